@@ -1,0 +1,203 @@
+"""Index real vaults as global bases beside a project base, search them, and start servers on them.
+
+    python benchmarks/vaults.py VAULT… [--write docs/reference/benchmarks.md]
+
+VAULT is a folder of Markdown or a .tar.xz of one. Everything is measured in one run on one machine: compare ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+
+from kbhub.hub import Hub, HubOptions
+from kbhub.types import Query
+
+QUERIES = 100
+STARTS = 9
+BARE_SERVER = """
+import gc; gc.disable()
+from mcp.server import MCPServer
+gc.enable(); gc.freeze()
+server = MCPServer("bare", version="1", log_level="ERROR")
+@server.tool()
+def nothing() -> str:
+    "Nothing."
+    return ""
+server.run()
+"""
+INITIALIZE = json.dumps({
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "0"}},
+})  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("vaults", nargs="+", type=Path)
+    parser.add_argument("--write", type=Path, help="also write the tables to this file")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        report = run(Path(folder), arguments.vaults)
+    print(report)
+    if arguments.write:
+        arguments.write.write_text(report, "utf-8")
+
+
+def run(folder: Path, vaults: list[Path]) -> str:
+    home, project = folder / "home", folder / "home" / "project"
+    (project / ".git").mkdir(parents=True)
+    (project / "knowledge").mkdir()
+    (project / "knowledge" / "deploy.md").write_text("# Deploy\n\nPush a tag; the pipeline does the rest.\n")
+    bases = {vault.name.split(".")[0]: unpack(vault, folder) for vault in vaults}
+    (home / ".kbhub.json").write_text(
+        json.dumps({"bases": {k: str(v) for k, v in bases.items()}, "repos": {"*": list(bases)}})
+    )
+    env = {
+        "HOME": str(home), "PATH": os.environ["PATH"], "KBHUB_CACHE_DIR": str(folder / "cache"),
+        "KBHUB_DATA_DIR": str(folder / "data"),
+    }  # fmt: skip
+    hub = Hub(HubOptions(env=env, home=home, cwd=project))
+    rows, queries = [], {}
+    for base in ("project", *bases):
+        hub.embedder().embed(["warm"])
+        started, cpu = time.perf_counter(), time.process_time()
+        report = hub.sync([base])[0]
+        wall, cpu = time.perf_counter() - started, time.process_time() - cpu
+        started = time.perf_counter()
+        hub.sync([base])
+        again = time.perf_counter() - started
+        size = hub.index(hub.select([base])[0]).path.stat().st_size
+        queries[base] = sample(hub, base)
+        rows.append(
+            (
+                base,
+                report.added,
+                report.chunks,
+                report.added / wall,
+                report.chunks / wall,
+                report.chunks / cpu,
+                size,
+                again * 1000,
+            )
+        )
+    lines = [
+        "# Benchmarks", "",
+        f"Measured with `python benchmarks/vaults.py` on {os.cpu_count()} cores ({platform.machine()}), "
+        f"Python {platform.python_version()}. Machines differ and are noisy: compare within a table.", "",
+        "## Index", "",
+        "| base | files | chunks | files/s | chunks/s | chunks per CPU second | index, kB per chunk | unchanged base checked, ms |",
+        "|---|---|---|---|---|---|---|---|",
+        *(f"| {b} | {f:,} | {c:,} | {fs:,.0f} | {cs:,.0f} | {cc:,.0f} | {s / 1000 / max(c, 1):.1f} | {a:.0f} |" for b, f, c, fs, cs, cc, s, a in rows),
+        "", "## Search, warm, in one process", "",
+        "| bases searched | mode | p50 ms | p95 ms | CPU p50 ms |", "|---|---|---|---|---|",
+    ]  # fmt: skip
+    every = [query for some in queries.values() for query in some]
+    for names, asked in [*(([base], queries[base]) for base in bases), (["project", *bases], every)]:
+        for mode in ("keyword", "semantic", "hybrid"):
+            wall, cpu = timed(hub, names, asked, mode)
+            label = names[0] if len(names) == 1 else f"all {len(names)}"
+            lines.append(f"| {label} | {mode} | {wall[0]:.1f} | {wall[1]:.1f} | {cpu[0]:.1f} |")
+    lines += ["", *servers(env, project)]
+    return "\n".join(lines) + "\n"
+
+
+def unpack(vault: Path, folder: Path) -> Path:
+    if vault.is_dir():
+        return vault.resolve()
+    target = folder / "vaults" / vault.name.split(".")[0]
+    with tarfile.open(vault) as archive:
+        archive.extractall(target, filter="data")
+    return target
+
+
+def sample(hub: Hub, base: str) -> list[str]:
+    """Queries of the kind people type: titles, and four words from somewhere in a document."""
+    choose = random.Random(7)
+    index = hub.index(hub.select([base])[0])
+    with index.snapshot():
+        chunks = list(
+            index.chunks(choose.sample(range(1, index.counts()[1] + 1), min(QUERIES, index.counts()[1]))).values()
+        )
+        titles = [document.title for document in index.documents([chunk.document_id for chunk in chunks]).values()]
+    spans = []
+    for chunk in chunks:
+        words = chunk.text.split()
+        at = choose.randrange(max(1, len(words) - 4))
+        spans.append(" ".join(words[at : at + 4]))
+    return (titles[: QUERIES // 2] + spans[: QUERIES // 2]) or ["deploy"]
+
+
+def timed(hub: Hub, names: list[str], queries: list[str], mode: str) -> tuple[tuple[float, float], tuple[float, float]]:
+    wall, cpu = [], []
+    for text in queries[:3] + queries:
+        a, b = time.perf_counter(), time.process_time()
+        hub.search(Query(text=text, bases=tuple(names), mode=mode))
+        wall.append((time.perf_counter() - a) * 1000)
+        cpu.append((time.process_time() - b) * 1000)
+    return spread(wall[3:]), spread(cpu[3:])
+
+
+def spread(values: list[float]) -> tuple[float, float]:
+    return statistics.median(values), sorted(values)[int(0.95 * (len(values) - 1))]
+
+
+def servers(env: dict[str, str], project: Path) -> list[str]:
+    commands = {
+        "a bare server of the SDK": [sys.executable, "-c", BARE_SERVER],
+        "`kbhub serve`": [sys.executable, "-m", "kbhub", "serve"],
+    }
+    seen: dict[str, list[tuple[float, int]]] = {name: [] for name in commands}
+    for _ in range(STARTS):
+        for name, command in commands.items():
+            seen[name].append(start(command, env, project))
+    bare = statistics.median(moment for moment, _ in seen["a bare server of the SDK"])
+    lines = ["## Server", "", f"Process start to the answer to `initialize`, median of {STARTS} starts, in turn; resident memory then.", "",
+             "| server | ms | ratio | memory, MiB |", "|---|---|---|---|"]  # fmt: skip
+    for name, values in seen.items():
+        moment = statistics.median(value for value, _ in values)
+        memory = statistics.median(kib for _, kib in values) / 1024
+        lines.append(f"| {name} | {moment * 1000:.0f} | {moment / bare:.2f} | {memory:.0f} |")
+    return lines
+
+
+def start(command: list[str], env: dict[str, str], cwd: Path) -> tuple[float, int]:
+    started = time.perf_counter()
+    process = subprocess.Popen(
+        command,
+        env=env,
+        cwd=cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    process.stdin.write(INITIALIZE + "\n")
+    process.stdin.flush()
+    answer = json.loads(process.stdout.readline())
+    moment = time.perf_counter() - started
+    assert "result" in answer, answer
+    memory = Path(f"/proc/{process.pid}/status")
+    kib = (
+        next((int(line.split()[1]) for line in memory.read_text().splitlines() if line.startswith("VmRSS")), 0)
+        if memory.exists()
+        else 0
+    )
+    process.stdin.close()
+    process.wait(30)
+    process.stdout.close()
+    return moment, kib
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+"""What the commands do: open a hub, ask it, print. Loaded when a command runs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from kbhub.cli import INTERRUPTED
+from kbhub.cli.console import complain, progress_bars, show, show_json, wants_colour
+from kbhub.cli.results import IndexResult, TrustResult
+from kbhub.discovery import parse_base_arguments
+from kbhub.errors import BaseNotFound, KbhubError, UsageError
+from kbhub.hub import Hub, HubOptions
+from kbhub.init import make_knowledge, point_to
+from kbhub.pointer import POINTER_NAMES
+from kbhub.project import PROJECT_ID, find_pointer, trust_pointer
+from kbhub.render.terminal import (
+    Painter,
+    init_text,
+    read_text,
+    report_text,
+    search_notes,
+    search_text,
+    status_text,
+    trust_text,
+)
+from kbhub.types import Problem, Query
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kbhub.cli.options import Common, Places
+    from kbhub.hub import Behind
+    from kbhub.sync import Progress
+    from kbhub.trust import TrustStore
+    from kbhub.types import Granularity, Mode, SyncReport
+
+QUERY_BYTES = 1 << 20
+"""Bytes of a query read from standard input; more than `query.MAX_TERMS` words are not looked up anyway."""
+
+EVERYTHING_READ = sys.maxsize
+"""Characters that `read` prints: a shell has no window of tokens to fit."""
+
+
+def hub_options(places: Places, *, serve: bool = False, every_base: bool = False) -> HubOptions:
+    """Give what the command line says about where to look.
+
+    Raises:
+        UsageError, ConfigError: `--base` or `KBHUB_BASES` is no list of ID=PATH.
+    """
+    env = dict(os.environ)
+    return HubOptions(
+        root=places.root,
+        config=places.config,
+        bases=parse_base_arguments(places.base, env),
+        cache=places.cache_dir,
+        serve=serve,
+        every_base=every_base,
+        env=env,
+    )
+
+
+def search(
+    words: Sequence[str],
+    *,
+    stdin: bool,
+    bases: tuple[str, ...],
+    mode: Mode | None,
+    limit: int | None,
+    page: int,
+    granularity: Granularity,
+    explain: bool,
+    common: Common,
+) -> int:
+    """Bring small bases in step, search, print the hits; 1 if nothing could be searched."""
+    text = " ".join([*map(_decoded, words), *([_standard_input()] if stdin else [])])
+    if not text.strip():
+        raise UsageError("Nothing to search for. Name it: kbhub search WORDS, or `-` to read standard input.")
+    hub = Hub(hub_options(common))
+    defaults = hub.config().settings.search
+    size = limit or defaults.limit
+    offset = (page - 1) * size
+    query = Query(
+        text=text,
+        bases=bases,
+        mode=mode or defaults.mode,
+        limit=size,
+        offset=offset,
+        granularity=granularity,
+        explain=explain,
+    )
+    _bring_in_step(hub, bases)
+    result = hub.search(query)
+    if common.json:
+        show_json(result.model_dump_json(indent=2))
+        return 0 if result.searched else 1
+    show(search_text(result, Painter(wants_colour(sys.stdout, os.environ))))
+    _complain_all(search_notes(result, offset=offset, page=page))
+    if not bases:
+        _complain_broken(hub)
+    if not result.searched and not result.skipped:
+        _complain_nothing(hub)
+    return 0 if result.searched else 1
+
+
+def read(refs: Sequence[str], *, common: Common) -> int:
+    """Print what refs lead to; 1 if one leads nowhere."""
+    if not refs:
+        raise UsageError("Nothing to read. Name a ref: kbhub read PATH; `kbhub search` finds refs.")
+    result = Hub(hub_options(common)).read([_decoded(ref) for ref in refs], characters=EVERYTHING_READ)
+    if common.json:
+        show_json(result.model_dump_json(indent=2))
+    else:
+        text = read_text(result.readings, headers=len(refs) > 1, verbatim=not sys.stdout.isatty())
+        sys.stdout.write(text)
+        _complain_all(unread.message for unread in result.unread)
+    return 1 if result.unread else 0
+
+
+def index(bases: Sequence[str], *, all_bases: bool, full: bool, common: Common) -> int:
+    """Bring indexes in step; 1 if a base could not be, 130 if interrupted."""
+    if bases and all_bases:
+        raise UsageError("--all-bases and names of bases exclude each other; leave one out.")
+    hub = Hub(hub_options(common, every_base=all_bases))
+    if bases:
+        names = [base.id for base in hub.select(bases)]
+    else:
+        names = _every_name(hub) if all_bases else _active_and_broken(hub)
+    reports: list[SyncReport] = []
+    failed: list[Problem] = []
+    interrupted = False
+    try:
+        with progress_bars() as progress:
+            for name in names:
+                _index_one(hub, name, reports, failed, full=full, progress=progress)
+    except KeyboardInterrupt:
+        interrupted = True
+    if common.json:
+        show_json(
+            IndexResult(reports=tuple(reports), failed=tuple(failed), interrupted=interrupted).model_dump_json(indent=2)
+        )
+    else:
+        for report in reports:
+            show(report_text(report))
+        _complain_all(f"{one.subject}: {one.message}" for one in failed)
+    if interrupted:
+        complain("Interrupted. The indexes are usable as far as they got; the next `kbhub index` goes on from there.")
+        return INTERRUPTED
+    if not names:
+        _complain_nothing(hub)
+    return 1 if failed or not names else 0
+
+
+def status(*, common: Common) -> int:
+    """Print what is here."""
+    state = Hub(hub_options(common)).status()
+    if common.json:
+        show_json(state.model_dump_json(indent=2))
+    else:
+        show(status_text(state, now=datetime.now(UTC), paint=Painter(wants_colour(sys.stdout, os.environ))))
+    return 0
+
+
+def init(*, knowledge: str | None, name: str | None, common: Common) -> int:
+    """Make knowledge, or a pointer to it, and say what to do next."""
+    hub = Hub(hub_options(common))
+    discovery, home = hub.discovery(), hub.options.home
+    if knowledge is None:
+        made = make_knowledge(discovery, name=name)
+    else:
+        made = point_to(discovery, knowledge, name=name, trust=hub.trust, home=home, cwd=hub.options.cwd)
+    if common.json:
+        show_json(made.model_dump_json(indent=2))
+    else:
+        show(init_text(made))
+        _complain_all(made.notes)
+    return 0
+
+
+def trust(pointer: Path | None, *, writable: bool, listed: bool, revoke: Path | None, common: Common) -> int:
+    """Record, list or take back what projects may reach."""
+    if (pointer is not None or writable) + listed + (revoke is not None) > 1:
+        raise UsageError("A POINTER (with or without --writable), --list and --revoke exclude each other; use one.")
+    hub = Hub(hub_options(common))
+    if listed:
+        result = TrustResult(grants=hub.trust.entries())
+    elif revoke is not None:
+        result = TrustResult(revoked=_revoke(revoke, hub.trust))
+    else:
+        target = pointer or _untrusted_pointer(hub, writable=writable)
+        result = TrustResult(grants=trust_pointer(target, hub.trust, writable=writable, home=hub.options.home))
+    if common.json:
+        show_json(result.model_dump_json(indent=2))
+    else:
+        show(trust_text(result.grants, result.revoked, listed=listed))
+    return 0
+
+
+def serve(*, structured: bool, protocol: str | None, places: Places) -> NoReturn:
+    """Run the MCP server until the client goes, then end the process."""
+    # The MCP SDK takes half a second to import; no other command needs it.
+    from kbhub.stdio import serve as serve_stdio  # noqa: PLC0415
+
+    chosen = protocol or os.environ.get("KBHUB_PROTOCOL") or "auto"
+    serve_stdio(hub_options(places, serve=True), structured=structured, protocol=chosen)
+
+
+def _untrusted_pointer(hub: Hub, *, writable: bool) -> Path:
+    """Give the pointer of the workspace, if there is anything about it to allow."""
+    discovery = hub.discovery()
+    home = Path(os.path.realpath(hub.options.home))
+    found = find_pointer(discovery.workspace, home, config=hub.config().path)
+    if found is None:
+        raise UsageError("No pointer was found for this directory; name one: kbhub trust PATH/.kbhub.json.")
+    base = next((base for base in discovery.bases if base.id == PROJECT_ID), None)
+    problems = [problem for problem in discovery.problems if problem.subject == PROJECT_ID]
+    if base and not problems and (base.writable or not writable):
+        raise UsageError(f"{found} asks for nothing that is not allowed already; nothing was recorded.")
+    return found
+
+
+def _revoke(path: Path, store: TrustStore) -> tuple[Path, ...]:
+    """Take back what was allowed to a pointer, or to those in a folder."""
+    candidates = (path, *(path / name for name in POINTER_NAMES))
+    revoked = tuple(candidate for candidate in candidates if store.revoke(candidate))
+    if not revoked:
+        raise UsageError(f"Nothing is trusted for {path}; `kbhub trust --list` shows what is.")
+    return revoked
+
+
+def _bring_in_step(hub: Hub, names: tuple[str, ...]) -> None:
+    """Sync what a search can wait for, and say of the rest how far behind it is."""
+    most = hub.config().settings.limits.freshen_files
+    with progress_bars() as progress:
+        for behind in hub.freshen(names, progress):
+            if not behind.new_index and behind.files > most:
+                command = shlex.join(["kbhub", "index", behind.base])
+                complain(
+                    f"{behind.base}: {behind.files} files changed since it was indexed; `{command}` takes them in."
+                )
+                continue
+            _sync_for_search(hub, behind, progress, most)
+
+
+def _index_one(
+    hub: Hub,
+    name: str,
+    reports: list[SyncReport],
+    failed: list[Problem],
+    *,
+    full: bool,
+    progress: Progress | None,
+) -> None:
+    try:
+        reports += hub.sync((name,), full=full, progress=progress)
+    except KbhubError as error:
+        failed.append(Problem(subject=name, message=_why(hub, name, error)))
+
+
+def _sync_for_search(hub: Hub, behind: Behind, progress: Progress | None, most: int) -> None:
+    if progress is None and behind.files > most:
+        complain(f"{behind.base}: indexing {behind.files} files first.")
+    try:
+        reports = hub.sync((behind.base,), progress=progress)
+    except KbhubError as error:
+        complain(str(error))
+        return
+    for report in reports:
+        _complain_all(f"{report.base}: {note}" for note in report.notes)
+        if report.failed:
+            complain(f"{report.base}: {len(report.failed)} files could not be indexed; `kbhub status` names them.")
+
+
+def _decoded(argument: str) -> str:
+    """Give an argument as Unicode: Python hands over bytes that the locale does not know as lone surrogates."""
+    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _standard_input() -> str:
+    return sys.stdin.buffer.read(QUERY_BYTES).decode("utf-8", "replace")
+
+
+def _every_name(hub: Hub) -> list[str]:
+    """Ids of the global config's bases and of those named for this call, active or not."""
+    return sorted({*hub.config().settings.bases, *hub.options.bases})
+
+
+def _active_and_broken(hub: Hub) -> list[str]:
+    """Ids of the active bases, and of those that would be active if they could be used."""
+    discovery = hub.discovery()
+    active = {name for base in discovery.bases for name in (base.id, *base.names)}
+    known = {PROJECT_ID, *hub.config().settings.bases, *hub.options.bases}
+    broken = [problem.subject for problem in discovery.problems if problem.subject in known - active]
+    return [*(base.id for base in discovery.bases), *dict.fromkeys(broken)]
+
+
+def _why(hub: Hub, name: str, error: KbhubError) -> str:
+    """A base that is not active has its reason among the problems of discovery."""
+    if isinstance(error, BaseNotFound):
+        return next((one.message for one in hub.discovery().problems if one.subject == name), str(error))
+    return str(error)
+
+
+def _complain_nothing(hub: Hub) -> None:
+    discovery = hub.discovery()
+    # What was there and does not count has its reason behind it; the rest was not there.
+    _complain_all(place for place in discovery.looked_for if place.endswith((")", "off here")))
+    where = discovery.workspace.directory
+    place = f"not in {where}, not above it, not in the global config" if where else "not in the global config"
+    complain(
+        f"No knowledge is active here, {place}. `kbhub init` makes some; `kbhub status` lists what was looked for."
+    )
+
+
+def _complain_broken(hub: Hub) -> None:
+    """Name the bases that would be active if they could be used."""
+    active = {base.id for base in hub.discovery().bases}
+    broken = set(_active_and_broken(hub)) - active
+    _complain_all(f"{one.subject}: {one.message}" for one in hub.discovery().problems if one.subject in broken)
+
+
+def _complain_all(messages: Iterable[str]) -> None:
+    for message in messages:
+        complain(message)

@@ -1,0 +1,97 @@
+"""What is printed where: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from kbhub.render.plain import json_escaped, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from rich.progress import Progress, TaskID
+
+PATIENCE_SECONDS = 0.2
+"""Time before a progress bar appears: what takes less would only flicker."""
+
+
+def wants_colour(stream: TextIO, env: Mapping[str, str]) -> bool:
+    """Whether to colour what goes to a stream: `NO_COLOR`, then `FORCE_COLOR`, then whether it is a terminal.
+
+    Args:
+        stream: where the text goes.
+        env: environment variables; the two count if they are not empty (no-color.org, force-color.org).
+    """
+    if env.get("NO_COLOR"):
+        return False
+    return bool(env.get("FORCE_COLOR")) or (stream.isatty() and env.get("TERM") != "dumb")
+
+
+def show(text: str) -> None:
+    """Print a result."""
+    if text:
+        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+
+
+def show_json(document: str) -> None:
+    """Print a JSON document; what a terminal would act upon becomes an escape, which means the same."""
+    show(json_escaped(document))
+
+
+def complain(message: str) -> None:
+    """Say something that is no result, on one line of standard error."""
+    # What is printed may quote a file; results must come before what is said about them.
+    sys.stdout.flush()
+    sys.stderr.write(f"kbhub: {one_line(message)}\n")
+
+
+@contextmanager
+def progress_bars() -> Iterator[Callable[[str, int, int], None] | None]:
+    """Show how far each base is, on standard error if that is a terminal and there is something to wait for.
+
+    Yields:
+        What to call with (base id, files done, files to do); none where nobody looks on.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with ExitStack() as stack:
+        yield _Bars(stack)
+
+
+class _Bars:
+    """Progress bars that appear when the waiting begins to be felt, and vanish at the end.
+
+    Args:
+        stack: ends them.
+    """
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._began: float | None = None
+        self._bars: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+
+    def __call__(self, base: str, done: int, todo: int) -> None:
+        """Show that a base is so far."""
+        now = time.monotonic()
+        self._began = now if self._began is None else self._began
+        if self._bars is None:
+            if now - self._began < PATIENCE_SECONDS:
+                return
+            self._bars = self._stack.enter_context(_new_bars())
+        if base not in self._tasks:
+            self._tasks[base] = self._bars.add_task(f"indexing {one_line(base)}", total=todo)
+        self._bars.update(self._tasks[base], completed=done, total=todo)
+
+
+def _new_bars() -> Progress:
+    # rich's progress takes 60 ms to import, and most searches have nothing to wait for.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(file=sys.stderr), transient=True)

@@ -1,0 +1,25 @@
+"""Results of commands that no other edge has: what `--json` prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from kbhub.trust import Grant  # noqa: TC001 - pydantic needs it at run time
+from kbhub.types import Model, Problem, SyncReport
+
+
+class IndexResult(Model):
+    """What `kbhub index` did."""
+
+    reports: tuple[SyncReport, ...] = Field((), description="One per base that was brought in step.")
+    failed: tuple[Problem, ...] = Field((), description="Bases that could not be indexed, and why.")
+    interrupted: bool = Field(False, description="Whether Ctrl-C ended it before it was done.")
+
+
+class TrustResult(Model):
+    """What `kbhub trust` recorded, listed or took back."""
+
+    grants: tuple[Grant, ...] = Field((), description="What pointers may reach: recorded now, or all with `--list`.")
+    revoked: tuple[Path, ...] = Field((), description="Pointers whose trust was taken back.")

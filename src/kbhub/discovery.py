@@ -1,0 +1,244 @@
+"""From a workspace to the active bases: the project's, and the user's own that are active there."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub.config import directory_identity, id_fault
+from kbhub.errors import ConfigError, UsageError
+from kbhub.places import expand, user_home
+from kbhub.project import clean, docs_base, find_project, owned_by_user, trust_pointer
+from kbhub.types import Base, Discovery, Problem
+from kbhub.workspace import find_workspace, workspace_from_roots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kbhub.config import BaseEntry, LoadedConfig
+    from kbhub.trust import TrustStore
+    from kbhub.types import Workspace
+
+__all__ = ["discover", "find_workspace", "parse_base_arguments", "trust_pointer", "workspace_from_roots"]
+
+CASE_INSENSITIVE = sys.platform in ("win32", "darwin")
+"""Whether this system's file systems usually take `A` and `a` for the same name."""
+
+EVERYWHERE = "*"
+"""The entry of `repos` that is about every workspace."""
+
+_YES = ("1", "true", "yes", "on")
+
+
+def parse_base_arguments(values: Sequence[str], env: Mapping[str, str]) -> dict[str, Path]:
+    """The bases that a client's server entry names: `--base ID=PATH` over `KBHUB_BASES`.
+
+    Args:
+        values: one `ID=PATH` for each `--base`.
+        env: environment variables; `KBHUB_BASES` is a list of `ID=PATH`, separated as `PATH` is.
+
+    Returns:
+        Id → absolute path, which need not exist.
+
+    Raises:
+        UsageError: an option is malformed, has an impossible id, or an id is given twice.
+        ConfigError: the same about the variable.
+    """
+    listed = [value for value in env.get("KBHUB_BASES", "").split(os.pathsep) if value.strip()]
+    home = user_home(env)
+    try:
+        bases = _parse_bases(listed, home)
+    except ValueError as error:
+        raise ConfigError("KBHUB_BASES", str(error)) from error
+    try:
+        return bases | _parse_bases(values, home)
+    except ValueError as error:
+        raise UsageError(f"--base {error}.") from error
+
+
+def _parse_bases(values: Sequence[str], home: Path) -> dict[str, Path]:
+    bases: dict[str, Path] = {}
+    for value in values:
+        name, separator, path = value.partition("=")
+        if not separator or not path.strip() or "\0" in path:
+            raise ValueError(f"{value!r}: expected ID=PATH")
+        if fault := id_fault(name):
+            raise ValueError(f"{value!r}: {fault}")
+        if name in bases:
+            raise ValueError(f"{value!r}: the id {name!r} is given twice; keep one of them")
+        bases[name] = expand(path, home, Path()).absolute()
+    return bases
+
+
+def discover(
+    workspace: Workspace,
+    config: LoadedConfig,
+    trust: TrustStore,
+    *,
+    named: Mapping[str, Path] | None = None,
+    env: Mapping[str, str],
+    home: Path,
+    owned: Callable[[Path], bool] = owned_by_user,
+    case_insensitive: bool = CASE_INSENSITIVE,
+) -> Discovery:
+    """Find the active bases. Reads a few files and lists no tree; runs no other program.
+
+    Args:
+        workspace: what to work for.
+        config: the global config in force; its warnings become problems of the result.
+        trust: what the user allowed projects to reach.
+        named: bases from the client's server entry, as `parse_base_arguments` gives them.
+        env: environment variables; `KBHUB_DISABLE=1` switches everything off.
+        home: the home directory.
+        owned: whether the current user owns a path.
+        case_insensitive: whether the keys of `repos` are compared so.
+
+    Raises:
+        ConfigError: two of the user's own bases that are active here are the same directory.
+    """
+    if env.get("KBHUB_DISABLE", "").lower() in _YES:
+        return Discovery(
+            workspace=workspace, problems=config.warnings, looked_for=("KBHUB_DISABLE is set: kbhub is off here",)
+        )
+    home = Path(os.path.realpath(home))
+    project = find_project(workspace, trust, home, config=config.path, owned=owned)
+    problems = [*config.warnings, *project.problems]
+    if project.off:
+        return Discovery(workspace=workspace, problems=tuple(problems), looked_for=tuple(project.looked_for))
+    entries = config.settings.entries()
+    active = _active_ids(workspace.directory, config, home, case_insensitive=case_insensitive)
+    bases = []
+    for name in sorted({*active, *(named or {})}):
+        entry = None if name in (named or {}) else entries[name]
+        base = _config_base(name, entry, config, home) if entry else _named_base(name, (named or {})[name])
+        problems += _base_problems(base, entry, config)
+        if base.path.is_dir():
+            bases.append(base)
+    _refuse_same_directory(bases, config)
+    if project.base is None and not project.problems:
+        project.base = _fallback(workspace, config, bases, project.looked_for)
+    return Discovery(
+        workspace=workspace,
+        bases=_united(project.base, bases, entries),
+        problems=tuple(problems),
+        looked_for=tuple(project.looked_for),
+    )
+
+
+def _active_ids(directory: Path | None, config: LoadedConfig, home: Path, *, case_insensitive: bool) -> set[str]:
+    """Ids active in a workspace: those of `*`, and those of the longest `repos` folder that holds it."""
+    settings = config.settings
+    active = set(settings.active_in(EVERYWHERE))
+    if directory is None:
+        return active
+    wanted = _folded(directory, case_insensitive=case_insensitive)
+    longest = 0
+    nearest: set[str] = set()
+    for key in settings.repos:
+        if key == EVERYWHERE:
+            continue
+        parts = _folded(Path(os.path.realpath(expand(key, home, config.folder))), case_insensitive=case_insensitive)
+        if parts == wanted[: len(parts)] and len(parts) >= longest:
+            # Two spellings of one folder are one entry.
+            nearest = nearest if len(parts) == longest else set()
+            nearest |= set(settings.active_in(key))
+            longest = len(parts)
+    return active | nearest
+
+
+def _folded(path: Path, *, case_insensitive: bool) -> tuple[str, ...]:
+    return tuple(part.casefold() for part in path.parts) if case_insensitive else path.parts
+
+
+def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path) -> Base:
+    texts = clean({"name": entry.name or "", "description": entry.description or ""})
+    cache = entry.cache_dir
+    return Base(
+        id=name,
+        path=Path(os.path.realpath(expand(entry.knowledge, home, config.folder))),
+        origin="config",
+        name=texts["name"] or name,
+        description=texts["description"] or None,
+        contexts=clean(entry.contexts),
+        include=entry.include,
+        exclude=entry.exclude,
+        cache_dir=Path(os.path.realpath(expand(cache, home, config.folder))) if cache else None,
+        weight=entry.weight,
+        writable=entry.writable,
+    )
+
+
+def _named_base(name: str, path: Path) -> Base:
+    return Base(id=name, path=Path(os.path.realpath(path)), origin="argument", name=name)
+
+
+def _base_problems(base: Base, entry: BaseEntry | None, config: LoadedConfig) -> list[Problem]:
+    """What is to be said about one of the user's own bases."""
+    found = []
+    if not base.path.is_dir():
+        what = "is not a directory" if base.path.exists() else "does not exist"
+        where = f"`bases.{base.id}` in {config.path}" if entry else "the server entry that names it"
+        found.append(f"{base.path} {what}. Create it, or mend {where}.")
+    if entry and (entry.kind != "document" or entry.keep_deleted):
+        fields = "`kind`" if entry.kind != "document" else "`keepDeleted`"
+        found.append(f"{fields} has no effect: this version reads Markdown documents only, as they are now.")
+    return [Problem(subject=base.id, message=message) for message in found]
+
+
+def _refuse_same_directory(bases: Sequence[Base], config: LoadedConfig) -> None:
+    """Raise where two of the user's own bases are one directory; the config's own were compared on loading."""
+    seen: dict[object, Base] = {}
+    for base in bases:
+        other = seen.setdefault(directory_identity(base.path), base)
+        if other is not base:
+            where = config.path if config.path and base.origin == other.origin == "config" else "--base"
+            raise ConfigError(
+                where, f"{other.id!r} and {base.id!r} are the same directory, {base.path}; keep one of them"
+            )
+
+
+def _fallback(workspace: Workspace, config: LoadedConfig, own: Sequence[Base], looked_for: list[str]) -> Base | None:
+    """The repository's `docs/`, unless the user switched that off or has that folder as a base already."""
+    git = workspace.git_root
+    if git is None:
+        return None
+    if not config.settings.docs_fallback:
+        looked_for.append(f"{git / 'docs'} (not read: `docsFallback` is false)")
+        return None
+    looked_for.append(f"{git / 'docs'}")
+    mine = {directory_identity(base.path) for base in own}
+    if {directory_identity(git), directory_identity(git / "docs")} & mine:
+        return None
+    return docs_base(git)
+
+
+def _united(project: Base | None, own: Sequence[Base], entries: Mapping[str, BaseEntry]) -> tuple[Base, ...]:
+    """All bases, the project's first; one of the user's own that is the same directory becomes one with it."""
+    if project is None:
+        return tuple(own)
+    where = directory_identity(project.path)
+    same = next((base for base in own if project.origin != "docs" and directory_identity(base.path) == where), None)
+    if same is None:
+        return (project, *own)
+    entry = entries.get(same.id) if same.origin == "config" else None
+    return (_joined(project, same, entry), *(base for base in own if base is not same))
+
+
+def _joined(project: Base, own: Base, entry: BaseEntry | None) -> Base:
+    """The project base with what the user says about the same directory, which weighs more than the pointer."""
+    said = entry.model_fields_set if entry else set()
+    return project.model_copy(
+        update={
+            "names": (own.id,),
+            "weight": own.weight,
+            "writable": own.writable if "writable" in said else project.writable,
+            "contexts": {**project.contexts, **own.contexts},
+            "name": own.name if "name" in said else project.name,
+            "description": own.description or project.description,
+            "include": own.include if "include" in said else project.include,
+            "exclude": own.exclude if "exclude" in said else project.exclude,
+            "cache_dir": own.cache_dir or project.cache_dir,
+        }
+    )

@@ -1,0 +1,141 @@
+"""Which files of a folder belong to its base, by their paths."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub.ignore import (
+    IGNORE_NAMES,
+    Layer,
+    Rule,
+    deciding_rule,
+    excludes_everything,
+    outer_layers,
+    parse_rules,
+    read_rules,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kbhub.types import Base
+
+MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdx")
+"""Lower-case ends of the names of Markdown files."""
+
+SKIPPED_FOLDERS = ("node_modules",)
+"""Folders of other people's documents, left out as hidden ones are."""
+
+
+def belongs(path: str, only: Sequence[str]) -> bool:
+    """Whether a path is one of the parts of a base, or in one."""
+    return not only or any(path == part or path.startswith(f"{part}/") for part in only)
+
+
+def too_large(size: int, limit: int) -> str:
+    """What to say about a file of `size` bytes where `limit` is the limit."""
+    return f"it has {size} bytes and the limit is {limit} (`limits.fileBytes` in ~/.kbhub.json)"
+
+
+class Filters:
+    """What decides whether a file belongs to a base, links apart."""
+
+    def __init__(self, base: Base) -> None:
+        self.root = Path(os.path.realpath(base.path))
+        self.only = base.only
+        self.include = parse_rules(base.include, "include")
+        self.exclude = Layer(parse_rules(base.exclude, "exclude"))
+        # `*` names everything; that it names `.env` too is never meant, so a hidden file wants its dot named.
+        hidden = [text for text in base.include if text.rstrip("/").rsplit("/", 1)[-1].startswith(".")]
+        self.include_hidden = parse_rules(hidden, "include")
+        git = next((one for one in (self.root, *self.root.parents) if (one / ".git").exists()), None)
+        self.outer = self.layers_in("", "", outer_layers(self.root, git))
+        """The layers that count in the base's own folder."""
+
+    def layers_in(
+        self, path: str, real: str, layers: tuple[Layer, ...], names: Iterable[str] = IGNORE_NAMES
+    ) -> tuple[Layer, ...]:
+        """The layers that count in a folder: those of the folder above, and its own ignore files.
+
+        Args:
+            path: the folder as the base shows it; empty for the base itself.
+            real: the folder as it is on disk, relative to the base.
+            layers: those of the folder above.
+            names: the ignore files that it has.
+        """
+        rules = read_rules(self.root / real, names)
+        if not path:
+            # `*` in a base's own .gitignore keeps the whole of it out of git, as one further up would.
+            rules = tuple(rule for rule in rules if not _about_git_alone(rule))
+        return (*layers, Layer(rules, skip=len(path) + 1 if path else 0)) if rules else layers
+
+    def folder_reason(self, path: str, name: str, layers: Sequence[Layer]) -> str | None:
+        """Why a folder is not entered."""
+        if name.startswith("."):
+            return f"the folder {path!r} is hidden"
+        if name in SKIPPED_FOLDERS:
+            return f"folders called {name!r} are left out"
+        return self._rule_reason(path, layers, directory=True)
+
+    def file_reason(self, path: str, name: str, layers: Sequence[Layer]) -> str | None:
+        """Why a file is not taken, by its path alone."""
+        if name.startswith("."):
+            if not _included(self.include_hidden, path):
+                return "it is hidden"
+        elif not name.lower().endswith(MARKDOWN_SUFFIXES) and not _included(self.include, path):
+            return "it is not Markdown, and `include` does not name it"
+        return self._rule_reason(path, layers, directory=False)
+
+    def reason(self, path: str) -> str | None:
+        """Why a file is not taken, or a folder above it not entered; reads the ignore files on the way."""
+        if not belongs(path, self.only):
+            return "it is not in a part of the folder that belongs to the base"
+        layers, reason = self._layers_above(path)
+        return reason or self.file_reason(path, path.rsplit("/", 1)[-1], layers)
+
+    def target_reason(self, path: str) -> str | None:
+        """Why the target of a link is not taken: it may have another name, but not one that is left out."""
+        layers, reason = self._layers_above(path)
+        name = path.rsplit("/", 1)[-1]
+        directory = (self.root / path).is_dir()
+        if reason is None and directory:
+            return self.folder_reason(path, name, layers)
+        if reason is None and name.startswith(".") and not _included(self.include_hidden, path):
+            return f"{path!r} is hidden"
+        return reason or self._rule_reason(path, layers, directory=directory)
+
+    def _layers_above(self, path: str) -> tuple[tuple[Layer, ...], str | None]:
+        layers = self.outer
+        parts = path.split("/")
+        for end in range(1, len(parts)):
+            folder = "/".join(parts[:end])
+            reason = self.folder_reason(folder, parts[end - 1], layers)
+            if reason is not None:
+                return layers, reason
+            layers = self.layers_in(folder, folder, layers)
+        return layers, None
+
+    def _rule_reason(self, path: str, layers: Sequence[Layer], *, directory: bool) -> str | None:
+        rule = self.exclude.rule_for(path, directory=directory)
+        if rule is None or rule.negated:
+            rule = deciding_rule(layers, path, directory=directory)
+        if rule is None or rule.negated:
+            return None
+        return f"{path!r} is left out by {rule.text!r} in {rule.source}"
+
+
+def _about_git_alone(rule: Rule) -> bool:
+    return excludes_everything(rule) and rule.source.endswith(".gitignore")
+
+
+def _included(rules: Sequence[Rule], path: str) -> bool:
+    """Whether `include` names a file, or a folder above it."""
+    parts = path.split("/")
+    items = [("/".join(parts[:end]), end < len(parts)) for end in range(1, len(parts) + 1)]
+    for item, directory in reversed(items):
+        for rule in reversed(rules):
+            if rule.matches(item, directory=directory):
+                return not rule.negated
+    return False

@@ -1,0 +1,104 @@
+"""When documents were last committed, where a base lies in a git repository."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from shutil import which
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from kbhub.types import Base
+
+LOG_SECONDS = 10
+"""Longest that git may take to list commits; beyond it, file times serve."""
+
+_SAFE = (
+    # A repository's own configuration may name programs; none of these may run because a folder is searched.
+    *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "log.showSignature=false"),
+    *("-c", "core.quotePath=false", "-c", "log.mailmap=false", "-c", "core.alternateRefsCommand="),
+)
+_QUIET = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """What git knows of the files of a base."""
+
+    head: str
+    """The commit that was looked at."""
+    times: Mapping[str, int]
+    """Path in the base → its last commit since `since`, seconds since the epoch."""
+
+
+def commit_times(base: Base, since: str | None) -> Commits | None:
+    """Find when the files of a base were last committed.
+
+    Args:
+        base: the base.
+        since: the head of the last look; only later commits are listed.
+
+    Returns:
+        None where there is no git, no repository, no commit, or no answer in time.
+    """
+    if which("git") is None:
+        return None
+    head = _git(base.path, "rev-parse", "--verify", "--quiet", "HEAD")
+    if head is None:
+        return None
+    head = head.strip()
+    if head == since:
+        return Commits(head, {})
+    limits = [f"{since}..{head}"] if since and _is_ancestor(base.path, since, head) else [head]
+    log = _git(
+        *(
+            base.path,
+            "log",
+            "--format=%x01%ct",
+            "--name-only",
+            "-z",
+            "--relative",
+            "--no-renames",
+            "--no-ext-diff",
+        ),
+        *("--no-textconv", "--diff-merges=first-parent", *limits, "--", *(base.only or (".",))),
+    )
+    if log is None:
+        return None
+    times: dict[str, int] = {}
+    for entry in log.split("\x01")[1:]:
+        seconds, _, names = entry.partition("\0")
+        for name in names.split("\0"):
+            if name.strip("\n"):
+                times.setdefault(name.lstrip("\n"), int(seconds))
+    return Commits(head, times)
+
+
+def _is_ancestor(folder: Path, old: str, new: str) -> bool:
+    return _git(folder, "merge-base", "--is-ancestor", old, new) is not None
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | _QUIET
+    try:
+        done = subprocess.run(  # noqa: S603 - git itself, with fixed options
+            [which("git") or "git", "--no-pager", *_SAFE, *arguments],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=LOG_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode("utf-8", "surrogateescape")

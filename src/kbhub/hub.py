@@ -1,0 +1,388 @@
+"""The hub: all active bases together, and the one object that owns them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub import __version__
+from kbhub.config import LoadedConfig, load_config
+from kbhub.discovery import discover, find_workspace, workspace_from_roots
+from kbhub.embedding import open_embedder
+from kbhub.errors import BaseNotFound, BaseUnavailable, EmbedderError, IndexUnavailable
+from kbhub.index import Index, index_path
+from kbhub.index.reader import NOT_THERE
+from kbhub.places import cache_dir, data_dir
+from kbhub.query import parsed
+from kbhub.reading import ANSWER_CHARACTERS, Library
+from kbhub.search import Searched, find
+from kbhub.sync import Difference, Progress, compare, sync_base
+from kbhub.trust import TrustStore
+from kbhub.types import (
+    Base,
+    BaseStatus,
+    Discovery,
+    Problem,
+    Query,
+    ReadResult,
+    SearchResult,
+    Skipped,
+    Status,
+    SyncReport,
+    Workspace,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kbhub.embedding import Embedder
+
+REDISCOVER_SECONDS = 1.0
+"""Age of a discovery after which the next call looks again: mended files are picked up, bursts pay once."""
+
+FRESHEN_SECONDS = 1.0
+"""Age of a comparison of files with the index after which the next search compares again."""
+
+FRESHEN_CHANGES = 64
+"""Changed files that a search brings in step before it answers; more are left to `index` or the background."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubOptions:
+    """How a hub is opened; the defaults are those of the command line."""
+
+    root: Path | str | None = None
+    """Workspace directory that wins over everything else."""
+    config: Path | None = None
+    """Global config instead of `~/.kbhub.json`."""
+    bases: Mapping[str, Path] = field(default_factory=dict)
+    """Further global bases: id → folder."""
+    cache: Path | None = None
+    """Cache directory instead of the user's."""
+    serve: bool = False
+    """Whether a client's own variables may name the workspace."""
+    every_base: bool = False
+    """Whether every base of the global config is active, whatever its `repos` say."""
+    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    cwd: Path = field(default_factory=Path.cwd)
+    home: Path = field(default_factory=Path.home)
+    clock: Callable[[], float] = time.time
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """A base that is further behind its files than a search will wait for."""
+
+    base: str
+    files: int
+    """Files to look at."""
+    new_index: bool
+    """Whether it has no usable index at all."""
+
+
+class Hub:
+    """All active bases of a workspace: search, read, index, status. Safe to use from several threads.
+
+    Args:
+        options: how to open it.
+
+    Raises:
+        UsageError, ConfigError: from any method, while an option or the global config is wrong; a config that is
+            mended is picked up by the next call.
+    """
+
+    def __init__(self, options: HubOptions | None = None) -> None:
+        self.options = options or HubOptions()
+        self.cache = cache_dir(self.options.env, self.options.cache)
+        self.trust = TrustStore(data_dir(self.options.env) / "trust.json")
+        self._lock = threading.RLock()
+        self._roots: Workspace | None = None
+        self._look_back: tuple[float, LoadedConfig, Discovery] | None = None
+        self._indexes: dict[tuple[str, Path], Index] = {}
+        self._embedder: tuple[str | None, Embedder | None] | None = None
+        self._compared: dict[Path, float] = {}
+        self._progress: dict[str, tuple[int, int]] = {}
+
+    def discovery(self) -> Discovery:
+        """Give the active bases; looks again if the last look is older than a moment."""
+        return self._look()[1]
+
+    def config(self) -> LoadedConfig:
+        """Give the global config in force."""
+        return self._look()[0]
+
+    def use_roots(self, uris: Sequence[str]) -> None:
+        """Take the client's first `file://` root as the workspace, if nothing else names one."""
+        with self._lock:
+            self._roots, self._look_back = workspace_from_roots(uris, home=self.options.home), None
+
+    def select(self, names: Iterable[str] = ()) -> tuple[Base, ...]:
+        """Give the active bases of some names, all of them for none.
+
+        Raises:
+            BaseNotFound: one is not active.
+        """
+        bases = self.discovery().bases
+        chosen: dict[str, Base] = {}
+        for name in names:
+            base = next((base for base in bases if name == base.id or name in base.names), None)
+            if base is None:
+                raise BaseNotFound(name, [base.id for base in bases])
+            chosen[base.id] = base
+        return tuple(chosen.values()) or bases
+
+    def index(self, base: Base) -> Index:
+        """Give the index of a base, for reading; its file may not be there yet."""
+        path = index_path(base, self.cache)
+        with self._lock:
+            return self._indexes.setdefault((base.id, path), Index(path, base.id))
+
+    def embedder(self) -> Embedder | None:
+        """Give the embedder of the settings, not loaded until it is used; none if none is wanted.
+
+        Raises:
+            EmbedderError: the settings name one that is not there.
+        """
+        model = self.config().settings.embedder.model
+        with self._lock:
+            if self._embedder is None or self._embedder[0] != model:
+                self._embedder = (model, open_embedder(model))
+            return self._embedder[1]
+
+    def search(self, query: Query) -> SearchResult:
+        """Answer a query from all chosen bases at once.
+
+        A base that fails is named in `skipped` and never sinks the query.
+
+        Raises:
+            BaseNotFound: the query names a base that is not active.
+        """
+        bases = self.select(query.bases)
+        notes: list[str] = []
+        wanted = parsed(query.text)
+        if wanted.left_out:
+            notes.append(f"The query is long: {len(wanted.terms)} of its terms were looked up, {wanted.left_out} not.")
+        if not wanted.terms and query.mode != "semantic":
+            notes.append("The query has no word to look up.")
+        vector = None if query.mode == "keyword" else self._query_vector(query.text, notes)
+        with ExitStack() as stack:
+            searched, skipped = self._open(bases, stack, notes if vector is not None else None)
+            found = find(query, searched, vector, self.options.clock())
+        notes += [
+            f"{base} is still being indexed ({done} of {todo} files)."
+            for base, done, todo in self._unfinished(searched)
+        ]
+        return SearchResult(
+            query=query.text.encode("utf-8", "replace").decode("utf-8"),
+            mode=found.mode,
+            hits=found.hits,
+            total=found.total,
+            searched=tuple(one.base.id for one in searched),
+            skipped=tuple(skipped),
+            unmatched=found.unmatched,
+            notes=tuple(notes),
+            terms=tuple(term.text for term in wanted.terms),
+        )
+
+    def read(self, refs: str | Sequence[str], *, characters: int = ANSWER_CHARACTERS) -> ReadResult:
+        """Read documents or parts of them, as they are on disk now.
+
+        Args:
+            refs: `path`, `id@path` or `#docid`, each with `:from:count`, `:from-to` or `#Heading` if only a part
+                is wanted. One string holds one of them, or several with commas.
+            characters: text of the whole answer at most; what is left out is named in `rest`.
+        """
+        shelves = [(base, self.index(base)) for base in self.select()]
+        return Library(shelves, self._limits()["max_bytes"]).read(refs, characters)
+
+    def status(self) -> Status:
+        """Say what is here: workspace, bases, problems."""
+        config, discovery = self._look()
+        problems = list(discovery.problems)
+        try:
+            embedder = self.embedder()
+            name = embedder.name if embedder else "none: keyword search only"
+        except EmbedderError as error:
+            name = "none: keyword search only"
+            problems.append(Problem(subject="embedder.model", message=str(error)))
+        return Status(
+            version=__version__,
+            workspace=discovery.workspace,
+            config=config.path,
+            embedder=name,
+            bases=tuple(self._base_status(base) for base in discovery.bases),
+            problems=tuple(problems),
+            looked_for=discovery.looked_for,
+        )
+
+    def sync(
+        self, names: Iterable[str] = (), *, full: bool = False, progress: Progress | None = None
+    ) -> tuple[SyncReport, ...]:
+        """Bring the indexes of bases in step with their files.
+
+        Args:
+            names: ids of bases, none for all.
+            full: read every file again, even if it looks unchanged.
+            progress: called with (base id, files done, files to do).
+        """
+        return tuple(self._sync(base, full=full, progress=progress) for base in self.select(names))
+
+    def freshen(self, names: Iterable[str] = (), progress: Progress | None = None) -> tuple[Behind, ...]:
+        """Bring bases in step that need little, and say which need more.
+
+        A base without an index, or with more than `FRESHEN_CHANGES` changed files, is left as it is.
+
+        Returns:
+            The bases that need more.
+        """
+        more = []
+        for base in self.select(names):
+            path = self.index(base).path
+            if time.monotonic() - self._compared.get(path, -FRESHEN_SECONDS) < FRESHEN_SECONDS:
+                continue
+            try:
+                difference = compare(base, path, **self._limits())
+                self._compared[path] = time.monotonic()
+                if difference.new_index or len(difference) > FRESHEN_CHANGES:
+                    more.append(Behind(base.id, len(difference), difference.new_index))
+                elif len(difference) or self._other_embedder(base):
+                    self._sync(base, progress=progress, difference=difference)
+            except (BaseUnavailable, IndexUnavailable):
+                continue  # the search itself names the base and the reason
+        return tuple(more)
+
+    def _look(self) -> tuple[LoadedConfig, Discovery]:
+        with self._lock:
+            if self._look_back and time.monotonic() - self._look_back[0] < REDISCOVER_SECONDS:
+                return self._look_back[1:]
+            options = self.options
+            config = load_config(options.config, options.env, options.home)
+            if options.every_base:
+                everywhere = {"repos": {"*": tuple(config.settings.bases)}}
+                config = replace(config, settings=config.settings.model_copy(update=everywhere))
+            workspace = find_workspace(
+                root=options.root, env=options.env, cwd=options.cwd, home=options.home, serve=options.serve
+            )
+            if workspace.directory is None and self._roots:
+                workspace = self._roots
+            discovery = discover(workspace, config, self.trust, named=options.bases, env=options.env, home=options.home)
+            self._look_back = (time.monotonic(), config, discovery)
+            return config, discovery
+
+    def _limits(self) -> dict[str, int]:
+        limits = self.config().settings.limits
+        return {"max_bytes": limits.file_bytes, "max_files": limits.files}
+
+    def _query_vector(self, text: str, notes: list[str]) -> NDArray[np.float32] | None:
+        try:
+            embedder = self.embedder()
+            vector = embedder.embed([text])[0] if embedder else None
+        except EmbedderError as error:
+            notes.append(f"Keyword search only: {error}")
+            return None
+        if vector is None:
+            notes.append("Keyword search only: `embedder.model` is `none`.")
+        elif not vector.any():
+            notes.append("Keyword search only: the embedding model does not know the words of this query.")
+            vector = None
+        return vector
+
+    def _open(
+        self, bases: Sequence[Base], stack: ExitStack, notes: list[str] | None
+    ) -> tuple[list[Searched], list[Skipped]]:
+        searched, skipped = [], []
+        fingerprint = embedder.fingerprint if (embedder := self.embedder()) else None
+        for base in bases:
+            index = self.index(base)
+            try:
+                if not base.path.is_dir():
+                    raise BaseUnavailable(base.id, f"its folder {base.path} is gone")
+                stack.enter_context(index.snapshot())
+                comparable = index.meta("embedder") == fingerprint
+            except (BaseUnavailable, IndexUnavailable) as error:
+                progress = self._progress.get(base.id)
+                reason = f"It is being indexed ({progress[0]} of {progress[1]} files)." if progress else str(error)
+                skipped.append(Skipped(base=base.id, reason=reason))
+                continue
+            if notes is not None and not comparable:
+                notes.append(f"{base.id}: keyword search only, until its vectors are made by the embedder in force.")
+            searched.append(Searched(base, index, comparable))
+        return searched, skipped
+
+    def _unfinished(self, searched: Sequence[Searched]) -> list[tuple[str, int, int]]:
+        return [(one.base.id, *self._progress[one.base.id]) for one in searched if one.base.id in self._progress]
+
+    def _sync(
+        self,
+        base: Base,
+        *,
+        full: bool = False,
+        progress: Progress | None = None,
+        difference: Difference | None = None,
+    ) -> SyncReport:
+        def note(name: str, done: int, todo: int) -> None:
+            self._progress[base.id] = (done, todo)
+            if progress:
+                progress(name, done, todo)
+
+        try:
+            embedder: Embedder | None = self.embedder()
+            notes: tuple[str, ...] = ()
+        except EmbedderError as error:
+            embedder, notes = None, (str(error),)
+        try:
+            report = sync_base(
+                base,
+                self.index(base).path,
+                embedder,
+                **self._limits(),
+                full=full,
+                progress=note,
+                difference=difference,
+            )
+        finally:
+            self._progress.pop(base.id, None)
+        return report.model_copy(update={"notes": notes + report.notes})
+
+    def _other_embedder(self, base: Base) -> bool:
+        try:
+            embedder = self.embedder()
+        except EmbedderError:
+            return False
+        index = self.index(base)
+        with index.snapshot():
+            return embedder is not None and index.meta("embedder") != embedder.fingerprint
+
+    def _base_status(self, base: Base) -> BaseStatus:
+        index = self.index(base)
+        progress = self._progress.get(base.id)
+        indexing = f"{progress[0]} of {progress[1]} files" if progress else None
+        problems = [] if base.path.is_dir() else [Problem(subject=base.id, message=f"{base.path} is gone.")]
+        try:
+            with index.snapshot():
+                documents, chunks, vectors = index.counts()
+                problems += [Problem(subject=path, message=message) for path, message in index.problems()]
+                synced = index.meta("synced")
+        except IndexUnavailable as error:
+            if error.reason != NOT_THERE:
+                problems.append(Problem(subject=base.id, message=str(error)))
+            return BaseStatus(base=base, indexing=indexing, problems=tuple(problems))
+        return BaseStatus(
+            base=base,
+            documents=documents,
+            chunks=chunks,
+            vectors=vectors,
+            index=index.path,
+            index_bytes=index.path.stat().st_size,
+            synced=synced,
+            indexing=indexing,
+            problems=tuple(problems),
+        )

@@ -1,0 +1,18 @@
+"""The SQLite file of a base: all SQL of kbhub is in this package."""
+
+from kbhub.index.reader import ChunkRow, DocumentRow, Index, KeywordTerm
+from kbhub.index.schema import SCHEMA_VERSION, index_path, set_aside
+from kbhub.index.writer import IndexWriter, NewChunk, NewDocument
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "ChunkRow",
+    "DocumentRow",
+    "Index",
+    "IndexWriter",
+    "KeywordTerm",
+    "NewChunk",
+    "NewDocument",
+    "index_path",
+    "set_aside",
+]

@@ -1,0 +1,319 @@
+"""Reading an index: rankings, statistics, documents. Nothing here writes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import mul
+from typing import TYPE_CHECKING, Any
+
+import apsw
+import numpy as np
+
+from kbhub.errors import IndexUnavailable
+from kbhub.index.schema import FTS_WEIGHTS, has_vector_functions, open_reader
+from kbhub.ranking import bm25
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+VECTOR_SCALE = 127
+"""A component of a unit vector times this, rounded, is stored as int8 (nDCG@10 .4427 against .4429 for floats)."""
+
+RESCORED = 2
+"""Times as many rows as wanted are taken by distance before their exact cosine decides."""
+
+DIRECT_ROWS = 300
+"""Up to so many matching chunks each is scored; above, FTS5's own ranking chooses candidates first."""
+
+CANDIDATES, CANDIDATES_SKEWED = 100, 500
+"""Chunks a base offers, and those of a base whose own statistics mislead about a term."""
+
+SKEW = 2.0
+"""A base misleads where a term's pooled weight is this many times its local one (and over MIN_WEIGHT)."""
+
+MIN_WEIGHT = 0.5
+
+NOT_THERE = "it does not exist yet"
+"""Reason of the error about an index that was never made."""
+
+REMEMBERED = 10_000
+"""Document frequencies kept in memory per base."""
+
+_WEIGHTS = ", ".join(map(str, FTS_WEIGHTS))
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordTerm:
+    """A term to rank by."""
+
+    match: str
+    """FTS5 expression of one phrase."""
+    weight: float
+    """Inverse document frequency over all bases."""
+    local_weight: float
+    """The same in this base alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRow:
+    """A document as the index has it."""
+
+    id: int
+    path: str
+    docid: str
+    title: str
+    tags: tuple[str, ...]
+    size: int
+    mtime_ns: int
+    dated: int | None
+    """Front matter `updated` or `date`, seconds since the epoch."""
+    committed: int | None
+    """Last commit, seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRow:
+    """A chunk as the index has it."""
+
+    id: int
+    document_id: int
+    headings: tuple[str, ...]
+    start_line: int
+    end_line: int
+    prose: int
+    """Offset in `text` of the first character after the front matter."""
+    text: str
+
+
+class Index:
+    """The index of one base, for reading, from any thread.
+
+    Args:
+        path: its file.
+        base: id of the base, for messages.
+    """
+
+    def __init__(self, path: Path, base: str) -> None:
+        self.path, self.base = path, base
+        self._local = threading.local()
+        self._frequencies: tuple[int, dict[str, int]] = (-1, {})
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Keep all reads inside to one state of the index.
+
+        Raises:
+            IndexUnavailable: there is no index yet, or it cannot be read.
+        """
+        try:
+            connection = self._connection()
+            connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if not connection.get_autocommit():
+                    connection.execute("COMMIT")
+        except apsw.Error as error:
+            self.close()
+            raise self._unavailable(str(error)) from error
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        if connection := getattr(self._local, "connection", None):
+            self._local.connection = None
+            connection.close(force=True)
+
+    def size(self) -> tuple[int, int]:
+        """Give the number of chunks and of the tokens in them."""
+        rows, tokens = str(self._value("SELECT statistics(fts) FROM fts LIMIT 1") or "0 0").split()
+        return int(rows), int(tokens)
+
+    def generation(self) -> int:
+        """Give a number that changes with every change to the index."""
+        return int(self.meta("generation") or 0)
+
+    def meta(self, key: str) -> Any:
+        """Give a value of the table `meta`, none if it is not there."""
+        return self._value("SELECT value FROM meta WHERE key = ?", key)
+
+    def document_frequency(self, match: str) -> int:
+        """Count the chunks that an FTS5 expression matches; remembered until the index changes."""
+        generation = self.generation()
+        if self._frequencies[0] != generation or len(self._frequencies[1]) > REMEMBERED:
+            self._frequencies = (generation, {})
+        known = self._frequencies[1]
+        if match not in known:
+            known[match] = int(self._value("SELECT count(*) FROM fts WHERE fts MATCH ?", match))
+        return known[match]
+
+    def keyword(
+        self, terms: Sequence[KeywordTerm], operator: str, rows: int, mean_length: float
+    ) -> list[tuple[int, float]]:
+        """Rank chunks by BM25 with the statistics of all bases.
+
+        FTS5 chooses the candidates by this base's statistics; each is then scored exactly.
+
+        Args:
+            terms: what to look for; each occurs in this base.
+            operator: `AND` or `OR`.
+            rows: chunks that match, or an upper bound.
+            mean_length: tokens of a chunk on average over all bases.
+
+        Returns:
+            (chunk id, score), in no order.
+        """
+        skewed = any(term.weight > MIN_WEIGHT and term.weight > SKEW * term.local_weight for term in terms)
+        limit = CANDIDATES_SKEWED if skewed else CANDIDATES
+        cut = "" if rows <= DIRECT_ROWS else f"ORDER BY bm25(fts, {_WEIGHTS}), rowid LIMIT {limit}"
+        arguments = ", ".join("?" * (len(terms) + 1))
+        return self._rows(
+            f"SELECT rowid, pooled(fts, {arguments}) FROM fts WHERE fts MATCH ? {cut}",
+            *(mean_length, *(term.weight for term in terms), f" {operator} ".join(term.match for term in terms)),
+        )
+
+    def semantic(self, vector: NDArray[np.float32], limit: int) -> list[tuple[int, float]]:
+        """Find the chunks nearest to a vector.
+
+        Args:
+            vector: shape (dimensions,), of length 1.
+            limit: chunks to find.
+
+        Returns:
+            (chunk id, cosine similarity), in no order; fewer where the base has fewer vectors.
+        """
+        every = "SELECT chunk_id, embedding FROM vector WHERE embedding IS NOT NULL"
+        if has_vector_functions(self._connection()):
+            nearest = "ORDER BY vec_distance_l2(vec_int8(embedding), vec_int8(?)), chunk_id LIMIT ?"
+            rows = self._rows(f"{every} {nearest}", quantise(vector).tobytes(), limit * RESCORED)
+        else:
+            rows = self._rows(every)
+        if not rows:
+            return []
+        stored = np.frombuffer(b"".join(blob for _, blob in rows), np.int8).reshape(len(rows), -1).astype(np.float32)
+        similarity = stored @ vector / np.linalg.norm(stored, axis=1)
+        best = np.argsort(-similarity, kind="stable")[:limit]
+        return [(rows[row][0], float(similarity[row])) for row in best]
+
+    def order(self, chunks: Sequence[int]) -> dict[int, tuple[str, int]]:
+        """Give the path and first line of chunks: chunk id → (path, line)."""
+        found = self._rows(
+            "SELECT chunk.id, path, start_line FROM chunk JOIN document ON document.id = document_id "
+            "WHERE chunk.id IN (SELECT value FROM json_each(?))",
+            json.dumps(list(chunks)),
+        )
+        return {chunk: (path, line) for chunk, path, line in found}
+
+    def chunks(self, ids: Sequence[int]) -> dict[int, ChunkRow]:
+        """Give chunks by id."""
+        found = self._rows(
+            "SELECT id, document_id, headings, start_line, end_line, prose, text FROM chunk "
+            "WHERE id IN (SELECT value FROM json_each(?))",
+            json.dumps(list(ids)),
+        )
+        return {row[0]: ChunkRow(row[0], row[1], tuple(json.loads(row[2])), *row[3:]) for row in found}
+
+    def documents(self, ids: Sequence[int]) -> dict[int, DocumentRow]:
+        """Give documents by id."""
+        found = self._rows(
+            f"SELECT {_DOCUMENT} FROM document WHERE id IN (SELECT value FROM json_each(?))", json.dumps(list(ids))
+        )
+        return {row[0]: _document(row) for row in found}
+
+    def document(self, path: str) -> DocumentRow | None:
+        """Give the document at a path, none if the index has none."""
+        found = self._rows(f"SELECT {_DOCUMENT} FROM document WHERE path = ?", path)
+        return _document(found[0]) if found else None
+
+    def documents_by_docid(self, prefix: str) -> list[DocumentRow]:
+        """Give the documents whose docid starts with some hex digits."""
+        found = self._rows(
+            f"SELECT {_DOCUMENT} FROM document WHERE docid >= ? AND docid < ? ORDER BY docid", prefix, prefix + "g"
+        )
+        return [_document(row) for row in found]
+
+    def paths(self) -> list[str]:
+        """Give the paths of all documents, in order."""
+        return [path for (path,) in self._rows("SELECT path FROM document ORDER BY path")]
+
+    def files(self) -> dict[str, tuple[int, int]]:
+        """Give path → (size, mtime in ns) of every document."""
+        return {path: (size, mtime) for path, size, mtime in self._rows("SELECT path, size, mtime_ns FROM document")}
+
+    def counts(self) -> tuple[int, int, int]:
+        """Give the numbers of documents, chunks, and chunks with a vector."""
+        (counted,) = self._rows(
+            "SELECT (SELECT count(*) FROM document), (SELECT count(*) FROM chunk), "
+            "(SELECT count(*) FROM vector WHERE embedding IS NOT NULL)"
+        )
+        documents, chunks, vectors = counted
+        return int(documents), int(chunks), int(vectors)
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Give (path, message) of files that could not be indexed as they should."""
+        return self._rows(
+            "SELECT path, message FROM problem UNION ALL "
+            "SELECT path, problem FROM document WHERE problem IS NOT NULL ORDER BY 1"
+        )
+
+    def _rows(self, statement: str, *values: apsw.SQLiteValue) -> list[Any]:
+        return self._connection().execute(statement, values).fetchall()
+
+    def _value(self, statement: str, *values: apsw.SQLiteValue) -> Any:
+        return self._connection().execute(statement, values).get
+
+    def _connection(self) -> apsw.Connection:
+        # One connection per thread, and a new one when the file has been replaced under it.
+        try:
+            identity = self._identity()
+            if getattr(self._local, "connection", None) is None or self._local.identity != identity:
+                self.close()
+                opened = open_reader(self.path)
+                opened.register_fts5_function("pooled", _pooled)
+                opened.register_fts5_function("statistics", _statistics)
+                self._local.connection, self._local.identity = opened, identity
+        except FileNotFoundError:
+            raise self._unavailable(NOT_THERE) from None
+        except OSError as error:
+            raise self._unavailable(f"{self.path}: {error.strerror}") from error
+        except (ValueError, apsw.Error) as error:
+            raise self._unavailable(str(error)) from error
+        connection: apsw.Connection = self._local.connection
+        return connection
+
+    def _identity(self) -> tuple[int, int]:
+        state = self.path.stat()
+        return state.st_dev, state.st_ino
+
+    def _unavailable(self, reason: str) -> IndexUnavailable:
+        return IndexUnavailable(self.base, reason, f"`kbhub index {self.base}` makes it anew.")
+
+
+def quantise(vectors: NDArray[np.float32]) -> NDArray[np.int8]:
+    """Give unit vectors as int8, any shape."""
+    return np.clip(np.rint(vectors * VECTOR_SCALE), -VECTOR_SCALE, VECTOR_SCALE).astype(np.int8)
+
+
+_DOCUMENT = "id, path, docid, title, tags, size, mtime_ns, dated, committed"
+
+
+def _document(row: Sequence[Any]) -> DocumentRow:
+    number, path, docid, title, tags, *rest = row
+    return DocumentRow(number, path, docid, title, tuple(json.loads(tags)), *rest)
+
+
+def _statistics(api: apsw.FTS5ExtensionApi, /, *_: Any) -> str:
+    return f"{api.row_count} {api.column_total_size(-1)}"
+
+
+def _pooled(api: apsw.FTS5ExtensionApi, /, *arguments: Any) -> float:
+    """Score the current row of an FTS5 query; arguments are mean length and the phrases' weights, in their order."""
+    mean_length, *weights = arguments
+    # This runs some hundred times a query, so counting is left to C.
+    frequencies = [sum(map(mul, FTS_WEIGHTS, map(len, api.phrase_locations(phrase)))) for phrase in range(len(weights))]
+    return bm25(frequencies, weights, api.column_size(-1), mean_length)

@@ -1,0 +1,176 @@
+"""Tables of an index file, its place, and how a connection to it is opened."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import apsw
+
+from kbhub.query import TOKENIZER
+
+if TYPE_CHECKING:
+    from kbhub.types import Base
+
+APPLICATION_ID = 0x6B626875
+"""Marks a SQLite file as an index of kbhub ("kbhu")."""
+
+SCHEMA_VERSION = 1
+"""Raised whenever tables, tokens, chunks or vectors change their meaning; another number means a rebuild."""
+
+FTS_COLUMNS = ("title", "headings", "path", "tags", "body")
+FTS_WEIGHTS = (2.0, 2.0, 1.0, 1.0, 1.0)
+"""Weight of a term's occurrence per column."""
+
+CACHE_KIB = 4096
+"""Page cache of a connection."""
+
+BUSY_MS = 5000
+"""Milliseconds that a statement waits for another process's short transaction."""
+
+HASH_BYTES = 16 << 20
+"""Bytes of postings that FTS5 gathers before it writes a segment: fewer segments on a first build."""
+
+_NAME = re.compile(r"[^\w.-]+")
+
+_TABLES = f"""
+CREATE TABLE meta(key TEXT PRIMARY KEY, value ANY) WITHOUT ROWID;
+CREATE TABLE document(
+  id INTEGER PRIMARY KEY,
+  path TEXT NOT NULL UNIQUE,
+  docid TEXT NOT NULL,
+  size INTEGER NOT NULL,
+  mtime_ns INTEGER NOT NULL,
+  hash BLOB NOT NULL,
+  title TEXT NOT NULL,
+  tags TEXT NOT NULL,
+  front_matter TEXT NOT NULL,
+  dated INTEGER,
+  committed INTEGER,
+  problem TEXT
+);
+CREATE INDEX document_docid ON document(docid);
+CREATE TABLE chunk(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  document_id INTEGER NOT NULL,
+  headings TEXT NOT NULL,
+  start_line INTEGER NOT NULL,
+  end_line INTEGER NOT NULL,
+  prose INTEGER NOT NULL,
+  text TEXT NOT NULL
+);
+CREATE INDEX chunk_document ON chunk(document_id);
+CREATE TABLE vector(chunk_id INTEGER PRIMARY KEY, key INTEGER NOT NULL, embedding BLOB);
+CREATE INDEX vector_key ON vector(key);
+CREATE TABLE problem(path TEXT PRIMARY KEY, message TEXT NOT NULL) WITHOUT ROWID;
+CREATE VIRTUAL TABLE fts USING fts5(
+  {", ".join(FTS_COLUMNS)}, content='', contentless_delete=1, tokenize='{" ".join(TOKENIZER)}'
+);
+"""
+# `vector` is a plain table on purpose: sqlite-vec compares its rows as fast as rows of a vec0 table, they can be
+# read where the extension cannot be loaded, and a filter is an ordinary WHERE.
+
+
+def index_path(base: Base, cache: Path) -> Path:
+    """Say where the index of a base lies: readable name, and a hash of the real path and of what is taken from it.
+
+    The same folder under another id, or reached by another name, has the same index.
+
+    Args:
+        base: the base.
+        cache: kbhub's cache directory; the base's own `cache_dir` wins.
+    """
+    name = base.path.name
+    if name.lstrip(".") == "knowledge":
+        name = f"{base.path.parent.name}-knowledge"
+    taken = json.dumps([base.only, base.include, base.exclude]) if base.only or base.include or base.exclude else ""
+    digest = hashlib.sha256(f"{base.path}\0{taken}".encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return (base.cache_dir or cache / "bases") / f"{_NAME.sub('-', name).strip('-.') or 'base'}-{digest}.db"
+
+
+def open_reader(path: Path) -> apsw.Connection:
+    """Open an index for reading.
+
+    Raises:
+        apsw.Error: it cannot be opened, or is no SQLite file.
+        ValueError: it is not an index of this version.
+    """
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    _prepare(connection)
+    check_version(connection)
+    return connection
+
+
+def open_writer(path: Path) -> apsw.Connection:
+    """Open or create an index for writing; raises as `open_reader` does."""
+    fresh = not path.exists() or path.stat().st_size == 0
+    if fresh:
+        # Created here with the right mode, so that no other user reads it even for a moment.
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    _prepare(connection)
+    if fresh:
+        connection.execute("PRAGMA journal_mode=WAL").fetchall()
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(_TABLES)
+        connection.execute("INSERT INTO fts(fts, rank) VALUES ('hashsize', ?)", (HASH_BYTES,))
+        connection.execute(f"PRAGMA application_id={APPLICATION_ID}").fetchall()
+        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}").fetchall()
+        connection.execute("COMMIT")
+    connection.execute("PRAGMA synchronous=NORMAL").fetchall()
+    check_version(connection)
+    return connection
+
+
+def check_version(connection: apsw.Connection) -> None:
+    """Raise ValueError unless a connection's file is an index of this version."""
+    application = connection.execute("PRAGMA application_id").get
+    version = connection.execute("PRAGMA user_version").get
+    if application != APPLICATION_ID:
+        raise ValueError("it is not an index of kbhub")
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"it has format {version}, this version of kbhub uses {SCHEMA_VERSION}")
+
+
+def set_aside(path: Path) -> Path:
+    """Move an index that cannot be used, with its journal, out of the way; one earlier such file is replaced.
+
+    Returns:
+        Where it lies now.
+    """
+    aside = path.with_suffix(".aside.db")
+    for suffix in ("", "-wal", "-shm"):
+        source, target = Path(f"{path}{suffix}"), Path(f"{aside}{suffix}")
+        target.unlink(missing_ok=True)
+        if source.exists():
+            source.replace(target)
+    return aside
+
+
+def has_vector_functions(connection: apsw.Connection) -> bool:
+    """Say whether sqlite-vec is loaded in a connection."""
+    return bool(connection.execute("SELECT 1 FROM pragma_function_list WHERE name = 'vec_distance_l2'").get)
+
+
+def _prepare(connection: apsw.Connection) -> None:
+    connection.set_busy_timeout(BUSY_MS)
+    connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}").fetchall()
+    if extension := _vector_extension():
+        try:
+            connection.enable_load_extension(True)
+            connection.load_extension(extension)
+        except apsw.ExtensionLoadingError:
+            pass  # a platform without a build of it: vectors are compared with numpy
+        finally:
+            connection.enable_load_extension(False)
+
+
+def _vector_extension() -> str | None:
+    # By path: importing the package would import numpy just to say where the library lies.
+    spec = find_spec("sqlite_vec")
+    return str(Path(spec.origin).with_name("vec0")) if spec and spec.origin else None

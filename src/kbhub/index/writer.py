@@ -1,0 +1,227 @@
+"""Writing an index: documents in and out, vectors, upkeep. One writer per base; see `sync`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from kbhub.index.schema import open_writer
+from kbhub.query import searchable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OPTIMISE_SHARE = 0.2
+"""Share of the chunks that must be new before the full-text index is merged into one segment."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewChunk:
+    """A chunk to be written."""
+
+    headings: tuple[str, ...]
+    start_line: int
+    end_line: int
+    prose: int
+    """Offset in `text` of the first character after the front matter."""
+    text: str
+    key: int
+    """Signed 64-bit hash of the text that its vector stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """A document to be written."""
+
+    path: str
+    docid: str
+    size: int
+    mtime_ns: int
+    hash: bytes
+    title: str
+    tags: tuple[str, ...]
+    aliases: tuple[str, ...]
+    front_matter: Mapping[str, Any]
+    dated: int | None
+    problem: str | None
+    chunks: tuple[NewChunk, ...]
+
+
+class IndexWriter:
+    """The index of one base, for writing; use it as a context manager.
+
+    Args:
+        path: its file; made if it does not exist.
+
+    Raises:
+        apsw.Error, ValueError: the file cannot be used; see `schema.open_reader`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._connection = open_writer(path)
+
+    def __enter__(self) -> IndexWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; a transaction that is not finished is undone."""
+        self._connection.close(force=True)
+
+    def check(self) -> str | None:
+        """Give the first thing that is wrong with the file's structure, none if it is sound."""
+        verdict = self._connection.execute("PRAGMA quick_check(1)").get
+        if verdict != "ok":
+            return str(verdict)
+        try:
+            self._connection.execute("INSERT INTO fts(fts) VALUES ('integrity-check')")
+        except apsw.Error as error:
+            return str(error)
+        return None
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Write all of what is done inside, or nothing."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute(
+            "INSERT INTO meta VALUES ('generation', 1) ON CONFLICT DO UPDATE SET value = value + 1"
+        )
+        self._connection.execute("COMMIT")
+
+    def meta(self, key: str) -> Any:
+        """Give a value of the table `meta`, none if it is not there."""
+        return self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).get
+
+    def set_meta(self, values: Mapping[str, Any]) -> None:
+        """Set values of the table `meta`."""
+        self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
+
+    def files(self) -> dict[str, tuple[int, int, bytes]]:
+        """Give path → (size, mtime in ns, hash) of every document."""
+        rows = self._connection.execute("SELECT path, size, mtime_ns, hash FROM document")
+        return {path: (size, mtime, bytes(digest)) for path, size, mtime, digest in rows}
+
+    def vectors(self, keys: Iterable[int]) -> dict[int, bytes | None]:
+        """Give the vectors that are there for hashes of text: key → int8 vector, none for "no vector"."""
+        rows = self._connection.execute(
+            "SELECT key, embedding FROM vector WHERE key IN (SELECT value FROM json_each(?)) GROUP BY key",
+            (json.dumps(list(keys)),),
+        )
+        return dict(rows)
+
+    def put(self, document: NewDocument, vectors: Mapping[int, bytes | None]) -> None:
+        """Write a document in place of what the index has at its path.
+
+        Args:
+            document: the document with its chunks.
+            vectors: key → int8 vector of its chunks; a chunk whose key is missing gets its vector later.
+        """
+        committed = self._connection.execute("SELECT committed FROM document WHERE path = ?", (document.path,)).get
+        self.remove(document.path)
+        self._connection.execute(
+            "INSERT INTO document(path, docid, size, mtime_ns, hash, title, tags, front_matter, dated, committed, "
+            "problem) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(
+                    document.path,
+                    document.docid,
+                    document.size,
+                    document.mtime_ns,
+                    document.hash,
+                    document.title,
+                ),
+                *(json.dumps(document.tags), json.dumps(document.front_matter), document.dated, committed),
+                document.problem,
+            ),
+        )
+        row = self._connection.last_insert_rowid()
+        title = searchable(" ".join([document.title, *document.aliases]))
+        path = searchable(document.path.rpartition(".")[0] or document.path)
+        tags = searchable(" ".join(document.tags))
+        for chunk in document.chunks:
+            self._connection.execute(
+                "INSERT INTO chunk(document_id, headings, start_line, end_line, prose, text) VALUES (?, ?, ?, ?, ?, ?)",
+                (row, json.dumps(chunk.headings), chunk.start_line, chunk.end_line, chunk.prose, chunk.text),
+            )
+            chunk_id = self._connection.last_insert_rowid()
+            self._connection.execute(
+                "INSERT INTO fts(rowid, title, headings, path, tags, body) VALUES (?, ?, ?, ?, ?, ?)",
+                (chunk_id, title, searchable(" ".join(chunk.headings)), path, tags, searchable(chunk.text)),
+            )
+            if chunk.key in vectors:
+                self.put_vector(chunk_id, chunk.key, vectors[chunk.key])
+
+    def put_vector(self, chunk: int, key: int, vector: bytes | None) -> None:
+        """Write the vector of a chunk; none says that its text has none."""
+        self._connection.execute("INSERT OR REPLACE INTO vector VALUES (?, ?, ?)", (chunk, key, vector))
+
+    def touch(self, path: str, size: int, mtime_ns: int) -> None:
+        """Note that a file has a new time and the same content."""
+        self._connection.execute("UPDATE document SET size = ?, mtime_ns = ? WHERE path = ?", (size, mtime_ns, path))
+
+    def remove(self, path: str) -> None:
+        """Take a document out."""
+        document = self._connection.execute("SELECT id FROM document WHERE path = ?", (path,)).get
+        if document is None:
+            return
+        mine = "SELECT id FROM chunk WHERE document_id = ?"
+        self._connection.execute(f"DELETE FROM fts WHERE rowid IN ({mine})", (document,))
+        self._connection.execute(f"DELETE FROM vector WHERE chunk_id IN ({mine})", (document,))
+        self._connection.execute("DELETE FROM chunk WHERE document_id = ?", (document,))
+        self._connection.execute("DELETE FROM document WHERE id = ?", (document,))
+
+    def forget_vectors(self) -> None:
+        """Drop every vector, to be made anew by another embedder."""
+        self._connection.execute("DELETE FROM vector")
+
+    def without_vector(self, limit: int) -> list[tuple[int, str, tuple[str, ...], str]]:
+        """Give chunks whose vector is still to be made: (id, title, headings, text after the front matter)."""
+        rows = self._connection.execute(
+            "SELECT chunk.id, title, headings, substr(text, prose + 1) FROM chunk "
+            "JOIN document ON document.id = document_id "
+            "WHERE chunk.id NOT IN (SELECT chunk_id FROM vector) ORDER BY chunk.id LIMIT ?",
+            (limit,),
+        )
+        return [(chunk, title, tuple(json.loads(headings)), text) for chunk, title, headings, text in rows]
+
+    def set_problems(self, problems: Sequence[tuple[str, str]]) -> None:
+        """Replace the list of files that could not be indexed: (path, message)."""
+        self._connection.execute("DELETE FROM problem")
+        self._connection.executemany("INSERT OR REPLACE INTO problem VALUES (?, ?)", problems)
+
+    def set_commits(self, times: Mapping[str, int]) -> None:
+        """Note the last commit of documents: path → seconds since the epoch."""
+        self._connection.executemany(
+            "UPDATE document SET committed = ? WHERE path = ?",
+            ((seconds, path) for path, seconds in times.items()),
+        )
+
+    def counts(self) -> tuple[int, int]:
+        """Give the numbers of documents and chunks."""
+        row = self._connection.execute(
+            "SELECT (SELECT count(*) FROM document), (SELECT count(*) FROM chunk)"
+        ).fetchone()
+        documents, chunks = row or (0, 0)
+        return int(documents), int(chunks)
+
+    def tidy(self, written: int) -> None:
+        """Merge the full-text index if much of it is new, and give the journal's space back.
+
+        Args:
+            written: chunks written since the index was last tidied.
+        """
+        if written > OPTIMISE_SHARE * self.counts()[1]:
+            self._connection.execute("INSERT INTO fts(fts) VALUES ('optimize')")
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

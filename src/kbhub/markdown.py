@@ -1,0 +1,116 @@
+"""Bytes of a file → `Document`; never fails, and loses no text.
+
+Files that are not Markdown by their name are plain text: one title, no structure.
+"""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from kbhub.blocks import MAX_HEADING_CHARS, scan_blocks
+from kbhub.frontmatter import read_front_matter
+from kbhub.links import extract_links
+from kbhub.types import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kbhub.types import Heading
+
+MARKDOWN_SUFFIXES = frozenset((".md", ".markdown", ".mdx"))
+"""Names that mark a file as Markdown, lower case."""
+
+PART_NAMES = frozenset(("abstract", "background", "contents", "introduction", "motivation", "overview", "summary"))
+"""Headings that, as the first of several at level 1, name a part of a document and not the document."""
+
+# The marks of UTF-32 begin like those of UTF-16, so they come first.
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8", "UTF-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le", "UTF-32"),
+    (codecs.BOM_UTF32_BE, "utf-32-be", "UTF-32"),
+    (codecs.BOM_UTF16_LE, "utf-16-le", "UTF-16"),
+    (codecs.BOM_UTF16_BE, "utf-16-be", "UTF-16"),
+)
+
+
+def decode(data: bytes) -> tuple[str, str | None]:
+    """Decode a file: UTF-8, or what its byte order mark says.
+
+    Bytes that do not decode and NUL characters become U+FFFD, so that every index takes the text.
+
+    Args:
+        data: the whole file.
+
+    Returns:
+        The text without byte order mark, and a sentence on what was replaced, if anything was.
+    """
+    mark, encoding, name = next(
+        (entry for entry in _BYTE_ORDER_MARKS if data.startswith(entry[0])), (b"", "utf-8", "UTF-8")
+    )
+    problems = []
+    try:
+        text = data[len(mark) :].decode(encoding)
+    except UnicodeDecodeError as error:
+        text = data[len(mark) :].decode(encoding, "replace")
+        place = error.start + len(mark)
+        problems.append(f"Not valid {name} from byte {place}: unreadable bytes are shown as \ufffd; save it as UTF-8.")
+    if "\0" in text:
+        text = text.replace("\0", "\ufffd")
+        problems.append("Holds NUL characters, shown as \ufffd; it may not be a text file.")
+    return text, " ".join(problems) or None
+
+
+def parse_document(path: str, data: bytes) -> Document:
+    """Parse one file of a base.
+
+    Args:
+        path: relative to the base, with `/`; its ending says whether it is Markdown.
+        data: the whole file.
+
+    Returns:
+        The document; what could not be read as it should be is in its `problems`.
+    """
+    text, encoding_problem = decode(data)
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()  # the final newline ends a line and starts none
+    name = PurePosixPath(path)
+    if name.suffix.lower() not in MARKDOWN_SUFFIXES:
+        problems = (encoding_problem,) if encoding_problem else ()
+        return Document(path, _file_title(name), tuple(lines), 0, {}, (), (), (), (), (), problems)
+    front = read_front_matter(lines)
+    blocks = scan_blocks(lines, front.body, front.closing)
+    hidden = [*blocks.fences, *blocks.raw]
+    if front.body:
+        hidden.append((1, front.body))
+    return Document(
+        path=path,
+        title=front.title[:MAX_HEADING_CHARS] or _heading_title(blocks.headings) or _file_title(name),
+        lines=tuple(lines),
+        body=front.body,
+        front_matter=front.values,
+        tags=front.tags,
+        aliases=front.aliases,
+        headings=tuple(blocks.headings),
+        fences=tuple(blocks.fences),
+        links=extract_links(text, lines, hidden),
+        problems=tuple(problem for problem in (encoding_problem, front.problem) if problem),
+        tables=tuple(blocks.tables),
+    )
+
+
+def _heading_title(headings: Sequence[Heading]) -> str:
+    """The first level-1 heading, unless it only names the first of several parts; else the first heading."""
+    named = [heading for heading in headings if heading.text]
+    tops = [heading.text for heading in named if heading.level == 1]
+    if len(tops) > 1 and tops[0].casefold() in PART_NAMES:
+        return ""
+    return (tops or [heading.text for heading in named] or [""])[0]
+
+
+def _file_title(name: PurePosixPath) -> str:
+    return " ".join(name.stem.replace("-", " ").replace("_", " ").split()) or name.name

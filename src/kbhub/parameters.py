@@ -1,0 +1,138 @@
+"""What a tool's caller gave against what the tool takes: schemas a model reads cheaply, errors it can act on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbhub.errors import UsageError
+from kbhub.pointer import nearest, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pydantic import ValidationError
+
+Schema = dict[str, Any]
+
+
+def compact(schema: Schema) -> Schema:
+    """Give an input schema without what costs a model tokens and tells it nothing.
+
+    Titles, null alternatives and null defaults go, references are written out, and unknown parameters are excluded.
+
+    Args:
+        schema: JSON Schema of an object, as pydantic makes it.
+    """
+    made: Schema = _compacted(schema, schema.get("$defs", {}))
+    return {**made, "additionalProperties": False}
+
+
+def check_names(tool: str, schema: Schema, arguments: Iterable[str]) -> None:
+    """Refuse parameters that a tool does not take.
+
+    Raises:
+        UsageError: the first of them, with the nearest that there is.
+    """
+    known = list(schema.get("properties", {}))
+    for name in arguments:
+        if name not in known:
+            raise UsageError(f"unknown parameter {_named(name)};{_meant(name, known)} {tool} takes {_takes(known)}.")
+
+
+def check_tool(name: str, tools: Sequence[str]) -> None:
+    """Refuse a tool that there is not.
+
+    Raises:
+        UsageError: with the nearest that there is.
+    """
+    if name not in tools:
+        raise UsageError(f"unknown tool {_named(name)};{_meant(name, tools)} kbhub has {', '.join(tools)}.")
+
+
+def bad_argument(tool: str, schema: Schema, error: ValidationError) -> UsageError:
+    """Give one readable sentence for arguments that do not fit.
+
+    Args:
+        tool: name of the tool.
+        schema: its input schema, compacted.
+        error: what pydantic found; its first error is told.
+    """
+    first = error.errors(include_url=False)[0]
+    path, wanted = _descend(schema, first["loc"])
+    name = ".".join(path)
+    if first["type"] == "extra_forbidden":
+        known = list(wanted.get("properties", {}))
+        key = str(first["loc"][-1])
+        return UsageError(
+            f"unknown parameter {_named(key)} in {name};{_meant(key, known)} {name} takes {_takes(known)}."
+        )
+    if first["type"] == "missing":
+        return UsageError(f"{tool} needs `{name}`: {expected(wanted)}.")
+    return UsageError(f"{tool}: `{name}` must be {expected(wanted)}, not {shown(first['input'])}.")
+
+
+def expected(schema: Schema) -> str:
+    """Say in words what a schema admits."""
+    if "anyOf" in schema:
+        return " or ".join(expected(one) for one in schema["anyOf"])
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    kind = schema.get("type")
+    if kind == "array":
+        return f"a list, each {expected(schema.get('items', {}))}"
+    if kind == "object":
+        return f"an object with {_takes(list(schema.get('properties', {})))}"
+    if kind == "integer":
+        low, high = schema.get("minimum"), schema.get("maximum")
+        return "a whole number" + (f" from {low} to {high}" if low is not None and high is not None else "")
+    return {"string": "a string", "boolean": "true or false", "number": "a number"}.get(str(kind), "a value")
+
+
+def _compacted(schema: Any, definitions: Mapping[str, Any], *, names: bool = False) -> Any:
+    """Compact a schema; `names` says that its keys are names of properties, not words of JSON Schema."""
+    if isinstance(schema, list):
+        return [_compacted(one, definitions) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if not names and "$ref" in schema:
+        rest = {key: value for key, value in schema.items() if key != "$ref"}
+        return _compacted({**definitions[schema["$ref"].rpartition("/")[2]], **rest}, definitions)
+    made: Schema = {}
+    for key, value in schema.items():
+        if not names and (key in ("title", "$defs") or (key == "default" and value is None)):
+            continue
+        made[key] = _compacted(value, definitions, names=key == "properties" and not names)
+    if not names and "anyOf" in made:
+        branches = [one for one in made.pop("anyOf") if one != {"type": "null"}]
+        made |= branches[0] | made if len(branches) == 1 else {"anyOf": branches}
+    return made
+
+
+def _descend(schema: Schema, location: Sequence[int | str]) -> tuple[list[str], Schema]:
+    """Follow the path of an error as far as it names properties; the rest are branches of unions and list places."""
+    path: list[str] = []
+    for part in location:
+        properties = schema.get("properties", {})
+        if part not in properties:
+            break
+        path.append(str(part))
+        schema = properties[part]
+    return path, schema
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    near = nearest(name, known)
+    return f" did you mean {near!r}?" if near else ""
+
+
+def _takes(known: Sequence[str]) -> str:
+    return ", ".join(known) or "none"
+
+
+def _named(name: str) -> str:
+    """Give a name that somebody made up as a string that cannot be long or break the line."""
+    return repr(name if len(name) <= _NAME else f"{name[:_NAME]}…")
+
+
+_NAME = 60
+"""Characters shown of an unknown name."""

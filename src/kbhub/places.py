@@ -1,0 +1,99 @@
+"""kbhub's own folders, and writing a file whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_OURS_ALONE = 0o700
+
+
+def user_home(env: Mapping[str, str]) -> Path:
+    """The home directory that `env` names, else that of the user of this process."""
+    named = env.get("USERPROFILE" if os.name == "nt" else "HOME")
+    return Path(named) if named else Path.home()
+
+
+def expand(text: str, home: Path, folder: Path) -> Path:
+    """A path as people write it: `~` and `~/…` are below `home`, a relative one is below `folder`.
+
+    Only the user's own `~` is known: `~name` is an ordinary relative path, so that what a file says never
+    depends on which accounts a machine has.
+    """
+    if text == "~":
+        return home
+    if text.startswith(("~/", f"~{os.sep}")):
+        return home / text[2:].lstrip("/" + os.sep)
+    return folder / text
+
+
+def cache_dir(env: Mapping[str, str], override: Path | None = None) -> Path:
+    """Where indexes lie: `override` (an option), `KBHUB_CACHE_DIR`, else the user's cache directory."""
+    named = str(override) if override is not None else env.get("KBHUB_CACHE_DIR")
+    if named:
+        return expand(named, user_home(env), Path()).absolute()
+    return Path(platformdirs.user_cache_dir("kbhub", appauthor=False))
+
+
+def data_dir(env: Mapping[str, str]) -> Path:
+    """Where lies what cannot be made anew (trust): `KBHUB_DATA_DIR`, else the user's data directory."""
+    named = env.get("KBHUB_DATA_DIR")
+    if named:
+        return expand(named, user_home(env), Path()).absolute()
+    return Path(platformdirs.user_data_dir("kbhub", appauthor=False))
+
+
+def private_directory(path: Path) -> Path:
+    """Make a folder, and those above it that are missing, for the current user alone.
+
+    A folder that exists keeps its mode: somebody chose it.
+
+    Raises:
+        OSError: it cannot be made, or something else has its name.
+    """
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=_OURS_ALONE, exist_ok=True)
+    if not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    return path
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a UTF-8 file (mode 0600) such that any reader, and any crash, sees the old or the new one whole.
+
+    Raises:
+        OSError: it cannot be written; the old file is untouched and nothing is left behind.
+    """
+    # mkstemp makes it 0600 under a name that nobody can guess, in the same folder: only there is a rename atomic.
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` survive a power failure; Windows cannot open folders and does without."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Results → text: for a model (`model`), for a terminal (`terminal`)."""

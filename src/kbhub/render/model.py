@@ -1,0 +1,342 @@
+"""Results → Markdown for a model.
+
+Documents are untrusted data: whatever titles, paths, notes and texts contain, an answer keeps its structure and its
+size. Names and titles are put on one line, texts into a fence that they cannot close, every field and the whole
+are cut at a number of bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from kbhub.query import excerpt, parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from kbhub.types import BaseStatus, Discovery, Hit, Problem, Query, Reading, ReadResult, SearchResult, Status
+
+ANSWER_BYTES = 8_000
+"""UTF-8 bytes of an answer of `search` or `status`, some 2,000 tokens: a page of hits, not a context window."""
+
+EXCERPT_BYTES = 2_600
+"""UTF-8 bytes of the first hit's excerpt; more than an excerpt of Latin or Han text has."""
+
+GLANCE_CHARACTERS, GLANCE_BYTES = 160, 480
+"""Length of the line shown of the other hits, in characters and in UTF-8 bytes."""
+
+NAME_BYTES, TITLE_BYTES, SENTENCE_BYTES, ERROR_BYTES = 240, 160, 260, 1_500
+"""UTF-8 bytes shown of a path, of a title with its headings, of a note or reason, and of an error."""
+
+LIST_BYTES = 320
+"""UTF-8 bytes of a list within a sentence."""
+
+SENTENCES = 4
+"""Notes, skipped bases or problems that are written out; of more, the number is said."""
+
+SLACK_BYTES = 16
+"""UTF-8 bytes by which the heading and the cursor of the page that is shown may be longer than those measured."""
+
+BASES = 20
+"""Bases that `status` writes out."""
+
+LONG_FENCE = 40
+"""Backticks in a row from which tildes fence a text, so that a hostile one does not double its length."""
+
+_BREAKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+# Bidirectional overrides and isolates, zero-width and tag characters can make a text look like another.
+_INVISIBLE = re.compile(
+    "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_PLAIN_REF = re.compile(r"""[^\s"'`,\\<>]+(?: [^\s"'`,\\<>]+)*""")
+
+
+def one_line(text: str, limit: int) -> str:
+    """Give a text on one line, without characters that cannot be seen, cut at `limit` UTF-8 bytes.
+
+    Args:
+        text: any string.
+        limit: bytes at most, the mark of the cut included.
+    """
+    # What is cut away need not be looked at; a byte of UTF-8 holds at most one character.
+    line = _BREAKS.sub(" ", _SURROGATES.sub("\ufffd", _INVISIBLE.sub("", text[: 8 * limit]))).strip()
+    return _cut(line, limit)
+
+
+def quoted(text: str, limit: int) -> str:
+    """Give a text on one line in double quotes, which it cannot end, and without backticks."""
+    return f'"{one_line(text, limit).translate(_QUOTES)}"'
+
+
+def fenced(text: str) -> str:
+    """Put a text, verbatim, into a code fence that no line of it closes."""
+    ticks, tildes = (max(map(len, re.findall(f"{mark}+", text)), default=0) for mark in "`~")
+    fence = "`" * max(3, ticks + 1)
+    if ticks > LONG_FENCE > tildes:
+        fence = "~" * max(3, tildes + 1)
+    return f"{fence}\n{_SURROGATES.sub(chr(0xFFFD), text)}\n{fence}"
+
+
+def error_answer(message: str) -> str:
+    """Give the sentence of an error."""
+    return one_line(message, ERROR_BYTES)
+
+
+def search_answer(result: SearchResult, query: Query, cursor: Callable[[int], str]) -> str:
+    """Write the answer to a search: the first hit verbatim, the others as refs, what to call next, what is missing.
+
+    Args:
+        result: what was found.
+        query: what was asked, for the next page and the numbers.
+        cursor: makes the cursor for an offset.
+
+    Returns:
+        At most `ANSWER_BYTES` of UTF-8; hits that do not fit are left to the next page.
+    """
+    footer = _limits_of(result)
+    if not result.hits:
+        return "\n".join([_heading(result, query, 0), *footer, *_advice(result, query)])
+    first = _first_hit(result.hits[0], query)
+    room = ANSWER_BYTES - sum(_size(line) for line in [*first, *footer, _heading(result, query, len(result.hits))])
+    room -= _size("\n".join(_next_calls(result, query, 2, cursor, more=True))) + SLACK_BYTES
+    pointers = []
+    for number, hit in enumerate(result.hits[1:], query.offset + 2):
+        pointer = _pointer(number, hit, query)
+        room -= _size(pointer)
+        if room < 0:
+            break
+        pointers.append(pointer)
+    shown = 1 + len(pointers)
+    calls = _next_calls(result, query, shown, cursor, more=query.offset + shown < result.total)
+    last = ["", *calls, *footer] if calls or footer else []
+    return "\n".join([_heading(result, query, shown), "", *first, *pointers, *last])
+
+
+def read_answer(result: ReadResult) -> str:
+    """Write the answer to `read`: each document under a line that names it, then what could not be read."""
+    parts = [_reading(reading) for reading in result.readings]
+    parts += [f"Not read: {quoted(one.ref, NAME_BYTES)}: {one_line(one.message, ERROR_BYTES)}" for one in result.unread]
+    return "\n\n".join(parts)
+
+
+def status_answer(status: Status) -> str:
+    """Write the answer to `status`: workspace, bases, problems, and what was looked for if nothing was found."""
+    config = one_line(str(status.config or "none"), NAME_BYTES)
+    embedder = one_line(status.embedder, TITLE_BYTES)
+    lines = [f"kbhub {status.version} · workspace: {_workspace(status)} · config: {config} · embedder: {embedder}"]
+    if not status.bases:
+        lines.append(_nothing(status.looked_for))
+    problems = _problems(status.problems)
+    room = ANSWER_BYTES - sum(map(_size, lines + problems)) - 100
+    for number, base in enumerate(status.bases):
+        line = _base(base)
+        room -= _size(line)
+        if room < 0 or number == BASES:
+            lines.append(f"… and {len(status.bases) - number} more bases.")
+            break
+        lines.append(line)
+    return "\n".join(lines + problems)
+
+
+def nothing_here(discovery: Discovery) -> str:
+    """Say that no base is active, what was looked for and what to do."""
+    return "\n".join([_nothing(discovery.looked_for), *_problems(discovery.problems)])
+
+
+def _heading(result: SearchResult, query: Query, shown: int) -> str:
+    asked = quoted(query.text, TITLE_BYTES)
+    where = f"in {_listed(result.searched)}" if result.searched else "in no base"
+    if not result.hits:
+        return f"No {'more ' if query.offset else ''}hits for {asked} {where} ({result.mode})."
+    first = query.offset + 1
+    range_ = f"Hit {first}" if shown == 1 else f"Hits {first}-{query.offset + shown}"
+    return f"{range_} of {result.total} for {asked} {where} ({result.mode})"
+
+
+def _first_hit(hit: Hit, query: Query) -> list[str]:
+    text = _cut(hit.excerpt, EXCERPT_BYTES)
+    lines = [f"{query.offset + 1}. {_hit_line(hit)}", fenced(text)]
+    whole = hit.end_line - hit.start_line + 1
+    shown = text.count("\n") + 1
+    if shown < whole or "…" in text[:1] + text[-1:]:
+        call = _read_call(hit, f":{hit.start_line}:{whole}")
+        lines.append(f"   lines {hit.excerpt_line}-{hit.excerpt_line + shown - 1} shown; all of it: {call}")
+    else:
+        lines.append(f"   whole document: {_read_call(hit, '')}")
+    return lines + _trace_lines(hit)
+
+
+def _pointer(number: int, hit: Hit, query: Query) -> str:
+    lines = [line for line in hit.excerpt.split("\n") if line.strip()]
+    while len(lines) > 1 and lines[0].startswith("#"):  # the headings are named already
+        del lines[0]
+    part, _ = excerpt("\n".join(lines), parsed(query.text).terms, GLANCE_CHARACTERS)
+    glance = re.sub(r"`{3,}|~{3,}", "`", one_line(part, GLANCE_BYTES))
+    return "\n".join([f"{number}. {_hit_line(hit)}", f"   > {glance}", *_trace_lines(hit)])
+
+
+def _hit_line(hit: Hit) -> str:
+    names = [hit.title, *(hit.headings[1:] if hit.headings[:1] == (hit.title,) else hit.headings)]
+    fields = [
+        f"{_ref(hit)}:{hit.start_line}-{hit.end_line}",
+        quoted(" › ".join(name[:TITLE_BYTES] for name in names), TITLE_BYTES),
+        f"{hit.score:.2f}",
+    ]
+    if _ref(hit) == hit.docid:
+        fields.insert(1, f"path {quoted(hit.ref, NAME_BYTES)}")
+    if hit.also:
+        fields.append(f"also lines {', '.join(f'{span.start_line}-{span.end_line}' for span in hit.also)}")
+    if hit.stale:
+        fields.append(f"{hit.age_days} days old, stale")
+    return " · ".join(fields)
+
+
+def _trace_lines(hit: Hit) -> list[str]:
+    if hit.trace is None:
+        return []
+    signals = "; ".join(
+        f"{signal.name} rank {signal.rank} (value {signal.value:.3f}) adds {signal.contribution:.4f}"
+        for signal in hit.trace.signals
+    )
+    return [one_line(f"trace: ({signals}) × weight {hit.trace.weight:g}", 2 * SENTENCE_BYTES).join(("   ", ""))]
+
+
+def _next_calls(
+    result: SearchResult, query: Query, shown: int, cursor: Callable[[int], str], *, more: bool
+) -> list[str]:
+    lines = []
+    if shown > 1 and len(result.hits) > 1:
+        hit = result.hits[1]
+        call = _read_call(hit, f":{hit.start_line}-{hit.end_line}")
+        lines.append(f"To open another hit: {call}; every ref above can be used so.")
+    if more:
+        lines.append(f"Next page: {_search_call(query, cursor(query.offset + shown))}")
+    return lines
+
+
+def _search_call(query: Query, cursor: str) -> str:
+    text = json.dumps(query.text, ensure_ascii=False)
+    arguments = [f"query={text}" if one_line(text, NAME_BYTES) == text else "query=<the same>"]
+    if query.bases:
+        bases = ",".join(query.bases)
+        arguments.append(f'bases="{bases}"' if one_line(bases, NAME_BYTES) == bases else "bases=<the same>")
+    arguments.append(f'mode="{query.mode}"')
+    if query.granularity != "document":
+        arguments.append(f'options={{"granularity": "{query.granularity}"}}')
+    return f'search({", ".join(arguments)}, cursor="{cursor}")'
+
+
+def _limits_of(result: SearchResult) -> list[str]:
+    """Say what limits the answer: skipped bases, terms that occur nowhere, notes."""
+    skipped = [f"{quoted(one.base, TITLE_BYTES)}: {one.reason}" for one in result.skipped]
+    lines = _sentences("Not searched", skipped)
+    if result.unmatched:
+        lines.append(f"Words that occur nowhere: {_listed(result.unmatched)}")
+    return lines + _sentences("Note", result.notes)
+
+
+def _advice(result: SearchResult, query: Query) -> list[str]:
+    if query.offset:
+        return [f"There are {result.total} hits in all; search without `cursor` for the first."]
+    if not result.searched:
+        return ["Nothing could be searched; `status` says why."]
+    return ["Try other words, fewer of them or all bases; `status` says what is here and what is indexed."]
+
+
+def _reading(reading: Reading) -> str:
+    lines = f"lines {reading.start_line}-{reading.end_line} of {reading.total_lines}"
+    name = _plain(reading.ref)
+    head = [
+        name or quoted(reading.ref, NAME_BYTES),
+        reading.docid,
+        lines if reading.total_lines else "empty",
+        quoted(reading.title, TITLE_BYTES),
+    ]
+    parts = [" · ".join(head), fenced(reading.text)]
+    if reading.rest:
+        rest = reading.rest if name else reading.docid + reading.rest.removeprefix(reading.ref)
+        parts.append(f'continues: read(refs="{rest}")')
+    return "\n".join(parts)
+
+
+def _base(one: BaseStatus) -> str:
+    base = one.base
+    state = f"brought in step {one.synced}" if one.synced else "not indexed yet"
+    fields = [
+        f"- {one_line(base.id, TITLE_BYTES)}: {one_line(str(base.path), NAME_BYTES)} ({base.origin})",
+        f"{one.documents} documents, {one.chunks} chunks, {one.vectors} vectors",
+        f"being indexed, {one.indexing}" if one.indexing else state,
+    ]
+    if base.names:
+        fields.append(f"also named {_listed(base.names)}")
+    if about := ": ".join(filter(None, (base.name if base.name != base.id else None, base.description))):
+        fields.append(quoted(about, SENTENCE_BYTES))
+    problems = [f"{quoted(problem.subject, TITLE_BYTES)}: {problem.message}" for problem in one.problems]
+    return "\n".join([" · ".join(fields), *(f"  {line}" for line in _sentences("Problem", problems))])
+
+
+def _workspace(status: Status) -> str:
+    workspace = status.workspace
+    if workspace.directory is None:
+        return "none (global bases only)"
+    return f"{one_line(str(workspace.directory), NAME_BYTES)} (from {one_line(workspace.source, TITLE_BYTES)})"
+
+
+def _problems(problems: Sequence[Problem]) -> list[str]:
+    return _sentences("Problem", [f"{one_line(one.subject, NAME_BYTES)}: {one.message}" for one in problems])
+
+
+def _nothing(looked_for: Sequence[str]) -> str:
+    places = f"looked for {_listed(looked_for)}" if looked_for else "there is no project directory and no global base"
+    return f"No knowledge is here ({places}); `kbhub init`, run in the project, creates some."
+
+
+def _sentences(label: str, sentences: Iterable[str]) -> list[str]:
+    all_of_them = list(sentences)
+    lines = [f"{label}: {one_line(sentence, SENTENCE_BYTES)}" for sentence in all_of_them[:SENTENCES]]
+    if len(all_of_them) > SENTENCES:
+        lines.append(f"{label}: … and {len(all_of_them) - SENTENCES} more; `status` lists what is here.")
+    return lines
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Give names with commas, as many as fit, and the number of the others."""
+    taken: list[str] = []
+    for name in names:
+        if taken and sum(map(_size, taken)) + min(len(name), TITLE_BYTES) > LIST_BYTES - TITLE_BYTES:
+            break
+        taken.append(one_line(name, TITLE_BYTES).replace("`", "'"))
+    left = len(names) - len(taken)
+    return ", ".join(taken) + (f" and {left} more" if left else "")
+
+
+def _ref(hit: Hit) -> str:
+    """Give the ref of a hit as it can be written in a call; where it has odd characters, the docid."""
+    return _plain(hit.ref) or hit.docid
+
+
+def _plain(ref: str) -> str | None:
+    plain = one_line(ref, NAME_BYTES) == ref and _PLAIN_REF.fullmatch(ref) and "·" not in ref
+    return ref if plain else None
+
+
+def _read_call(hit: Hit, part: str) -> str:
+    return f'read(refs="{_ref(hit)}{part}")'
+
+
+def _cut(text: str, limit: int) -> str:
+    """Cut a text at a number of UTF-8 bytes, marked with `…`."""
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= limit:
+        return text
+    return raw[: limit - len("…".encode())].decode("utf-8", "ignore").rstrip() + "…"
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace")) + 1
+
+
+_QUOTES = str.maketrans({'"': "'", "`": "'", "·": "-"})

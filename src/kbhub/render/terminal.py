@@ -1,0 +1,299 @@
+"""Results → text for a person at a terminal. Pure: what goes to which stream is the command line's business.
+
+Everything that comes from a file or its name passes `neutralised` or `one_line`.
+"""
+
+from __future__ import annotations
+
+import shlex
+import unicodedata
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from kbhub.query import excerpt, parsed, spans
+from kbhub.render.plain import neutralised, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kbhub.init import Initialised
+    from kbhub.query import Term
+    from kbhub.trust import Grant
+    from kbhub.types import BaseStatus, Hit, Problem, Reading, SearchResult, Status, SyncReport, Trace
+
+OTHER_EXCERPT_CHARACTERS = 300
+"""Excerpt of every hit but the first, which is shown as it came: some four lines of 80 columns."""
+
+LISTED_PROBLEMS = 20
+"""Problems of one base that are listed; `--json` has all."""
+
+_BOLD, _DIM, _REF, _TERM = "1", "2", "1;36", "1;33"
+"""SGR parameters (ECMA-48): bold, faint, bold cyan, bold yellow."""
+
+NEXT_STEPS = """\
+Next:
+  kbhub search "how to write knowledge"
+
+Register the server with your coding agent, in its "mcpServers":
+  "kbhub": {
+    "command": "kbhub", "args": ["serve"]
+  }"""
+
+_GUTTER = "  │ "
+_INDENT = "      "
+
+
+@dataclass(frozen=True, slots=True)
+class Painter:
+    """Puts colours around text, or does not."""
+
+    colour: bool = False
+
+    def __call__(self, text: str, parameters: str) -> str:
+        """Give a text in a colour, or as it is where there are none."""
+        return f"\x1b[{parameters}m{text}\x1b[0m" if self.colour and text else text
+
+
+def search_text(result: SearchResult, paint: Painter) -> str:
+    """Give the hits, one block each; empty if there are none."""
+    terms = parsed(result.query).terms
+    blocks = [_hit_block(hit, terms, paint, whole=number == 0) for number, hit in enumerate(result.hits)]
+    return "\n\n".join(blocks)
+
+
+def search_notes(result: SearchResult, *, offset: int, page: int) -> list[str]:
+    """Say what limits an answer, which bases were left out, and why nothing was found.
+
+    Args:
+        result: the answer.
+        offset: hits before the first shown one.
+        page: number of the page that is shown, from 1.
+    """
+    notes = list(result.notes)
+    searched = ", ".join(result.searched)
+    if not result.hits and result.searched:
+        beyond = f" on page {page}, only {result.total} in all" if result.total else ""
+        notes.append(f"No hits{beyond}. Searched: {searched}.")
+    if result.unmatched and result.searched:
+        notes.append(f"Found nowhere: {', '.join(result.unmatched)}.")
+    notes += [f"Not searched: {skipped.base}. {skipped.reason}" for skipped in result.skipped]
+    shown = offset + len(result.hits)
+    if result.hits and shown < result.total:
+        notes.append(f"Hits {offset + 1} to {shown} of {result.total}; `--page {page + 1}` shows the next.")
+    return notes
+
+
+def read_text(readings: Sequence[Reading], *, headers: bool, verbatim: bool) -> str:
+    """Give documents, or parts of them.
+
+    Args:
+        readings: what was read.
+        headers: whether a line before each says what it is.
+        verbatim: whether the text stays as it is in the file, control characters too.
+    """
+    blocks = []
+    for reading in readings:
+        text = f"{reading.text}\n" if reading.end_line >= reading.start_line else ""
+        lines = f"{reading.ref}:{reading.start_line}-{reading.end_line} of {reading.total_lines}"
+        header = one_line(f"==> {lines}  {reading.docid}  {reading.title} <==") + "\n" if headers else ""
+        blocks.append(header + (text if verbatim else neutralised(text)))
+    return "\n".join(blocks) if headers else "".join(blocks)
+
+
+def report_text(report: SyncReport) -> str:
+    """Say what bringing one index in step did, with a line per file that failed."""
+    documents = (
+        f"{report.added} added, {report.changed} changed, {report.removed} removed, "
+        f"{report.unchanged} unchanged, {len(report.failed)} failed"
+    )
+    chunks = f"{report.chunks} chunks, {report.vectors_made} vectors made, {report.vectors_reused} reused"
+    lines = [f"{report.base}: {documents}; {chunks}; {report.seconds:.1f} s"]
+    lines += [f"  failed {_problem(failed)}" for failed in report.failed]
+    lines += [f"  {one_line(note)}" for note in report.notes]
+    return "\n".join(lines)
+
+
+def status_text(status: Status, *, now: datetime, paint: Painter) -> str:
+    """Say what is here: workspace, configuration, bases, problems.
+
+    Args:
+        status: what is here.
+        now: the present, with its time zone, for ages.
+        paint: puts colours.
+    """
+    workspace = status.workspace
+    where = f"{workspace.directory} ({workspace.source})" if workspace.directory else "none: no directory names one"
+    facts = [
+        ("kbhub", status.version),
+        ("workspace", where),
+        ("config", str(status.config or "none")),
+        ("embedder", status.embedder),
+    ]
+    blocks = ["\n".join(f"{paint(f'{name:<9}', _DIM)}  {one_line(value)}" for name, value in facts)]
+    blocks.append(_bases_table(status.bases, now, paint) if status.bases else no_bases(status.looked_for))
+    if status.bases and not any(one.base.id == "project" for one in status.bases):
+        blocks.append(_looked_for("No project base", status.looked_for))
+    problems = [_problem(problem) for problem in status.problems]
+    for one in status.bases:
+        problems += [
+            one_line(f"{one.base.id}: {problem.subject}: {problem.message}")
+            if problem.subject != one.base.id
+            else _problem(problem)
+            for problem in one.problems[:LISTED_PROBLEMS]
+        ]
+        if (more := len(one.problems) - LISTED_PROBLEMS) > 0:
+            problems.append(f"{one.base.id}: {more} more; `kbhub status --json` has all")
+    if problems:
+        blocks.append("\n".join([paint("problems", _BOLD), *(f"  {problem}" for problem in problems)]))
+    return "\n\n".join(blocks)
+
+
+def no_bases(looked_for: Sequence[str]) -> str:
+    """Say that there is nothing to search, what was looked for, and what to do."""
+    return _looked_for("No knowledge here", looked_for) + "\n`kbhub init` makes a knowledge/ folder here."
+
+
+def init_text(made: Initialised) -> str:
+    """Say what was made, and what to do next."""
+    lines = [f"Made {one_line(str(path))}" for path in made.made]
+    if made.trusted:
+        lines.append(f"Trusted it to reach {one_line(str(made.knowledge))}")
+    if not lines:
+        return ""
+    return "\n".join([*lines, "", NEXT_STEPS])
+
+
+def trust_text(grants: Sequence[Grant], revoked: Sequence[Path], *, listed: bool) -> str:
+    """Say what pointers may reach now, or no longer.
+
+    Args:
+        grants: what was recorded, or all there is.
+        revoked: pointers whose trust was taken back.
+        listed: whether `grants` is all there is.
+    """
+    if listed and not grants:
+        return "Nothing is trusted."
+    lines = [] if listed else [f"{one_line(str(path))} is no longer trusted." for path in revoked]
+    for pointer in dict.fromkeys(grant.pointer for grant in grants):
+        lines.append(f"{one_line(str(pointer))} may")
+        lines += [f"  {_grant_text(grant)}" for grant in grants if grant.pointer == pointer]
+        if not listed:
+            lines.append(f"`{shlex.join(['kbhub', 'trust', '--revoke', one_line(str(pointer))])}` takes it back.")
+    return "\n".join(lines)
+
+
+def size_text(count: int) -> str:
+    """Give a number of bytes as people read it."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"
+
+
+def ago_text(seconds: float) -> str:
+    """Give a time span in its largest fitting unit, as an age."""
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"
+
+
+def table(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> list[str]:
+    """Align rows in columns by the width that terminals give to characters.
+
+    Args:
+        rows: cells, every row of the same length.
+        right: columns that are aligned to the right.
+    """
+    widths = [max(_width(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = []
+        for number, cell in enumerate(row):
+            space = " " * (widths[number] - _width(cell))
+            cells.append(space + cell if number in right else cell + space)
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _grant_text(grant: Grant) -> str:
+    target = one_line(str(grant.target))
+    if grant.use == "cacheDir":
+        return f"keep its index in {target}"
+    return f"have its knowledge in {target}" + (", and agents may write there" if grant.writable else "")
+
+
+def _hit_block(hit: Hit, terms: tuple[Term, ...], paint: Painter, *, whole: bool) -> str:
+    place = paint(one_line(f"{hit.ref}:{hit.start_line}-{hit.end_line}"), _REF)
+    age = f"  {hit.age_days // 365} years old" if hit.stale and hit.age_days else ""
+    lines = [f"{hit.score:.2f}  {place}  {paint(hit.docid + age, _DIM)}"]
+    thread = [hit.title, *hit.headings]
+    thread = thread[1:] if hit.headings[:1] == (hit.title,) else thread
+    lines.append(_INDENT + paint(one_line(" › ".join(thread)), _BOLD))
+    if hit.trace:
+        lines.append(_INDENT + _trace_text(hit.trace))
+    text = hit.excerpt if whole else excerpt(hit.excerpt, terms, OTHER_EXCERPT_CHARACTERS)[0]
+    lines += [f"{paint(_GUTTER, _DIM)}{line}" for line in _highlighted(text.strip("\n"), terms, paint).split("\n")]
+    if hit.also:
+        also = ", ".join(f"{span.start_line}-{span.end_line}" for span in hit.also)
+        lines.append(_INDENT + paint(f"also lines {also}", _DIM))
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _highlighted(text: str, terms: tuple[Term, ...], paint: Painter) -> str:
+    if not paint.colour:
+        return neutralised(text)
+    parts, at = [], 0
+    for start, end in spans(text, terms):
+        # A term that runs over a line end would carry its colour into the gutter.
+        marked = "\n".join(paint(neutralised(piece), _TERM) for piece in text[start:end].split("\n"))
+        parts += [neutralised(text[at:start]), marked]
+        at = end
+    return "".join([*parts, neutralised(text[at:])])
+
+
+def _trace_text(trace: Trace) -> str:
+    signals = [f"{one.name} #{one.rank} ({one.value:.3g}) +{one.contribution:.4f}" for one in trace.signals]
+    return " · ".join([*signals, f"weight {trace.weight:g}"])
+
+
+def _bases_table(bases: Sequence[BaseStatus], now: datetime, paint: Painter) -> str:
+    header = ("base", "origin", "documents", "chunks", "index", "synced", "path")
+    rows = [header, *(_base_row(one, now) for one in bases)]
+    first, *others = table(rows, right=frozenset({2, 3, 4}))
+    return "\n".join([paint(first, _DIM), *others])
+
+
+def _base_row(one: BaseStatus, now: datetime) -> tuple[str, ...]:
+    base = one.base
+    name = f"{base.id} ({', '.join(base.names)})" if base.names else base.id
+    age = ago_text((now - datetime.fromisoformat(one.synced)).total_seconds()) if one.synced else "never"
+    size = size_text(one.index_bytes) if one.index else "-"
+    counts = (str(one.documents), str(one.chunks))
+    state = f"indexing {one.indexing}" if one.indexing else age
+    return (one_line(name), base.origin, *counts, size, state, one_line(str(base.path)))
+
+
+def _looked_for(opening: str, places: Sequence[str]) -> str:
+    return (
+        "\n".join([f"{opening}. Looked for:", *(f"  {one_line(place)}" for place in places)])
+        if places
+        else f"{opening}."
+    )
+
+
+def _problem(problem: Problem) -> str:
+    return one_line(f"{problem.subject}: {problem.message}")
+
+
+def _width(text: str) -> int:
+    """Give the columns that a terminal gives to a text: two for wide characters, none for combining ones."""
+    return sum(
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
+    )

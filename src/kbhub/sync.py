@@ -1,0 +1,397 @@
+"""Bring an index in step with its files: what changed, in batches, by one process at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import apsw
+from filelock import FileLock, Timeout
+
+from kbhub.chunking import chunk_document
+from kbhub.errors import EmbedderError, IndexUnavailable, PathNotContained
+from kbhub.history import commit_times
+from kbhub.index import Index, IndexWriter, NewChunk, NewDocument, set_aside
+from kbhub.index.reader import quantise
+from kbhub.markdown import parse_document
+from kbhub.places import private_directory
+from kbhub.types import Problem, SyncReport
+from kbhub.walk import open_contained, scan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kbhub.embedding import Embedder
+    from kbhub.types import Base, FileEntry, Scan
+
+BATCH_FILES, BATCH_BYTES = 256, 4 << 20
+"""Files and bytes of text per transaction: short enough that readers and Ctrl-C never wait long."""
+
+BATCH_CHUNKS = 512
+"""Chunks embedded at a time when only vectors are missing."""
+
+RACY_NS = 2_000_000_000
+"""A file changed less than this long (ns) before it was read may change again within one tick of its clock
+(2 s on FAT), so its time is stored negated, which no file has, and its content is compared next time."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with (base id, files done, files to do)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How the files of a base differ from its index."""
+
+    scan: Scan
+    suspects: tuple[FileEntry, ...]
+    """Files that are new or have another size or time."""
+    gone: tuple[str, ...]
+    """Paths in the index whose file is no longer there."""
+    new_index: bool
+    """Whether there is no index yet, or none that can be read."""
+
+    def __len__(self) -> int:
+        return len(self.suspects) + len(self.gone)
+
+
+def compare(base: Base, path: Path, *, max_bytes: int, max_files: int) -> Difference:
+    """Find what `sync_base` would have to do; reads file times only.
+
+    Args:
+        base: the base.
+        path: its index file.
+        max_bytes: size limit of a file.
+        max_files: limit of files in a base.
+
+    Raises:
+        BaseUnavailable: the folder of the base is not there.
+    """
+    found = scan(base, max_bytes=max_bytes, max_files=max_files)
+    index = Index(path, base.id)
+    try:
+        with index.snapshot():
+            known = index.files()
+    except IndexUnavailable:
+        return Difference(found, tuple(found.entries.values()), (), new_index=True)
+    finally:
+        index.close()
+    suspects = tuple(entry for entry in found.entries.values() if known.get(entry.path) != (entry.size, entry.mtime_ns))
+    return Difference(found, suspects, tuple(_gone(known, found)), new_index=False)
+
+
+def sync_base(
+    base: Base,
+    path: Path,
+    embedder: Embedder | None,
+    *,
+    max_bytes: int,
+    max_files: int,
+    full: bool = False,
+    progress: Progress | None = None,
+    difference: Difference | None = None,
+) -> SyncReport:
+    """Bring the index of a base in step with its files.
+
+    A file that cannot be read is reported and keeps what the index has of it. Interrupting leaves a usable index:
+    every batch is one transaction.
+
+    Args:
+        base: the base.
+        path: its index file; made, or set aside and made anew, if need be.
+        embedder: what makes the vectors; none leaves the semantic side out.
+        max_bytes: size limit of a file.
+        max_files: limit of files in a base.
+        full: read every file again, even if it looks unchanged.
+        progress: called after every batch.
+        difference: what `compare` found just now.
+
+    Returns:
+        What was done; a note says so if another process is at it.
+
+    Raises:
+        BaseUnavailable: the folder of the base is not there; the index is left alone.
+        IndexUnavailable: the index cannot be written.
+    """
+    started = time.monotonic()
+    if difference is None:
+        difference = compare(base, path, max_bytes=max_bytes, max_files=max_files)
+    try:
+        private_directory(path.parent)
+        with FileLock(f"{path}.lock", timeout=0, mode=0o600):
+            notes: list[str] = []
+            with _open(path, notes, full=full) as writer:
+                run = _Run(base, writer, embedder, difference.scan, full=full, progress=progress, notes=notes)
+                run.all()
+                chunks = writer.counts()[1]
+    except Timeout:
+        return SyncReport(base=base.id, notes=("Another kbhub process is indexing this base.",))
+    except (apsw.Error, OSError) as error:  # those of the documents are caught one by one
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        remedy = "Free space or check the folder, then try again."
+        raise IndexUnavailable(base.id, f"{path}: {reason}", remedy) from error
+    return run.report(chunks, time.monotonic() - started)
+
+
+def chunk_key(text: str) -> int:
+    """Give the key under which the vector of a text is kept: 64 bits of its SHA-256, signed."""
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8], "big", signed=True)
+
+
+def embedded_text(title: str, headings: Sequence[str], prose: str) -> str:
+    """Give what is embedded for a chunk: its prose under its title and headings."""
+    return "\n".join(part for part in (title, " > ".join(headings), prose) if part)
+
+
+def document_id(base: Base, path: str) -> str:
+    """Give the full docid of a document: hex digits, of which people see the first six."""
+    return hashlib.sha256(f"{base.path}\0{path}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _open(path: Path, notes: list[str], *, full: bool) -> IndexWriter:
+    try:
+        writer = IndexWriter(path)
+        fault = writer.check() if full else None
+        if fault is None:
+            return writer
+        writer.close()
+    except (ValueError, apsw.NotADBError, apsw.CorruptError) as error:
+        fault = str(error)
+    aside = set_aside(path)
+    notes.append(f"The old index could not be used ({fault}); it was set aside as {aside.name} and made anew.")
+    return IndexWriter(path)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One sync under the lock, with what it has counted so far."""
+
+    base: Base
+    writer: IndexWriter
+    embedder: Embedder | None
+    scan: Scan
+    full: bool
+    progress: Progress | None
+    notes: list[str]
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    made: int = 0
+    reused: int = 0
+    written: int = 0
+    failed: list[Problem] = field(default_factory=list)
+
+    def all(self) -> None:
+        self._check_embedder()
+        known = self.writer.files()
+        # Asked again under the lock: another process may have done the work since `compare`.
+        suspects = [
+            entry
+            for entry in self.scan.entries.values()
+            if self.full or known.get(entry.path, ())[:2] != (entry.size, entry.mtime_ns)
+        ]
+        done = 0
+        for batch in _batches(suspects):
+            self._write(batch, known)
+            done += len(batch)
+            if self.progress:
+                self.progress(self.base.id, done, len(suspects))
+        # Removed last, so that a renamed document finds the vectors of its old self.
+        self._remove(_gone(known, self.scan))
+        self._fill_vectors()
+        self._finish()
+
+    def report(self, chunks: int, seconds: float) -> SyncReport:
+        return SyncReport(
+            base=self.base.id,
+            added=self.added,
+            changed=self.changed,
+            removed=self.removed,
+            unchanged=len(self.scan.entries) - self.added - self.changed - len(self.failed),
+            failed=(*self.scan.skipped, *self.failed),
+            chunks=chunks,
+            vectors_made=self.made,
+            vectors_reused=self.reused,
+            seconds=round(seconds, 3),
+            notes=tuple(self.notes),
+        )
+
+    def _check_embedder(self) -> None:
+        if self.embedder is None:
+            return
+        had = self.writer.meta("embedder")
+        if had == self.embedder.fingerprint:
+            return
+        try:
+            dimensions = self.embedder.dimensions
+        except EmbedderError as error:
+            self._no_vectors(error)
+            return
+        with self.writer.transaction():
+            if had is not None:
+                self.writer.forget_vectors()
+                self.notes.append(f"The embedder changed to {self.embedder.name}; all vectors are made anew.")
+            self.writer.set_meta(
+                {
+                    "embedder": self.embedder.fingerprint,
+                    "embedder_name": self.embedder.name,
+                    "dimensions": dimensions,
+                }
+            )
+
+    def _write(self, batch: Sequence[FileEntry], known: Mapping[str, tuple[int, int, bytes]]) -> None:
+        new, touched = [], []
+        for entry in batch:
+            if (data := self._read(entry)) is None:
+                continue
+            old = known.get(entry.path)
+            digest = hashlib.sha256(data).digest()
+            if old and old[2] == digest and not self.full:
+                touched.append(entry)
+                continue
+            self.added += old is None
+            self.changed += old is not None and old[2] != digest
+            new.append(_new_document(self.base, entry, data, digest))
+        vectors = self._vectors(
+            {chunk.key: text for document in new for chunk, text in zip(document.chunks, _texts(document), strict=True)}
+        )
+        with self.writer.transaction():
+            for document in new:
+                self.writer.put(document, vectors)
+                self.written += len(document.chunks)
+            for entry in touched:
+                self.writer.touch(entry.path, entry.size, entry.mtime_ns)
+
+    def _read(self, entry: FileEntry) -> bytes | None:
+        try:
+            with open_contained(self.base, entry.path) as file:
+                return file.read()
+        except (OSError, PathNotContained) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            self.failed.append(Problem(subject=entry.path, message=f"It cannot be read: {reason}."))
+            return None
+
+    def _vectors(self, texts: Mapping[int, str]) -> dict[int, bytes | None]:
+        """Give the vectors of texts by key: those that the index has, else new ones."""
+        if self.embedder is None or not texts:
+            return {}
+        vectors = self.writer.vectors(texts)
+        self.reused += len(vectors)
+        missing = [key for key in texts if key not in vectors]
+        if not missing:
+            return vectors
+        try:
+            made = self.embedder.embed([texts[key] for key in missing])
+        except EmbedderError as error:
+            self._no_vectors(error)
+            return vectors
+        self.made += len(missing)
+        for key, vector, blob in zip(missing, made, quantise(made), strict=True):
+            vectors[key] = blob.tobytes() if vector.any() else None
+        return vectors
+
+    def _no_vectors(self, error: EmbedderError) -> None:
+        self.embedder = None
+        self.notes.append(f"{error} Documents were indexed for keyword search; vectors follow when it loads.")
+
+    def _remove(self, paths: Sequence[str]) -> None:
+        for batch in (paths[at : at + BATCH_FILES] for at in range(0, len(paths), BATCH_FILES)):
+            with self.writer.transaction():
+                for path in batch:
+                    self.writer.remove(path)
+        self.removed = len(paths)
+
+    def _fill_vectors(self) -> None:
+        """Make the vectors of chunks that were indexed without, say because the embedder is another now."""
+        while self.embedder and (chunks := self.writer.without_vector(BATCH_CHUNKS)):
+            texts = {chunk: embedded_text(title, headings, prose) for chunk, title, headings, prose in chunks}
+            keys = {chunk: chunk_key(text) for chunk, text in texts.items()}
+            vectors = self._vectors({keys[chunk]: text for chunk, text in texts.items()})
+            if self.embedder is None:
+                return
+            with self.writer.transaction():
+                for chunk, key in keys.items():
+                    self.writer.put_vector(chunk, key, vectors[key])
+
+    def _finish(self) -> None:
+        commits = commit_times(self.base, self.writer.meta("head"))
+        with self.writer.transaction():
+            self.writer.set_problems([(p.subject, p.message) for p in (*self.scan.skipped, *self.failed)])
+            if commits:
+                self.writer.set_commits(commits.times)
+            self.writer.set_meta(
+                {
+                    "head": commits.head if commits else None,
+                    "synced": datetime.now(UTC).isoformat(timespec="seconds"),
+                }
+            )
+        self.writer.tidy(self.written)
+
+
+def _gone(known: Iterable[str], scan: Scan) -> list[str]:
+    """Give the paths of an index whose files are gone; those below a folder that cannot be listed are not."""
+    hidden = tuple(f"{folder}/" if folder else "" for folder in scan.unlisted)
+    return [path for path in known if path not in scan.entries and not path.startswith(hidden or "\0")]
+
+
+def _batches(entries: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
+    batch: list[FileEntry] = []
+    size = 0
+    for entry in entries:
+        if batch and (len(batch) == BATCH_FILES or size + entry.size > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(entry)
+        size += entry.size
+    if batch:
+        yield batch
+
+
+def _new_document(base: Base, entry: FileEntry, data: bytes, digest: bytes) -> NewDocument:
+    document = parse_document(entry.path, data)
+    chunks = tuple(
+        NewChunk(
+            headings=chunk.headings,
+            start_line=chunk.start_line,
+            end_line=chunk.end_line,
+            prose=chunk.prose,
+            text=chunk.text,
+            key=chunk_key(embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :])),
+        )
+        for chunk in chunk_document(document)
+    )
+    racy = time.time_ns() - entry.mtime_ns < RACY_NS
+    return NewDocument(
+        path=entry.path,
+        docid=document_id(base, entry.path),
+        size=entry.size,
+        mtime_ns=-entry.mtime_ns if racy else entry.mtime_ns,
+        hash=digest,
+        title=document.title,
+        tags=document.tags,
+        aliases=document.aliases,
+        front_matter=document.front_matter,
+        dated=_dated(document.front_matter),
+        problem=" ".join(document.problems) or None,
+        chunks=chunks,
+    )
+
+
+def _texts(document: NewDocument) -> list[str]:
+    return [embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :]) for chunk in document.chunks]
+
+
+def _dated(front_matter: Mapping[str, Any]) -> int | None:
+    """Give the day that a document says it is of: `updated`, else `date`; seconds since the epoch."""
+    for key in ("updated", "date"):
+        value = front_matter.get(key)
+        if isinstance(value, str):
+            try:
+                moment = datetime.fromisoformat(value.strip())
+            except ValueError:
+                continue
+            return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    return None

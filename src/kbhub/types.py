@@ -1,0 +1,307 @@
+"""The nouns of kbhub, in one place; imports nothing of ours.
+
+What crosses an edge (command line, MCP, Python API) is a frozen pydantic model: it is the `--json` output,
+the structured result and the published schema. What is made by the thousand is a slotted dataclass that
+never crosses an edge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Mode = Literal["keyword", "semantic", "hybrid"]
+Granularity = Literal["document", "chunk"]
+Origin = Literal["pointer", "knowledge", ".knowledge", "sibling", "docs", "config", "argument"]
+
+
+class Model(BaseModel):
+    """A frozen value that crosses an edge."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Problem(Model):
+    """Something that is wrong and does not stop the rest."""
+
+    subject: str = Field(description="What it is about: a base id, a file or a setting.")
+    message: str = Field(description="What happened and what to do next, in one or two sentences.")
+
+
+class Base(Model):
+    """One folder of Markdown that is searched as a unit."""
+
+    id: str = Field(description="Id in refs and filters; the discovered base of a project is `project`.")
+    path: Path = Field(description="Its folder, absolute, links resolved.")
+    origin: Origin = Field(description="How it was found.")
+    names: tuple[str, ...] = Field((), description="Other ids of the same folder.")
+    only: tuple[str, ...] = Field((), description="Parts of the folder that belong to it; empty means all.")
+    name: str | None = Field(None, description="Readable name.")
+    description: str | None = Field(None, description="What it is about, for people and agents.")
+    contexts: dict[str, str] = Field(default_factory=dict, description="Path prefix → what lies there.")
+    include: tuple[str, ...] = Field((), description="Patterns of further files to take, as in `.gitignore`.")
+    exclude: tuple[str, ...] = Field((), description="Patterns of files to leave out, as in `.gitignore`.")
+    cache_dir: Path | None = Field(None, description="Where its index lies, if not in the usual place.")
+    weight: float = Field(1.0, gt=0, description="Factor on the score of its hits.")
+    writable: bool = Field(False, description="Whether agents may write documents in it.")
+
+
+class Workspace(Model):
+    """The directory that kbhub works for, and how it was chosen."""
+
+    directory: Path | None = Field(description="Absolute path, links resolved; none means global bases only.")
+    source: str = Field(description="What named it: an option, a variable, the working directory, the client.")
+    git_root: Path | None = Field(None, description="Nearest folder above (or it) that holds `.git`.")
+
+
+class Discovery(Model):
+    """The active bases for a workspace, with everything that was looked for."""
+
+    workspace: Workspace = Field(description="The directory it was made for.")
+    bases: tuple[Base, ...] = Field((), description="Active bases: the project base first, then by id.")
+    problems: tuple[Problem, ...] = Field((), description="Bases and settings that cannot be used, and why.")
+    looked_for: tuple[str, ...] = Field((), description="Places that were tried for the project base, in order.")
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file of a base as the walk saw it."""
+
+    path: str
+    """Relative to the base, with `/`."""
+    size: int
+    """Bytes."""
+    mtime_ns: int
+    """Nanoseconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading of a document."""
+
+    level: int
+    """1 to 6."""
+    text: str
+    """Without marks, trailing `#` and `{#id}`."""
+    line: int
+    """1-based."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link out of a document, as it stands in the text."""
+
+    target: str
+    """Decoded path, name or URL, without its fragment."""
+    fragment: str
+    """Heading or anchor after `#`, decoded; empty if none."""
+    text: str
+    """What is shown for it."""
+    line: int
+    """1-based."""
+    kind: Literal["markdown", "wikilink", "embed", "reference"]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One file, parsed. Nothing of its text is lost: `lines` is all of it."""
+
+    path: str
+    """Relative to its base, with `/`."""
+    title: str
+    """Front matter `title`, else the first level-1 heading, else the first heading, else the file name, which also
+    serves where a document of several level-1 parts begins with one called "Summary" or the like."""
+    lines: tuple[str, ...]
+    """The text without line endings and byte order mark."""
+    body: int
+    """Index in `lines` of the first line after the front matter."""
+    front_matter: dict[str, Any]
+    """Keys are strings; values as YAML gave them, made JSON-safe (dates as ISO strings)."""
+    tags: tuple[str, ...]
+    aliases: tuple[str, ...]
+    headings: tuple[Heading, ...]
+    fences: tuple[tuple[int, int], ...]
+    """First and last line (1-based, inclusive) of each fenced code block."""
+    links: tuple[Link, ...]
+    problems: tuple[str, ...] = ()
+    """What could not be read as it should be (encoding, front matter), for people."""
+    tables: tuple[tuple[int, int], ...] = ()
+    """First and last line (1-based, inclusive) of each pipe table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The unit that is indexed and ranked: part of one document."""
+
+    headings: tuple[str, ...]
+    """Headings above it, outermost first; of merged sections, those they share."""
+    start_line: int
+    """1-based, inclusive."""
+    end_line: int
+    """1-based, inclusive."""
+    text: str
+    """The very text of those lines, joined by `\\n` (a part of the line where one line is too long)."""
+    prose: int = 0
+    """Offset in `text` of the first character after the front matter."""
+
+
+class Query(Model):
+    """What is asked of the hub."""
+
+    text: str = Field(description="Any string.")
+    bases: tuple[str, ...] = Field((), description="Ids of the bases to search; empty means all.")
+    mode: Mode = Field("hybrid", description="`keyword`, `semantic` or `hybrid`.")
+    limit: int = Field(5, ge=1, le=100, description="Hits to return.")
+    offset: int = Field(0, ge=0, description="Hits to leave out first, for paging.")
+    granularity: Granularity = Field("document", description="One hit per `document` or per `chunk`.")
+    explain: bool = Field(False, description="Whether each hit carries its trace.")
+
+
+class Signal(Model):
+    """One reason for a score."""
+
+    name: str = Field(description="`keyword` or `semantic`.")
+    rank: int = Field(description="Place in that signal's ranking over all bases, from 1.")
+    value: float = Field(description="BM25 with pooled statistics, or cosine similarity.")
+    contribution: float = Field(description="What it adds to the score.")
+
+
+class Trace(Model):
+    """How a score came about; the contributions times the weight add up to the score."""
+
+    signals: tuple[Signal, ...] = Field(description="One entry per signal that found the chunk.")
+    weight: float = Field(1.0, description="Weight of the base.")
+
+
+class Span(Model):
+    """A range of lines."""
+
+    start_line: int = Field(description="First line, from 1.")
+    end_line: int = Field(description="Last line.")
+
+
+class Hit(Model):
+    """One ranked result."""
+
+    ref: str = Field(description="`path.md` in the project base, `id@path.md` in another.")
+    docid: str = Field(description="Short id of the document, `#a1b2c3`.")
+    base: str = Field(description="Id of its base.")
+    path: str = Field(description="Path in the base.")
+    title: str = Field(description="Title of the document.")
+    headings: tuple[str, ...] = Field((), description="Headings above the chunk, outermost first.")
+    start_line: int = Field(description="First line of the chunk, from 1.")
+    end_line: int = Field(description="Last line of the chunk.")
+    excerpt: str = Field(description="The part that answers best, verbatim.")
+    excerpt_line: int = Field(description="Line of the document where the excerpt starts.")
+    score: float = Field(ge=0, le=1, description="0 to 1; comparable within one answer.")
+    kind: Literal["document"] = Field("document", description="What it is.")
+    age_days: int | None = Field(None, description="Days since `updated` or `date`, last commit or change.")
+    stale: bool = Field(False, description="Older than a year.")
+    also: tuple[Span, ...] = Field((), description="Other matching chunks of the same document.")
+    trace: Trace | None = Field(None, description="How the score came about, if asked for.")
+
+
+class Skipped(Model):
+    """A base that was not searched."""
+
+    base: str = Field(description="Its id.")
+    reason: str = Field(description="Why, and what to do.")
+
+
+class SearchResult(Model):
+    """The answer to a query."""
+
+    query: str = Field(description="What was asked.")
+    mode: Mode = Field(description="The mode that ran; less than asked for if a note says so.")
+    hits: tuple[Hit, ...] = Field((), description="Best first.")
+    total: int = Field(0, description="Ranked hits in all; `limit` of them are here.")
+    searched: tuple[str, ...] = Field((), description="Bases that were searched.")
+    skipped: tuple[Skipped, ...] = Field((), description="Bases that were not, and why.")
+    unmatched: tuple[str, ...] = Field((), description="Terms of the query that occur in no base.")
+    notes: tuple[str, ...] = Field((), description="What limits this answer, in sentences.")
+    terms: tuple[str, ...] = Field((), description="Words of the query to highlight.")
+    cursor: str | None = Field(None, description="Brings the next page in the MCP tool; none on the last.")
+
+
+class Reading(Model):
+    """A document, or a part of it, as it is on disk now."""
+
+    ref: str = Field(description="Its ref.")
+    docid: str = Field(description="Its short id.")
+    title: str = Field(description="Its title.")
+    start_line: int = Field(description="First line shown, from 1.")
+    end_line: int = Field(description="Last line shown.")
+    total_lines: int = Field(description="Lines of the whole document.")
+    text: str = Field(description="Those lines, verbatim.")
+    rest: str | None = Field(None, description="The ref that reads on, if something was left out.")
+
+
+class Unread(Model):
+    """A ref that could not be read."""
+
+    ref: str = Field(description="As it was asked for.")
+    message: str = Field(description="Why, and what is near.")
+
+
+class ReadResult(Model):
+    """The answer to `read`."""
+
+    readings: tuple[Reading, ...] = Field((), description="In the order asked for.")
+    unread: tuple[Unread, ...] = Field((), description="Refs that could not be read.")
+
+
+class SyncReport(Model):
+    """What bringing one index in step with its files did."""
+
+    base: str = Field(description="Id of the base.")
+    added: int = Field(0, description="Documents new in the index.")
+    changed: int = Field(0, description="Documents whose content changed.")
+    removed: int = Field(0, description="Documents whose file is gone.")
+    unchanged: int = Field(0, description="Documents left as they were.")
+    failed: tuple[Problem, ...] = Field((), description="Files that could not be read, and why.")
+    chunks: int = Field(0, description="Chunks in the index afterwards.")
+    vectors_made: int = Field(0, description="Vectors computed.")
+    vectors_reused: int = Field(0, description="Vectors taken over from equal earlier text.")
+    seconds: float = Field(0.0, description="Wall-clock time.")
+    notes: tuple[str, ...] = Field((), description="Anything else to know, in sentences.")
+
+
+class BaseStatus(Model):
+    """One base and the state of its index."""
+
+    base: Base = Field(description="The base.")
+    documents: int = Field(0, description="Documents in the index.")
+    chunks: int = Field(0, description="Chunks in the index.")
+    vectors: int = Field(0, description="Chunks with a vector.")
+    index: Path | None = Field(None, description="The index file; none if there is none yet.")
+    index_bytes: int = Field(0, description="Its size.")
+    synced: str | None = Field(None, description="When it was last brought in step (ISO 8601, UTC).")
+    indexing: str | None = Field(None, description="Progress, while indexing goes on.")
+    problems: tuple[Problem, ...] = Field((), description="Files that could not be indexed as they should.")
+
+
+class Status(Model):
+    """What is here: workspace, bases, problems."""
+
+    version: str = Field(description="Version of kbhub.")
+    workspace: Workspace = Field(description="The directory kbhub works for.")
+    config: Path | None = Field(None, description="The global config that was read; none if there is none.")
+    embedder: str = Field(description="The embedder, or why there is none.")
+    bases: tuple[BaseStatus, ...] = Field((), description="Active bases.")
+    problems: tuple[Problem, ...] = Field((), description="What cannot be used, and what to do.")
+    looked_for: tuple[str, ...] = Field((), description="Places tried for the project base.")
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What the walk of a base found."""
+
+    entries: dict[str, FileEntry] = field(default_factory=dict)
+    """Path in the base → file, in order of path."""
+    skipped: tuple[Problem, ...] = ()
+    """Files that are not taken although their name asks for it, and why."""
+    unlisted: tuple[str, ...] = ()
+    """Folders that could not be listed: what is below them is unknown, not gone."""

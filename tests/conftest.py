@@ -1,0 +1,54 @@
+"""What several test modules share: a project of a user with an empty home."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kbhub.hub import Hub, HubOptions
+
+HOUR_NS = 3_600_000_000_000
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An empty home, and a project in it that is a git repository without commits."""
+
+    home: Path
+    project: Path
+    env: dict[str, str]
+
+    def write(self, path: str, text: str | bytes) -> Path:
+        """Write a file, below the project unless the path is absolute; it is an hour old, so its time is trusted."""
+        file = self.project / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+        hour_ago = file.stat().st_mtime_ns - HOUR_NS
+        os.utime(file, ns=(hour_ago, hour_ago))
+        return file
+
+    def hub(self, **changes) -> Hub:
+        """Open a hub for the project."""
+        options = {"cwd": self.project, "home": self.home, "env": self.env, **changes}
+        return Hub(HubOptions(**options))
+
+
+@pytest.fixture
+def environment(tmp_path) -> Environment:
+    """A user with an empty home and an empty project."""
+    real = tmp_path.resolve()
+    home, project = real / "home", real / "work" / "shop"
+    home.mkdir()
+    project.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    env = {
+        "HOME": str(home),
+        "PATH": os.environ["PATH"],
+        "KBHUB_CACHE_DIR": str(real / "cache"),
+        "KBHUB_DATA_DIR": str(real / "data"),
+    }
+    return Environment(home, project, env)

@@ -1,0 +1,83 @@
+"""Small corpora and indexes for tests: real SQLite files, real vectors."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from pathlib import Path
+
+from kbhub.embedding import packaged_embedder
+from kbhub.index import Index, IndexWriter, NewChunk, NewDocument
+from kbhub.index.reader import quantise
+
+EMBEDDER = packaged_embedder()
+
+_TOPICS = [
+    "deploy release rollback canary pipeline staging production artifact version tag",
+    "database index query migration schema transaction lock replica backup restore",
+    "login token session password cookie scope permission role user account",
+    "cache memory latency throughput profile benchmark allocation thread queue batch",
+    "invoice payment refund order basket customer discount shipping stock price",
+]
+_COMMON = [
+    "the",
+    "a",
+    "of",
+    "to",
+    "in",
+    "and",
+    "is",
+    "for",
+    "with",
+    "on",
+    "when",
+    "we",
+    "it",
+    "this",
+    "that",
+    "from",
+    "by",
+    "as",
+    "be",
+    "are",
+]
+
+
+def sentences(documents: int, seed: int = 0) -> dict[str, str]:
+    """Make documents of about 60 words, each mostly of one topic, the same on every run."""
+    choose = random.Random(seed)
+    made = {}
+    for number in range(documents):
+        topic = _TOPICS[number % len(_TOPICS)].split()
+        other = choose.choice(_TOPICS).split()
+        words = [
+            choose.choices(
+                (
+                    choose.choice(topic),
+                    choose.choice(_COMMON),
+                    choose.choice(other),
+                    f"w{choose.randrange(400)}",
+                ),
+                (4, 5, 1, 2),
+            )[0]
+            for _ in range(choose.randrange(30, 90))
+        ]
+        made[f"notes/{number:03}.md"] = " ".join(words)
+    return made
+
+
+def make_index(path: Path, documents: dict[str, str], base: str = "project", *, vectors: bool = True) -> Index:
+    """Write documents of one chunk each into an index file, and open it."""
+    texts = list(documents.values())
+    blobs = [blob.tobytes() for blob in quantise(EMBEDDER.embed(texts))] if vectors and texts else []
+    with IndexWriter(path) as writer, writer.transaction():
+        for number, (name, text) in enumerate(documents.items()):
+            key = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
+            chunk = NewChunk((), 1, 1, 0, text, key)
+            document = NewDocument(
+                path=name, docid=hashlib.sha256(f"{base}{name}".encode()).hexdigest()[:16], size=len(text), mtime_ns=1,
+                hash=b"", title=name, tags=(), aliases=(), front_matter={}, dated=None, problem=None, chunks=(chunk,),
+            )  # fmt: skip
+            writer.put(document, {key: blobs[number]} if blobs else {})
+        writer.set_meta({"embedder": EMBEDDER.fingerprint})
+    return Index(path, base)

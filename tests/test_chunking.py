@@ -1,0 +1,256 @@
+"""Chunking: documents are cut where a reader would cut them, and every line stays in its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from kbhub.chunking import FRONT_MATTER_WORDS, chunk_document
+from kbhub.markdown import parse_document
+from kbhub.measure import CHUNK_WORDS, MIN_WORDS, WORD_CHARS, size, split_line
+
+
+def chunk(text: str):
+    return chunk_document(parse_document("a.md", text.encode()))
+
+
+def spans(text: str):
+    return [(c.start_line, c.end_line, c.headings) for c in chunk(text)]
+
+
+def words(count: int, per_line: int = 10) -> str:
+    """Lines of `per_line` words, `count` in all."""
+    full, rest = divmod(count, per_line)
+    lines = [" ".join(["word"] * per_line)] * full + ([" ".join(["word"] * rest)] if rest else [])
+    return "\n".join(lines) + "\n"
+
+
+class TestSize:
+    @pytest.mark.parametrize(
+        ("line", "count"),
+        [
+            ("", 0),
+            (" \t ", 0),
+            ("one two", 2),
+            ("one " + "x" * 160, 11),
+            ("https://example.org/" + "a" * 60, 5),
+            ("漢字かな交じり文", 5),
+            ("使う Python です", 5),
+            ("ภาษาไทย", 2),
+            ("naïve café", 2),
+        ],
+    )
+    def test_counts_words_in_every_script_and_long_tokens_by_length(self, line, count):
+        assert size(line) == count
+
+
+class TestSections:
+    def test_each_section_of_some_size_is_a_chunk_with_its_path(self):
+        text = f"# Top\n{words(50)}## One\n{words(50)}### Deep\n{words(50)}## Two\n{words(50)}"
+        assert spans(text) == [
+            (1, 6, ("Top",)),
+            (7, 12, ("Top", "One")),
+            (13, 18, ("Top", "One", "Deep")),
+            (19, 24, ("Top", "Two")),
+        ]
+
+    def test_skipped_levels_keep_the_right_ancestors(self):
+        text = f"# A\n{words(50)}#### D\n{words(50)}## B\n{words(50)}### C\n{words(50)}# E\n{words(50)}"
+        assert [c.headings for c in chunk(text)] == [("A",), ("A", "D"), ("A", "B"), ("A", "B", "C"), ("E",)]
+
+    def test_setext_sections_are_sections(self):
+        text = f"One\n===\n{words(50)}\nTwo\n===\n{words(50)}"
+        assert spans(text) == [(1, 7, ("One",)), (9, 15, ("Two",))]
+
+    def test_a_small_page_is_one_chunk(self):
+        text = "# tar\n\n> Archiving utility.\n\n- Create:\n\n`tar cf {{a}}`\n\n- Extract:\n\n`tar xf {{a}}`\n"
+        assert spans(text) == [(1, 11, ("tar",))]
+
+    def test_small_siblings_are_joined_under_their_shared_path(self):
+        text = f"# T\n{words(60)}## A\n{words(20)}## B\n{words(30)}## C\n{words(60)}"
+        assert [c.headings for c in chunk(text)] == [("T",), ("T",), ("T", "C")]
+
+    def test_a_small_section_takes_in_its_subsection_and_keeps_its_own_path(self):
+        assert spans(f"## A\n{words(20)}### B\n{words(60)}## C\n{words(60)}") == [(1, 10, ("A",)), (11, 17, ("C",))]
+
+    def test_a_bare_heading_goes_with_what_it_heads_and_takes_its_path(self):
+        text = f"# T\n\n## Options\n\n### Tree\n{words(60)}### Format\n{words(60)}"
+        assert [c.headings for c in chunk(text)] == [("T", "Options", "Tree"), ("T", "Options", "Format")]
+
+    def test_a_bare_heading_goes_with_the_first_part_of_a_long_section(self):
+        chunks = chunk(f"## Options\n[options]: #options\n### Tree\n{words(500)}")
+        assert chunks[0].text.startswith("## Options\n[options]: #options\n### Tree\nword")
+        assert {c.headings for c in chunks} == {("Options", "Tree")}
+
+    def test_a_small_last_subsection_joins_its_sibling_not_its_uncle(self):
+        text = f"# T\n{words(60)}## A\n### A1\n{words(60)}### A2\n{words(10)}## B\n{words(60)}"
+        assert [(c.headings, "A2" in c.text) for c in chunk(text)] == [
+            (("T",), False),
+            (("T", "A"), True),
+            (("T", "B"), False),
+        ]
+
+    def test_joining_never_passes_the_limit(self):
+        chunks = chunk(f"## A\n{words(30)}## B\n{words(CHUNK_WORDS - 20)}")
+        assert [c.headings for c in chunks] == [("A",), ("B",)]
+
+    def test_text_before_the_first_heading_has_no_path(self):
+        assert spans(f"{words(50)}# A\n{words(50)}") == [(1, 5, ()), (6, 11, ("A",))]
+
+    def test_headings_without_text_are_left_out_of_paths(self):
+        assert [c.headings for c in chunk(f"# \n{words(50)}## A\n{words(50)}")] == [(), ("A",)]
+
+
+class TestFrontMatter:
+    def test_belongs_to_the_first_section_and_prose_begins_after_it(self):
+        text = f"---\ntitle: x\n---\n\n# Head\n{words(50)}"
+        (only,) = chunk(text)
+        assert (only.start_line, only.headings) == (1, ("Head",))
+        assert only.text[: only.prose] == "---\ntitle: x\n---\n"
+
+    def test_counts_for_little_however_long_it_is(self):
+        fields = "".join(f"key{n}: value\n" for n in range(500))
+        assert len(chunk(f"---\n{fields}---\n{words(CHUNK_WORDS - FRONT_MATTER_WORDS)}")) == 1
+
+    def test_alone_makes_one_chunk_without_prose(self):
+        (only,) = chunk("---\ntitle: x\n---\n\n")
+        assert (only.start_line, only.end_line, only.prose) == (1, 3, len(only.text))
+
+    def test_that_is_broken_is_prose(self):
+        (only,) = chunk("---\na: b: c\n---\ntext\n")
+        assert (only.text, only.prose) == ("---\na: b: c\n---\ntext", 0)
+
+    def test_stays_with_the_first_part_of_a_long_text(self):
+        first, *rest = chunk(f"---\ntitle: x\n---\n{words(500)}")
+        assert first.prose == len("---\ntitle: x\n---\n")
+        assert [c.prose for c in rest] == [0] * len(rest)
+
+
+@pytest.mark.parametrize("text", ["", "\n", " \n\t\n\n", "\ufeff"])
+def test_blank_documents_have_no_chunks(text):
+    assert chunk(text) == []
+
+
+class TestBlocks:
+    @pytest.mark.parametrize(
+        "block",
+        ["```\n" + words(250) + "\n" + words(30) + "```\n", "|a|\n|-|\n" + "| cell |\n" * 80],
+        ids=["fence", "table"],
+    )
+    def test_a_block_that_fits_is_never_cut(self, block):
+        text = f"{words(100)}\n{block}\n{words(100)}"
+        assert any(block.strip() in c.text for c in chunk(text))
+
+    def test_a_heading_stays_with_a_block_that_just_fits(self):
+        block = "```\n" + words(CHUNK_WORDS - 2) + "```"
+        chunks = chunk(f"{words(100)}\n## Example\n\n{block}\n\n{words(100)}")
+        assert f"## Example\n\n{block}" in [c.text for c in chunks]
+
+    def test_a_short_introduction_stays_with_a_block_that_just_fits(self):
+        block = "```\n" + words(CHUNK_WORDS - 2) + "```"
+        chunks = chunk(f"For instance:\n\n{block}\n\n{words(100)}")
+        assert chunks[0].text == f"For instance:\n\n{block}"
+
+    def test_a_block_that_does_not_fit_is_cut_between_lines_preferably_blank_ones(self):
+        text = "```\n" + words(250) + "\n" + words(250) + "```\n"
+        assert [c.start_line for c in chunk(text)] == [1, 28]
+
+    def test_a_long_table_is_cut_between_rows(self):
+        text = "| a | b |\n|---|---|\n" + "| cell | cell |\n" * 200
+        chunks = chunk(text)
+        assert len(chunks) > 1
+        assert "\n".join(c.text for c in chunks) == text.rstrip("\n")
+
+
+class TestBreaks:
+    def test_a_rule_beats_a_nearer_blank_line(self):
+        text = f"{words(230)}\n---\n\n{words(40)}\n{words(200)}"
+        assert chunk(text)[0].text.endswith("---")
+
+    def test_a_blank_line_beats_nearer_plain_lines(self):
+        assert chunk(f"{words(260)}\n{words(240)}")[0].end_line == 26
+
+    def test_of_equal_breaks_the_nearer_is_taken(self):
+        assert chunk(f"{words(220)}\n{words(60)}\n{words(200)}")[0].end_line == 22 + 1 + 6
+
+    def test_a_list_is_cut_between_its_items(self):
+        chunks = chunk("- item one two three\n  more words here\n" * 100)
+        assert len(chunks) > 1
+        assert all(c.text.startswith("- item") for c in chunks)
+
+    def test_an_announcement_is_not_cut_from_what_it_announces(self):
+        text = f"{words(200)}\n{words(75)}So do this:\n\n{words(200)}"
+        assert "So do this:\n\nword" in chunk(text)[1].text
+
+    def test_no_tiny_remainder_is_left(self):
+        sizes = [sum(map(size, c.text.split("\n"))) for c in chunk(words(CHUNK_WORDS + 10))]
+        assert sum(sizes) == CHUNK_WORDS + 10
+        assert min(sizes) >= MIN_WORDS
+
+
+class TestLongLines:
+    def test_are_cut_at_sentences_into_parts_that_make_up_the_line(self):
+        line = "A sentence of some six words. " * 200
+        chunks = chunk(line)
+        assert len(chunks) > 1
+        assert "".join(c.text for c in chunks) == line
+        assert {(c.start_line, c.end_line) for c in chunks} == {(1, 1)}
+        assert all(c.text.endswith("words. ") for c in chunks)
+
+    def test_chinese_is_cut_at_its_full_stops(self):
+        line = "这是一个很长的句子里面没有空格。" * 200
+        parts = [c.text for c in chunk(line)]
+        assert "".join(parts) == line
+        assert all(part.endswith("。") and size(part) <= CHUNK_WORDS for part in parts)
+
+    def test_words_are_not_torn_where_there_are_spaces(self):
+        line = "word " * 1000
+        assert {w for c in chunk(line) for w in c.text.split()} == {"word"}
+
+    def test_without_any_space_are_cut_by_length(self):
+        line = "x" * 20_000
+        parts = [c.text for c in chunk(line)]
+        assert "".join(parts) == line
+        assert max(map(len, parts)) <= CHUNK_WORDS * WORD_CHARS
+
+    def test_the_first_part_takes_its_heading_with_it(self):
+        first, second, *_ = chunk("# T\n\n## Long\n\n" + "A few words. " * 200)
+        assert first.text.startswith("# T\n\n## Long\n\nA few")
+        assert (first.start_line, first.end_line, second.start_line) == (1, 5, 5)
+        assert first.headings == second.headings == ("T", "Long")
+
+    def test_text_before_and_after_is_kept_apart(self):
+        chunks = chunk("before\n" + "word " * 600 + "\nafter\n")
+        assert chunks[0].text == "before"
+        assert chunks[-1].text == "after"
+
+    def test_no_part_is_white_space_only(self):
+        line = " " * 9_000 + "a" + " " * 9_000 + "word " * 400
+        parts = [line[start:end] for start, end in split_line(line)]
+        assert "".join(parts) == line
+        assert all(part.strip() for part in parts)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# h\n" * 100_000,
+        "## x\n\n" * 100_000,
+        "a\n---\n" * 100_000,
+        "word " * 600_000,
+        "x" * 3_000_000,
+        "漢字。" * 300_000,
+        "\n" * 3_000_000,
+        ("a\n" + "\n" * 20_000) * 100,
+        "```\n" * 200_000,
+        "|a|\n|-|\n" + "|x|\n" * 300_000,
+        "word\n" * 300_000,
+        "[a]: b\n" * 100_000,
+        "#" * 3_000_000,
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+def test_hostile_megabytes_are_cut_in_bounded_time(text):
+    """Every word of the file is in the chunks, and square-time cutting would take many minutes."""
+    chunks = chunk(text)
+    assert sum(len("".join(c.text.split())) for c in chunks) == len("".join(text.split()))

@@ -1,0 +1,695 @@
+"""The command line does what it says, in words, streams and exit codes that people and scripts can rely on."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kbhub.__main__ import PIPE_CLOSED, main
+from kbhub.cli import INTERRUPTED
+from kbhub.cli.app import app
+
+ROOT = Path(__file__).parent.parent
+TEAM = ROOT / "examples" / "team"
+COMMANDS = ["search", "read", "index", "status", "init", "trust", "serve"]
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp"
+
+ROLLBACK = "# Rolling back\n\nRun `shop rollback` and say so in the channel.\n"
+GLOSSARY = "# Glossary\n\nA crate is a parcel.\n"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def kbhub(environment, monkeypatch, capsys):
+    """Runs a command in this process, in the project, as a user with an empty home."""
+    for name in [name for name in os.environ if name.startswith("KBHUB_") or name in ("NO_COLOR", "FORCE_COLOR")]:
+        monkeypatch.delenv(name)
+    for name, value in {**environment.env, "COLUMNS": "80"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(environment.project)
+
+    def run(*arguments: str) -> Outcome:
+        code = main(list(arguments))
+        return Outcome(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def shop(environment, kbhub):
+    """The same, in a project with two documents."""
+    environment.write("knowledge/runbooks/rollback.md", ROLLBACK)
+    environment.write("knowledge/glossary.md", GLOSSARY)
+    return kbhub
+
+
+def process_env(environment, **changes) -> dict[str, str]:
+    return {**environment.env, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "80", **changes}
+
+
+def process(environment, *arguments: str, **options):
+    """Run a command as its users do: a process of its own, with pipes."""
+    options = {"cwd": environment.project, "env": process_env(environment), "timeout": 60, **options}
+    return subprocess.run([sys.executable, "-m", "kbhub", *arguments], capture_output=True, check=False, **options)
+
+
+def in_terminal(environment, *arguments: str, **changes: str) -> str:
+    """Run a command on a terminal of its own and give all that reaches it."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "kbhub", *arguments]
+    env = process_env(environment, TERM="xterm", **changes)
+    with subprocess.Popen(command, cwd=environment.project, env=env, stdin=theirs, stdout=theirs, stderr=theirs):
+        os.close(theirs)
+        seen = b""
+        while part := _read(ours):
+            seen += part
+    os.close(ours)
+    return seen.decode()
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:  # Linux says so when the last process has closed it
+        return b""
+
+
+def anonymous(text: str, environment) -> str:
+    """Without what differs from run to run."""
+    text = text.replace(str(environment.home.parent), "<tmp>")
+    text = re.sub(r"\d+\.\d s\b", "<t> s", text)
+    return re.sub(r"\d+\.\d [KM]iB", "<size>", text)
+
+
+# -- the main job ------------------------------------------------------------------------------------------------------
+
+
+def test_one_command_searches_the_example(environment):
+    """The README's first command, as its own process, for a user whose home is empty."""
+    done = process(environment, "search", "--root", str(TEAM), "how do we roll back a release", cwd=ROOT)
+
+    first = done.stdout.decode().splitlines()[0]
+    assert re.match(r"\d\.\d\d  runbooks/rollback\.md:\d+-\d+  #[0-9a-f]{6}", first)
+    assert done.returncode == 0
+    assert re.fullmatch(r"kbhub: Hits 1 to 5 of \d+; `--page 2` shows the next\.\n", done.stderr.decode())
+    assert list(environment.home.iterdir()) == []
+
+
+def test_a_hit_can_be_read_by_its_ref_and_its_docid(shop):
+    """What `search` prints is what `read` takes."""
+    ref, docid = re.match(r"\S+\s+(\S+)\s+(#\w+)", shop("search", "rollback").out).groups()
+
+    assert shop("read", ref).out == ROLLBACK
+    assert shop("read", docid).out == ROLLBACK
+
+
+def test_search_takes_in_what_changed(shop, environment):
+    """Nobody has to index by hand before the first search or after an edit."""
+    assert "glossary.md" in shop("search", "crate").out
+
+    environment.write("knowledge/new.md", "# Windfall\n\nStock found at stocktaking.\n")
+
+    assert "new.md" in process(environment, "search", "windfall").stdout.decode()
+
+
+def test_a_base_too_far_behind_is_searched_as_it_is(shop, environment, monkeypatch):
+    """A search never waits for thousands of files; it says which command takes them in."""
+    shop("index")
+    for number in range(70):
+        environment.write(f"knowledge/more/{number}.md", f"# Crate {number}\n")
+    monkeypatch.setenv("KBHUB_LIMITS__FRESHEN_FILES", "69")
+
+    command = ("search", "crate", "--mode", "keyword", "--json")
+    behind = shop(*command)
+
+    assert behind.err == "kbhub: project: 70 files changed since it was indexed; `kbhub index project` takes them in.\n"
+    assert behind.json["total"] == 1
+    monkeypatch.setenv("KBHUB_LIMITS__FRESHEN_FILES", "70")
+    assert shop(*command).json["total"] == 71
+
+
+# -- search ------------------------------------------------------------------------------------------------------------
+
+
+def test_words_are_joined_and_dashes_come_after_two_dashes(shop):
+    """Quotes are optional."""
+    assert shop("search", "rolling", "back", "--json").json["query"] == "rolling back"
+    assert shop("search", "--json", "--", "git", "--no-track").json["query"] == "git --no-track"
+
+
+def test_a_dash_reads_standard_input(shop, monkeypatch):
+    """Any bytes are a query."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("crate \xff".encode("latin-1"))))
+
+    assert shop("search", "-", "--json").json["query"] == "crate \ufffd"
+
+
+def test_options_reach_the_query(shop, environment):
+    """Limit, page, mode, granularity and bases."""
+    other = environment.home / "notes"
+    environment.write(str(other / "crate.md"), "# Crate\n\nAnother crate.\n")
+    base = ("--base", f"notes={other}")
+
+    assert [hit["ref"] for hit in shop("search", "crate", "--in", "notes", *base, "--json").json["hits"]] == [
+        "notes@crate.md"
+    ]
+    pages = [shop("search", "crate", "-n", "1", "--page", page, *base, "--json").json["hits"] for page in ("1", "2")]
+    assert {hit["ref"] for page in pages for hit in page} == {"glossary.md", "notes@crate.md"}
+    assert shop("search", "crate", "--mode", "keyword", "--json").json["mode"] == "keyword"
+    assert shop("search", "crate", "--explain", "--json").json["hits"][0]["trace"]["signals"]
+    assert "keyword #1" in shop("search", "crate", "--explain").out
+
+
+def test_the_config_sets_limit_and_mode(shop, environment):
+    """What an option does not say, the config does."""
+    environment.write(str(environment.home / ".kbhub.json"), '{"search": {"limit": 1, "mode": "keyword"}}')
+
+    found = shop("search", "crate rollback", "--json").json
+
+    assert (len(found["hits"]), found["total"], found["mode"]) == (1, 2, "keyword")
+
+
+def test_nothing_found_is_no_failure(shop):
+    """Standard output is empty, the reasons are on the other stream."""
+    found = shop("search", "--mode", "keyword", "zebra")
+
+    assert (found.code, found.out) == (0, "")
+    assert found.err == "kbhub: No hits. Searched: project.\nkbhub: Found nowhere: zebra.\n"
+
+
+def test_nothing_to_search_is_a_failure_that_helps(kbhub, environment, snapshot):
+    """Without any base: where it was looked for, and what to do."""
+    found = kbhub("search", "crate")
+
+    assert (found.code, found.out) == (1, "")
+    assert anonymous(found.err, environment) == snapshot
+
+
+def test_switched_off_is_said(shop, environment, monkeypatch):
+    """Nobody searches for a base that was switched off on purpose."""
+    environment.write(".kbhub.json", '{"enabled": false}')
+    assert '"enabled": false' in shop("search", "crate").err
+
+    monkeypatch.setenv("KBHUB_DISABLE", "1")
+    assert "KBHUB_DISABLE" in shop("search", "crate").err
+
+
+def test_a_base_that_cannot_be_used_is_named_beside_the_hits(shop, environment):
+    """A pointer that is not trusted, a configured folder that is gone: the answer is not complete."""
+    config = '{"bases": {"gone": "~/gone"}, "repos": {"*": ["gone"]}}'
+    environment.write(str(environment.home / ".kbhub.json"), config)
+
+    found = shop("search", "crate")
+
+    assert (found.code, "glossary.md" in found.out) == (0, True)
+    assert f"kbhub: gone: {environment.home / 'gone'} does not exist." in found.err
+
+
+def test_a_broken_base_does_not_sink_the_others(shop, environment):
+    """It is named with its reason."""
+    broken = environment.home / "broken"
+    environment.write(str(broken / "a.md"), "# Crate\n")
+    cache = environment.home.parent / "cache"
+    shop("index", "--base", f"broken={broken}")
+    (index,) = cache.rglob("broken*.db")
+    index.unlink()
+    index.mkdir()
+
+    found = shop("search", "crate", "--base", f"broken={broken}")
+
+    assert found.code == 0
+    assert "glossary.md" in found.out
+    assert "kbhub: Not searched: broken. " in found.err
+
+
+# -- read --------------------------------------------------------------------------------------------------------------
+
+
+def test_read_prints_the_very_bytes(shop, environment):
+    """Into a pipe goes what is in the file: long lines, controls, other scripts."""
+    text = f"# ローカル\n\n{HOSTILE}\ttab\n{'x' * 100_000}\n"
+    environment.write("knowledge/odd.md", text)
+
+    assert process(environment, "read", "odd.md").stdout == text.encode()
+
+
+def test_several_documents_have_headers(shop):
+    """So that a reader knows which is which."""
+    read = shop("read", "glossary.md:3", "runbooks/rollback.md#Rolling back")
+
+    headers = re.sub(r"#[0-9a-f]{6}", "#<docid>", read.out)
+    assert headers == (
+        "==> glossary.md:3-3 of 3  #<docid>  Glossary <==\nA crate is a parcel.\n\n"
+        f"==> runbooks/rollback.md:1-3 of 3  #<docid>  Rolling back <==\n{ROLLBACK}"
+    )
+
+
+def test_what_cannot_be_read_is_said_and_fails(shop):
+    """The rest is printed all the same."""
+    shop("index")
+    read = shop("read", "glossary.md", "glosary.md")
+
+    assert read.code == 1
+    assert "A crate is a parcel." in read.out
+    assert read.err == "kbhub: No document 'glosary.md'. Did you mean glossary.md?\n"
+    assert shop("read", "glosary.md", "--json").json["unread"][0]["ref"] == "glosary.md"
+
+
+# -- index and status --------------------------------------------------------------------------------------------------
+
+
+def test_index_reports_what_it_did(shop, environment, snapshot):
+    """A line per base, and one per file that failed."""
+    first = shop("index")
+    again = shop("index")
+    full = shop("index", "project", "--full")
+
+    assert {first.code, again.code, full.code} == {0}
+    assert anonymous(first.out + again.out + full.out, environment) == snapshot
+
+
+def test_index_names_files_that_fail(shop, environment):
+    """One bad file is no failure of the whole."""
+    (environment.project / "knowledge" / "loop.md").symlink_to("loop.md")
+
+    done = shop("index")
+
+    assert done.code == 0
+    assert "\n  failed loop.md: " in done.out
+
+
+def test_index_takes_every_base_of_the_config(shop, environment):
+    """For a cron job: also those that are not active here."""
+    environment.write(str(environment.home / "a" / "a.md"), "# A\n")
+    environment.write(str(environment.home / "b" / "b.txt"), "B\n")
+    config = {"bases": {"a": "~/a", "b": {"knowledge": "~/b", "include": ["*.txt"]}}, "repos": {"/nowhere": ["b"]}}
+    environment.write(str(environment.home / ".kbhub.json"), json.dumps(config))
+
+    reports = shop("index", "--all-bases", "--json").json["reports"]
+
+    assert [(report["base"], report["added"]) for report in reports] == [("a", 1), ("b", 1)]
+    assert [report["base"] for report in shop("index", "--json").json["reports"]] == ["project"]
+
+
+def test_a_base_that_cannot_be_indexed_fails_the_command(shop, environment):
+    """The others are indexed first, so that a cron job's mail is about the one."""
+    environment.write(str(environment.home / ".kbhub.json"), '{"bases": {"gone": "~/gone"}, "repos": {"*": ["gone"]}}')
+
+    for arguments in (["index"], ["index", "--all-bases"]):
+        done = shop(*arguments)
+
+        assert done.code == 1
+        assert f"kbhub: gone: {environment.home / 'gone'} does not exist." in done.err
+    assert shop("index", "--json").json["reports"][0]["base"] == "project"
+
+
+def test_an_unknown_base_is_wrong_usage(shop):
+    """With the ids that are known."""
+    done = shop("index", "projct")
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "kbhub: No base 'projct'. Active bases: project.\n"
+
+
+def test_status_shows_what_is_here(shop, environment, snapshot):
+    """Workspace, config, embedder, bases, and problems with what to do."""
+    environment.write(
+        str(environment.home / ".kbhub.json"), '{"serch": {}, "bases": {"gone": "~/gone"}, "repos": {"*": "gone"}}'
+    )
+    shop("index", "project")
+
+    status = shop("status")
+
+    assert (status.code, status.err) == (0, "")
+    assert anonymous(status.out, environment) == snapshot
+
+
+def test_status_without_knowledge_is_no_failure(kbhub):
+    """It is the command to run when nothing is found."""
+    status = kbhub("status")
+
+    assert status.code == 0
+    assert "No knowledge here. Looked for:" in status.out
+
+
+# -- init and trust ----------------------------------------------------------------------------------------------------
+
+
+def test_init_says_what_to_do_next(kbhub, environment, snapshot):
+    """The search to try, and the lines that register the server."""
+    done = kbhub("init")
+
+    assert (done.code, done.err) == (0, "")
+    assert anonymous(done.out, environment) == snapshot
+    assert kbhub("search", "how to write knowledge", "--json").json["hits"][0]["path"] == "how-to-write-knowledge.md"
+
+
+def test_init_twice_makes_nothing(kbhub):
+    """And is no failure."""
+    kbhub("init")
+    again = kbhub("init")
+
+    assert (again.code, again.out) == (0, "")
+    assert "nothing was made" in again.err
+    assert kbhub("init", "--json").json["made"] == []
+
+
+def test_a_foreign_pointer_is_followed_after_trust(kbhub, environment, snapshot):
+    """Listed as a problem, allowed by one command, listed, taken back."""
+    environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
+    environment.write(".kbhub.json", '{"knowledge": "~/notes"}')
+
+    steps = [
+        kbhub("search", "crate"),
+        kbhub("trust"),
+        kbhub("search", "crate", "--json"),
+        kbhub("trust"),
+        kbhub("trust", "--writable"),
+        kbhub("trust", "--list"),
+        kbhub("trust", "--revoke", ".kbhub.json"),
+        kbhub("trust", "--revoke", "."),
+        kbhub("trust", "--list"),
+        kbhub("search", "crate"),
+    ]
+
+    assert [step.code for step in steps] == [1, 0, 0, 2, 0, 0, 0, 2, 0, 1]
+    assert [hit["ref"] for hit in steps[2].json["hits"]] == ["a.md"]
+    told = [step.out + step.err for step in steps[1:2] + steps[3:9]]
+    assert anonymous("---\n".join(told), environment) == snapshot
+
+
+def test_there_may_be_nothing_to_trust(shop, kbhub):
+    """What lies in the project is allowed anyway."""
+    done = shop("trust")
+
+    assert done.code == 2
+    assert "asks for nothing" in done.err
+
+
+def test_trust_takes_one_order_at_a_time(kbhub):
+    """--list and --revoke in one call would be anybody's guess."""
+    assert kbhub("trust", "--list", "--writable").code == 2
+    assert kbhub("trust", "--list", "--revoke", "x").code == 2
+
+
+# -- help, usage errors, exit codes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help(kbhub, command, snapshot):
+    """A summary, an example, every option described."""
+    done = kbhub(*command.split(), "--help")
+
+    assert (done.code, done.err) == (0, "")
+    assert done.out == snapshot
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_example_in_the_help_is_a_valid_call(command):
+    """What it shows can be typed."""
+    example = re.search(r"^ *Example: kbhub (.*)$", app[command].help, re.MULTILINE)
+    words = example[1].split() if example else [command]
+
+    assert example or command == "serve"
+    assert words[0] == command
+    app.parse_args(words)
+
+
+def test_the_version_is_printed(kbhub):
+    """For reports of bugs."""
+    from kbhub import __version__
+
+    assert kbhub("--version") == Outcome(0, f"{__version__}\n", "")
+
+
+WRONG = [
+    ["serch", "x"],
+    ["search"],
+    ["search", "  "],
+    ["search", "x", "--mod", "keyword"],
+    ["search", "x", "--mode", "fuzzy"],
+    ["search", "x", "-n", "0"],
+    ["search", "x", "-n", "many"],
+    ["search", "x", "-n"],
+    ["search", "x", "--page", "0"],
+    ["search", "x", "--in", "nowhere"],
+    ["search", "x", "--root", "/does/not/exist"],
+    ["search", "x", "--config", "/does/not/exist.json"],
+    ["search", "x", "--base", "notes"],
+    ["search", "x", "--base", "project=/tmp"],
+    ["read"],
+    ["index", "project", "--all-bases"],
+    ["status", "extra"],
+    ["init", "--knowledge", "/does/not/exist"],
+    ["trust", "/does/not/exist"],
+    ["serve", "--protocol", "old"],
+]
+
+
+@pytest.mark.parametrize("arguments", WRONG, ids=" ".join)
+def test_wrong_usage_is_one_line_and_exit_code_2(shop, arguments, snapshot):
+    """What is wrong and what would be right; no traceback, no frame, nothing on standard output."""
+    done = shop(*arguments)
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err.count("\n") == 1
+    assert done.err == snapshot
+
+
+@pytest.mark.parametrize("command", [["search", "x"], ["status"], ["index"], ["read", "x"], ["init"]], ids=" ".join)
+def test_a_wrong_config_is_named_with_its_field(shop, environment, command):
+    """The file, the field, what was expected; also with --json."""
+    config = environment.write(str(environment.home / ".kbhub.json"), '{"search": {"limit": "many"}}')
+
+    for arguments in (command, [*command, "--json"]):
+        done = shop(*arguments)
+
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith(f"kbhub: {config}: search.limit: ")
+        assert done.err.count("\n") == 1
+
+
+def test_malformed_json_is_named_with_its_line(shop, environment):
+    """So that it is found in an editor."""
+    environment.write(str(environment.home / ".kbhub.json"), '{\n  "bases": {"a" "b"}\n}')
+
+    assert "line 2, column" in shop("status").err
+
+
+def test_a_cache_that_cannot_be_written_is_said(shop, environment):
+    """A file where the folder should be, a full disk, a mount that is read-only: one sentence each."""
+    file = environment.write(str(environment.home / "file"), "mine")
+
+    for command in (["index"], ["search", "crate"]):
+        done = shop(*command, "--cache-dir", str(file))
+
+        assert done.code == 1
+        assert f"{file}" in done.err
+        assert "Not a directory" in done.err
+    assert str(file) in shop("status", "--cache-dir", str(file)).out
+
+
+def test_a_trust_store_that_cannot_be_written_is_said(shop, environment, monkeypatch):
+    """The same about the data directory."""
+    file = environment.write(str(environment.home / "file"), "mine")
+    monkeypatch.setenv("KBHUB_DATA_DIR", str(file))
+
+    done = shop("trust", str(environment.project / "knowledge"))
+
+    assert (done.code, done.out) == (2, "")
+    assert "the trust store cannot be used" in done.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["search", "crate"], ["read", "glossary.md"], ["index"], ["status"], ["init"], ["trust", "--list"]],
+    ids=" ".join,
+)
+def test_json_is_one_document_and_nothing_else(shop, environment, command):
+    """Every command that answers can answer a program."""
+    done = shop(*command, "--json")
+
+    assert done.code == 0
+    assert isinstance(done.json, dict)
+
+
+def test_other_cache_other_index(shop, environment):
+    """--cache-dir moves the index."""
+    elsewhere = environment.home.parent / "elsewhere"
+
+    shop("index", "--cache-dir", str(elsewhere))
+
+    assert [path for path in elsewhere.rglob("*") if path.is_file()]
+    assert not (environment.home.parent / "cache").exists()
+
+
+def test_help_and_usage_errors_load_nothing_heavy(environment):
+    """Completion, `--version` and typos answer at once: no SQLite, numpy, pydantic or MCP."""
+    script = (
+        "import sys; from kbhub.__main__ import main\n"
+        "for line in ('--help', 'search --help', '--version', 'serch', 'search --nope'): main(line.split())\n"
+        "sys.exit(len({'apsw', 'numpy', 'pydantic', 'mcp', 'model2vec'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=process_env(environment), capture_output=True, check=False, timeout=60
+    )
+
+    assert done.stderr.decode().splitlines()[-1].startswith("kbhub: Unknown option: --nope.")
+    assert done.returncode == 0
+
+
+# -- streams, terminals, signals ---------------------------------------------------------------------------------------
+
+
+def test_colours_are_for_terminals(environment, shop):
+    """A terminal has them unless NO_COLOR is set, a pipe has not unless FORCE_COLOR is."""
+    shop("index")
+
+    assert "\x1b[1;33mcrate\x1b[0m" in in_terminal(environment, "search", "crate")
+    assert "\x1b" not in in_terminal(environment, "search", "crate", NO_COLOR="1")
+    assert b"\x1b" not in process(environment, "search", "crate").stdout
+    forced = process(environment, "search", "crate", env=process_env(environment, FORCE_COLOR="1"))
+    assert b"\x1b[1;33mcrate\x1b[0m" in forced.stdout
+    both = process(environment, "search", "crate", env=process_env(environment, FORCE_COLOR="1", NO_COLOR="1"))
+    assert b"\x1b" not in both.stdout
+
+
+def test_documents_cannot_control_the_terminal(environment, shop):
+    """Text, titles, headings and file names are shown without effect by every command that prints them."""
+    environment.write(f"knowledge/evil{HOSTILE}.md", f"# Evil {HOSTILE}\n\n## {HOSTILE}\n\n{HOSTILE} crates\n")
+    shop("index")
+    ref = f"evil{HOSTILE}.md"
+
+    for arguments in (
+        ["search", "evil crates"],
+        ["search", "evil", "--json"],
+        ["read", ref],
+        ["read", ref, "nope" + ref],
+    ):
+        seen = in_terminal(environment, *arguments, NO_COLOR="1")
+
+        assert "crates" in seen
+        assert not set("\x1b\x07\x9b\u202e") & set(seen)
+    assert not set("\x1b\x07\x9b\u202e") & set(shop("search", "evil").out + shop("read", "x" + ref).err)
+
+
+def test_any_text_can_be_printed_anywhere(environment, shop):
+    """A terminal or locale without Unicode gets escapes, not a traceback."""
+    environment.write("knowledge/日本.md", "# ローカル環境\n\n環境の構築 😀\n")
+    env = process_env(environment, LC_ALL="C", PYTHONIOENCODING="ascii")
+
+    done = process(environment, "search", "環境", env=env)
+
+    assert done.returncode == 0
+    assert "ローカル環境" in done.stdout.decode()
+    terminal = in_terminal(environment, "search", "環境", NO_COLOR="1", PYTHONIOENCODING="ascii")
+    assert "\\u30ed" in terminal
+
+
+def test_a_reader_that_goes_away_is_no_error(environment, shop):
+    """`kbhub read … | head` ends quietly, as other programs do."""
+    environment.write("knowledge/long.md", "line\n" * 200_000)
+    command = [sys.executable, "-m", "kbhub", "read", "long.md"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=environment.project, env=process_env(environment), **pipes) as running:
+        assert running.stdout.read(5) == b"line\n"
+        running.stdout.close()
+        assert running.stderr.read() == b""
+        assert running.wait(30) == PIPE_CLOSED
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals and terminals")
+def test_interrupting_leaves_a_usable_index(environment):
+    """Ctrl-C while indexing: exit code 130, one sentence, and the next run goes on from there."""
+    import pty
+
+    files = 3000
+    for number in range(files):
+        environment.write(
+            f"knowledge/{number % 50}/{number}.md", f"# Crate {number}\n\n" + f"word{number} and more. " * 40
+        )
+    ours, theirs = pty.openpty()
+    running = subprocess.Popen(
+        [sys.executable, "-m", "kbhub", "index"],
+        cwd=environment.project,
+        env=process_env(environment, TERM="xterm"),
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        # A shell in the background has SIGINT ignored, and its children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    os.close(theirs)
+    seen = b""
+    while not re.search(rb"[1-9]\d*/" + str(files).encode(), seen):
+        part = _read(ours)
+        assert part, f"ended before it was interrupted: {seen!r}"
+        seen += part
+    running.send_signal(signal.SIGINT)
+    while part := _read(ours):
+        seen += part
+    os.close(ours)
+
+    assert running.wait(30) == INTERRUPTED
+    assert running.communicate()[0] == b""
+    assert b"kbhub: Interrupted. The indexes are usable" in seen
+    assert b"Traceback" not in seen
+    status = json.loads(process(environment, "status", "--json").stdout)["bases"][0]
+    assert 0 < status["documents"] < files
+    report = json.loads(process(environment, "index", "--json").stdout)["reports"][0]
+    assert (report["unchanged"], report["added"]) == (status["documents"], files - status["documents"])
+
+
+def test_indexing_in_a_pipe_shows_no_bar(environment, shop):
+    """Logs of cron jobs stay readable."""
+    assert process(environment, "index").stderr == b""
+
+
+def test_serve_answers_a_handshake_and_ends_with_its_client(environment, shop):
+    """Nothing but protocol on standard output; the options of the command line reach the server."""
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    }
+
+    done = process(environment, "serve", input=json.dumps(hello).encode() + b"\n")
+
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["id"] for line in lines] == [1]
+    assert lines[0]["result"]["serverInfo"]["name"] == "kbhub"
+    assert done.returncode == 0
+
+
+def test_the_protocol_can_come_from_the_environment(shop, monkeypatch):
+    """It is no unknown setting, an empty one counts as not set, and a wrong one is named."""
+    monkeypatch.setenv("KBHUB_PROTOCOL", "legacy")
+    assert "problems" not in shop("status").out
+
+    monkeypatch.setenv("KBHUB_PROTOCOL", "old")
+    wrong = shop("serve")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "KBHUB_PROTOCOL" in wrong.err

@@ -1,0 +1,415 @@
+"""The global config and the variables over it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbhub.config import GlobalConfig, id_fault, load_config
+from kbhub.errors import ConfigError
+from kbhub.jsonc import parse_jsonc, read_jsonc
+from kbhub.places import cache_dir, data_dir, private_directory, write_atomically
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A home directory of its own."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+def write(home, data, name=".kbhub.json"):
+    file = home / name
+    file.write_text(data if isinstance(data, str) else json.dumps(data), encoding="utf-8")
+    return file
+
+
+def load(home, data=None, env=None, path=None):
+    if data is not None:
+        write(home, data)
+    return load_config(path, env or {}, home)
+
+
+# Which file
+
+
+def test_without_a_file_the_defaults_are_in_force(home):
+    loaded = load(home)
+    assert loaded.path is None
+    assert loaded.settings == GlobalConfig()
+    assert (loaded.settings.docs_fallback, loaded.settings.search.limit) == (True, 5)
+    assert loaded.settings.limits.file_bytes == 5 * 1024 * 1024
+
+
+def test_the_file_in_the_home_directory_is_read(home):
+    loaded = load(home, {"docsFallback": False})
+    assert loaded.path == home / ".kbhub.json"
+    assert loaded.settings.docs_fallback is False
+
+
+def test_an_option_wins_over_the_variable_and_that_over_the_home_directory(home, tmp_path):
+    write(home, {"search": {"limit": 1}})
+    variable = write(tmp_path, {"search": {"limit": 2}}, "variable.json")
+    option = write(tmp_path, {"search": {"limit": 3}}, "option.json")
+    env = {"KBHUB_CONFIG": str(variable)}
+    assert load(home).settings.search.limit == 1
+    assert load(home, env=env).settings.search.limit == 2
+    assert load(home, env=env, path=option).settings.search.limit == 3
+
+
+def test_a_named_file_that_does_not_exist_is_an_error(home, tmp_path):
+    with pytest.raises(ConfigError, match=r"missing\.json: cannot be read"):
+        load(home, env={"KBHUB_CONFIG": str(tmp_path / "missing.json")})
+
+
+def test_a_default_file_that_is_a_dangling_link_is_an_error(home):
+    (home / ".kbhub.json").symlink_to(home / "gone.json")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(home)
+
+
+# JSON with comments
+
+
+def test_comments_and_trailing_commas_are_accepted_and_strings_left_alone(home):
+    loaded = load(
+        home,
+        '// mine\n{ /* a\n comment */ "bases": {"notes": "~/no//tes/*x*/,]",}, // and\n'
+        '  "repos": {"*": ["notes",],},\n}\n',
+    )
+    assert loaded.settings.bases == {"notes": "~/no//tes/*x*/,]"}
+    assert loaded.settings.repos == {"*": ("notes",)}
+
+
+def test_a_byte_order_mark_is_accepted(home):
+    (home / ".kbhub.json").write_bytes(b"\xef\xbb\xbf" + b'{"readOnly": true}')
+    assert load(home).settings.read_only is True
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ('{"a": 1,\n "b" 2}', 2, 6),
+        ('// first\n{"a": 1, // second\n "b": }', 3, 7),
+        ('{"a": {"x": 1},\n "a": 2}', 2, 2),
+        ('{"a": [{"b": 1, "c": {"b": 2}, "b": 3}]}', 1, 32),
+        ('{"a": "NaN",\n  "b": NaN}', 2, 8),
+        ("", 1, 1),
+        ('{"a": /* open', 1, 14),
+    ],
+)
+def test_an_error_in_the_json_names_file_line_and_column(tmp_path, text, line, column):
+    file = tmp_path / "c.json"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=rf"c\.json: line {line}, column {column}: "):
+        read_jsonc(file)
+
+
+def test_a_key_named_twice_is_an_error_that_names_it():
+    with pytest.raises(ConfigError, match="'a' occurs twice"):
+        parse_jsonc('{"a": 1, "\\u0061": 2}', "c.json")
+
+
+def test_the_same_key_in_two_objects_is_no_error():
+    assert parse_jsonc('{"a": {"x": 1}, "b": {"x": 2}}', "c.json") == {"a": {"x": 1}, "b": {"x": 2}}
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe{\x00}\x00", b'{"a": "\xe9"}'])
+def test_a_file_that_is_not_utf8_is_an_error(tmp_path, data):
+    file = tmp_path / "c.json"
+    file.write_bytes(data)
+    with pytest.raises(ConfigError, match="line 1: not UTF-8"):
+        read_jsonc(file)
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"a": ' * 100_000, "1" * 5000])
+def test_hostile_nesting_and_numbers_are_errors_and_no_crash(text):
+    with pytest.raises(ConfigError, match="malformed JSON"):
+        parse_jsonc(text, "c.json")
+
+
+def test_many_open_comments_take_no_time():
+    """A thousand times a thousand characters would take minutes if each opening were searched to the end."""
+    with pytest.raises(ConfigError):
+        parse_jsonc("/* " * 300_000, "c.json")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_in_place_of_the_file_is_an_error_and_does_not_hang(home):
+    os.mkfifo(home / ".kbhub.json")
+    with pytest.raises(ConfigError, match="Not a regular file"):
+        load(home)
+
+
+def test_a_directory_in_place_of_the_file_is_an_error(home):
+    (home / ".kbhub.json").mkdir()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load(home)
+
+
+def test_a_file_of_many_megabytes_is_refused(home):
+    write(home, " " * (1024 * 1024) + "{}")
+    with pytest.raises(ConfigError, match="Larger than"):
+        load(home)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(json_values)
+def test_whatever_json_can_say_is_read_back_unchanged(value):
+    assert parse_jsonc(json.dumps(value), "x") == value
+    assert parse_jsonc(json.dumps(value, ensure_ascii=False, indent=1) + " // end", "x") == value
+
+
+@given(st.text(alphabet='{}[]":,/*\\\n ab1-NI', max_size=60))
+def test_any_text_is_read_or_refused_with_a_config_error(text):
+    with contextlib.suppress(ConfigError):
+        parse_jsonc(text, "x")
+
+
+# Values
+
+
+@pytest.mark.parametrize(
+    ("data", "field", "expected"),
+    [
+        ([], "", "expected an object in braces, not []"),
+        ({"bases": []}, "bases", "expected"),
+        ({"bases": {"a": 3}}, "bases.a", "expected"),
+        ({"bases": {"a": {}}}, "bases.a.knowledge", "is missing"),
+        ({"bases": {"a": ""}}, "bases.a", "at least 1 character"),
+        ({"bases": {"a": "x\u0000y"}}, "bases.a", "control characters"),
+        ({"bases": {"a": {"knowledge": "~/a", "weight": 0}}}, "bases.a.weight", "greater than 0"),
+        ({"bases": {"a": {"knowledge": "~/a", "weight": "2"}}}, "bases.a.weight", 'a valid number, not "2"'),
+        ({"bases": {"a": {"knowledge": "~/a", "writable": "yes"}}}, "bases.a.writable", "a valid boolean"),
+        ({"bases": {"a": {"knowledge": "~/a", "kind": "pdf"}}}, "bases.a.kind", "'document' or 'session'"),
+        ({"bases": {"a": {"knowledge": "~/a", "include": "*.txt"}}}, "bases.a.include", 'not "*.txt"'),
+        ({"bases": {"a": {"knowledge": "~/a", "contexts": {"x": 1}}}}, "bases.a.contexts.x", "a valid string"),
+        ({"repos": {"*": [1]}}, "repos.*.0", "a valid string"),
+        ({"repos": {"*": {"a": 1}}}, "repos.*", "expected"),
+        ({"docsFallback": "false"}, "docsFallback", "a valid boolean"),
+        ({"search": {"limit": "5"}}, "search.limit", "a valid integer"),
+        ({"search": {"limit": 101}}, "search.limit", "less than or equal to 100"),
+        ({"search": {"mode": "fast"}}, "search.mode", "'keyword', 'semantic' or 'hybrid'"),
+        ({"search": 5}, "search", "expected"),
+        ({"embedder": {"model": 1}}, "embedder.model", "a valid string"),
+        ({"limits": {"fileBytes": 0}}, "limits.fileBytes", "greater than or equal to 1"),
+        ({"log": {"level": "LOUD"}}, "log.level", "'DEBUG'"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_an_error_with_file_field_and_what_was_expected(home, data, field, expected):
+    with pytest.raises(ConfigError) as caught:
+        load(home, data)
+    assert caught.value.where == home / ".kbhub.json"
+    assert (caught.value.field or "") == field
+    assert expected in str(caught.value)
+
+
+def test_an_infinite_weight_is_an_error(home):
+    with pytest.raises(ConfigError, match="weight"):
+        load(home, '{"bases": {"a": {"knowledge": "~/a", "weight": 1e999}}}')
+
+
+def test_a_repos_entry_may_be_one_id_and_is_not_read_letter_by_letter(home):
+    settings = load(home, {"bases": {"abc": "~/a"}, "repos": {"*": "abc"}}).settings
+    assert settings.active_in("*") == ("abc",)
+
+
+def test_an_unknown_id_in_repos_is_an_error_that_names_the_nearest(home):
+    with pytest.raises(ConfigError, match=r"repos\.~/w: unknown base id 'note'; did you mean 'notes'\?"):
+        load(home, {"bases": {"notes": "~/n", "team": "~/t"}, "repos": {"~/w": ["team", "note"]}})
+
+
+HOSTILE_IDS = [
+    "*",
+    "project",
+    "memory",
+    "user",
+    "",
+    "a@b",
+    "a/b",
+    "a b",
+    "a\tb",
+    "a\nb",
+    "a\x00b",
+    "a\x7fb",
+    "\u200b",
+    "a\u202eb",
+    "\u3000",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE_IDS)
+def test_an_impossible_base_id_is_an_error(home, name):
+    with pytest.raises(ConfigError, match="base id"):
+        load(home, {"bases": {name: "~/a"}})
+
+
+@pytest.mark.parametrize("name", ["notes", "my-notes", "Notes_2", "ノート", "a.b", "projects"])
+def test_an_ordinary_base_id_is_accepted(name):
+    assert id_fault(name) is None
+
+
+@pytest.mark.parametrize("second", ["~/notes", "~/other/../notes", "~/link", "notes/"])
+def test_two_ids_for_one_directory_are_an_error_also_where_neither_is_active(home, second):
+    (home / "notes").mkdir()
+    (home / "other").mkdir()
+    (home / "link").symlink_to(home / "notes")
+    with pytest.raises(ConfigError, match=r"bases: 'a' and 'b' are the same directory"):
+        load(home, {"bases": {"a": "~/notes", "b": {"knowledge": second}}})
+
+
+def test_two_ids_for_one_missing_directory_are_an_error(home):
+    with pytest.raises(ConfigError, match="the same directory"):
+        load(home, {"bases": {"a": "~/gone", "b": "gone"}})
+
+
+# Unknown fields
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"docsFalback": True}, "unknown field 'docsFalback'; did you mean 'docsFallback'?"),
+        ({"docs_fallback": True}, "unknown field 'docs_fallback'; did you mean 'docsFallback'?"),
+        ({"xyz": 1}, "unknown field 'xyz'; it has no effect."),
+        ({"search": {"limits": 3}}, "unknown field 'search.limits'; did you mean 'search.limit'?"),
+        (
+            {"bases": {"a": {"knowledge": "~/a", "wight": 2}}},
+            "unknown field 'bases.a.wight'; did you mean 'bases.a.weight'?",
+        ),
+        ({"rerank": {"model": "x"}}, "the field 'rerank' has no effect in this version."),
+        ({"memory": {}}, "the field 'memory' has no effect in this version."),
+    ],
+)
+def test_an_unknown_field_is_a_warning_with_the_nearest_known_name(home, data, message):
+    loaded = load(home, data)
+    assert [(one.subject, one.message) for one in loaded.warnings] == [(str(home / ".kbhub.json"), message)]
+
+
+def test_a_field_spelt_the_python_way_has_no_effect(home):
+    assert load(home, {"docs_fallback": False}).settings.docs_fallback is True
+
+
+def test_the_schema_of_the_file_may_be_named(home):
+    assert load(home, {"$schema": "https://example.org/config.schema.json"}).warnings == ()
+
+
+# Variables
+
+
+def test_every_setting_comes_from_the_environment_too_and_that_wins(home):
+    env = {
+        "KBHUB_DOCS_FALLBACK": "false",
+        "KBHUB_READ_ONLY": "1",
+        "KBHUB_SEARCH__LIMIT": "7",
+        "KBHUB_EMBEDDER__MODEL": "none",
+        "KBHUB_LIMITS__FILE_BYTES": "1000",
+        "KBHUB_LIMITS__FILES": "10",
+        "KBHUB_LIMITS__FRESHEN_FILES": "0",
+        "KBHUB_LOG__LEVEL": "DEBUG",
+    }
+    data = {"search": {"limit": 3, "mode": "keyword"}, "docsFallback": True, "limits": {"fileBytes": 5}}
+    loaded = load(home, data, env)
+    settings = loaded.settings
+    assert (settings.docs_fallback, settings.read_only) == (False, True)
+    assert (settings.search.limit, settings.search.mode) == (7, "keyword")
+    assert settings.embedder.model == "none"
+    assert (settings.limits.file_bytes, settings.limits.files, settings.limits.freshen_files) == (1000, 10, 0)
+    assert settings.log.level == "DEBUG"
+    assert loaded.warnings == ()
+
+
+def test_a_group_as_a_whole_comes_as_json(home):
+    settings = load(home, {"search": {"mode": "keyword"}}, {"KBHUB_SEARCH": '{"limit": 9}'}).settings
+    assert (settings.search.limit, settings.search.mode) == (9, "keyword")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("KBHUB_SEARCH__LIMIT", "many"),
+        ("KBHUB_SEARCH__LIMIT", "0"),
+        ("KBHUB_SEARCH__MODE", "fast"),
+        ("KBHUB_READ_ONLY", "perhaps"),
+        ("KBHUB_LIMITS__FILE_BYTES", "-1"),
+        ("KBHUB_SEARCH", "not json"),
+        ("KBHUB_SEARCH", "[]"),
+        ("KBHUB_LOG__LEVEL", "quiet"),
+    ],
+)
+def test_a_wrong_value_in_a_variable_is_an_error_that_names_it(home, name, value):
+    with pytest.raises(ConfigError, match=rf"^{name}: "):
+        load(home, env={name: value})
+
+
+def test_an_empty_variable_counts_as_not_set(home):
+    assert load(home, {"search": {"limit": 3}}, {"KBHUB_SEARCH__LIMIT": ""}).settings.search.limit == 3
+
+
+def test_an_unknown_variable_is_a_warning_with_the_nearest_known_name(home):
+    (warning,) = load(home, env={"KBHUB_SERACH__LIMIT": "3"}).warnings
+    assert warning.subject == "KBHUB_SERACH__LIMIT"
+    assert "did you mean KBHUB_SEARCH__LIMIT?" in warning.message
+
+
+def test_variables_without_the_prefix_and_of_the_process_are_not_ours(home, monkeypatch):
+    monkeypatch.setenv("KBHUB_SEARCH__LIMIT", "42")
+    settings = load(home, env={"SEARCH": "1", "DOCSFALLBACK": "0", "LOG": "x", "KBHUB_READ_ONLY": "1"}).settings
+    assert (settings.search.limit, settings.docs_fallback) == (5, True)
+
+
+# kbhub's own folders
+
+
+def test_the_cache_is_where_the_option_the_variable_or_the_system_says(tmp_path):
+    env = {"KBHUB_CACHE_DIR": "~/c", "HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
+    assert cache_dir(env, tmp_path / "o") == tmp_path / "o"
+    assert cache_dir(env) == tmp_path / "c"
+    assert cache_dir({}).name == "kbhub" or "kbhub" in cache_dir({}).parts
+    assert data_dir({"KBHUB_DATA_DIR": str(tmp_path / "d")}) == tmp_path / "d"
+    assert data_dir({}).is_absolute()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are for POSIX")
+def test_a_folder_of_ours_and_those_above_it_are_for_the_user_alone(tmp_path):
+    folder = private_directory(tmp_path / "a" / "b" / "c")
+    for one in (folder, folder.parent, folder.parent.parent):
+        assert one.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o755)
+    assert private_directory(folder).stat().st_mode & 0o777 == 0o755
+
+
+def test_a_file_in_the_way_of_a_folder_of_ours_is_an_error(tmp_path):
+    (tmp_path / "a").write_text("")
+    with pytest.raises(NotADirectoryError):
+        private_directory(tmp_path / "a")
+
+
+def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it(tmp_path):
+    file = tmp_path / "f.json"
+    write_atomically(file, "one\n")
+    write_atomically(file, "zwei é\r\n")
+    assert file.read_bytes() == "zwei é\r\n".encode()
+    assert [one.name for one in tmp_path.iterdir()] == ["f.json"]
+    if os.name != "nt":
+        assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_text_that_cannot_be_written_leaves_the_old_file(tmp_path):
+    file = tmp_path / "f.json"
+    write_atomically(file, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(file, "new \udc80")
+    assert file.read_text() == "old"
+    assert [one.name for one in tmp_path.iterdir()] == ["f.json"]

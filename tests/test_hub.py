@@ -1,0 +1,300 @@
+"""All active bases together."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+
+import pytest
+
+import kbhub.hub
+from corpus import sentences
+from kbhub.errors import BaseNotFound, ConfigError
+from kbhub.types import Query
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    """Every call looks again, so that tests need not wait."""
+    monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.hub, "FRESHEN_SECONDS", 0.0)
+
+
+@pytest.fixture
+def two(environment):
+    """A project base and a global base."""
+    environment.write("knowledge/deploy.md", "# Deploy\n\nPush a tag.\n\n## Roll back\n\nRun the rollback job.\n")
+    environment.write("knowledge/guides/branches.md", "# Branches\n\nName a branch after its ticket.\n")
+    environment.write(environment.home / "notes" / "vim.md", "---\ntags: [editor]\n---\n# Vim\n\nQuit with :q.\n")
+    environment.write(environment.home / "notes" / "deploy.md", "# Deploy at home\n\nCopy the files by hand.\n")
+    config(environment, {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}})
+    return environment
+
+
+def config(environment, content):
+    environment.write(environment.home / ".kbhub.json", json.dumps(content))
+
+
+def refs(result):
+    return [hit.ref for hit in result.hits]
+
+
+def test_a_query_is_answered_from_all_bases(two):
+    """Hits of the project base have plain refs, others name their base."""
+    hub = two.hub()
+    hub.sync()
+    result = hub.search(Query(text="deploy"))
+
+    assert {"deploy.md", "notes@deploy.md"} == set(refs(result))
+    assert ("project", "notes") == result.searched
+    assert () == result.skipped
+
+
+def test_a_hit_has_all_that_the_contract_promises(two):
+    """Ref, docid, title, heading path, lines, excerpt, score, age."""
+    hub = two.hub(clock=lambda: 4_000_000_000.0)
+    hub.sync()
+    hit = hub.search(Query(text="rollback job", explain=True)).hits[0]
+
+    assert ("deploy.md", "project", "Deploy") == (hit.ref, hit.base, hit.title)
+    assert "Run the rollback job." in hit.excerpt
+    assert hit.start_line <= hit.excerpt_line <= hit.end_line
+    assert len(hit.docid) == 7
+    assert hit.stale
+    assert hit.age_days is not None
+    assert hit.age_days > 10_000
+    assert hit.trace is not None
+    total = sum(signal.contribution for signal in hit.trace.signals) * hit.trace.weight
+    assert abs(total - hit.score) < 0.0001
+
+
+def test_the_age_is_what_the_document_says(two):
+    """`updated` in the front matter wins over times of files and commits."""
+    two.write("knowledge/old.md", "---\nupdated: 2020-01-01\ndate: 2010-01-01\n---\nzebra\n")
+    hub = two.hub(clock=lambda: 1_578_700_800.0)  # 2020-01-11
+    hub.sync()
+
+    assert 10 == hub.search(Query(text="zebra")).hits[0].age_days
+
+
+def test_cutting_a_corpus_into_ten_bases_changes_no_answer(environment):
+    """The same documents as one base and as ten give the same hits with the same scores, in every mode."""
+    documents = sentences(200)
+    choose = random.Random(3)
+    for name, text in documents.items():
+        environment.write(environment.home / "one" / name, text)
+        environment.write(environment.home / f"part{choose.randrange(10)}" / name, text)
+    bases = {"one": "~/one"} | {f"part{number}": f"~/part{number}" for number in range(10)}
+    config(environment, {"bases": bases, "repos": {"*": list(bases)}})
+    hub = environment.hub()
+    hub.sync()
+    parts = tuple(f"part{number}" for number in range(10))
+    for text in ("roll back a release", "restore the database backup", "w17 refund", "slow cache of a batch queue"):
+        for mode in ("keyword", "semantic", "hybrid"):
+            whole = hub.search(Query(text=text, bases=("one",), mode=mode, limit=30))
+            cut = hub.search(Query(text=text, bases=parts, mode=mode, limit=30))
+            expected = [(hit.path, hit.score, hit.start_line, hit.excerpt) for hit in whole.hits]
+
+            assert expected == [(hit.path, hit.score, hit.start_line, hit.excerpt) for hit in cut.hits]
+            assert whole.total == cut.total
+
+
+def test_a_small_base_beside_a_large_one_is_not_starved(two):
+    """Searching one base alone never comes back empty because another is full."""
+    for number in range(150):
+        two.write(two.home / "notes" / f"{number}.md", f"# Deploy {number}\n\ndeploy deploy deploy {number}\n")
+    hub = two.hub()
+    hub.sync()
+
+    assert ["deploy.md"] == refs(hub.search(Query(text="deploy", bases=("project",))))
+
+
+def test_documents_that_begin_alike_are_all_found(environment):
+    """Templates do not swallow each other."""
+    for number in range(5):
+        environment.write(f"knowledge/{number}.md", f"# Meeting\n\n{'Same opening words. ' * 20}\n\nzebra {number}\n")
+    hub = environment.hub()
+    hub.sync()
+
+    assert 5 == hub.search(Query(text="zebra")).total
+
+
+def test_pages_show_every_hit_once(two):
+    """Offsets cut one ranking; nothing is lost or repeated between pages."""
+    for number in range(23):
+        two.write(f"knowledge/n/{number}.md", f"zebra number {number}\n")
+    hub = two.hub()
+    hub.sync()
+    pages = [refs(hub.search(Query(text="zebra", limit=5, offset=offset))) for offset in range(0, 30, 5)]
+    every = [ref for page in pages for ref in page]
+
+    assert len(set(every)) == len(every) == hub.search(Query(text="zebra")).total >= 23
+
+
+def test_chunks_of_a_document_are_one_hit_or_several(environment):
+    """By default a document is found once and its other places are named."""
+    environment.write("knowledge/long.md", "\n\n".join(f"## Part {n}\n\n{'zebra word ' * 60}" for n in range(6)))
+    hub = environment.hub()
+    hub.sync()
+    document = hub.search(Query(text="zebra"))
+    chunks = hub.search(Query(text="zebra", granularity="chunk", limit=50))
+
+    assert 1 == document.total
+    assert 3 == len(document.hits[0].also)
+    assert 1 < chunks.total == len(chunks.hits)
+
+
+def test_an_unindexed_base_is_skipped_with_the_command(two):
+    """The answer says what to do, and the other bases answer."""
+    hub = two.hub()
+    hub.sync(["notes"])
+    result = hub.search(Query(text="vim"))
+
+    assert ["notes@vim.md"] == refs(result)
+    assert "kbhub index project" in result.skipped[0].reason
+
+
+def test_a_base_that_vanishes_is_skipped_and_comes_back(two):
+    """A missing folder sinks nothing, loses no index, and heals."""
+    hub = two.hub()
+    hub.sync()
+    shutil.move(two.home / "notes", two.home / "away")
+    gone = hub.search(Query(text="deploy"))
+    assert ["deploy.md"] == refs(gone)
+    assert "notes" in {skipped.base for skipped in gone.skipped} | {p.subject for p in hub.discovery().problems}
+
+    shutil.move(two.home / "away", two.home / "notes")
+    assert {"deploy.md", "notes@deploy.md"} == set(refs(hub.search(Query(text="deploy"))))
+
+
+def test_a_broken_index_is_skipped_until_it_is_made_anew(two):
+    """A corrupt file is a sentence in the answer, and `index` mends it."""
+    hub = two.hub()
+    hub.sync()
+    path = hub.index(hub.select(["notes"])[0]).path
+    path.write_bytes(b"no database " * 1000)
+    assert "kbhub index notes" in two.hub().search(Query(text="vim")).skipped[0].reason
+
+    fresh = two.hub()
+    fresh.sync()
+    assert ["notes@vim.md"] == refs(fresh.search(Query(text="vim quit")))[:1]
+
+
+def test_a_query_without_a_match_says_why(two):
+    """The terms that occur nowhere and the bases that were searched are named."""
+    hub = two.hub()
+    hub.sync()
+    result = hub.search(Query(text="xyzzy plugh", mode="keyword"))
+
+    assert (0, ("xyzzy", "plugh"), ("project", "notes")) == (result.total, result.unmatched, result.searched)
+
+
+@pytest.mark.parametrize("text", ["", "   ", "?!", '"', "😀", "\0", "\ud800", "日本語", "x" * 100_000, "c++ don't"])
+def test_any_string_is_answered(two, text):
+    """No query fails."""
+    hub = two.hub()
+    hub.sync()
+    for mode in ("keyword", "semantic", "hybrid"):
+        result = hub.search(Query(text=text, mode=mode))
+        result.model_dump_json()
+        assert not result.skipped
+
+
+def test_a_query_in_a_language_the_model_does_not_know_is_by_keyword(two):
+    """Japanese is found by its words, and the answer says that meaning played no part."""
+    two.write("knowledge/ja.md", "# サーバー\n\nサーバーを再起動する方法。\n")
+    hub = two.hub()
+    hub.sync()
+    result = hub.search(Query(text="サーバーの再起動"))
+
+    assert ["ja.md"] == refs(result)
+    assert "keyword" == result.mode
+    assert "does not know" in result.notes[0]
+
+
+def test_without_a_model_keyword_search_works_and_says_so(two):
+    """No embedder is no failure."""
+    config(two, {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}, "embedder": {"model": "none"}})
+    hub = two.hub()
+    hub.sync()
+    result = hub.search(Query(text="deploy"))
+
+    assert ("keyword", 2) == (result.mode, result.total)
+    assert "Keyword search only" in result.notes[0]
+
+
+def test_an_unknown_base_is_refused_with_the_known_ones(two):
+    """A misspelt base is not silently everything."""
+    with pytest.raises(BaseNotFound, match="project, notes"):
+        two.hub().search(Query(text="x", bases=("ntoes",)))
+
+
+def test_a_config_error_is_every_answer_until_it_is_mended(two):
+    """The hub survives it and takes the mended file up."""
+    hub = two.hub()
+    hub.sync()
+    two.write(two.home / ".kbhub.json", '{"bases": {')
+    for call in (hub.status, lambda: hub.search(Query(text="deploy")), lambda: hub.read(["deploy.md"])):
+        with pytest.raises(ConfigError, match=r"\.kbhub\.json"):
+            call()
+
+    config(two, {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}})
+    assert 2 == hub.search(Query(text="deploy")).total
+
+
+def test_freshen_takes_up_a_small_change_and_leaves_a_large_one(two, monkeypatch):
+    """A search sees the file that was just saved; a new base or a branch switch is left to indexing."""
+    hub = two.hub()
+    assert {"project", "notes"} == {behind.base for behind in hub.freshen()}
+    hub.sync()
+    two.write("knowledge/new.md", "# New\n\nzebra\n")
+    assert () == hub.freshen()
+    assert ["new.md"] == refs(hub.search(Query(text="zebra")))
+
+    monkeypatch.setattr(kbhub.hub, "FRESHEN_CHANGES", 3)
+    for number in range(4):
+        two.write(f"knowledge/many/{number}.md", "zebra")
+    behind = hub.freshen()
+
+    assert [("project", False)] == [(one.base, one.new_index) for one in behind]
+    assert 4 <= behind[0].files <= 5  # new.md, saved a moment ago, may be looked at again
+
+
+def test_one_folder_under_two_ids_is_indexed_once(environment):
+    """A project base here and a global base there share their index."""
+    environment.write("knowledge/a.md", "# A\n\nzebra\n")
+    environment.hub().sync()
+    elsewhere = environment.home / "other"
+    elsewhere.mkdir()
+    config(environment, {"bases": {"shop": str(environment.project / "knowledge")}, "repos": {"*": ["shop"]}})
+    hub = environment.hub(cwd=elsewhere)
+
+    assert ["shop@a.md"] == refs(hub.search(Query(text="zebra")))
+
+
+def test_status_names_everything(two):
+    """Workspace, config, embedder, bases with counts, and places that were tried."""
+    hub = two.hub()
+    hub.sync(["project"])
+    status = hub.status()
+
+    assert two.project == status.workspace.directory
+    assert two.home / ".kbhub.json" == status.config
+    assert "kbhub-static-256" == status.embedder
+    assert [("project", 2), ("notes", 0)] == [(one.base.id, one.documents) for one in status.bases]
+    assert status.bases[0].index_bytes > 0
+    assert status.looked_for
+
+
+def test_files_with_problems_are_shown_until_they_are_mended(two):
+    """Broken front matter is reported by status, with the file, and the text is found all the same."""
+    two.write("knowledge/broken.md", "---\ntags: [a\n---\nzebra\n")
+    hub = two.hub()
+    hub.sync()
+    assert ["broken.md"] == [problem.subject for problem in hub.status().bases[0].problems]
+    assert ["broken.md"] == refs(hub.search(Query(text="zebra")))
+
+    two.write("knowledge/broken.md", "---\ntags: [a]\n---\nzebra\n")
+    hub.sync()
+    assert () == hub.status().bases[0].problems

@@ -1,0 +1,186 @@
+"""The SQLite file of a base."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import threading
+
+import apsw
+import numpy as np
+import pytest
+
+import kbhub.index.reader
+from corpus import EMBEDDER, make_index, sentences
+from kbhub.errors import IndexUnavailable
+from kbhub.index import Index, IndexWriter, index_path
+from kbhub.index.schema import SCHEMA_VERSION
+from kbhub.types import Base
+
+
+@pytest.fixture
+def index(tmp_path):
+    return make_index(tmp_path / "a.db", sentences(40))
+
+
+def test_semantic_ranking_is_exact(index):
+    """The nearest vectors are those that a comparison with every one finds."""
+    query = EMBEDDER.embed(["restore a database backup"])[0]
+    with index.snapshot():
+        found = index.semantic(query, 10)
+    texts = list(sentences(40).values())
+    exact = np.argsort(-(EMBEDDER.embed(texts) @ query), kind="stable")[:10] + 1
+
+    assert len(set(exact) & {chunk for chunk, _ in found}) >= 9
+    assert found[0][0] == exact[0]
+    assert all(-1.001 <= similarity <= 1.001 for _, similarity in found)
+
+
+def test_vectors_are_compared_the_same_without_the_extension(index, monkeypatch):
+    """Where sqlite-vec cannot be loaded, numpy gives the same answer from the same file."""
+    query = EMBEDDER.embed(["restore a database backup"])[0]
+    with index.snapshot():
+        expected = index.semantic(query, 10)
+    monkeypatch.setattr("kbhub.index.schema._vector_extension", lambda: None)
+    bare = Index(index.path, "project")
+    with bare.snapshot():
+        assert not kbhub.index.reader.has_vector_functions(bare._connection())
+        found = bare.semantic(query, 10)
+
+    assert found[0] == expected[0]
+    assert len({chunk for chunk, _ in expected} & {chunk for chunk, _ in found}) >= 9
+
+
+def test_reading_changes_no_byte(index):
+    """Searching and counting leave the file as it was."""
+    before = index.path.read_bytes()
+    with index.snapshot():
+        index.counts(), index.size(), index.paths(), index.document_frequency('"deploy"')
+        index.semantic(EMBEDDER.embed(["x"])[0], 5)
+    index.close()
+
+    assert before == index.path.read_bytes()
+
+
+def test_a_snapshot_does_not_see_what_is_written_meanwhile(index):
+    """All reads of one query are of one state."""
+    with index.snapshot():
+        before = index.counts()
+        with IndexWriter(index.path) as writer, writer.transaction():
+            writer.remove("notes/000.md")
+        assert before == index.counts()
+    with index.snapshot():
+        assert before[0] - 1 == index.counts()[0]
+
+
+def test_a_document_frequency_is_counted_anew_after_a_change(index):
+    """What is remembered is forgotten when the index changes."""
+    with index.snapshot():
+        before = index.document_frequency('"deploy"')
+    holding = next(name for name, text in sentences(40).items() if "deploy" in text.split())
+    with IndexWriter(index.path) as writer, writer.transaction():
+        writer.remove(holding)
+    with index.snapshot():
+        assert before - 1 == index.document_frequency('"deploy"')
+
+
+def test_a_file_replaced_underneath_is_opened_anew(tmp_path, index):
+    """A reader that has the old file open does not go on with it."""
+    with index.snapshot():
+        index.counts()
+    other = make_index(tmp_path / "b.db", sentences(3))
+    other.close()
+    other.path.replace(index.path)
+    with index.snapshot():
+        assert index.counts()[0] == 3
+
+
+def test_threads_read_at_the_same_time(index):
+    """Each thread has its own connection."""
+    results = []
+
+    def read():
+        with index.snapshot():
+            results.append(index.counts())
+        index.close()
+
+    threads = [threading.Thread(target=read) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    assert results == [(40, 40, 40)] * 8
+
+
+def test_an_interrupted_transaction_leaves_nothing(index):
+    """A batch is written whole or not at all."""
+    with IndexWriter(index.path) as writer:
+        with pytest.raises(KeyboardInterrupt), writer.transaction():
+            writer.remove("notes/000.md")
+            raise KeyboardInterrupt
+        assert writer.counts()[0] == 40
+        assert writer.check() is None
+
+
+def test_a_missing_index_says_how_to_make_it(tmp_path):
+    """The error names the command."""
+    with (
+        pytest.raises(IndexUnavailable, match="kbhub index ops"),
+        Index(tmp_path / "no.db", "ops").snapshot(),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("damage", ["noise", "truncated", "foreign", "newer"])
+def test_a_file_that_is_no_index_is_refused(index, damage):
+    """Noise, a torn file, somebody else's database and another format are all told from an index."""
+    index.close()
+    path = index.path
+    if damage == "noise":
+        path.write_bytes(os.urandom(10_000))
+    elif damage == "truncated":
+        path.write_bytes(path.read_bytes()[:5000])
+    elif damage == "foreign":
+        path.unlink()
+        with sqlite3.connect(path) as connection:
+            connection.execute("CREATE TABLE t(x)")
+        connection.close()
+    else:
+        connection = apsw.Connection(str(path))
+        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}").fetchall()
+        connection.close()
+
+    fresh = Index(path, "project")
+    with pytest.raises(IndexUnavailable), fresh.snapshot():
+        fresh.counts()
+        fresh.chunks(list(range(60)))
+        fresh.problems()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX")
+def test_an_index_is_private(index):
+    """No other user can read what is in the notes."""
+    assert stat.S_IMODE(index.path.stat().st_mode) == 0o600
+
+
+def test_one_folder_has_one_index_and_two_folders_two(tmp_path):
+    """The name is readable, and depends on the real path and on what is taken from it, not on the id."""
+    base = Base(id="project", path=tmp_path / "shop" / "knowledge", origin="knowledge")
+    same = base.model_copy(update={"id": "shop"})
+    part = base.model_copy(update={"include": ("*.txt",)})
+    other = Base(id="project", path=tmp_path / "other" / "knowledge", origin="knowledge")
+
+    assert index_path(base, tmp_path) == index_path(same, tmp_path)
+    assert len({index_path(one, tmp_path) for one in (base, part, other)}) == 3
+    assert index_path(base, tmp_path).name.startswith("shop-knowledge-")
+
+
+def test_docids_are_found_by_their_start(index):
+    """A docid of six digits leads to its document."""
+    with index.snapshot():
+        document = index.document("notes/007.md")
+        assert document is not None
+        assert [document] == index.documents_by_docid(document.docid[:8])
+        assert index.documents_by_docid("zz") == []

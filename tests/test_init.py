@@ -1,0 +1,253 @@
+"""`kbhub init` makes what is missing, points to what is there, and overwrites nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+
+import pytest
+
+from kbhub.errors import ConfigError, UsageError
+from kbhub.init import STARTER, STARTER_NAME, create_file, make_knowledge, point_to
+from kbhub.jsonc import read_jsonc
+from kbhub.pointer import read_pointer
+from kbhub.types import Query
+
+
+def make(environment, **options):
+    return make_knowledge(environment.hub().discovery(), **options)
+
+
+def point(environment, knowledge, **options):
+    hub = environment.hub()
+    return point_to(
+        hub.discovery(), str(knowledge), trust=hub.trust, home=environment.home, cwd=environment.project, **options
+    )
+
+
+def project_base(environment):
+    return next((base for base in environment.hub().discovery().bases if base.id == "project"), None)
+
+
+def test_a_repository_gets_a_folder_with_a_starter(environment):
+    """Inside a git root nothing else is needed."""
+    made = make(environment)
+
+    assert made.made == (environment.project / "knowledge" / STARTER_NAME,)
+    assert made.made[0].read_text("utf-8") == STARTER
+    assert sorted(path.name for path in environment.project.iterdir()) == [".git", "knowledge"]
+    assert project_base(environment).path == environment.project / "knowledge"
+
+
+def test_outside_a_repository_a_pointer_is_made_too(environment):
+    """Without it the folder would not be found."""
+    shutil.rmtree(environment.project / ".git")
+
+    made = make(environment)
+
+    assert made.made == (environment.project / "knowledge" / STARTER_NAME, environment.project / ".kbhub.json")
+    assert project_base(environment).path == environment.project / "knowledge"
+
+
+def test_the_starter_answers_the_search_that_is_suggested(environment):
+    """The first thing a user tries works."""
+    make(environment)
+    hub = environment.hub()
+    hub.sync()
+
+    assert hub.search(Query(text="how to write knowledge")).hits[0].path == STARTER_NAME
+
+
+def test_a_name_is_kept_in_a_pointer(environment):
+    """A readable name needs a place, in a repository too."""
+    make(environment, name="Obst & Gemüse")
+
+    pointer, warnings = read_pointer(environment.project / ".kbhub.json")
+    assert (pointer.name, pointer.knowledge, warnings) == ("Obst & Gemüse", "./knowledge", ())
+
+
+def test_knowledge_that_is_there_is_left_alone(environment):
+    """A second `init`, or one below a project that has knowledge, makes nothing and says where it is."""
+    environment.write("knowledge/a.md", "# A\n")
+    below = environment.project / "src"
+    below.mkdir()
+
+    made = make_knowledge(environment.hub(cwd=below).discovery())
+
+    assert made.made == ()
+    assert str(environment.project / "knowledge") in made.notes[0]
+    assert list(below.iterdir()) == []
+    assert [path.name for path in (environment.project / "knowledge").iterdir()] == ["a.md"]
+
+
+def test_a_folder_that_does_not_count_gets_only_the_pointer(environment):
+    """Outside a repository `knowledge/` may exist without being found; its files stay as they are."""
+    shutil.rmtree(environment.project / ".git")
+    environment.write("knowledge/a.md", "# A\n")
+
+    made = make(environment)
+
+    assert made.made == (environment.project / ".kbhub.json",)
+    assert [path.name for path in (environment.project / "knowledge").iterdir()] == ["a.md"]
+
+
+def test_taking_the_place_of_docs_is_said(environment):
+    """`docs/` was searched before; now it is not, and the user learns how to have it back."""
+    environment.write("docs/a.md", "# A\n")
+
+    made = make(environment)
+
+    assert "Until now docs/ was searched" in made.notes[0]
+    assert "kbhub init --knowledge docs" in made.notes[0]
+
+
+@pytest.mark.parametrize("name", [".kbhub.json", ".knowledge.json"])
+@pytest.mark.parametrize("content", ['{"enabled": false}', "{broken", '{"knowledge": "/"}'])
+@pytest.mark.parametrize("action", [make, lambda environment: point(environment, environment.home)])
+def test_a_pointer_is_never_overwritten(environment, action, content, name):
+    """Switched off, broken or untrusted: it is named, kept, and nothing is made beside it."""
+    pointer = environment.write(name, content)
+
+    with pytest.raises(UsageError, match=str(pointer)):
+        action(environment)
+
+    assert pointer.read_text() == content
+    assert sorted(path.name for path in environment.project.iterdir()) == [".git", name]
+
+
+def test_without_a_workspace_there_is_nowhere_to_make_it(environment):
+    """The home directory is no project."""
+    hub = environment.hub(cwd=environment.home)
+
+    with pytest.raises(UsageError, match="--root"):
+        make_knowledge(hub.discovery())
+
+    assert list(environment.home.iterdir()) == []
+
+
+def test_a_file_in_the_way_is_named(environment):
+    """A file called `knowledge` is somebody's."""
+    file = environment.write("knowledge", "mine")
+
+    with pytest.raises(UsageError, match=str(file)):
+        make(environment)
+
+    assert file.read_text() == "mine"
+
+
+@pytest.mark.parametrize("target", ["gone", "."])
+def test_a_link_is_not_followed(environment, target):
+    """Nothing is made at the other end of a `knowledge` link that leads out of the project."""
+    (environment.project / "knowledge").symlink_to(environment.home / target)
+
+    with pytest.raises(UsageError, match="is a link"):
+        make(environment)
+
+    assert list(environment.home.iterdir()) == []
+
+
+def test_a_pointer_out_of_the_project_is_trusted(environment):
+    """The user named the folder, so no second command is needed; it is read-only all the same."""
+    notes = environment.home / "notes"
+    notes.mkdir()
+
+    made = point(environment, notes, name="Notes")
+
+    assert made.trusted
+    assert json.loads((environment.project / ".kbhub.json").read_text("utf-8")) == {
+        "knowledge": "~/notes",
+        "name": "Notes",
+    }
+    assert project_base(environment).path == notes
+    assert not project_base(environment).writable
+
+
+def test_a_pointer_within_the_project_needs_no_trust(environment):
+    """Its path is relative, so that it holds for everybody who clones the project."""
+    (environment.project / "docs").mkdir()
+
+    made = point(environment, "docs")
+
+    assert not made.trusted
+    assert environment.hub().trust.entries() == ()
+    assert read_jsonc(environment.project / ".kbhub.json") == {"knowledge": "./docs"}
+    assert project_base(environment).path == environment.project / "docs"
+
+
+def test_a_folder_anywhere_is_named_by_its_whole_path(environment):
+    """Neither below the project nor below home."""
+    other = environment.project.parent / "other"
+    other.mkdir()
+
+    point(environment, "../other")
+
+    assert read_jsonc(environment.project / ".kbhub.json") == {"knowledge": str(other)}
+    assert project_base(environment).path == other
+
+
+def test_a_pointer_to_nothing_is_refused(environment):
+    """A typo does not become configuration."""
+    with pytest.raises(UsageError, match="is no directory"):
+        point(environment, "nots")
+
+    assert not (environment.project / ".kbhub.json").exists()
+
+
+def test_a_broken_trust_store_stops_before_anything_is_written(environment):
+    """No pointer is left behind that would then not be followed."""
+    store = environment.hub().trust.path
+    store.parent.mkdir(parents=True)
+    store.write_text("{broken")
+
+    with pytest.raises(ConfigError, match="trust store"):
+        point(environment, environment.home)
+
+    assert not (environment.project / ".kbhub.json").exists()
+
+
+def test_a_pointer_replaces_the_knowledge_above_it_and_says_so(environment):
+    """What was searched until now is named."""
+    environment.write("knowledge/a.md", "# A\n")
+    below = environment.project / "app"
+    below.mkdir()
+    hub = environment.hub(cwd=below)
+
+    made = point_to(hub.discovery(), str(environment.home), trust=hub.trust, home=environment.home, cwd=below)
+
+    assert str(environment.project / "knowledge") in made.notes[0]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no umask")
+def test_files_are_shared_as_the_user_shares_files(environment):
+    """A pointer that only its author could read would be no use in a team."""
+    before = os.umask(0o022)
+    try:
+        file = create_file(environment.project / "a.md", "text\n")
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+
+
+def test_a_file_is_made_once_and_nothing_is_left_beside_it(environment):
+    """Whoever comes second keeps their hands off."""
+    file = create_file(environment.project / "a.md", "first\n")
+
+    with pytest.raises(UsageError, match="exists already"):
+        create_file(file, "second\n")
+
+    assert file.read_text() == "first\n"
+    assert sorted(path.name for path in environment.project.iterdir()) == [".git", "a.md"]
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_said(environment):
+    """The reason of the system, without a traceback."""
+    environment.project.chmod(0o500)
+    try:
+        with pytest.raises(UsageError, match="cannot be a folder"):
+            make(environment)
+    finally:
+        environment.project.chmod(0o700)

@@ -1,0 +1,434 @@
+"""Parsing: bytes of a file become a document, and nothing of the text is lost."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from kbhub.frontmatter import MAX_DEPTH
+from kbhub.markdown import decode, parse_document
+
+MEBI = 1_000_000
+
+
+def parse(text: str, path: str = "notes/a.md"):
+    return parse_document(path, text.encode())
+
+
+def headings(text: str):
+    return [(h.level, h.text, h.line) for h in parse(text).headings]
+
+
+def links(text: str):
+    return [(k.target, k.fragment, k.text, k.line, k.kind) for k in parse(text).links]
+
+
+class TestDecode:
+    @pytest.mark.parametrize(
+        "data",
+        [
+            "Grüße\n".encode(),
+            "Grüße\n".encode("utf-8-sig"),
+            b"\xff\xfe" + "Grüße\n".encode("utf-16-le"),
+            b"\xfe\xff" + "Grüße\n".encode("utf-16-be"),
+            b"\xff\xfe\0\0" + "Grüße\n".encode("utf-32-le"),
+        ],
+    )
+    def test_every_marked_encoding_gives_the_same_text(self, data):
+        assert decode(data) == ("Grüße\n", None)
+
+    def test_other_bytes_are_replaced_and_the_first_bad_byte_is_named(self):
+        text, problem = decode("Grüße".encode("latin-1"))
+        assert text == "Gr\ufffd\ufffde"
+        assert "UTF-8 from byte 2" in problem
+
+    def test_half_a_utf_16_character_is_reported(self):
+        text, problem = decode(b"\xff\xfea\0b")
+        assert text.startswith("a")
+        assert "UTF-16" in problem
+
+    def test_nul_becomes_a_replacement_character_and_is_reported(self):
+        text, problem = decode(b"a\0b")
+        assert text == "a\ufffdb"
+        assert "NUL" in problem
+
+
+class TestLines:
+    def test_line_endings_of_all_systems_end_lines_and_nothing_else_does(self):
+        document = parse("a\nb\r\nc\rd\x0be\x0cf\x1cg\x85h\u2028i\n")
+        assert document.lines == ("a", "b", "c", "d\x0be\x0cf\x1cg\x85h\u2028i")
+
+    @pytest.mark.parametrize(
+        ("text", "lines"), [("", ()), ("a", ("a",)), ("a\n", ("a",)), ("a\n\n", ("a", "")), ("\n", ("",))]
+    )
+    def test_a_final_newline_starts_no_line(self, text, lines):
+        assert parse(text).lines == lines
+
+    def test_a_plain_text_file_has_no_structure(self):
+        document = parse("---\ntitle: x\n---\n# h\n[a](b.md)\n", "log_of-today.txt")
+        assert document.title == "log of today"
+        assert (document.headings, document.links, document.front_matter, document.body) == ((), (), {}, 0)
+
+
+class TestTitle:
+    @pytest.mark.parametrize(
+        ("text", "title"),
+        [
+            ("---\ntitle: Front\n---\n# Head\n", "Front"),
+            ("---\ntitle: 1.10\n---\n", "1.10"),
+            ("---\ntitle: [a]\n---\n# Head\n", "Head"),
+            ("---\ntitle:\n---\n# Head\n", "Head"),
+            ("## Second\n# First\n", "First"),
+            ("## Only\n### Deeper\n", "Only"),
+            ("# \n\n## Named\n", "Named"),
+            ("text\n", "my long name"),
+        ],
+    )
+    def test_comes_from_front_matter_then_headings_then_the_file_name(self, text, title):
+        assert parse(text, "x/my-long_name.md").title == title
+
+    def test_a_comment_in_code_is_no_title(self):
+        assert parse("```sh\n# comment\n```\n# Real\n").title == "Real"
+
+
+class TestFrontMatter:
+    def test_values_are_json_safe_whatever_yaml_makes_of_them(self):
+        document = parse(
+            "---\ndate: 2024-01-31\nat: 2024-01-31T10:00:00Z\n1: one\ntrue: yes\nx: .nan\ny: [.inf, -.inf]\n"
+            "bad: 2024-13-45\nbig: 123456789012345678901234567890\nbin: !!binary aGk=\nset: !!set {a, b}\n"
+            "odd: !thing value\n? [a, b]\n: pair\nnested: {on: {2: 3}}\n---\nbody\n"
+        )
+        assert json.loads(json.dumps(document.front_matter, allow_nan=False)) == {
+            "date": "2024-01-31",
+            "at": "2024-01-31T10:00:00+00:00",
+            "1": "one",
+            "true": True,
+            "x": "nan",
+            "y": ["inf", "-inf"],
+            "bad": "2024-13-45",
+            "big": "123456789012345678901234567890",
+            "bin": "aGk=",
+            "set": {"a": None, "b": None},
+            "odd": "value",
+            "a, b": "pair",
+            "nested": {"on": {"2": 3}},
+        }
+        assert document.problems == ()
+        assert document.lines[document.body] == "body"
+
+    @pytest.mark.parametrize(
+        ("fields", "tags"),
+        [
+            ("tags: foo", ("foo",)),
+            ("tags: a, b", ("a", "b")),
+            ("tags: '#a #b'", ("a", "b")),
+            ("tags: '#a b'", ("a", "b")),
+            ("tags: machine learning", ("machine learning",)),
+            ("tags: [a, '#b', a, '']", ("a", "b")),
+            ("tags: [1, 1.10, no, 2024-01-01, null]", ("1", "1.10", "no", "2024-01-01")),
+            ("tags: [[a, [b]], c]", ("a", "b", "c")),
+            ("tags: {a: , b: [c]}", ("a", "b", "c")),
+            ("tags:", ()),
+            ("tags: ~", ()),
+            ("tags: 7", ("7",)),
+            ("Tags: x\ntag: y", ("x", "y")),
+        ],
+    )
+    def test_tags_of_every_type_become_clean_strings(self, fields, tags):
+        assert parse(f"---\n{fields}\n---\n").tags == tags
+
+    def test_aliases_in_a_list_keep_their_commas_and_a_string_is_split(self):
+        assert parse("---\naliases: ['Smith, John', 'C#', 3]\n---\n").aliases == ("Smith, John", "C#", "3")
+        assert parse("---\nalias: One, Two\n---\n").aliases == ("One", "Two")
+
+    @pytest.mark.parametrize("closing", ["---", "...", "---  "])
+    def test_is_closed_by_dashes_or_dots(self, closing):
+        document = parse(f"---\na: 1\n{closing}\ntext\n")
+        assert (document.body, document.front_matter) == (3, {"a": 1})
+
+    @pytest.mark.parametrize("text", ["---\n---\ntext\n", "---\n# nothing\n---\ntext\n"])
+    def test_may_be_empty(self, text):
+        document = parse(text)
+        assert (document.front_matter, document.problems) == ({}, ())
+        assert document.lines[document.body] == "text"
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            "a: b: c",
+            "tags: [#a]",
+            "- a\n- b",
+            "just words",
+            "a: {",
+            "\ta: 1",
+            "a: *missing",
+            "<<: x",
+            "a: [" + "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1) + "]",
+            "a: " + "[" * 30_000,
+            "- " * 30_000,
+            "a: " + "{a: " * 10_000,
+            "a: &a [*a]",
+            "a: &a [x, x]\n" + "".join(f"a{i + 1}: &a{i + 1} [*a{i or ''}, *a{i or ''}]\n" for i in range(40)),
+        ],
+    )
+    def test_what_cannot_be_read_is_reported_and_stays_text(self, fields):
+        document = parse(f"---\n{fields}\n---\n# Head\ntext\n")
+        assert len(document.problems) == 1
+        assert "Front matter" in document.problems[0]
+        assert (document.body, document.front_matter, document.tags) == (0, {}, ())
+        assert document.title == "Head"
+        assert document.lines[0] == "---"
+
+    def test_the_same_broken_text_gives_the_same_document_every_time(self):
+        assert parse("---\na: b: c\n---\ntext\n") == parse("---\na: b: c\n---\ntext\n")
+
+    def test_that_is_never_closed_is_text_and_reported_if_it_looks_like_fields(self):
+        assert "not closed" in parse("---\ntitle: x\n\ntext\n").problems[0]
+        assert parse("---\n\nAfter a rule.\n").problems == ()
+
+    @pytest.mark.parametrize("opening", ["---js", "---json", "+++", " ---", "text\n---"])
+    def test_other_openings_are_text(self, opening):
+        document = parse(f"{opening}\ntitle: process.exit(1)\n---\n")
+        assert (document.front_matter, document.body) == ({}, 0)
+
+    def test_tags_that_would_run_code_are_data(self):
+        document = parse("---\na: !!python/object/apply:os.system ['exit 1']\n---\n")
+        assert document.front_matter == {"a": ["exit 1"]}
+
+    @pytest.mark.parametrize("fields", ["a: [1, {b: 2024-01-01}]", "a: " + "[" * 30_000, "a:\n" + " a:\n" * 9])
+    def test_reads_the_same_without_the_compiled_yaml_library(self, fields, monkeypatch):
+        text = f"---\n{fields}\n---\n"
+        compiled = parse(text)
+        monkeypatch.setattr("kbhub.frontmatter._LOADER", yaml.SafeLoader)
+        pure = parse(text)
+        assert (pure.front_matter, len(pure.problems)) == (compiled.front_matter, len(compiled.problems))
+
+    def test_merge_keys_are_written_out(self):
+        document = parse("---\nbase: &b {x: 1}\nmore: {<<: *b, y: 2}\n---\n")
+        assert document.front_matter["more"] == {"x": 1, "y": 2}
+
+
+class TestHeadings:
+    @pytest.mark.parametrize(
+        ("line", "expected"),
+        [
+            ("# One", (1, "One")),
+            ("   ###### Six ###", (6, "Six")),
+            ("#", (1, "")),
+            ("## ##", (2, "")),
+            ("# C#", (1, "C#")),
+            ("#\tTab", (1, "Tab")),
+            ("# `code` and **bold**", (1, "code and bold")),
+            ("# `**/*.md`", (1, "**/*.md")),
+            ("# A [link](b.md) and [ref][r]", (1, "A link and ref")),
+            ("# [1.2.0] - 2024", (1, "[1.2.0] - 2024")),
+            ("# Named {#anchor}", (1, "Named")),
+            ("# Set {a, b}", (1, "Set {a, b}")),
+            ('# <a name="x"></a>Anchored', (1, "Anchored")),
+            (r"# snake\_case &lt;T&gt;", (1, "snake_case <T>")),
+            ("# __init__", (1, "__init__")),
+        ],
+    )
+    def test_atx_forms(self, line, expected):
+        assert headings(line) == [(*expected, 1)]
+
+    @pytest.mark.parametrize("line", ["#hashtag", "####### seven", "    # code", "\t# code", r"\# escaped", "- # item"])
+    def test_lines_that_only_look_like_headings(self, line):
+        assert headings(f"text\n\n{line}\n") == []
+
+    def test_setext_sections_as_in_changelogs(self):
+        text = "TBD\n===\nUnreleased.\n\n15.2.0 (2026-07-15)\n===================\ntext\n\nPlatforms\n---\n* a\n"
+        assert headings(text) == [(1, "TBD", 1), (1, "15.2.0 (2026-07-15)", 5), (2, "Platforms", 9)]
+
+    def test_a_setext_heading_may_have_three_lines_and_starts_at_the_first(self):
+        assert headings("one\ntwo\nthree\n===\n") == [(1, "one two three", 1)]
+        assert headings("one\ntwo\nthree\nfour\n---\n") == []
+
+    @pytest.mark.parametrize(
+        "above",
+        [
+            "",
+            "- item",
+            "- item\n  more",
+            "- item\n\n  paragraph",
+            "1. item",
+            "> quote",
+            "| a | b |\n|---|---|\n| 1 | 2 |",
+            "```\ncode\n```",
+            "    code",
+            "[label]: ./target.md",
+            "<div>",
+            "***",
+            "# Head",
+        ],
+    )
+    def test_dashes_under_anything_but_a_paragraph_are_a_rule(self, above):
+        assert [h for h in headings(f"{above}\n---\ntext\n") if h[0] == 2] == []
+
+    def test_a_broken_front_matter_makes_no_heading_of_its_last_field(self):
+        assert headings("---\na: b: c\n---\n") == []
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "```\n# no\n```",
+            "~~~\n# no\n```\n# no\n~~~",
+            "````\n```\n# no\n````",
+            "```\n# no\n    ```\n# no\n```",
+            "```\n# no",
+            "- ```\n  # no\n  ```",
+            "1. step\n\n    ```sh\n    # no\n   # no\n    ```",
+            "- a\n  - b\n    - c\n\n      ```\n      # no\n      ```",
+            "> ```\n> # no\n> ```",
+            "- > ```\n  > # no\n  > ```",
+            "<!-- # no\n# no\n-->",
+            "<!--\n\n# no\n\n-->",
+            "<pre>\n# no\n\n# no\n</pre>",
+            "<!-- never closed\n# no",
+        ],
+    )
+    def test_none_in_code_and_comments(self, text):
+        assert headings(text) == []
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "``` no fence ` in info\n# yes\n",
+            "> ```\n> code\n# yes\n",
+            "- ```\n  code\n\n# yes\n",
+            "`````\ncode\n``````\n# yes\n",
+            "<!-- one line -->\n# yes\n",
+            "<!---->\n# yes\n",
+            "<preface>\n# yes\n",
+            "    ```\n# yes\n",
+        ],
+    )
+    def test_what_ends_a_block_is_found(self, text):
+        assert [h[1] for h in headings(text)] == ["yes"]
+
+    def test_spans_of_fences_and_tables(self):
+        document = parse(
+            "a\n\n```x\ncode\n```\n\n| a | b |\n|---|:-:|\n| 1 | 2 |\ntext\n> ```\n> q\n\nend\n```\nopen\n\n"
+        )
+        assert document.fences == ((3, 5), (11, 12), (15, 16))
+        assert document.tables == ((7, 9),)
+
+
+class TestLinks:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("[a](b.md)", ("b.md", "", "a", 1, "markdown")),
+            ("[a](../x/b.md#part)", ("../x/b.md", "part", "a", 1, "markdown")),
+            ("[a](#part)", ("", "part", "a", 1, "markdown")),
+            ("[a](b%20c.md#d%20e)", ("b c.md", "d e", "a", 1, "markdown")),
+            ("[a](<b c.md> 'title')", ("b c.md", "", "a", 1, "markdown")),
+            ('[a](b.md "title (x)")', ("b.md", "", "a", 1, "markdown")),
+            ("[a](b_(c).md)", ("b_(c).md", "", "a", 1, "markdown")),
+            ("[a](b.md?raw=1#L2)", ("b.md", "L2", "a", 1, "markdown")),
+            ("[two\nlines](b.md)", ("b.md", "", "two lines", 1, "markdown")),
+            ("[a [b] c](d.md)", ("d.md", "", "a [b] c", 1, "markdown")),
+            ("[![logo](l.png)](b.md)", ("b.md", "", "![logo](l.png)", 1, "markdown")),
+            ("[`code`](b.md)", ("b.md", "", "`code`", 1, "markdown")),
+            ("[[note]]", ("note", "", "note", 1, "wikilink")),
+            ("[[dir/note]]", ("dir/note", "", "dir/note", 1, "wikilink")),
+            ("[[note#Head|shown]]", ("note", "Head", "shown", 1, "wikilink")),
+            ("[[#Head]]", ("", "Head", "#Head", 1, "wikilink")),
+            ("[[Note: a b]]", ("Note: a b", "", "Note: a b", 1, "wikilink")),
+            ("| [[a\\|b]] |", ("a", "", "b", 1, "wikilink")),
+            ("![[image.png]]", ("image.png", "", "image.png", 1, "embed")),
+            ("[[foo]](b.md)", ("b.md", "", "[foo]", 1, "markdown")),
+            ("x\n\n[text][r]\n\n[R]: b.md 'T'", ("b.md", "", "text", 3, "reference")),
+            ("[b][]\n\n[b]: <c d.md>", ("c d.md", "", "b", 1, "reference")),
+            ("[b] c\n\n[b]: c.md#d", ("c.md", "d", "b", 1, "reference")),
+            ("\\![a](b.md)", ("b.md", "", "a", 1, "markdown")),
+            ("`x [a](b.md)", ("b.md", "", "a", 1, "markdown")),
+            ("a%00 [a](b%00.md)", ("b\ufffd.md", "", "a", 1, "markdown")),
+        ],
+    )
+    def test_forms(self, text, expected):
+        assert links(text) == [expected]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "[a](https://x.org/b.md)",
+            "[a](mailto:a@b.c)",
+            "[a](ftp://x/y)",
+            "[a](//x.org/y)",
+            "[[https://x.org]]",
+            "<https://x.org>",
+            "[a][r]\n\n[r]: https://x.org",
+            "![a](b.png)",
+            "[a]()",
+            "[a](b c.md)",
+            "`[a](b.md)`",
+            "``[[x]] ` ``",
+            "`two\nlines [a](b.md)`",
+            "```\n[a](b.md)\n[[x]]\n```",
+            "<!--\n[a](b.md)\n-->",
+            "\\[a](b.md)",
+            "- [ ] task\n\n[r]: b.md",
+            "[^1]: note.md",
+            "---\nsee: '[[x]]'\n---\n",
+            "```\n[r]: b.md\n```\n[r]",
+        ],
+    )
+    def test_other_sites_images_and_code_give_none(self, text):
+        assert links(text) == []
+
+    def test_lines_are_those_of_the_file_and_order_is_that_of_the_text(self):
+        text = "---\na: 1\n---\n[a](1.md) [b](2.md)\n```\n[x](y)\n```\n[[3]]\n\n\n[c](4.md)\n"
+        assert [(k.target, k.line) for k in parse(text).links] == [("1.md", 4), ("2.md", 4), ("3", 8), ("4.md", 11)]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * MEBI,
+        "![](" * (MEBI // 4),
+        "[x](" * (MEBI // 4),
+        "[](<" * (MEBI // 4),
+        "[" * (MEBI // 2) + "](a)" * (MEBI // 8),
+        "[a]: ./b\n\n" + "[" * (MEBI // 2) + "]" * (MEBI // 2),
+        "[a](b (" * (MEBI // 7),
+        '[a](b "' * (MEBI // 7),
+        "[[a" * (MEBI // 3),
+        "`" * MEBI,
+        " ".join("`" * (n % 300 + 1) for n in range(MEBI // 150)),
+        "\\" * MEBI,
+        "<!--" * (MEBI // 4),
+        "<!--\n" * (MEBI // 5),
+        "- " * (MEBI // 2) + "x",
+        "- ```\n" * (MEBI // 6),
+        "> ```\n> a\n" * (MEBI // 10),
+        ">" * MEBI,
+        "# " + " " * MEBI + "x",
+        "# " + "`*[" * (MEBI // 3),
+        "=\n" * (MEBI // 2),
+        "|a|\n|-|\n" * (MEBI // 8),
+        "\n".join("  " * level + "- x" for level in range(1000)),
+        "\n" * MEBI,
+        " " * MEBI,
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+def test_hostile_megabytes_parse_in_bounded_time(text):
+    """Square-time parsing of any of these takes many minutes."""
+    assert "\n".join(parse(text).lines) in (text, text.removesuffix("\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("# Summary\n\na\n\n# Motivation\n\nb\n", "lifetime elision"),
+        ("# Summary\n\nthe only heading at its level\n\n## More\n", "Summary"),
+        ("# Lifetimes\n\na\n\n# Motivation\n\nb\n", "Lifetimes"),
+    ],
+)
+def test_a_title_is_no_name_of_a_part(text, title):
+    """A document that opens with a part called "Summary" beside other parts is named by its file."""
+    assert title == parse_document("lifetime-elision.md", text.encode()).title

@@ -1,0 +1,133 @@
+"""Any string is a query."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import apsw
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbhub.query import MAX_TERMS, TOKENIZER, excerpt, parse_query, searchable, spans
+
+
+def matches(text: str, query: str) -> list[bool]:
+    """For each term of a query, whether SQLite's own FTS5 finds it in a text."""
+    connection = apsw.Connection(":memory:")
+    connection.execute(f"CREATE VIRTUAL TABLE t USING fts5(body, tokenize='{' '.join(TOKENIZER)}')")
+    connection.execute("INSERT INTO t VALUES (?)", (searchable(text),))
+    return [
+        bool(connection.execute("SELECT count(*) FROM t WHERE t MATCH ?", (term.match,)).get)
+        for term in parse_query(query).terms
+    ]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["c++", "foo-bar", "don't", 'what is "x', "hello?", '"', "a AND (", "NEAR(", "col:x", "^x", "*", "日本語", "😀",
+     "\ud800", "\0", "-x", "()", "a OR b", "x" * 100_000, "wörd " * 20_000, ""],
+)  # fmt: skip
+def test_any_string_makes_valid_expressions(query):
+    """SQLite accepts the expression of every term, whatever the user typed."""
+    matches("some text", query)
+
+
+@given(st.text())
+def test_no_text_makes_an_invalid_expression(query):
+    """SQLite accepts the expression of every term of any text."""
+    matches("some text", query)
+
+
+@given(st.text(alphabet=st.characters(categories=["Lu", "Ll", "Nd", "Lo"]), min_size=1, max_size=12))
+def test_a_word_finds_the_text_that_holds_it(word):
+    """Every term of a word matches a text in which that word stands."""
+    assert all(matches(f"before {word} after", word))
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("set NO_COLOR=1 to switch it off", "NO_COLOR"),
+        ("git checkout --no-track origin/x", "--no-track"),
+        ("GET /api/v1/format_query returns", "/api/v1/format_query"),
+        ("needs TLS1.3 or newer", "tls1.3"),
+        ("we don't do that", "don't"),
+        ("AI and k8 and Go", "AI k8 go"),
+        ("サーバーを再起動する方法", "再起動"),
+        ("白い猫", "猫"),
+        ("猫が好き", "猫"),
+        ("Docker環境を構築する", "docker環境"),
+        ("重启服务器的方法", "服务器"),
+        ("서버를 다시 시작하는 방법", "방법"),
+        ("Ｆｕｌｌ ｗｉｄｔｈ", "full width"),
+        ("the café is open", "cafe"),
+        ("policies were rolled back", "policy rolling"),
+        ('he said "exactly this phrase" twice', '"exactly this phrase"'),
+    ],
+)
+def test_a_query_finds_what_it_names(text, query):
+    """Identifiers, short words, other scripts, accents and inflections are all found."""
+    found = matches(text, query)
+
+    assert found
+    assert all(found)
+
+
+def test_a_quoted_phrase_needs_its_order():
+    """A phrase does not match the same words in another order."""
+    assert matches("phrase exact", '"exact phrase"') == [False]
+
+
+def test_stop_words_are_dropped_only_if_something_is_left():
+    """`how do I deploy` asks for `deploy`; `to be or not to be` still asks for something."""
+    assert [term.text for term in parse_query("how do I deploy").terms] == ["deploy"]
+    assert [term.text for term in parse_query("to be or not to be").terms] == ["to", "be", "or", "not"]
+
+
+def test_the_same_stem_counts_once():
+    """`hash hashes` is one term, so that it does not weigh twice."""
+    assert len(parse_query("hash hashes Hash").terms) == 1
+
+
+def test_a_pasted_page_is_cut_and_says_so():
+    """A query of many words is limited, and how many were left out is known."""
+    query = parse_query(" ".join(f"word{number}" for number in range(MAX_TERMS + 10)))
+
+    assert (len(query.terms), query.left_out) == (MAX_TERMS, 10)
+
+
+def test_an_excerpt_shows_the_lines_with_the_terms():
+    """Of a long chunk, the excerpt is the part with most terms, verbatim, and says where it starts."""
+    lines = [f"line {number} of nothing much" for number in range(60)]
+    lines[40], lines[41] = "here the needle", "and there the thread"
+    part, offset = excerpt("\n".join(lines), parse_query("needle thread").terms, 200)
+
+    assert "here the needle\nand there the thread" in part
+    assert part.split("\n") == lines[offset : offset + len(part.split("\n"))]
+    assert len(part) <= 200
+
+
+@given(st.text(), st.text(max_size=30), st.integers(20, 400))
+def test_an_excerpt_is_part_of_the_text(text, query, limit):
+    """An excerpt fits, and apart from marks of omission it stands in the text at the line it names."""
+    part, offset = excerpt(text, parse_query(query).terms, limit)
+
+    assert len(part) <= limit
+    assert part.strip("…") in "\n".join(text.split("\n")[offset:])
+
+
+def test_spans_mark_inflections_and_other_scripts():
+    """What is highlighted is what was found, not only what was typed."""
+    text = "Rolled back; 日本語検索"
+
+    assert [text[start:end] for start, end in spans(text, parse_query("rolling 日本").terms)] == ["Rolled", "日本"]
+
+
+@given(st.text(), st.text(max_size=30))
+def test_spans_are_in_order_and_inside(text, query):
+    """Spans never overlap and never leave the text."""
+    found = spans(text, parse_query(query).terms)
+
+    assert all(0 <= start < end <= len(text) for start, end in found)
+    assert all(left[1] <= right[0] for left, right in pairwise(found))

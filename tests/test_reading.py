@@ -1,0 +1,198 @@
+"""A ref leads to the text that is on disk now."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import kbhub.reading
+from kbhub.reading import Reference, parse_reference
+
+DEPLOY = """---
+tags: [ops]
+---
+# Deploy
+
+Push a tag.
+
+## Roll back
+
+Run the rollback job.
+
+### By hand
+
+Copy the old files.
+
+## Canary
+
+One in ten.
+"""
+
+
+@pytest.fixture
+def hub(environment):
+    """A hub over two indexed bases."""
+    environment.write("knowledge/guides/deploy.md", DEPLOY)
+    environment.write("knowledge/odd:name#1@home.md", "# Odd\n")
+    environment.write("knowledge/café.md", "coffee\n")
+    environment.write("knowledge/.gitignore", "private.md\n")
+    environment.write("knowledge/private.md", "secret\n")
+    environment.write("knowledge/data.bin", "binary\n")
+    environment.write(environment.home / "notes" / "vim.md", "# Vim\n")
+    environment.write(environment.home / "secret.md", "# Outside\n")
+    environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}}')
+    made = environment.hub()
+    made.sync()
+    return made
+
+
+def read(hub, ref):
+    result = hub.read([ref])
+    assert not result.unread, result.unread
+    return result.readings[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("a.md", Reference("a.md")),
+        ("a.md:12", Reference("a.md", 12)),
+        ("a.md:12:40", Reference("a.md", 12, 40)),
+        ("a.md:12-40", Reference("a.md", 12, 29)),
+        ("ops@a.md:3", Reference("ops@a.md", 3)),
+        ("#a1b2c3", Reference("#a1b2c3")),
+        ("#a1b2c3:5:2", Reference("#a1b2c3", 5, 2)),
+        ("a.md#Roll back", Reference("a.md", heading="Roll back")),
+        ("a.md::Deploy > Roll back", Reference("a.md", heading="Deploy > Roll back")),
+        ("a.md:0", Reference("a.md", 1)),
+    ],
+)
+def test_a_ref_says_what_part_is_wanted(text, meaning):
+    """Lines, ranges, counts and headings are understood."""
+    assert meaning in parse_reference(text)
+
+
+def test_a_document_is_read_whole_and_verbatim(hub):
+    """Every byte of the text, front matter too."""
+    reading = read(hub, "guides/deploy.md")
+
+    assert DEPLOY == reading.text + "\n"
+    assert ("guides/deploy.md", "Deploy", 1, 18, 18, None) == (
+        reading.ref, reading.title, reading.start_line, reading.end_line, reading.total_lines, reading.rest,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ref", "first", "last"),
+    [
+        ("guides/deploy.md:6", "Push a tag.", "One in ten."),
+        ("guides/deploy.md:6:1", "Push a tag.", "Push a tag."),
+        ("guides/deploy.md:8-10", "## Roll back", "Run the rollback job."),
+        ("guides/deploy.md#Roll back", "## Roll back", "Copy the old files."),
+        ("guides/deploy.md#roll-back", "## Roll back", "Copy the old files."),
+        ("guides/deploy::Deploy > Roll back > By hand", "### By hand", "Copy the old files."),
+        ("guides/deploy", "---", "One in ten."),
+        ("project@guides/deploy.md:4:1", "# Deploy", "# Deploy"),
+    ],
+)
+def test_a_part_is_read(hub, ref, first, last):
+    """The lines asked for, no more."""
+    lines = read(hub, ref).text.strip().split("\n")
+
+    assert (first, last) == (lines[0], lines[-1])
+
+
+def test_a_docid_leads_to_its_document(hub):
+    """With and without a range."""
+    docid = read(hub, "guides/deploy.md").docid
+
+    assert "guides/deploy.md" == read(hub, docid).ref
+    assert "# Deploy" == read(hub, f"{docid}:4:1").text
+
+
+def test_another_base_is_named_or_found(hub):
+    """`id@path`, or the path alone where the project base has none such."""
+    assert "notes@vim.md" == read(hub, "notes@vim.md").ref == read(hub, "vim.md").ref
+
+
+def test_an_odd_name_is_a_name_first(hub):
+    """Marks of the ref language in a file name do not get in the way."""
+    assert "# Odd" == read(hub, "odd:name#1@home.md").text.strip()
+
+
+def test_a_name_in_another_normal_form_is_found(hub):
+    """What a Mac decomposed and a person composed is one name."""
+    assert "coffee" == read(hub, "cafe\u0301.md").text.strip()
+
+
+def test_a_file_that_is_not_indexed_yet_is_read(hub, environment):
+    """Reading does not wait for the index."""
+    environment.write("knowledge/fresh.md", "just written\n")
+
+    assert "just written" == read(hub, "fresh.md").text.strip()
+
+
+@pytest.mark.parametrize(
+    ("ref", "message"),
+    [
+        ("guides/deplyo.md", "guides/deploy.md"),
+        ("deploy.md", "guides/deploy.md"),
+        ("notes@vmi.md", "notes@vim.md"),
+        ("private.md", "private.md"),
+        ("data.bin", "Markdown"),
+        ("../../../home/secret.md", "outside"),
+        ("/etc/passwd", "outside"),
+        ("guides/deploy.md#Nowhere", "Roll back"),
+        ("guides/deploy.md:99", "18 lines"),
+        ("#ffffff", "search"),
+        ("", "search"),
+        ("\0", "search"),
+    ],
+)
+def test_what_cannot_be_read_says_why(hub, ref, message):
+    """Near names, the rule that keeps a file out, or what there is instead."""
+    result = hub.read([ref])
+
+    assert () == result.readings
+    assert message in result.unread[0].message
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights elsewhere")
+def test_a_link_out_of_the_base_is_not_followed(hub, environment):
+    """A document is inside its base, wherever links point."""
+    (environment.project / "knowledge" / "leak.md").symlink_to(environment.home / "secret.md")
+
+    assert "outside" in hub.read(["leak.md"]).unread[0].message
+
+
+def test_several_are_read_at_once_and_one_failure_sinks_none(hub):
+    """In the order asked for."""
+    result = hub.read(["vim.md", "nope.md", "guides/deploy.md:4:1"])
+
+    assert ["notes@vim.md", "guides/deploy.md"] == [reading.ref for reading in result.readings]
+    assert ["nope.md"] == [unread.ref for unread in result.unread]
+
+
+def test_what_does_not_fit_is_continued(hub, environment):
+    """Following `rest` gives the whole document, line by line, once."""
+    lines = [f"line {number} " + "x" * 100 for number in range(1000)]
+    environment.write("knowledge/long.md", "\n".join(lines))
+    ref: str | None = "long.md"
+    got: list[str] = []
+    for _ in range(20):
+        if ref is None:
+            break
+        reading = read(hub, ref)
+        assert len(reading.text) <= kbhub.reading.ANSWER_CHARACTERS
+        got += reading.text.split("\n")
+        ref = reading.rest
+
+    assert lines == got
+
+
+def test_a_line_longer_than_an_answer_is_cut(hub, environment):
+    """One line of 10 MB does not become an answer of 10 MB."""
+    environment.write("knowledge/wide.md", "word " * 500_000)
+
+    assert len(read(hub, "wide.md").text) <= kbhub.reading.ANSWER_CHARACTERS

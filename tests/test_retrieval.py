@@ -1,0 +1,121 @@
+"""One ranking per signal over all bases, the same however a corpus is cut."""
+
+from __future__ import annotations
+
+import random
+from contextlib import ExitStack
+
+import pytest
+
+import kbhub.retrieval
+from corpus import EMBEDDER, make_index, sentences
+from kbhub.query import parse_query
+from kbhub.retrieval import keyword_ranking, semantic_ranking
+
+QUERIES = [
+    "roll back a release", "restore a database backup from the replica", "refund", "password reset token",
+    "the of and to", "why is the cache slow when a batch of orders is queued", "w17 w200 w399", "deploy deploy deploy",
+    '"release rollback"', "user-account", "nothingmatchesthis deploy",
+]  # fmt: skip
+
+
+def cut(documents: dict[str, str], parts: int, seed: int = 1) -> list[dict[str, str]]:
+    """Deal documents to bases at random."""
+    choose = random.Random(seed)
+    bases: list[dict[str, str]] = [{} for _ in range(parts)]
+    for name, text in documents.items():
+        bases[choose.randrange(parts)][name] = text
+    return bases
+
+
+def rankings(indexes, query):
+    """Both rankings of a query, as (path, rounded value)."""
+    with ExitStack() as stack:
+        for index in indexes:
+            stack.enter_context(index.snapshot())
+        keyword = keyword_ranking(indexes, parse_query(query).terms)
+        semantic = semantic_ranking(indexes, EMBEDDER.embed([query])[0])
+        return [[(one.order[0], round(one.value, 9)) for one in ranking] for ranking in (keyword.candidates, semantic)]
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory):
+    """The same 300 documents as one base, as ten, and by topic as five."""
+    folder = tmp_path_factory.mktemp("cut")
+    documents = sentences(300)
+    names = list(documents)
+    by_topic = [{name: documents[name] for name in names[topic::5]} for topic in range(5)]
+    ways = {"one": [documents], "ten": cut(documents, 10), "topics": by_topic}
+    return {
+        way: [make_index(folder / f"{way}{number}.db", part, f"b{number}") for number, part in enumerate(parts)]
+        for way, parts in ways.items()
+    }
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("way", ["ten", "topics"])
+def test_cutting_a_corpus_changes_no_ranking(corpora, way, query):
+    """Order and scores of both signals are those of one base."""
+    expected, found = rankings(corpora["one"], query), rankings(corpora[way], query)
+
+    assert expected[0] == found[0]
+    assert expected[1][:50] == found[1][:50]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_cutting_changes_no_ranking_over_budget(corpora, query, monkeypatch):
+    """Nor when there are too many matches to score all of them."""
+    monkeypatch.setattr(kbhub.retrieval, "POSTINGS_BUDGET", 40)
+
+    assert rankings(corpora["one"], query)[0] == rankings(corpora["ten"], query)[0]
+
+
+def test_scores_are_those_of_sqlite(corpora):
+    """In one base the pooled score is FTS5's own bm25()."""
+    index = corpora["one"][0]
+    terms = parse_query("restore database backup").terms
+    with index.snapshot():
+        found = {one.key[1]: one.value for one in keyword_ranking([index], terms).candidates}
+        expected = dict(
+            index._connection().execute(
+                "SELECT rowid, -bm25(fts, 2.0, 2.0, 1.0, 1.0, 1.0) FROM fts WHERE fts MATCH ?",
+                (" OR ".join(term.match for term in terms),),
+            )
+        )
+
+    assert found
+    assert all(abs(expected[chunk] - score) < 1e-9 for chunk, score in found.items())
+
+
+def test_terms_that_occur_nowhere_are_named(corpora):
+    """An answer can say which words found nothing."""
+    index = corpora["one"][0]
+    with index.snapshot():
+        found = keyword_ranking([index], parse_query("deploy xyzzy qux-frob").terms)
+
+    assert found.unmatched == ("xyzzy", "qux-frob")
+    assert found.candidates
+
+
+def test_a_phrase_that_occurs_nowhere_gives_way_to_its_words(corpora):
+    """`release-password` stands nowhere, its words do."""
+    index = corpora["one"][0]
+    with index.snapshot():
+        found = keyword_ranking([index], parse_query("release-password").terms)
+
+    assert found.unmatched == ()
+    assert found.candidates
+
+
+def test_no_terms_no_candidates(corpora):
+    """A query without a word finds nothing by keyword, and does not fail."""
+    index = corpora["one"][0]
+    with index.snapshot():
+        assert keyword_ranking([index], parse_query("?!").terms).candidates == []
+
+
+def test_an_empty_base_among_others_is_harmless(tmp_path, corpora):
+    """A base without documents takes no part."""
+    empty = make_index(tmp_path / "empty.db", {}, "empty")
+
+    assert rankings([empty, *corpora["one"]], "refund") == rankings(corpora["one"], "refund")

@@ -1,0 +1,424 @@
+"""An index is brought in step with its files, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from filelock import FileLock
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kbhub.sync
+from kbhub.embedding import StaticEmbedder, packaged_embedder
+from kbhub.errors import BaseUnavailable
+from kbhub.index import Index, index_path
+from kbhub.sync import compare, sync_base
+from kbhub.types import Base
+
+LIMITS = {"max_bytes": 5 << 20, "max_files": 100_000}
+EMBEDDER = packaged_embedder()
+HOUR_NS = 3_600_000_000_000
+
+
+class Folder:
+    """A base in a temporary folder, with its index."""
+
+    def __init__(self, path):
+        self.base = Base(id="project", path=(path / "notes"), origin="knowledge")
+        self.base.path.mkdir(parents=True)
+        self.index_path = index_path(self.base, path / "cache")
+
+    def write(self, name: str, text: str | bytes, age_hours: float = 1) -> None:
+        """Write a file; it is an hour old, so that its time is trusted."""
+        path = self.base.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        stamp = path.stat().st_mtime_ns - int(age_hours * HOUR_NS)
+        os.utime(path, ns=(stamp, stamp))
+
+    def sync(self, embedder=EMBEDDER, **options):
+        return sync_base(self.base, self.index_path, embedder, **LIMITS, **options)
+
+    def content(self):
+        """Everything that a search can see: path → (title, chunks with their text, whether each has a vector)."""
+        index = Index(self.index_path, "project")
+        with index.snapshot():
+            rows = (
+                index._connection()
+                .execute(
+                    "SELECT path, title, tags, problem, headings, start_line, end_line, text, embedding "
+                    "FROM document LEFT JOIN chunk ON document_id = document.id "
+                    "LEFT JOIN vector ON chunk_id = chunk.id "
+                    "ORDER BY path, start_line, chunk.id"
+                )
+                .fetchall()
+            )
+            words = index._connection().execute("SELECT count(*) FROM fts").get
+        index.close()
+        assert words == sum(row[5] is not None for row in rows)
+        return rows
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = Folder(tmp_path)
+    for number in range(5):
+        made.write(f"{number}.md", f"# Note {number}\n\nAbout topic {number} and deployment.\n")
+    return made
+
+
+def counts(report):
+    return report.added, report.changed, report.removed, report.unchanged
+
+
+def test_a_first_sync_takes_everything(folder):
+    """Every document is added, with a vector."""
+    report = folder.sync()
+
+    assert counts(report) == (5, 0, 0, 0)
+    assert (report.chunks, report.vectors_made, report.vectors_reused) == (5, 5, 0)
+
+
+def test_a_second_sync_does_nothing(folder):
+    """Files whose time and size are known are not read again."""
+    folder.sync()
+    before = folder.content()
+    report = folder.sync()
+
+    assert counts(report) == (0, 0, 0, 5)
+    assert report.vectors_made == 0
+    assert before == folder.content()
+
+
+def test_only_what_changed_is_read_again(folder):
+    """One added, one changed, one removed: the others stay."""
+    folder.sync()
+    folder.write("new.md", "# New\n\nfresh words\n")
+    folder.write("1.md", "# Note 1\n\nentirely different now\n", age_hours=0.5)
+    (folder.base.path / "2.md").unlink()
+    report = folder.sync()
+
+    assert counts(report) == (1, 1, 1, 3)
+
+
+def test_a_touched_file_is_unchanged(folder):
+    """Another time with the same content costs one reading, once."""
+    folder.sync()
+    os.utime(folder.base.path / "1.md", (1_600_000_000, 1_600_000_000))
+    report = folder.sync()
+
+    assert counts(report) == (0, 0, 0, 5)
+    assert len(compare(folder.base, folder.index_path, **LIMITS)) == 0
+
+
+def test_a_file_changed_within_a_tick_of_the_clock_is_noticed(folder):
+    """Same size and same time, other content, written just now: found all the same."""
+    path = folder.base.path / "now.md"
+    path.write_text("aaaa")
+    stamp = path.stat().st_mtime_ns
+    folder.sync()
+    path.write_text("bbbb")
+    os.utime(path, ns=(stamp, stamp))
+
+    assert folder.sync().changed == 1
+
+
+def test_a_renamed_document_keeps_its_vectors(folder):
+    """Nothing is embedded twice because a file moved."""
+    folder.sync()
+    (folder.base.path / "sub").mkdir()
+    (folder.base.path / "1.md").rename(folder.base.path / "sub" / "renamed.md")
+    report = folder.sync()
+
+    assert counts(report) == (1, 0, 1, 4)
+    assert (report.vectors_made, report.vectors_reused) == (0, 1)
+
+
+def test_full_reads_everything_and_embeds_nothing_again(folder):
+    """A rebuild takes the vectors of equal text over, and gives the same index."""
+    folder.sync()
+    before = folder.content()
+    report = folder.sync(full=True)
+
+    assert counts(report) == (0, 0, 0, 5)
+    assert (report.vectors_made, report.vectors_reused) == (0, 5)
+    assert before == folder.content()
+
+
+@pytest.mark.parametrize("damage", [b"noise " * 5000, b""])
+def test_a_broken_index_is_set_aside_and_made_anew(folder, damage):
+    """The report says so, the old file is kept, and searching works again."""
+    folder.sync()
+    before = folder.content()
+    folder.index_path.write_bytes(damage)
+    for suffix in ("-wal", "-shm"):
+        folder.index_path.with_name(folder.index_path.name + suffix).unlink(missing_ok=True)
+    report = folder.sync()
+
+    assert report.added == 5
+    assert before == folder.content()
+    if damage:
+        assert "set aside" in report.notes[0]
+        assert damage == folder.index_path.with_suffix(".aside.db").read_bytes()
+
+
+def test_another_embedder_means_new_vectors(folder, tmp_path):
+    """Vectors of two models are never compared; documents are not read again."""
+    folder.sync()
+    model = packaged_embedder()
+    other = StaticEmbedder(model.source, "other", "another fingerprint")
+    report = folder.sync(other)
+
+    assert "embedder changed to other" in report.notes[0]
+    assert counts(report) == (0, 0, 0, 5)
+    assert report.vectors_made == 5
+
+
+def test_without_an_embedder_keyword_search_is_indexed(folder):
+    """Vectors follow when there is an embedder."""
+    assert (folder.sync(None).chunks, folder.sync(None).vectors_made) == (5, 0)
+    assert (folder.sync().added, 5 if all(row[8] for row in folder.content()) else 0) == (0, 5)
+
+
+def test_a_model_that_does_not_load_is_said_and_stops_nothing(folder, tmp_path):
+    """The documents are indexed for keyword search."""
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "model.safetensors").write_bytes(b"no model")
+    report = folder.sync(StaticEmbedder(str(tmp_path / "bad"), "bad", "f"))
+
+    assert report.chunks == 5
+    assert "cannot be loaded" in report.notes[0]
+
+
+def test_a_file_that_vanishes_between_listing_and_reading_stops_nothing(folder):
+    """The rest is indexed, and the file is named."""
+    difference = compare(folder.base, folder.index_path, **LIMITS)
+    (folder.base.path / "3.md").unlink()
+    report = folder.sync(difference=difference)
+
+    assert report.added == 4
+    assert [problem.subject for problem in report.failed] == ["3.md"]
+
+
+def test_a_changed_file_that_cannot_be_read_keeps_its_old_row(folder):
+    """What was found yesterday is still found, and the failure is reported."""
+    folder.sync()
+    folder.write("1.md", "# Note 1\n\nother words\n", age_hours=0.1)
+    difference = compare(folder.base, folder.index_path, **LIMITS)
+    (folder.base.path / "1.md").unlink()
+    (folder.base.path / "1.md").mkdir()
+    report = folder.sync(difference=difference)
+
+    assert [problem.subject for problem in report.failed] == ["1.md"]
+    assert any("topic 1" in row[7] for row in folder.content())
+
+
+def test_a_base_that_vanished_keeps_its_index(folder):
+    """A drive that is not mounted is not a deletion of everything on it."""
+    folder.sync()
+    before = folder.content()
+    folder.base.path.rename(folder.base.path.with_name("away"))
+    with pytest.raises(BaseUnavailable):
+        folder.sync()
+
+    assert before == folder.content()
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root lists every folder")
+def test_a_folder_that_cannot_be_listed_loses_nothing(folder):
+    """Documents below it stay in the index, and the folder is reported."""
+    folder.write("sub/deep.md", "zebra")
+    folder.sync()
+    (folder.base.path / "sub").chmod(0)
+    try:
+        report = folder.sync()
+    finally:
+        (folder.base.path / "sub").chmod(0o700)
+
+    assert report.removed == 0
+    assert [problem.subject for problem in report.failed] == ["sub"]
+
+
+def test_what_lies_below_an_unlisted_folder_is_not_gone(folder):
+    """The same for whoever runs as root: what the walk could not see is not taken out."""
+    folder.write("sub/deep.md", "zebra")
+    folder.sync()
+    difference = compare(folder.base, folder.index_path, **LIMITS)
+    seen = {path: entry for path, entry in difference.scan.entries.items() if path != "sub/deep.md"}
+    hidden = replace(difference, scan=replace(difference.scan, entries=seen, unlisted=("sub",)))
+
+    assert folder.sync(difference=hidden).removed == 0
+    assert folder.sync(difference=replace(hidden, scan=replace(hidden.scan, unlisted=()))).removed == 1
+
+
+def test_any_bytes_are_indexed(folder):
+    """Binary, UTF-16, broken front matter and NUL bytes stop nothing and are reported."""
+    folder.write("binary.md", bytes(range(256)) * 20)
+    folder.write("utf16.md", "# Überschrift\n\nsechzehn".encode("utf-16"))
+    folder.write("broken.md", "---\ntags: [a\n---\nthe words after it\n")
+    folder.write("nul.md", b"before\0after")
+    folder.write("empty.md", "")
+    report = folder.sync()
+
+    assert report.added == 10
+    assert any("the words after it" in (row[7] or "") for row in folder.content())
+    assert any("sechzehn" in (row[7] or "") for row in folder.content())
+    assert {"binary.md", "broken.md"} <= {row[0] for row in folder.content() if row[3]}
+
+
+def test_progress_reaches_the_number_of_files(folder, monkeypatch):
+    """A person sees how far it is, batch by batch."""
+    monkeypatch.setattr(kbhub.sync, "BATCH_FILES", 2)
+    seen = []
+    folder.sync(progress=lambda base, done, todo: seen.append((base, done, todo)))
+
+    assert seen == [("project", 2, 5), ("project", 4, 5), ("project", 5, 5)]
+
+
+def test_interrupting_leaves_a_usable_index(folder, monkeypatch):
+    """What was written stays, the lock is free, and the next run does the rest only."""
+    monkeypatch.setattr(kbhub.sync, "BATCH_FILES", 2)
+
+    def interrupt(base, done, todo):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        folder.sync(progress=interrupt)
+
+    assert len(folder.content()) == 2
+    assert folder.sync().added == 3
+
+
+def test_one_process_indexes_and_the_others_say_so(folder):
+    """While the lock is held elsewhere, a second run does nothing and says why."""
+    folder.index_path.parent.mkdir(parents=True, exist_ok=True)
+    with held_elsewhere(f"{folder.index_path}.lock"):
+        report = folder.sync()
+
+    assert report.notes == ("Another kbhub process is indexing this base.",)
+    assert folder.sync().added == 5
+
+
+@contextmanager
+def held_elsewhere(path):
+    """Let another process hold a lock."""
+    code = (
+        "import sys; from filelock import FileLock\n"
+        "with FileLock(sys.argv[1]): print('held', flush=True); sys.stdin.read()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "held\n"
+        yield
+    finally:
+        process.stdin.close()
+        process.wait(30)
+        process.stdout.close()
+
+
+def test_a_process_that_dies_leaves_no_lock(folder):
+    """The lock goes with its process."""
+    folder.index_path.parent.mkdir(parents=True, exist_ok=True)
+    lock = f"{folder.index_path}.lock"
+    code = "import os, sys; from filelock import FileLock; FileLock(sys.argv[1]).acquire(); os._exit(9)"
+    subprocess.run([sys.executable, "-c", code, lock], timeout=60, check=False)
+
+    assert folder.sync().added == 5
+    assert not FileLock(lock).is_locked
+
+
+def git(folder, *arguments, when=1_700_000_000):
+    identity = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    moment = {f"GIT_{who}_DATE": f"{when} +0000" for who in ("AUTHOR", "COMMITTER")}
+    environment = os.environ | identity | moment | {"GIT_CONFIG_GLOBAL": os.devnull}
+    subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True, capture_output=True, timeout=60)
+
+
+def committed(folder):
+    index = Index(folder.index_path, "project")
+    with index.snapshot():
+        found = {path: index.document(path).committed for path in index.paths()}
+    index.close()
+    return found
+
+
+def test_documents_know_their_last_commit(folder):
+    """Age comes from history where there is one, is followed to later commits, and survives a rebuild."""
+    git(folder.base.path.parent, "init", "-q")
+    git(folder.base.path.parent, "add", "notes")
+    git(folder.base.path.parent, "commit", "-qm", "one", when=1_700_000_000)
+    folder.sync()
+    assert {1_700_000_000} == set(committed(folder).values())
+
+    folder.write("ü 'x'.md", "quoted name")
+    folder.write("1.md", "changed", age_hours=0.2)
+    git(folder.base.path.parent, "add", "notes")
+    git(folder.base.path.parent, "commit", "-qm", "two", when=1_710_000_000)
+    folder.sync()
+    folder.sync(full=True)
+
+    expected = {f"{number}.md": 1_700_000_000 for number in range(5)} | {
+        "1.md": 1_710_000_000,
+        "ü 'x'.md": 1_710_000_000,
+    }
+    assert expected == committed(folder)
+
+
+def test_a_repository_cannot_run_programs_by_being_indexed(folder, tmp_path):
+    """Programs named in the configuration of a repository are not started."""
+    evil = tmp_path / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    evil.chmod(0o755)
+    repository = folder.base.path.parent
+    git(repository, "init", "-q")
+    git(repository, "add", "notes")
+    git(repository, "commit", "-qm", "one")
+    for key in (
+        "core.fsmonitor",
+        "core.pager",
+        "gpg.program",
+        "diff.external",
+        "core.sshCommand",
+        "core.hooksPath",
+    ):
+        git(repository, "config", key, str(evil))
+    git(repository, "config", "log.showSignature", "true")
+    folder.sync()
+
+    assert {1_700_000_000} == set(committed(folder).values())
+    assert not (tmp_path / "ran").exists()
+
+
+names = st.sampled_from(["a.md", "b.md", "sub/c.md", "sub/d.md"])
+texts = st.sampled_from(
+    ["# A\n\nalpha", "# B\n\nbeta\n\n## C\n\ngamma", "", "delta " * 700, "---\ntags: [x]\n---\nepsilon"]
+)
+edits = st.lists(st.one_of(st.tuples(names, texts), st.tuples(names, st.none())), max_size=8)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(edits, min_size=1, max_size=3))
+def test_a_sync_after_any_edits_equals_a_rebuild(tmp_path_factory, rounds):
+    """However files come and go between syncs, the index is what a first sync of the last state makes."""
+    folder = Folder(tmp_path_factory.mktemp("edits"))
+    for age, edits in enumerate(rounds):
+        for name, text in edits:
+            if text is None:
+                (folder.base.path / name).unlink(missing_ok=True)
+            else:
+                folder.write(name, text, age_hours=10 - age)
+        folder.sync()
+    stepwise = folder.content()
+    folder.index_path.unlink()
+    folder.sync()
+
+    assert folder.content() == stepwise

@@ -1,0 +1,617 @@
+"""The files of a base: which are taken, which are not and why, and that no path leads out."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbhub.errors import BaseUnavailable, PathNotContained
+from kbhub.ignore import parse_rules
+from kbhub.types import Base
+from kbhub.walk import excluded_by, open_contained, scan
+
+MEGABYTE = 1_000_000
+
+
+def put(folder: Path, *paths: str, text: str = "text\n") -> None:
+    for path in paths:
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def a_base(folder: Path, **more) -> Base:
+    return Base(id="b", path=folder, origin="config", **more)
+
+
+def look(folder: Path, *, max_bytes=MEGABYTE, max_files=1000, **more):
+    return scan(a_base(folder, **more), max_bytes=max_bytes, max_files=max_files)
+
+
+def taken(folder: Path, **more) -> list[str]:
+    found = look(folder, **more)
+    assert found.skipped == ()
+    return list(found.entries)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "base"
+    made.mkdir()
+    return made
+
+
+# Which files
+
+
+def test_markdown_files_are_taken_in_order_of_path_with_size_and_time(folder):
+    put(folder, "b.md", "a/z.md", "a.md", "a-b.md", "c.markdown", "d.MDX", "E.Md")
+    found = look(folder)
+    assert list(found.entries) == sorted(["E.Md", "a-b.md", "a.md", "a/z.md", "b.md", "c.markdown", "d.MDX"])
+    entry = found.entries["a/z.md"]
+    status = (folder / "a/z.md").stat()
+    assert (entry.path, entry.size, entry.mtime_ns) == ("a/z.md", 5, status.st_mtime_ns)
+
+
+def test_names_of_any_script_and_with_odd_characters_are_taken(folder):
+    names = [
+        "日本語.md",
+        "a b.md",
+        'q"u.md',
+        "tab\t.md",
+        "new\nline.md",
+        "back\\slash.md",
+        "é/é.md",
+        "%41.md",
+        "x@y.md",
+    ]
+    put(folder, *names)
+    assert sorted(taken(folder)) == sorted(names)
+
+
+def test_other_files_and_hidden_folders_and_node_modules_are_left_out(folder):
+    put(
+        folder,
+        "a.txt",
+        "b.rst",
+        "md",
+        "a.md.bak",
+        ".hidden.md",
+        ".obsidian/a.md",
+        "x/.git/a.md",
+        "node_modules/p/readme.md",
+    )
+    assert taken(folder) == []
+
+
+def test_a_base_whose_own_folder_is_hidden_is_not_hidden(tmp_path):
+    put(tmp_path / ".knowledge", "a.md", "node_modules/b.md")
+    assert taken(tmp_path / ".knowledge") == ["a.md"]
+    put(tmp_path / "node_modules/base", "a.md")
+    assert taken(tmp_path / "node_modules/base") == ["a.md"]
+
+
+def test_an_empty_base_has_no_files(folder):
+    assert taken(folder) == []
+
+
+def test_include_takes_other_files_besides_markdown(folder):
+    put(folder, "a.md", "b.txt", "c.org", "sub/d.txt", "notes/e", "notes/x.png")
+    assert taken(folder, include=("*.txt",)) == ["a.md", "b.txt", "sub/d.txt"]
+    assert taken(folder, include=("/*.txt", "notes/")) == ["a.md", "b.txt", "notes/e", "notes/x.png"]
+    assert taken(folder, include=("notes/", "!*.png")) == ["a.md", "notes/e"]
+
+
+def test_include_takes_a_hidden_file_only_where_it_names_the_dot(folder):
+    put(folder, ".env", ".notes.txt", ".a.md", ".github/x.txt")
+    assert taken(folder, include=("*", "**")) == []
+    assert taken(folder, include=(".a.md", ".*.txt")) == [".a.md", ".notes.txt"]
+
+
+def test_exclude_leaves_files_and_folders_out(folder):
+    put(folder, "a.md", "drafts/b.md", "x/drafts/c.md", "x/d.md", "old-1.md")
+    assert taken(folder, exclude=("drafts/", "old-*")) == ["a.md", "x/d.md"]
+    assert taken(folder, exclude=("*.md", "!x/d.md")) == ["x/d.md"]
+
+
+def test_exclude_wins_over_include_and_cannot_undo_an_ignore_file(folder):
+    put(folder, "a.txt", "b.md", ".gitignore", text="b.md\n")
+    assert taken(folder, include=("*.txt",), exclude=("a.txt", "!b.md")) == []
+
+
+def test_a_base_may_be_parts_of_a_folder(folder):
+    put(folder, "README.md", "other.md", "docs/a.md", "docs/x/b.md", "docs2/c.md", "src/d.md")
+    assert taken(folder, only=("README.md", "docs")) == ["README.md", "docs/a.md", "docs/x/b.md"]
+    assert taken(folder, only=("docs/x",)) == ["docs/x/b.md"]
+
+
+def test_a_base_that_is_gone_or_a_file_is_an_error(folder):
+    put(folder, "a.md")
+    for path in (folder / "missing", folder / "a.md"):
+        with pytest.raises(BaseUnavailable, match=r"base 'b' cannot be read: .*(No such file|Not a directory)"):
+            look(path)
+
+
+# Ignore files
+
+
+def test_ignore_files_count_at_every_level(folder):
+    put(folder, "a.md", "log/x.md", "sub/a.md", "sub/b.md", "sub/deep/b.md", "sub/deep/c.md")
+    (folder / ".gitignore").write_text("# comment\n\nlog/\r\n/a.md\n")
+    (folder / "sub/.kbhubignore").write_text("b.md\n")
+    assert taken(folder) == ["sub/a.md", "sub/deep/c.md"]
+
+
+def test_an_inner_file_and_a_later_rule_have_the_last_word(folder):
+    put(folder, "a.md", "b.md", "sub/a.md")
+    (folder / ".gitignore").write_text("*.md\n!b.md\n")
+    (folder / "sub").mkdir(exist_ok=True)
+    (folder / "sub/.gitignore").write_text("!a.md\n")
+    assert taken(folder) == ["b.md", "sub/a.md"]
+
+
+def test_kbhubignore_has_the_last_word_over_gitignore(folder):
+    put(folder, "a.md", "b.md")
+    (folder / ".gitignore").write_text("a.md\n")
+    (folder / ".kbhubignore").write_text("!a.md\nb.md\n")
+    assert taken(folder) == ["a.md"]
+
+
+def test_an_excluded_folder_is_not_entered_whatever_is_said_about_its_files(folder):
+    put(folder, "build/keep.md", "build/sub/keep.md")
+    (folder / ".gitignore").write_text("build/\n!keep.md\n!build/keep.md\n")
+    (folder / "build/.gitignore").write_text("!*\n")
+    assert taken(folder) == []
+
+
+def test_taking_a_folder_back_does_not_take_back_its_files(folder):
+    put(folder, "sub/a.md", "sub/b.markdown")
+    (folder / ".gitignore").write_text("*.md\n!sub\n!sub/\n")
+    assert taken(folder) == ["sub/b.markdown"]
+
+
+def test_naming_what_is_wanted_works_as_in_git(folder):
+    put(folder, "a.md", "x/y/b.md", "x/y/c.txt")
+    (folder / ".kbhubignore").write_text("*\n!*/\n!*.md\n")
+    assert taken(folder, include=("*.txt",)) == ["a.md", "x/y/b.md"]
+
+
+def test_rules_of_enclosing_folders_count_up_to_the_git_root(tmp_path):
+    root = tmp_path / "repo"
+    base = root / "docs/knowledge"
+    put(base, "a.md", "draft.md", "tmp/b.md")
+    put(tmp_path, ".gitignore", text="a.md\n")
+    put(root, ".gitignore", text="/docs/knowledge/tmp/\n")
+    put(root / "docs", ".kbhubignore", text="draft.md\n")
+    assert taken(base) == ["a.md", "draft.md", "tmp/b.md"]
+    (root / ".git").mkdir()
+    assert taken(base) == ["a.md"]
+
+
+EXCLUDING = [
+    "knowledge",
+    "knowledge/",
+    "/knowledge/",
+    "knowledge/*",
+    "knowledge/**",
+    "/knowledge/**/*",
+    "*",
+    "**",
+    "*/",
+    ".*\nknow*",
+]
+
+
+@pytest.mark.parametrize("rule", EXCLUDING)
+def test_rules_that_exclude_the_base_itself_do_not_count(tmp_path, rule):
+    base = tmp_path / "knowledge"
+    put(base, "a.md", "sub/b.md", "secret.md")
+    (tmp_path / ".git").mkdir()
+    put(tmp_path, ".gitignore", text=f"{rule}\nsecret.md\n")
+    assert taken(base) == ["a.md", "sub/b.md"]
+
+
+def test_a_rule_that_excludes_a_folder_above_the_base_does_not_count(tmp_path):
+    put(tmp_path / "local/notes/knowledge", "a.md")
+    (tmp_path / ".git").mkdir()
+    put(tmp_path, ".gitignore", text="local/\n")
+    assert taken(tmp_path / "local/notes/knowledge") == ["a.md"]
+
+
+def test_a_base_that_keeps_itself_out_of_git_is_not_empty_for_that(folder):
+    put(folder, "a.md", "b.md")
+    (folder / ".gitignore").write_text("*\nb.md\n")
+    assert taken(folder) == ["a.md"]
+    (folder / ".kbhubignore").write_text("*\n")
+    assert taken(folder) == []
+
+
+def test_ignore_files_that_are_links_pipes_or_nonsense_have_no_rules(folder):
+    put(folder, "a.md", "one/b.md", "two/c.md")
+    (folder / "one/.gitignore").symlink_to(folder / "rules")
+    put(folder, "rules", text="*.md\n")
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(folder / "two/.gitignore")
+    (folder / ".gitignore").write_bytes(b"\xff\xfe\n[z-a]\na\\\n!\n/\n[\n\x00\n")
+    assert taken(folder) == ["a.md", "one/b.md", "two/c.md"]
+
+
+def test_a_byte_order_mark_is_not_part_of_the_first_rule(folder):
+    put(folder, "a.md")
+    (folder / ".gitignore").write_bytes(b"\xef\xbb\xbfa.md\n")
+    assert taken(folder) == []
+
+
+@pytest.mark.parametrize("rule", ["*a" * 30 + "*b", "**/" * 4 + "*a" * 20 + "c", "[a-z]*" * 30 + "!", "?*" * 40 + "!"])
+def test_a_rule_made_to_take_for_ever_takes_no_time(folder, rule):
+    put(folder, "a" * 200 + ".md", "/".join(["a" * 20] * 30) + "/a.md")
+    (folder / ".gitignore").write_text(f"{rule}\n")
+    assert len(taken(folder)) == 2
+
+
+segments = st.sampled_from(
+    ["a", "b", "*", "a*", "*b", "**", "?", "[ab]", "[!a]", "a.md", "*.md", "*a*", "\\a", "[^b]", "*a*b*", ".a"]
+)
+patterns = st.builds(
+    lambda mark, start, parts, end: f"{mark}{start}{'/'.join(parts)}{end}",
+    st.sampled_from(["", "", "!"]),
+    st.sampled_from(["", "/"]),
+    st.lists(segments, min_size=1, max_size=4),
+    st.sampled_from(["", "", "/", " "]),
+)
+TREE = ["a", "b.md", "ab/a.md", "ab/b", "a.md/ab/a.md", "a.md/b", ".a/ab", ".a/.a/a.md", "bab/a/b", "bab/a.md/a.md/ba"]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is what the rules are compared with")
+@given(st.lists(patterns, min_size=1, max_size=4), st.lists(patterns, max_size=2))
+def test_ignore_files_mean_what_git_takes_them_to_mean(outer, inner):
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        put(root, *TREE)
+        (root / ".gitignore").write_text("\n".join(outer) + "\n")
+        (root / "ab/.gitignore").write_text("\n".join(inner) + "\n")
+        subprocess.run(["git", "init", "-q", name], check=True)
+        listing = ["git", "ls-files", "-z", "--others", "--exclude-standard", *TREE]
+        git = {path for path in subprocess.check_output(listing, cwd=root, text=True).split("\0") if path}
+        # A base leaves hidden files out and does not count `*` in its own .gitignore; here neither is asked.
+        rules = (*parse_rules(outer, "o"),)
+        if any(not rule.negated and rule.matches("\x01", directory=False) for rule in rules):
+            return
+        ours = set(look(root, include=("**", ".*")).entries) - {".gitignore", "ab/.gitignore"}
+        assert ours == {path for path in git if not path.startswith(".a/")}
+
+
+# Limits
+
+
+def test_a_file_above_the_size_limit_is_reported_and_one_at_the_limit_is_taken(folder):
+    put(folder, "at.md", text="x" * 100)
+    put(folder, "above.md", text="x" * 101)
+    put(folder, "big.png", text="x" * 1000)
+    found = look(folder, max_bytes=100)
+    assert list(found.entries) == ["at.md"]
+    (problem,) = found.skipped
+    assert problem.subject == "above.md"
+    assert "101 bytes and the limit is 100" in problem.message
+
+
+def test_above_the_limit_of_files_the_rest_is_left_out_with_one_problem(folder):
+    put(folder, *(f"{number:02}.md" for number in range(20)), "sub/x.md")
+    found = look(folder, max_files=7)
+    assert list(found.entries) == [f"{number:02}.md" for number in range(7)]
+    (problem,) = found.skipped
+    assert "more than 7 files" in problem.message
+    assert look(folder, max_files=21).skipped == ()
+
+
+def test_a_tree_that_is_deeper_than_any_is_cut_and_reported(folder):
+    deep = "/".join(["d"] * 150)
+    put(folder, f"{deep}/a.md", "d/b.md")
+    found = look(folder)
+    assert list(found.entries) == ["d/b.md"]
+    assert "levels deep" in found.skipped[0].message
+
+
+def test_the_list_of_what_was_skipped_has_an_end(folder):
+    put(folder, *(f"{number}.md" for number in range(300)))
+    found = look(folder, max_bytes=1)
+    assert len(found.skipped) == 201
+    assert "More files were skipped" in found.skipped[-1].message
+
+
+# Links and special files
+
+
+def test_a_link_to_a_file_inside_is_followed(folder):
+    put(folder, "real/a.md", text="12345678")
+    (folder / "link.md").symlink_to("real/a.md")
+    found = look(folder)
+    assert list(found.entries) == ["link.md", "real/a.md"]
+    assert found.entries["link.md"].size == 8
+
+
+def test_links_that_lead_out_are_skipped_and_reported(folder, tmp_path):
+    put(tmp_path, "secret.md", "dir/x.md", "base2/y.md")
+    (folder / "a.md").symlink_to(tmp_path / "secret.md")
+    (folder / "b").symlink_to(tmp_path / "dir")
+    (folder / "c").symlink_to("../base2")
+    (folder / "d.png").symlink_to(tmp_path / "secret.md")
+    found = look(folder)
+    assert list(found.entries) == []
+    assert [problem.subject for problem in found.skipped] == ["a.md", "b", "c"]
+    assert all("leads out of the base" in problem.message for problem in found.skipped)
+
+
+def test_a_chain_of_links_that_leads_out_in_the_end_is_skipped(folder, tmp_path):
+    put(tmp_path, "secret.md")
+    (folder / "a.md").symlink_to("b.md")
+    (folder / "b.md").symlink_to(tmp_path / "secret.md")
+    assert list(look(folder).entries) == []
+
+
+def test_links_that_lead_round_or_nowhere_end(folder):
+    put(folder, "sub/a.md")
+    (folder / "sub/up").symlink_to("..")
+    (folder / "self").symlink_to("self")
+    (folder / "x.md").symlink_to("y.md")
+    (folder / "y.md").symlink_to("x.md")
+    (folder / "gone.md").symlink_to("missing.md")
+    found = look(folder)
+    assert list(found.entries) == ["sub/a.md"]
+    assert [problem.subject for problem in found.skipped] == ["gone.md", "x.md", "y.md"]
+
+
+def test_a_folder_is_read_once_and_by_its_own_name(folder):
+    put(folder, "z/a.md")
+    (folder / "a-link").symlink_to("z")
+    (folder / "b-link").symlink_to("z")
+    assert taken(folder) == ["z/a.md"]
+
+
+def test_a_link_from_a_part_of_a_folder_brings_what_lies_inside_the_base(folder):
+    put(folder, "docs/a.md", "guide/b.md", "guide/sub/c.md", "src/d.md")
+    (folder / "docs/guide").symlink_to("../guide")
+    (folder / "docs/again").symlink_to("../guide/sub")
+    (folder / "docs/all").symlink_to("..")
+    assert taken(folder, only=("docs",)) == ["docs/a.md", "docs/again/c.md", "docs/guide/b.md"]
+
+
+def test_a_link_does_not_bring_in_what_is_left_out_under_its_own_name(folder):
+    put(folder, ".git/config", "private/x.md", "build/y.md", ".obsidian/z.md", "a.md")
+    (folder / ".gitignore").write_text("build/\n")
+    (folder / "config.md").symlink_to(".git/config")
+    (folder / "y.md").symlink_to("build/y.md")
+    (folder / "out").symlink_to("build")
+    (folder / "z").symlink_to(".obsidian")
+    put(folder, ".env")
+    (folder / "env.md").symlink_to(".env")
+    found = look(folder, exclude=("private/",))
+    assert list(found.entries) == ["a.md"]
+    assert len(found.skipped) == 5
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_skipped_and_reported(folder):
+    os.mkfifo(folder / "a.md")
+    put(folder, "b.md")
+    (folder / "c.md").symlink_to("a.md")
+    found = look(folder)
+    assert list(found.entries) == ["b.md"]
+    assert [problem.subject for problem in found.skipped] == ["a.md", "c.md"]
+
+
+def test_a_folder_called_like_a_file_is_a_folder(folder):
+    put(folder, "x.md/a.md")
+    assert taken(folder) == ["x.md/a.md"]
+
+
+@pytest.mark.skipif(os.name == "nt" or os.uname().sysname == "Darwin", reason="needs names of any bytes")
+def test_a_name_that_is_not_utf8_is_reported(folder):
+    put(folder, "a.md")
+    (Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.md"))).write_text("x")
+    found = look(folder)
+    assert list(found.entries) == ["a.md"]
+    (problem,) = found.skipped
+    assert problem.subject == "caf\\udce9.md"
+    assert "not valid UTF-8" in problem.message
+
+
+@contextmanager
+def an_ordinary_user():
+    """Root may read everything; give that up for a moment."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="needs POSIX users")
+def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_taken():
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        root.chmod(0o755)
+        put(root, "a.md", "closed/b.md", "open/c.md")
+        (root / "closed").chmod(0)
+        with an_ordinary_user():
+            found = look(root)
+        (root / "closed").chmod(0o700)
+    assert list(found.entries) == ["a.md", "open/c.md"]
+    assert found.unlisted == ("closed",)
+    assert [problem.subject for problem in found.skipped] == ["closed"]
+
+
+# Opening
+
+
+def test_a_file_is_opened_by_its_path_in_the_base(folder):
+    put(folder, "sub/a.md", text="x\r\ny")
+    with open_contained(a_base(folder), "sub/a.md") as file:
+        assert file.read() == b"x\r\ny"
+
+
+ESCAPES = [
+    "../secret.md",
+    "sub/../../secret.md",
+    "sub/../a.md",
+    "/etc/passwd",
+    "..",
+    ".",
+    "",
+    "a\0b",
+    "./a.md",
+    "sub//a.md",
+    "sub/",
+    "//x",
+    "sub/./a.md",
+]
+
+
+@pytest.mark.parametrize("path", ESCAPES)
+def test_a_path_that_is_none_inside_the_base_is_refused(folder, path):
+    put(folder.parent, "secret.md")
+    put(folder, "a.md", "sub/a.md")
+    with pytest.raises(PathNotContained):
+        open_contained(a_base(folder), path)
+
+
+def test_a_link_that_leads_out_is_refused_and_one_inside_is_followed(folder, tmp_path):
+    put(tmp_path, "secret.md", "dir/x.md")
+    put(folder, "sub/a.md")
+    (folder / "out.md").symlink_to(tmp_path / "secret.md")
+    (folder / "dir").symlink_to(tmp_path / "dir")
+    (folder / "in").symlink_to("sub")
+    for path in ("out.md", "dir/x.md"):
+        with pytest.raises(PathNotContained):
+            open_contained(a_base(folder), path)
+    with open_contained(a_base(folder), "in/a.md") as file:
+        assert file.read() == b"text\n"
+
+
+def test_a_base_whose_name_another_folder_starts_with_does_not_hold_it(folder, tmp_path):
+    put(tmp_path / "base-private", "x.md")
+    (folder / "x.md").symlink_to(tmp_path / "base-private/x.md")
+    with pytest.raises(PathNotContained):
+        open_contained(a_base(folder), "x.md")
+
+
+def test_what_does_not_belong_to_a_base_of_parts_is_refused(folder):
+    put(folder, "docs/a.md", "src/secret.md", "docs2/x.md")
+    base = a_base(folder, only=("docs",))
+    open_contained(base, "docs/a.md").close()
+    for path in ("src/secret.md", "docs2/x.md"):
+        with pytest.raises(PathNotContained):
+            open_contained(base, path)
+
+
+def test_what_is_no_file_is_not_opened(folder):
+    put(folder, "sub/a.md")
+    (folder / "self").symlink_to(".")
+    base = a_base(folder)
+    for path in ("sub", "self"):
+        with pytest.raises(IsADirectoryError):
+            open_contained(base, path)
+    for path in ("missing.md", "missing/a.md", "\ud800.md", "\udcff.md"):
+        with pytest.raises(FileNotFoundError):
+            open_contained(base, path)
+    for path in ("sub/a.md/x", "x" * 5000):
+        with pytest.raises(OSError, match=r"Not a directory|too long"):
+            open_contained(base, path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_refused_and_does_not_hang(folder):
+    os.mkfifo(folder / "a.md")
+    with pytest.raises(OSError, match="Not a regular file"):
+        open_contained(a_base(folder), "a.md")
+
+
+pieces = st.sampled_from(["..", ".", "", "a.md", "sub", "out", "up", "secret.md", "\\", "~", "C:", "\0", "é", "out.md"])
+hostile = (
+    st.lists(pieces, max_size=6).map("/".join) | st.text(max_size=30) | st.builds("/{}".format, st.text(max_size=9))
+)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """A base with links out of it beside files that must never be read."""
+    top = tmp_path_factory.mktemp("guarded")
+    put(top, "secret.md", "a.md", "sub/a.md", "sub/secret.md", text="SECRET")
+    put(top / "base", "a.md", "sub/a.md", text="inside")
+    (top / "base/out").symlink_to(top)
+    (top / "base/out.md").symlink_to("../secret.md")
+    (top / "base/sub/up").symlink_to("..")
+    return a_base(top / "base")
+
+
+@given(path=hostile)
+def test_no_string_opens_anything_outside_the_base(guarded, path):
+    try:
+        file = open_contained(guarded, path)
+    except (PathNotContained, OSError):
+        return
+    with file:
+        assert file.read() == b"inside"
+
+
+@given(path=hostile)
+def test_any_string_can_be_asked_about(guarded, path):
+    reason = excluded_by(guarded, path)
+    assert (reason is None) == (path in scan(guarded, max_bytes=MEGABYTE, max_files=100).entries)
+
+
+# Why a file is left out
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("a.md", None),
+        ("sub/b.md", None),
+        ("link.md", None),
+        ("x.txt", None),
+        (".hidden.md", "it is hidden"),
+        (".obsidian/a.md", "the folder '.obsidian' is hidden"),
+        ("node_modules/a.md", "folders called 'node_modules' are left out"),
+        ("a.png", "it is not Markdown, and `include` does not name it"),
+        ("big.md", r"it has 600 bytes and the limit is 500"),
+        ("drafts/a.md", r"'drafts' is left out by 'drafts/' in exclude"),
+        ("sub/log.md", r"'sub/log.md' is left out by '\*.md' in .*/sub/.gitignore"),
+        ("build/a.md", r"'build' is left out by '/build' in .*/base/.kbhubignore"),
+        ("out.md", "it lies outside the base"),
+        ("../a.md", "it lies outside the base"),
+        ("secret.md", "the folder '.obsidian' is hidden"),
+        ("folder/b.md", "the base has it as 'sub/b.md'"),
+        ("missing.md", r"it cannot be opened \(No such file"),
+    ],
+)
+def test_what_keeps_a_file_out_is_said_in_words(folder, tmp_path, path, reason):
+    put(folder, "a.md", "sub/b.md", "sub/log.md", "x.txt", ".hidden.md", ".obsidian/a.md", "node_modules/a.md", "a.png")
+    put(folder, "big.md", text="x" * 600)
+    put(folder, "drafts/a.md", "build/a.md")
+    put(tmp_path, "a.md")
+    put(folder, ".kbhubignore", text="/build\n")
+    put(folder, "sub/.gitignore", text="*.md\n!b.md\n")
+    (folder / "link.md").symlink_to("a.md")
+    (folder / "out.md").symlink_to(tmp_path / "a.md")
+    (folder / "secret.md").symlink_to(".obsidian/a.md")
+    (folder / "folder").symlink_to("sub")
+    base = a_base(folder, include=("*.txt",), exclude=("drafts/",))
+    found = excluded_by(base, path, max_bytes=500)
+    assert (found is None) == (path in scan(base, max_bytes=500, max_files=100).entries)
+    if reason is None:
+        assert found is None
+    else:
+        assert re.match(reason, found or "")
