@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kbhub.embedding import packaged_embedder
 from kbhub.index import Index, IndexWriter, NewChunk, NewDocument
-from kbhub.index.reader import quantise
+from kbhub.vectors import quantise
 
 EMBEDDER = packaged_embedder()
 

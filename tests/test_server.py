@@ -38,6 +38,13 @@ def mode(request):
     return request.param
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """A busy machine makes answers late here, never poorer."""
+    monkeypatch.setattr(kbhub.server, "FIRST_ANSWER_SECONDS", 60)
+    monkeypatch.setattr(kbhub.server, "FRESHEN_SECONDS", 60)
+
+
 @pytest.fixture
 def notes(environment):
     """A project with a guide and some notes."""
@@ -398,7 +405,6 @@ async def test_a_client_that_fails_over_its_roots_is_asked_no_more(notes, roots,
 async def test_calls_side_by_side_share_one_question_for_roots(notes, mode, roots, monkeypatch):
     """A client that calls several tools at once gets the same knowledge in every answer."""
     monkeypatch.setattr(kbhub.roots, "ROOTS_SECONDS", 60)
-    monkeypatch.setattr(kbhub.server, "FIRST_ANSWER_SECONDS", 60)
     answers = []
 
     async def call(client):
@@ -473,7 +479,6 @@ async def test_calls_are_answered_while_a_base_is_indexed_elsewhere(notes, mode,
 async def test_a_search_waits_for_the_first_index_and_reports_progress(environment, mode, monkeypatch):
     """A client that asks for progress learns how far indexing is; the answer has all there is."""
     monkeypatch.setattr(kbhub.server, "PROGRESS_SECONDS", 0.005)
-    monkeypatch.setattr(kbhub.server, "FIRST_ANSWER_SECONDS", 60)
     monkeypatch.setattr(kbhub.sync, "BATCH_FILES", 20)
     for number in range(300):
         environment.write(f"knowledge/n{number}.md", f"# Note {number}\n\nThe deploy of service {number}.\n")

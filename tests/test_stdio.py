@@ -17,7 +17,14 @@ from kbhub.errors import UsageError
 from kbhub.stdio import serve
 
 SOURCE = str(Path(__file__).parent.parent / "src")
-SERVE = "from kbhub.hub import HubOptions; from kbhub.stdio import serve; serve(HubOptions(serve=True){})"
+# A busy machine makes answers late here, never poorer.
+SERVE = """
+import kbhub.server
+from kbhub.hub import HubOptions
+from kbhub.stdio import serve
+kbhub.server.FIRST_ANSWER_SECONDS = kbhub.server.FRESHEN_SECONDS = 60
+serve(HubOptions(serve=True){})
+"""
 END_SECONDS = 60
 """After which a process that does not end by itself is a failure; generous, for a busy machine."""
 

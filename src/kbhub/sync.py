@@ -16,7 +16,6 @@ from kbhub.chunking import chunk_document
 from kbhub.errors import EmbedderError, IndexUnavailable, PathNotContained
 from kbhub.history import commit_times
 from kbhub.index import Index, IndexWriter, NewChunk, NewDocument, set_aside
-from kbhub.index.reader import quantise
 from kbhub.markdown import parse_document
 from kbhub.places import private_directory
 from kbhub.types import Problem, SyncReport
@@ -288,6 +287,8 @@ class _Run:
         except EmbedderError as error:
             self._no_vectors(error)
             return vectors
+        from kbhub.vectors import quantise  # noqa: PLC0415 - numpy, which is loaded by now
+
         self.made += len(missing)
         for key, vector, blob in zip(missing, made, quantise(made), strict=True):
             vectors[key] = blob.tobytes() if vector.any() else None

@@ -11,7 +11,6 @@ from operator import mul
 from typing import TYPE_CHECKING, Any
 
 import apsw
-import numpy as np
 
 from kbhub.errors import IndexUnavailable
 from kbhub.index.schema import FTS_WEIGHTS, has_vector_functions, open_reader
@@ -20,10 +19,8 @@ from kbhub.ranking import bm25
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
     from numpy.typing import NDArray
-
-VECTOR_SCALE = 127
-"""A component of a unit vector times this, rounded, is stored as int8 (nDCG@10 .4427 against .4429 for floats)."""
 
 RESCORED = 2
 """Times as many rows as wanted are taken by distance before their exact cosine decides."""
@@ -187,18 +184,14 @@ class Index:
         Returns:
             (chunk id, cosine similarity), in no order; fewer where the base has fewer vectors.
         """
+        # numpy takes 0.1 s to load, which keyword search and `status` need not pay.
+        from kbhub.vectors import nearest, quantise  # noqa: PLC0415
+
         every = "SELECT chunk_id, embedding FROM vector WHERE embedding IS NOT NULL"
-        if has_vector_functions(self._connection()):
-            nearest = "ORDER BY vec_distance_l2(vec_int8(embedding), vec_int8(?)), chunk_id LIMIT ?"
-            rows = self._rows(f"{every} {nearest}", quantise(vector).tobytes(), limit * RESCORED)
-        else:
-            rows = self._rows(every)
-        if not rows:
-            return []
-        stored = np.frombuffer(b"".join(blob for _, blob in rows), np.int8).reshape(len(rows), -1).astype(np.float32)
-        similarity = stored @ vector / np.linalg.norm(stored, axis=1)
-        best = np.argsort(-similarity, kind="stable")[:limit]
-        return [(rows[row][0], float(similarity[row])) for row in best]
+        if not has_vector_functions(self._connection()):
+            return nearest(self._rows(every), vector, limit)
+        closest = "ORDER BY vec_distance_l2(vec_int8(embedding), vec_int8(?)), chunk_id LIMIT ?"
+        return nearest(self._rows(f"{every} {closest}", quantise(vector).tobytes(), limit * RESCORED), vector, limit)
 
     def order(self, chunks: Sequence[int]) -> dict[int, tuple[str, int]]:
         """Give the path and first line of chunks: chunk id → (path, line)."""
@@ -292,11 +285,6 @@ class Index:
 
     def _unavailable(self, reason: str) -> IndexUnavailable:
         return IndexUnavailable(self.base, reason, f"`kbhub index {self.base}` makes it anew.")
-
-
-def quantise(vectors: NDArray[np.float32]) -> NDArray[np.int8]:
-    """Give unit vectors as int8, any shape."""
-    return np.clip(np.rint(vectors * VECTOR_SCALE), -VECTOR_SCALE, VECTOR_SCALE).astype(np.int8)
 
 
 _DOCUMENT = "id, path, docid, title, tags, size, mtime_ns, dated, committed"
