@@ -20,6 +20,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import anyio
+from mcp import Client, StdioServerParameters
+
 from kbhub.hub import Hub, HubOptions
 from kbhub.types import Query
 
@@ -108,7 +111,21 @@ def run(folder: Path, vaults: list[Path]) -> str:
             wall, cpu = timed(hub, names, asked, mode)
             label = names[0] if len(names) == 1 else f"all {len(names)}"
             lines.append(f"| {label} | {mode} | {wall[0]:.1f} | {wall[1]:.1f} | {cpu[0]:.1f} |")
-    lines += ["", *servers(env, project)]
+    lines += ["", *servers(env, project), "", *anyio.run(clients, env, project, every)]
+    lines += [
+        "",
+        "## Discovery",
+        "",
+        "`python benchmarks/discovery.py`, a working directory 40 folders deep:",
+        "",
+        "```",
+    ]
+    lines += [
+        subprocess.run(
+            [sys.executable, Path(__file__).with_name("discovery.py")], capture_output=True, text=True, check=True
+        ).stdout.strip(),
+        "```",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -166,9 +183,47 @@ def servers(env: dict[str, str], project: Path) -> list[str]:
              "| server | ms | ratio | memory, MiB |", "|---|---|---|---|"]  # fmt: skip
     for name, values in seen.items():
         moment = statistics.median(value for value, _ in values)
-        memory = statistics.median(kib for _, kib in values) / 1024
-        lines.append(f"| {name} | {moment * 1000:.0f} | {moment / bare:.2f} | {memory:.0f} |")
+        resident = statistics.median(kib for _, kib in values) / 1024
+        lines.append(f"| {name} | {moment * 1000:.0f} | {moment / bare:.2f} | {resident:.0f} |")
     return lines
+
+
+async def clients(env: dict[str, str], project: Path, queries: list[str]) -> list[str]:
+    """Search all bases through a real client of each era over a real pipe."""
+    lines = ["## Search through a client", "", "The SDK's `Client` over stdio, all bases, hybrid; resident memory of the server before and after.", "",
+             "| era | first search, ms | p50 ms | p95 ms | memory before, MiB | after |", "|---|---|---|---|---|---|"]  # fmt: skip
+    for mode in ("auto", "legacy"):
+        server = StdioServerParameters(command=sys.executable, args=["-m", "kbhub", "serve"], env=env, cwd=project)
+        async with Client(server, mode=mode, read_timeout_seconds=60) as client:
+            before = memory(project)
+            moments = []
+            for text in queries[:QUERIES]:
+                started = time.perf_counter()
+                answer = await client.call_tool("search", {"query": text})
+                assert not answer.is_error, answer
+                moments.append((time.perf_counter() - started) * 1000)
+            p50, p95 = spread(moments[1:])
+            lines.append(
+                f"| {client.protocol_version} | {moments[0]:.0f} | {p50:.1f} | {p95:.1f} | {before:.0f} | {memory(project):.0f} |"
+            )
+    return lines
+
+
+def memory(cwd: Path) -> float:
+    """Resident MiB of the server that was started in a folder (Linux)."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cwd").resolve() == cwd.resolve() and b"serve" in (process / "cmdline").read_bytes():
+                return resident_kib(int(process.name)) / 1024
+        except OSError:
+            continue
+    return float("nan")
+
+
+def resident_kib(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmRSS")), 0)
 
 
 def start(command: list[str], env: dict[str, str], cwd: Path) -> tuple[float, int]:
@@ -187,12 +242,7 @@ def start(command: list[str], env: dict[str, str], cwd: Path) -> tuple[float, in
     answer = json.loads(process.stdout.readline())
     moment = time.perf_counter() - started
     assert "result" in answer, answer
-    memory = Path(f"/proc/{process.pid}/status")
-    kib = (
-        next((int(line.split()[1]) for line in memory.read_text().splitlines() if line.startswith("VmRSS")), 0)
-        if memory.exists()
-        else 0
-    )
+    kib = resident_kib(process.pid)
     process.stdin.close()
     process.wait(30)
     process.stdout.close()
