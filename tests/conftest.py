@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import faults
 from kbhub.hub import Hub, HubOptions
 
 HOUR_NS = 3_600_000_000_000
@@ -40,7 +41,12 @@ class Environment:
 @pytest.fixture
 def environment(tmp_path) -> Environment:
     """A user with an empty home and an empty project."""
-    real = tmp_path.resolve()
+    return make_environment(tmp_path)
+
+
+def make_environment(folder: Path) -> Environment:
+    """Make a user with an empty home and an empty project in a folder."""
+    real = folder.resolve()
     home, project = real / "home", real / "work" / "shop"
     home.mkdir()
     project.mkdir(parents=True)
@@ -52,3 +58,11 @@ def environment(tmp_path) -> Environment:
         "KBHUB_DATA_DIR": str(real / "data"),
     }
     return Environment(home, project, env)
+
+
+@pytest.fixture(scope="session")
+def children():
+    """What starts processes that are to suffer faults."""
+    made = faults.Children()
+    yield made
+    made.stop()

@@ -20,7 +20,7 @@ from kbhub.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 TEAM = ROOT / "examples" / "team"
-COMMANDS = ["search", "read", "index", "status", "init", "trust", "serve"]
+COMMANDS = ["search", "read", "index", "status", "doctor", "init", "trust", "serve"]
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp"
 
 ROLLBACK = "# Rolling back\n\nRun `shop rollback` and say so in the channel.\n"
@@ -74,10 +74,11 @@ def process(environment, *arguments: str, **options):
     return subprocess.run([sys.executable, "-m", "kbhub", *arguments], capture_output=True, check=False, **options)
 
 
-def in_terminal(environment, *arguments: str, **changes: str) -> str:
+def in_terminal(environment, *arguments: str, typed: bytes = b"", **changes: str) -> str:
     """Run a command on a terminal of its own and give all that reaches it."""
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
+    os.write(ours, typed)
     command = [sys.executable, "-m", "kbhub", *arguments]
     env = process_env(environment, TERM="xterm", **changes)
     with subprocess.Popen(command, cwd=environment.project, env=env, stdin=theirs, stdout=theirs, stderr=theirs):
@@ -199,6 +200,15 @@ def test_nothing_found_is_no_failure(shop):
     assert found.err == "kbhub: No hits. Searched: project.\nkbhub: Found nowhere: zebra.\n"
 
 
+def test_a_search_without_any_of_the_words_warns_before_the_hits(shop, environment):
+    """On standard error, so that a pipe gets hits only; a person reads it first."""
+    assert shop("search", "revert deployment").err.startswith("kbhub: None of the query's words occurs")
+
+    seen = in_terminal(environment, "search", "revert deployment")
+
+    assert seen.index("None of the query's words occurs") < seen.index("rollback.md")
+
+
 def test_nothing_to_search_is_a_failure_that_helps(kbhub, environment, snapshot):
     """Without any base: where it was looked for, and what to do."""
     found = kbhub("search", "crate")
@@ -234,8 +244,10 @@ def test_a_broken_base_does_not_sink_the_others(shop, environment):
     cache = environment.home.parent / "cache"
     shop("index", "--base", f"broken={broken}")
     (index,) = cache.rglob("broken*.db")
-    index.unlink()
-    index.mkdir()
+    index.write_bytes(b"noise" * 1000)
+    lock = index.with_name(f"{index.name}.lock")
+    lock.unlink(missing_ok=True)
+    lock.mkdir()  # so that nobody can make the index anew
 
     found = shop("search", "crate", "--base", f"broken={broken}")
 
@@ -278,6 +290,16 @@ def test_what_cannot_be_read_is_said_and_fails(shop):
 
 
 # -- index and status --------------------------------------------------------------------------------------------------
+
+
+def test_reading_where_nothing_is_says_so(kbhub, environment):
+    """Not only that this document is missing."""
+    assert "No knowledge is active here" in kbhub("read", "a.md").err
+
+    environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
+    environment.write(".kbhub.json", '{"knowledge": "~/notes"}')
+
+    assert "run `kbhub trust" in kbhub("read", "a.md").err
 
 
 def test_index_reports_what_it_did(shop, environment, snapshot):
@@ -400,6 +422,21 @@ def test_a_foreign_pointer_is_followed_after_trust(kbhub, environment, snapshot)
     assert anonymous("---\n".join(told), environment) == snapshot
 
 
+def test_a_link_is_trusted_as_status_names_it(kbhub, environment):
+    """Also where a pointer lies behind it, and the trust is taken back from its folder."""
+    environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")
+    environment.write(str(environment.home / "notes" / ".kbhub.json"), '{"knowledge": "./elsewhere"}')
+    link = environment.project / "knowledge"
+    link.symlink_to(environment.home / "notes")
+    named = re.search(r"`kbhub (trust .*)`", kbhub("status").out)[1]
+
+    assert kbhub(*named.split()).code == 0
+    assert "a.md" in kbhub("search", "crate").out
+    assert kbhub("trust", "--revoke", ".").out == f"{link} is no longer trusted.\n"
+    assert kbhub("search", "crate").code == 1
+    assert kbhub("trust").out.startswith(f"{link} may\n")
+
+
 def test_there_may_be_nothing_to_trust(shop, kbhub):
     """What lies in the project is allowed anyway."""
     done = shop("trust")
@@ -447,6 +484,7 @@ def test_the_version_is_printed(kbhub):
 
 WRONG = [
     ["serch", "x"],
+    ["--json", "status"],
     ["search"],
     ["search", "  "],
     ["search", "x", "--mod", "keyword"],
@@ -682,6 +720,13 @@ def test_serve_answers_a_handshake_and_ends_with_its_client(environment, shop):
     assert [line["id"] for line in lines] == [1]
     assert lines[0]["result"]["serverInfo"]["name"] == "kbhub"
     assert done.returncode == 0
+
+
+def test_who_starts_the_server_by_hand_is_told_what_it_is(environment):
+    """It does not just hang there."""
+    seen = in_terminal(environment, "serve", typed=b"\x04")
+
+    assert "speaks MCP with a coding agent" in seen
 
 
 def test_the_protocol_can_come_from_the_environment(shop, monkeypatch):

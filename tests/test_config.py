@@ -185,7 +185,7 @@ def test_any_text_is_read_or_refused_with_a_config_error(text):
     [
         ([], "", "expected an object in braces, not []"),
         ({"bases": []}, "bases", "expected"),
-        ({"bases": {"a": 3}}, "bases.a", "expected"),
+        ({"bases": {"a": 3}}, "bases.a", "expected a path or an object, not 3"),
         ({"bases": {"a": {}}}, "bases.a.knowledge", "is missing"),
         ({"bases": {"a": ""}}, "bases.a", "at least 1 character"),
         ({"bases": {"a": "x\u0000y"}}, "bases.a", "control characters"),
@@ -196,7 +196,7 @@ def test_any_text_is_read_or_refused_with_a_config_error(text):
         ({"bases": {"a": {"knowledge": "~/a", "include": "*.txt"}}}, "bases.a.include", 'not "*.txt"'),
         ({"bases": {"a": {"knowledge": "~/a", "contexts": {"x": 1}}}}, "bases.a.contexts.x", "a valid string"),
         ({"repos": {"*": [1]}}, "repos.*.0", "a valid string"),
-        ({"repos": {"*": {"a": 1}}}, "repos.*", "expected"),
+        ({"repos": {"*": {"a": 1}}}, "repos.*", "expected an id or a list of ids"),
         ({"docsFallback": "false"}, "docsFallback", "a valid boolean"),
         ({"search": {"limit": "5"}}, "search.limit", "a valid integer"),
         ({"search": {"limit": 101}}, "search.limit", "less than or equal to 100"),
@@ -226,7 +226,7 @@ def test_a_repos_entry_may_be_one_id_and_is_not_read_letter_by_letter(home):
 
 
 def test_an_unknown_id_in_repos_is_an_error_that_names_the_nearest(home):
-    with pytest.raises(ConfigError, match=r"repos\.~/w: unknown base id 'note'; did you mean 'notes'\?"):
+    with pytest.raises(ConfigError, match=r"id 'note'; did you mean 'notes'\? `bases` defines: notes, team"):
         load(home, {"bases": {"notes": "~/n", "team": "~/t"}, "repos": {"~/w": ["team", "note"]}})
 
 

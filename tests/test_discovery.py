@@ -774,6 +774,35 @@ def test_there_must_be_something_to_trust(place, name):
     assert place.trust.entries() == ()
 
 
+@pytest.mark.parametrize("name", ["knowledge", ".knowledge"])
+def test_trust_in_a_link_is_in_the_link_whatever_lies_behind_it(place, name):
+    notes = place.knowledge("home/notes")
+    place.pointer("home/notes", {"knowledge": "./other"})
+    place.repository("work")
+    (place.work / name).symlink_to(notes)
+
+    assert "kbhub trust" in place.discover(place.work).problems[0].message
+    trust_pointer(place.work / name, place.trust, writable=False, home=place.home)
+
+    assert place.discover(place.work).bases[0].path == notes
+
+
+def test_trust_in_a_sibling_is_in_the_sibling_whatever_pointer_lies_in_it(place):
+    sibling = place.knowledge("work.knowledge")
+    place.pointer("work.knowledge", {"knowledge": "./other"})
+    trust_pointer(sibling, place.trust, writable=True, home=place.home)
+
+    assert place.discover(place.work).bases[0].writable
+
+
+def test_a_folder_called_knowledge_may_be_a_project_with_a_pointer(place):
+    target = place.knowledge("home/notes")
+    pointer = place.pointer("knowledge", {"knowledge": str(target)})
+    (grant,) = trust_pointer(pointer.parent, place.trust, writable=False, home=place.home)
+
+    assert (grant.pointer, grant.target) == (pointer, target)
+
+
 def test_a_pointer_to_nowhere_is_not_trusted(place):
     pointer = place.pointer("work", {"knowledge": "~/missing"})
     with pytest.raises(UsageError, match="which is no folder"):

@@ -108,3 +108,26 @@ def test_a_folder_without_a_model_says_what_is_missing(tmp_path):
     """The error names the file that should be there."""
     with pytest.raises(EmbedderError, match=r"model\.safetensors"):
         open_embedder(str(tmp_path))
+
+
+@pytest.mark.parametrize("model", ["~nobody-of-this-name/model", "bad\0name/\0"])
+def test_a_name_that_can_be_no_model_is_an_error_of_ours(model):
+    """Whatever stands in the setting, it ends in one sentence."""
+    with pytest.raises(EmbedderError):
+        embedder = open_embedder(model)
+        assert embedder is not None
+        embedder.embed(["x"])
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json"])
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\x10" * 100])
+def test_a_damaged_model_is_an_error_of_ours(small_model, file, damage):
+    """A file that was cut off or replaced is named as what it is, not shown as a bug."""
+    (small_model / file).write_bytes(damage)
+    embedder = open_embedder(str(small_model))
+    assert embedder is not None
+    if file == "config.json" and damage == b"{}":
+        assert embedder.dimensions == 3
+        return
+    with pytest.raises(EmbedderError, match="cannot be loaded"):
+        embedder.embed(["red"])

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
+import os
 import random
 import shutil
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +23,7 @@ from kbhub.types import Query
 def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.hub, "FRESHEN_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.hub, "QUICK_SECONDS", 60.0)
 
 
 @pytest.fixture
@@ -76,6 +81,15 @@ def test_the_age_is_what_the_document_says(two):
     hub.sync()
 
     assert 10 == hub.search(Query(text="zebra")).hits[0].age_days
+
+
+def test_a_document_may_be_of_the_first_day(two):
+    """1970-01-01 is a date, not the lack of one."""
+    two.write("knowledge/old.md", "---\nupdated: 1970-01-01\n---\nzebra\n")
+    hub = two.hub()
+    hub.sync()
+
+    assert hub.search(Query(text="zebra")).hits[0].age_days > 10_000
 
 
 def test_cutting_a_corpus_into_ten_bases_changes_no_answer(environment):
@@ -179,6 +193,80 @@ def test_a_broken_index_is_skipped_until_it_is_made_anew(two):
     fresh = two.hub()
     fresh.sync()
     assert ["notes@vim.md"] == refs(fresh.search(Query(text="vim quit")))[:1]
+
+
+def test_a_folder_that_cannot_be_looked_at_is_a_problem_of_its_base_alone(two):
+    """A name too long, a missing right or a drive that is gone: the other bases answer."""
+    bases = {"notes": "~/notes", "far": f"/nowhere/{'x' * 300}"}
+    config(two, {"bases": bases, "repos": {"*": list(bases)}})
+    hub = two.hub()
+    hub.sync()
+
+    assert 2 == hub.search(Query(text="deploy")).total
+    assert ["far"] == [problem.subject for problem in hub.status().problems]
+
+
+def test_a_damaged_index_sinks_no_query(two):
+    """Pages that turn out to be noise only while a query runs cost that base alone, and indexing mends it."""
+    for number in range(100):
+        two.write(f"knowledge/{number}.md", f"# Deploy {number}\n\n{f'deploy word{number} ' * 100}\n")
+    hub = two.hub()
+    hub.sync()
+    path = hub.index(hub.select(["project"])[0]).path
+    sound = path.read_bytes()
+    path.write_bytes(sound[: 20 * 4096] + b"noise..." * ((len(sound) - 20 * 4096) // 8))
+    hub = two.hub()
+    result = hub.search(Query(text="deploy"))
+    assert (["notes@deploy.md"], ["project"]) == (refs(result), [one.base for one in result.skipped])
+    assert ("notes",) == result.searched
+    assert "kbhub index project --full" in result.skipped[0].reason
+
+    hub.sync(full=True)
+    assert () == hub.search(Query(text="deploy")).skipped
+
+
+def test_an_embedder_that_is_not_there_is_a_note(two):
+    """A model that was moved away leaves keyword search, in every mode."""
+    two.hub().sync()
+    config(two, {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}, "embedder": {"model": "/nowhere/model"}})
+    for mode in ("keyword", "semantic", "hybrid"):
+        result = two.hub().search(Query(text="deploy", mode=mode))
+
+        assert ("keyword", 2) == (result.mode, result.total)
+        assert ["/nowhere/model" in note for note in result.notes] == [True] * (mode != "keyword")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors are listed on Linux")
+def test_many_threads_open_few_files(environment):
+    """Queries at the same time over many bases stay far from the descriptors that a process may have."""
+    bases = {f"b{number}": f"~/b{number}" for number in range(6)}
+    for name in bases:
+        environment.write(environment.home / name / "a.md", "zebra")
+    config(environment, {"bases": bases, "repos": {"*": list(bases)}})
+    hub = environment.hub()
+    hub.sync()
+    together = threading.Barrier(21)
+
+    def search():
+        together.wait(60)
+        totals.append(hub.search(Query(text="zebra", mode="keyword")).total)
+        together.wait(60)
+        together.wait(60)
+
+    totals: list[int] = []
+    threads = [threading.Thread(target=search) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    together.wait(60)
+    together.wait(60)
+    descriptors = [str(one.readlink()) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+    together.wait(60)
+    for thread in threads:
+        thread.join(60)
+
+    assert [6] * 20 == totals
+    # Each connection has one to the file and one to its journal; each file one to its shared memory.
+    assert sum(str(hub.cache) in one for one in descriptors) <= 6 * (2 * kbhub.hub.READERS + 1)
 
 
 def test_a_query_without_a_match_says_why(two):
@@ -298,3 +386,36 @@ def test_files_with_problems_are_shown_until_they_are_mended(two):
     two.write("knowledge/broken.md", "---\ntags: [a]\n---\nzebra\n")
     hub.sync()
     assert () == hub.status().bases[0].problems
+
+
+def test_a_docid_is_as_long_as_it_takes(two):
+    """Where two documents share the first six digits, more of them are shown, and the short form names both."""
+    folder = two.project / "knowledge"
+    seen: dict[str, str] = {}
+    for number in itertools.count():  # two of some 5,000 names share 24 bits
+        digits = hashlib.sha256(f"{folder}\0{number}.md".encode()).hexdigest()[:6]
+        if digits in seen:
+            break
+        seen[digits] = f"{number}.md"
+    names = {seen[digits], f"{number}.md"}
+    for name in names:
+        two.write(f"knowledge/{name}", "zebra\n")
+    hub = two.hub()
+    hub.sync()
+    hits = hub.search(Query(text="zebra")).hits
+
+    assert names == {hit.ref for hit in hits}
+    assert all(hit.docid.startswith(f"#{digits}") and len(hit.docid) > 7 for hit in hits)
+    assert names == {hub.read([hit.docid]).readings[0].ref for hit in hits}
+    assert all(name in hub.read([f"#{digits}"]).unread[0].message for name in names)
+
+
+def test_without_a_date_or_a_commit_the_age_is_that_of_the_file(two):
+    """A notes folder that is no repository has ages too."""
+    file = two.write(two.home / "notes" / "old.md", "zebra\n")
+    os.utime(file, (1_000_000_000, 1_000_000_000))
+    hub = two.hub(clock=lambda: 1_000_000_000.0 + 400 * 86_400)
+    hub.sync()
+    (hit,) = hub.search(Query(text="zebra", mode="keyword")).hits
+
+    assert (400, True) == (hit.age_days, hit.stale)

@@ -14,7 +14,7 @@ import pytest
 import kbhub.index.reader
 from corpus import EMBEDDER, make_index, sentences
 from kbhub.errors import IndexUnavailable
-from kbhub.index import Index, IndexWriter, index_path
+from kbhub.index import Index, IndexWriter, index_path, set_aside
 from kbhub.index.schema import SCHEMA_VERSION
 from kbhub.types import Base
 
@@ -96,6 +96,38 @@ def test_a_file_replaced_underneath_is_opened_anew(tmp_path, index):
         assert index.counts()[0] == 3
 
 
+def test_a_file_replaced_within_a_snapshot_changes_nothing_in_it(tmp_path, index):
+    """A query that is under way ends on the state it began with, also if the index is set aside meanwhile."""
+    other = make_index(tmp_path / "b.db", sentences(3))
+    with index.snapshot():
+        before = index.counts()
+        set_aside(index.path)
+        assert before == index.counts()
+        other.path.replace(index.path)
+        assert before == index.counts()
+    with index.snapshot():
+        assert index.counts()[0] == 3
+
+
+def test_document_frequencies_of_a_replaced_file_are_counted_anew(tmp_path, index):
+    """What is remembered of one file is not taken for another's that was written in as many steps."""
+    with index.snapshot():
+        assert index.document_frequency('"deploy"') > 0
+    other = make_index(tmp_path / "b.db", {"a.md": "nothing of the kind"})
+    other.close()
+    other.path.replace(index.path)
+    with index.snapshot():
+        assert index.document_frequency('"deploy"') == 0
+
+
+def test_snapshots_of_one_thread_may_be_nested(index):
+    """The inner one ends without ending the outer one."""
+    with index.snapshot():
+        with index.snapshot():
+            inner = index.counts()
+        assert inner == index.counts()
+
+
 def test_threads_read_at_the_same_time(index):
     """Each thread has its own connection."""
     results = []
@@ -130,6 +162,14 @@ def test_a_missing_index_says_how_to_make_it(tmp_path):
         pytest.raises(IndexUnavailable, match="kbhub index ops"),
         Index(tmp_path / "no.db", "ops").snapshot(),
     ):
+        pass
+
+
+def test_an_index_that_is_being_made_is_not_there_yet(tmp_path):
+    """Between its first byte and its first table a file is no damaged index."""
+    path = tmp_path / "new.db"
+    path.touch()
+    with pytest.raises(IndexUnavailable, match="not exist yet"), Index(path, "ops").snapshot():
         pass
 
 
@@ -175,6 +215,14 @@ def test_one_folder_has_one_index_and_two_folders_two(tmp_path):
     assert index_path(base, tmp_path) == index_path(same, tmp_path)
     assert len({index_path(one, tmp_path) for one in (base, part, other)}) == 3
     assert index_path(base, tmp_path).name.startswith("shop-knowledge-")
+
+
+def test_a_long_name_of_a_folder_makes_no_longer_one_of_a_file(tmp_path):
+    """File systems take 255 bytes, and journals and the lock have endings of their own."""
+    path = index_path(Base(id="ja", path=tmp_path / ("\u732b" * 80), origin="config"), tmp_path)
+
+    assert len(f"{path.name}.lock".encode()) <= 255
+    assert len(f"{path.with_suffix('.aside.db').name}-wal".encode()) <= 255
 
 
 def test_docids_are_found_by_their_start(index):

@@ -64,6 +64,11 @@ def test_a_word_finds_the_text_that_holds_it(word):
         ("the café is open", "cafe"),
         ("policies were rolled back", "policy rolling"),
         ('he said "exactly this phrase" twice', '"exactly this phrase"'),
+        ("サーバーを再起動する方法", '"再起動"'),
+        ("白い猫が好き", '"白い猫"'),
+        ("猫が好き", '"猫"'),
+        ("Docker環境を構築する", '"docker環"'),
+        ("東京 tower", '"京 tower"'),
     ],
 )
 def test_a_query_finds_what_it_names(text, query):
@@ -77,6 +82,23 @@ def test_a_query_finds_what_it_names(text, query):
 def test_a_quoted_phrase_needs_its_order():
     """A phrase does not match the same words in another order."""
     assert matches("phrase exact", '"exact phrase"') == [False]
+
+
+def test_a_quoted_phrase_of_han_needs_its_order():
+    """Quotes mean the very sequence in scripts without spaces too."""
+    assert matches("起動再する", '"再起動"') == [False]
+    assert matches("東京タワー", '"東京 タワー"') == [False]
+
+
+def test_the_words_of_a_phrase_are_those_that_were_written():
+    """A stem is not stemmed again, which would make another word of it."""
+    text = "Agreed-upon generalization of universities"
+    (term,) = parse_query(f'"{text}"').terms
+    words = term.words()
+
+    assert ["Agreed", "upon", "generalization", "of", "universities"] == [word.text for word in words]
+    assert all(all(matches(text, word.match)) for word in words)
+    assert term.tokens == tuple(token for word in words for token in word.tokens)
 
 
 def test_stop_words_are_dropped_only_if_something_is_left():
@@ -106,6 +128,31 @@ def test_an_excerpt_shows_the_lines_with_the_terms():
     assert "here the needle\nand there the thread" in part
     assert part.split("\n") == lines[offset : offset + len(part.split("\n"))]
     assert len(part) <= 200
+
+
+def test_an_excerpt_of_a_long_line_shows_the_term():
+    """A paragraph on one line is cut around what was asked for, whatever short lines stand before it."""
+    text = f"# Title\n\nshort line\n\n{'word ' * 300}needle {'word ' * 300}"
+    part, offset = excerpt(text, parse_query("needle").terms, 400)
+
+    assert "needle" in part
+    assert 4 == offset
+
+
+def test_an_excerpt_goes_on_into_a_line_that_does_not_fit():
+    """A heading that answers is shown with the beginning of its paragraph."""
+    part, offset = excerpt(f"# Needle\n\n{'word ' * 300}", parse_query("needle").terms, 400)
+
+    assert part.startswith("# Needle\n\nword word")
+    assert (0, True) == (offset, 350 < len(part) <= 400)
+
+
+def test_an_excerpt_of_many_empty_lines_takes_no_time():
+    """Work grows with the text, not with the text times its lines; the limit of a test's time is the check."""
+    terms = parse_query(" ".join(f"w{number}" for number in range(64))).terms
+    part, _ = excerpt("\n" * 400_000 + "w1\n" + " \n" * 400_000 + "w2", terms, 900)
+
+    assert "w1" in part
 
 
 @given(st.text(), st.text(max_size=30), st.integers(20, 400))

@@ -146,6 +146,16 @@ def test_a_file_that_is_not_indexed_yet_is_read(hub, environment):
         ("guides/deploy.md#Nowhere", "Roll back"),
         ("guides/deploy.md:99", "18 lines"),
         ("#ffffff", "search"),
+        ("guides/deploy.md:99999999999999999999", "18 lines"),
+        (f"guides/deploy.md:{'9' * 5000}", "18 lines"),
+        (f"guides/deploy.md:1-{'9' * 5000}x", "search"),
+        (f"guides/deploy.md#x{' ' * 100_000}y", "Roll back"),
+        ("x" * 10_000, "search"),
+        ("a/" * 5_000, "search"),
+        ("@", "search"),
+        ("project@", "project@"),
+        ("::", "search"),
+        ("#", "search"),
         ("", "search"),
         ("\0", "search"),
     ],
@@ -156,6 +166,11 @@ def test_what_cannot_be_read_says_why(hub, ref, message):
 
     assert () == result.readings
     assert message in result.unread[0].message
+
+
+def test_a_ref_that_is_no_text_is_answered_in_text(hub):
+    """What the command line passes on of another encoding can be sent on."""
+    hub.read(["\udcff.md", "project@\ud800"]).model_dump_json()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links need rights elsewhere")

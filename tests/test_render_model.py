@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbhub.render import model
+from kbhub.search import NEAR_ONLY
 from kbhub.types import (
     Base,
     BaseStatus,
@@ -224,6 +225,15 @@ def test_nothing_matched_says_why_and_what_to_do():
     )
 
 
+def test_that_no_word_occurs_is_said_before_the_hits():
+    """A model that reads the quote first has read the warning, once."""
+    text = answer([hit(0)], notes=(NEAR_ONLY,), unmatched=("zxqv",))
+
+    assert text.index(NEAR_ONLY) < text.index("1. notes/n0.md")
+    assert text.count(NEAR_ONLY) == 1
+    assert "zxqv" not in text
+
+
 def test_a_page_past_the_end_is_told_from_no_hits():
     """The model learns that there were hits before."""
     text = answer([], Query(text="roll back", offset=40), total=12)
@@ -294,6 +304,22 @@ def test_status_holds_its_size_with_many_hostile_bases(hostile):
 
     assert len(text.encode()) <= model.ANSWER_BYTES
     assert set(structure(text)) <= {"kbhub", "-", "Problem", "…"}
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 documents, 0 chunks, 0 vectors · not indexed yet"),
+        (1, "1 document, 1 chunk, 1 vector · its first index is not finished"),
+        (2, "2 documents, 2 chunks, 2 vectors"),
+    ],
+)
+def test_status_counts_in_english(count, text):
+    """A base that was begun is told from one that was not."""
+    base = Base(id="b", path=Path("/b"), origin="config")
+    one = BaseStatus(base=base, documents=count, chunks=count, vectors=count)
+
+    assert f" · {text}" in model.status_answer(status(bases=(one,)))
 
 
 def test_status_without_bases_says_what_was_looked_for():

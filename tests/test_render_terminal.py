@@ -25,6 +25,7 @@ from kbhub.render.terminal import (
     table,
     trust_text,
 )
+from kbhub.search import NEAR_ONLY
 from kbhub.trust import Grant
 from kbhub.types import (
     Base,
@@ -124,6 +125,12 @@ def test_terms_are_highlighted_only_where_there_is_colour():
     assert "\x1b" not in search_text(result(hit()), PLAIN)
 
 
+@pytest.mark.parametrize(("days", "text"), [(364, ""), (400, "  1 year old"), (800, "  2 years old")])
+def test_old_documents_show_their_age(days, text):
+    """In years, as soon as it is one."""
+    assert search_text(result(hit(age_days=days, stale=days > 365)), PLAIN).splitlines()[0].endswith(f"#a1b2c3{text}")
+
+
 def test_all_but_the_first_excerpt_are_shortened():
     """The best hit answers; the others say whether they are worth opening."""
     long = "\n".join(f"line {number} about other things" for number in range(40)) + "\nthe rollback of a release"
@@ -164,6 +171,11 @@ def test_notes_say_why_nothing_was_found():
         "Found nowhere: zebra.",
         "Not searched: old. Its folder is gone.",
     ]
+
+
+def test_a_warning_that_stands_before_the_hits_is_not_repeated_after_them():
+    """Neither are the words, if it was said that none of them occurs."""
+    assert search_notes(result(hit(), notes=(NEAR_ONLY, "Late."), unmatched=("zebra",)), offset=0, page=1) == ["Late."]
 
 
 def test_notes_lead_to_the_next_page():
@@ -260,6 +272,44 @@ def test_many_problems_are_cut_short():
     assert text.count("Broken.") == 20
     assert "notes: 30 more; `kbhub status --json` has all" in text
     assert "No project base. Looked for:\n  /w/knowledge" in text
+
+
+@pytest.mark.parametrize(("documents", "state"), [(0, "never"), (7, "unfinished")])
+def test_an_index_that_was_begun_is_told_from_none(documents, state):
+    """After Ctrl-C in a first run, status does not deny what is there."""
+    base = Base(id="notes", path=Path("/n"), origin="config")
+    status = Status(
+        version="1",
+        workspace=Workspace(directory=None, source="none"),
+        config=None,
+        embedder="static",
+        bases=(BaseStatus(base=base, documents=documents),),
+    )
+
+    assert f"  {state}  " in status_text(status, now=NOW, paint=PLAIN)
+
+
+def test_a_problem_is_named_once():
+    """Some messages begin with their subject, to be understood alone."""
+    report = SyncReport(base="notes", failed=(Problem(subject="a.md", message="a.md: the link leads nowhere."),))
+
+    assert "  failed a.md: the link leads nowhere." in report_text(report).splitlines()
+
+
+def test_knowledge_that_cannot_be_used_is_not_to_be_made_anew():
+    """Its problem has the remedy; `kbhub init` would refuse."""
+    status = Status(
+        version="1",
+        workspace=Workspace(directory=Path("/w"), source="--root"),
+        config=None,
+        embedder="static",
+        problems=(Problem(subject="project", message="/w/.kbhub.json leads to /n; run `kbhub trust`."),),
+        looked_for=("/w/.kbhub.json",),
+    )
+    text = status_text(status, now=NOW, paint=PLAIN)
+
+    assert "kbhub trust" in text
+    assert "kbhub init" not in text
 
 
 def test_nothing_here_says_what_to_do():

@@ -107,6 +107,18 @@ def test_a_phrase_that_occurs_nowhere_gives_way_to_its_words(corpora):
     assert found.candidates
 
 
+def test_a_long_phrase_gives_way_to_some_of_its_words(tmp_path):
+    """A pasted page in quotes is answered, though SQLite takes only so many terms at a time."""
+    index = make_index(tmp_path / "a.db", {"a.md": " ".join(f"w{number}" for number in range(3000))}, vectors=False)
+    backwards = " ".join(f"w{number}" for number in range(2999, -1, -1))
+    joined = " ".join("-".join(f"w{number * 40 + part}" for part in range(39, -1, -1)) for number in range(60))
+    with index.snapshot():
+        for query in (f'"{backwards}"', joined):
+            found = keyword_ranking([index], parse_query(query).terms)
+
+            assert (1, ()) == (len(found.candidates), found.unmatched)
+
+
 def test_no_terms_no_candidates(corpora):
     """A query without a word finds nothing by keyword, and does not fail."""
     index = corpora["one"][0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import anyio
 import jsonschema
@@ -456,7 +457,7 @@ async def test_structured_answers_without_knowledge_fit_too(environment, mode):
 
 async def test_calls_are_answered_while_a_base_is_indexed_elsewhere(notes, mode, monkeypatch):
     """Handshake, list, read, status and search do not wait for an index, and the search says what it lacks."""
-    monkeypatch.setattr(kbhub.hub, "FRESHEN_SECONDS", 0)
+    monkeypatch.setattr(kbhub.hub, "QUICK_SECONDS", 60.0)
     hub = notes.hub()
     (base,) = hub.select()
     path = hub.index(base).path
@@ -498,7 +499,7 @@ async def test_a_search_waits_for_the_first_index_and_reports_progress(environme
 
 async def test_a_document_written_after_the_first_search_is_found_by_the_next(notes, mode, monkeypatch):
     """Each search brings in step what needs little."""
-    monkeypatch.setattr(kbhub.hub, "FRESHEN_SECONDS", 0)
+    monkeypatch.setattr(kbhub.hub, "QUICK_SECONDS", 60.0)
     async with Client(create_server(notes.hub()), mode=mode) as client:
         before = text_of(await client.call_tool("search", {"query": "zebra", "mode": "keyword"}))
         notes.write("knowledge/new.md", "# Zebra\n\nA new document.\n")
@@ -564,12 +565,15 @@ def test_a_base_that_cannot_be_indexed_is_a_problem_and_not_the_end(notes):
     own = notes.write(f"{notes.home}/own/a.md", "# A\n").parent
     hub = notes.hub(bases={"own": own})
     path = hub.index(hub.select(["own"])[0]).path
-    path.mkdir(parents=True)
+    Path(f"{path}.lock").mkdir(parents=True)  # so that nobody can write the index
     background = Background(hub)
 
     background.look()
 
     assert background.wait_for_first_index(["own", "project"], 60)
     background.stop(60)
-    assert [problem.subject for problem in background.problems()] == ["own"]
+    told = [problem.message for base in hub.status().bases for problem in base.problems if base.base.id == "own"]
+    assert len(told) == 1
+    assert "Check the disk" in told[0]
+    assert background.problems() == ()
     assert hub.search(kbhub.server.Query(text="canary")).hits

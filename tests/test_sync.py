@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -128,6 +129,19 @@ def test_a_file_changed_within_a_tick_of_the_clock_is_noticed(folder):
     assert folder.sync().changed == 1
 
 
+def test_a_file_that_is_looked_at_twice_within_a_tick_is_not_trusted_yet(folder):
+    """Content that was equal a moment ago may change within the same tick all the same."""
+    path = folder.base.path / "now.md"
+    path.write_text("aaaa")
+    stamp = path.stat().st_mtime_ns
+    folder.sync()
+    folder.sync()
+    path.write_text("bbbb")
+    os.utime(path, ns=(stamp, stamp))
+
+    assert folder.sync().changed == 1
+
+
 def test_a_renamed_document_keeps_its_vectors(folder):
     """Nothing is embedded twice because a file moved."""
     folder.sync()
@@ -165,6 +179,33 @@ def test_a_broken_index_is_set_aside_and_made_anew(folder, damage):
     if damage:
         assert "set aside" in report.notes[0]
         assert damage == folder.index_path.with_suffix(".aside.db").read_bytes()
+
+
+def test_damage_found_on_the_way_means_a_new_index(folder):
+    """An index whose first page is sound is set aside too, without being told to look."""
+    for number in range(100):
+        folder.write(f"sub/{number}.md", f"# Long {number}\n\n{f'word{number} ' * 300}\n")
+    folder.sync()
+    before = folder.content()
+    sound = folder.index_path.read_bytes()
+    folder.index_path.write_bytes(sound[:8192] + b"noise..." * ((len(sound) - 8192) // 8))
+    report = folder.sync()
+
+    assert "set aside" in report.notes[0]
+    assert (report.added, before) == (105, folder.content())
+
+
+@pytest.mark.parametrize("year", [1601, 1970, 2400])
+def test_a_file_of_any_time_is_indexed(folder, year):
+    """Times beyond what SQLite's integers hold in nanoseconds stop nothing, and are read once."""
+    seconds = (year - 1970) * 31_556_952
+    os.utime(folder.base.path / "1.md", (seconds, seconds))
+    folder.sync()
+    os.utime(folder.base.path / "2.md", (1_600_000_000, 1_600_000_000))
+    folder.sync()
+
+    assert len(compare(folder.base, folder.index_path, **LIMITS)) == 0
+    assert len(folder.content()) == 5
 
 
 def test_another_embedder_means_new_vectors(folder, tmp_path):
@@ -329,7 +370,7 @@ def test_a_process_that_dies_leaves_no_lock(folder):
     """The lock goes with its process."""
     folder.index_path.parent.mkdir(parents=True, exist_ok=True)
     lock = f"{folder.index_path}.lock"
-    code = "import os, sys; from filelock import FileLock; FileLock(sys.argv[1]).acquire(); os._exit(9)"
+    code = "import os, sys; from filelock import FileLock; lock = FileLock(sys.argv[1]); lock.acquire(); os._exit(9)"
     subprocess.run([sys.executable, "-c", code, lock], timeout=60, check=False)
 
     assert folder.sync().added == 5
@@ -395,6 +436,64 @@ def test_a_repository_cannot_run_programs_by_being_indexed(folder, tmp_path):
     folder.sync()
 
     assert {1_700_000_000} == set(committed(folder).values())
+    assert not (tmp_path / "ran").exists()
+
+
+def test_names_and_times_in_a_repository_are_only_data(folder):
+    """A file name with the marks of git's own output in it, and a commit of no possible time, stop nothing."""
+    repository = folder.base.path.parent
+    folder.write("x\x01y.md", "one")
+    folder.write("\n7\n.md", "two")
+    git(repository, "init", "-q")
+    git(repository, "add", "notes")
+    git(repository, "commit", "-qm", "one")
+    folder.sync()
+    assert {1_700_000_000} == set(committed(folder).values())
+
+    folder.write("late.md", "three")
+    git(repository, "add", "notes")
+    git(repository, "commit", "-qm", "two")
+    raw = subprocess.run(["git", "cat-file", "commit", "HEAD"], cwd=repository, capture_output=True, check=True).stdout
+    head, _, rest = raw.partition(b"\ncommitter ")
+    forged = head + b"\ncommitter " + rest.replace(b"1700000000", b"9" * 30, 1)
+    (repository / "forged").write_bytes(forged)
+    git(repository, "hash-object", "-t", "commit", "-w", "--literally", "forged")
+    digest = hashlib.sha1(b"commit %d\0%s" % (len(forged), forged)).hexdigest()
+    git(repository, "update-ref", "HEAD", digest)
+    folder.sync()
+
+    assert committed(folder)["late.md"] is None
+
+
+def test_git_never_fetches_what_a_repository_lacks(folder, tmp_path):
+    """A partial clone may name a program as its remote; nothing of it is run to find out when a file changed."""
+    repository = folder.base.path.parent
+    git(repository, "init", "-q")
+    git(repository, "add", "notes")
+    git(repository, "commit", "-qm", "one")
+    tree = subprocess.run(["git", "rev-parse", "HEAD:notes"], cwd=repository, capture_output=True, check=True).stdout
+    name = tree.decode().strip()
+    (repository / ".git" / "objects" / name[:2] / name[2:]).unlink()
+    for key, value in {
+        "core.repositoryFormatVersion": "1", "extensions.partialClone": "origin", "remote.origin.promisor": "true",
+        "remote.origin.url": f"ext::touch {tmp_path}/ran", "protocol.ext.allow": "always",
+    }.items():  # fmt: skip
+        git(repository, "config", key, value)
+    folder.sync()
+
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a program is a file with a mode bit")
+def test_a_program_in_the_working_directory_is_not_taken_for_git(folder, tmp_path, monkeypatch):
+    """Whatever PATH says, what lies in a folder that is searched is never run."""
+    fake = folder.base.path / "git"
+    fake.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    fake.chmod(0o755)
+    monkeypatch.chdir(folder.base.path)
+    monkeypatch.setenv("PATH", f".{os.pathsep}{os.environ['PATH']}")
+    folder.sync()
+
     assert not (tmp_path / "ran").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseNotFound, KbhubError
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from kbhub.hub import Behind, Hub
 
 log = logging.getLogger(__name__)
+
+
+TAKE_OVER_SECONDS = 0.5
+"""Time between two looks at whether a process that was indexing a base has done so, or has died over it."""
 
 
 class Stopped(BaseException):
@@ -32,17 +37,21 @@ class Background:
         self._hub = hub
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._looking = False
+        self._looking: set[str] | None = None
+        """Bases to be compared with their files; empty stands for all of them."""
+        self._comparing = False
+        self._waiting: dict[str, float] = {}
+        """Base that another process is indexing → when to look again (monotonic seconds)."""
         self._queue: dict[str, Behind] = {}
         self._running: Behind | None = None
         self._stopping = False
         self._progress: dict[str, tuple[int, int]] = {}
         self._problems: dict[str, Problem] = {}
 
-    def look(self) -> None:
-        """Compare all bases with their files and bring in step what is behind. Returns at once."""
+    def look(self, bases: Iterable[str] = ()) -> None:
+        """Compare bases, all of them for none, with their files and bring in step what is behind. Returns at once."""
         with self._changed:
-            self._looking = True
+            self._looking = _both(self._looking, set(bases))
             self._work()
 
     def hand(self, behind: Iterable[Behind]) -> None:
@@ -73,7 +82,8 @@ class Background:
 
         def ready() -> bool:
             lacking = {one.base for one in self._pending() if one.new_index}
-            return self._stopping or not (self._looking or lacking & wanted)
+            comparing = self._comparing or self._looking is not None
+            return self._stopping or not (comparing or lacking & wanted)
 
         with self._changed:
             return self._changed.wait_for(ready, seconds)
@@ -102,7 +112,8 @@ class Background:
         return [*([self._running] if self._running else []), *self._queue.values()]
 
     def _work(self) -> None:
-        if self._thread is None and not self._stopping and (self._looking or self._queue):
+        self._changed.notify_all()
+        if self._thread is None and not self._stopping and (self._looking is not None or self._queue):
             # A daemon: the process may end at any moment, the index is crash-safe.
             self._thread = threading.Thread(target=self._run, name="kbhub-indexing", daemon=True)
             self._thread.start()
@@ -115,48 +126,71 @@ class Background:
             log.debug("Indexing was stopped; the next start goes on where it was.")
         finally:
             with self._changed:
-                self._thread, self._running, self._looking = None, None, False
+                self._thread, self._running, self._comparing = None, None, False
                 self._changed.notify_all()
-                self._work()  # what came in since the last step
 
     def _step(self) -> bool:
-        """Do the next piece of work; says whether there was any."""
+        """Do the next piece of work; says whether there can be more."""
         with self._changed:
-            if self._stopping:
-                return False
-            looking = self._looking
-            if not looking:
-                self._running = self._queue.pop(next(iter(self._queue)), None) if self._queue else None
+            self._rest()
+            # What is asked for from now on is looked at again, even if it is the same base.
+            looking, self._looking = self._looking, None
+            self._comparing, self._running = looking is not None, None
+            if looking is None and self._queue:
+                self._running = self._queue.pop(next(iter(self._queue)))
             running = self._running
-        if looking:
-            self._look()
+            if self._stopping or (looking is None and running is None):
+                self._thread = None  # said under the lock: work that comes in now starts a thread of its own
+                return False
+        if looking is not None:
+            self._look(looking)
         elif running:
             self._sync(running)
         with self._changed:
-            self._looking, self._running = self._looking and not looking, None
+            self._running, self._comparing = None, False
             self._changed.notify_all()
-        return looking or running is not None
+        return True
 
-    def _look(self) -> None:
+    def _rest(self) -> None:
+        """Wait while there is nothing to do but to see what another process has done with a base."""
+        while self._waiting and self._looking is None and not self._queue and not self._stopping:
+            due = min(self._waiting.values()) - time.monotonic()
+            if due > 0:
+                self._changed.wait(due)
+                continue
+            ready = {base for base, moment in self._waiting.items() if moment <= time.monotonic()}
+            self._waiting = {base: moment for base, moment in self._waiting.items() if base not in ready}
+            self._looking = ready
+
+    def _look(self, names: set[str]) -> None:
         try:
-            behind = self._hub.freshen(progress=self._note)
+            active = {base.id for base in self._hub.discovery().bases}
+            if names and not (names := names & active):
+                return
+            behind = self._hub.freshen(names, progress=self._note, max_age=0)
         except KbhubError as error:
             log.info("%s", error)  # the next call answers with it
         except Exception:  # BLE001: a bug here must not end what the server can still do; the log has it
             log.exception("Looking for changed files failed.")
         else:
-            self.hand(behind)
+            self.hand(one for one in behind if not one.busy)
+            self._wait_for(one.base for one in behind if one.busy)
+
+    def _wait_for(self, bases: Iterable[str]) -> None:
+        with self._changed:
+            self._waiting |= dict.fromkeys(bases, time.monotonic() + TAKE_OVER_SECONDS)
 
     def _sync(self, one: Behind) -> None:
         problem = None
         try:
             for report in self._hub.sync([one.base], progress=self._note):
                 log.info("%s", report.model_dump_json(exclude={"failed"}))
+                if report.busy:
+                    self._wait_for([one.base])
         except BaseNotFound:
             log.info("Base %s is no longer active.", one.base)
         except KbhubError as error:
-            log.warning("%s", error)
-            problem = str(error)
+            log.warning("%s", error)  # the hub tells it until it is over
         except Exception as error:  # BLE001: as above; `status` shows it too
             log.exception("Indexing of base %s failed.", one.base)
             problem = f"Indexing failed ({type(error).__name__}: {error}); the log has the details."
@@ -171,3 +205,10 @@ class Background:
             if self._stopping:
                 raise Stopped
             self._progress[base] = (done, todo)
+
+
+def _both(one: set[str] | None, other: set[str]) -> set[str]:
+    """Join two sets of bases to look at, where an empty one stands for all."""
+    if one is None:
+        return other
+    return one | other if one and other else set()

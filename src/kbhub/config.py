@@ -222,9 +222,9 @@ def _check_ids(settings: GlobalConfig, where: Path) -> None:
         for name in settings.active_in(key):
             if name not in settings.bases:
                 near = nearest(name, settings.bases)
-                hint = f"; did you mean {near!r}?" if near else ""
+                hint = f"did you mean {near!r}? " if near else ""
                 known = ", ".join(sorted(settings.bases)) or "none"
-                raise ConfigError(where, f"unknown base id {name!r}{hint} Defined: {known}", f"repos.{key}")
+                raise ConfigError(where, f"unknown base id {name!r}; {hint}`bases` defines: {known}", f"repos.{key}")
 
 
 def _check_directories(settings: GlobalConfig, where: Path, home: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.config import directory_identity, id_fault
 from kbhub.errors import ConfigError, UsageError
-from kbhub.places import expand, user_home
+from kbhub.places import expand, is_directory, user_home, why_no_directory
 from kbhub.project import clean, docs_base, find_project, owned_by_user, trust_pointer
 from kbhub.types import Base, Discovery, Problem
 from kbhub.workspace import find_workspace, workspace_from_roots
@@ -114,7 +114,7 @@ def discover(
         entry = None if name in (named or {}) else entries[name]
         base = _config_base(name, entry, config, home) if entry else _named_base(name, (named or {})[name])
         problems += _base_problems(base, entry, config)
-        if base.path.is_dir():
+        if is_directory(base.path):
             bases.append(base)
     _refuse_same_directory(bases, config)
     if project.base is None and not project.problems:
@@ -177,10 +177,9 @@ def _named_base(name: str, path: Path) -> Base:
 def _base_problems(base: Base, entry: BaseEntry | None, config: LoadedConfig) -> list[Problem]:
     """What is to be said about one of the user's own bases."""
     found = []
-    if not base.path.is_dir():
-        what = "is not a directory" if base.path.exists() else "does not exist"
+    if not is_directory(base.path):
         where = f"`bases.{base.id}` in {config.path}" if entry else "the server entry that names it"
-        found.append(f"{base.path} {what}. Create it, or mend {where}.")
+        found.append(f"{base.path} {why_no_directory(base.path)}. Create it, or mend {where}.")
     if entry and (entry.kind != "document" or entry.keep_deleted):
         fields = "`kind`" if entry.kind != "document" else "`keepDeleted`"
         found.append(f"{fields} has no effect: this version reads Markdown documents only, as they are now.")

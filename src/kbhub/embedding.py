@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -111,18 +112,19 @@ def open_embedder(model: str | None) -> Embedder | None:
         return packaged_embedder()
     if model == NO_EMBEDDER:
         return None
-    folder = Path(model).expanduser()
+    folder = Path(os.path.expanduser(model))  # noqa: PTH111 - pathlib's own raises where there is no such user
     if folder.is_dir():
         weights = folder / "model.safetensors"
         if not weights.is_file():
             raise EmbedderError(f"embedder.model: {folder} holds no model.safetensors; name a model2vec model.")
-        return StaticEmbedder(str(folder), folder.name, _sha256(weights))
+        return StaticEmbedder(str(folder), folder.name, sha256(weights))
     if folder.is_absolute() or model.startswith((".", "~")):
         raise EmbedderError(f"embedder.model: the folder {folder} does not exist.")
     return StaticEmbedder(model, model, f"hub:{model}")
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """Give the SHA-256 of a file, as hex digits."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(HASH_CHUNK):

@@ -45,6 +45,8 @@ def main_worktree(root: Path) -> Path | None:
     if back is None or common is None or back.name != ".git" or back.parent.resolve() != root:
         return None
     common = common.resolve()
+    if admin.resolve().parent != common / "worktrees":
+        return None  # the folder that says so is not the repository's own
     main = common.parent
     return main if common.name == ".git" and main != root else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from dataclasses import dataclass
 from shutil import which
@@ -25,9 +26,13 @@ _SAFE = (
 _QUIET = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",  # the same for a git that does not know the line above
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_CONFIG_NOSYSTEM": "1",
 }
+
+_COMMIT = re.compile(r"//(\d{1,11})")
+"""How the log gives the time of a commit (seconds since the epoch): no name of a file can look like it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +55,6 @@ def commit_times(base: Base, since: str | None) -> Commits | None:
     Returns:
         None where there is no git, no repository, no commit, or no answer in time.
     """
-    if which("git") is None:
-        return None
     head = _git(base.path, "rev-parse", "--verify", "--quiet", "HEAD")
     if head is None:
         return None
@@ -63,7 +66,7 @@ def commit_times(base: Base, since: str | None) -> Commits | None:
         *(
             base.path,
             "log",
-            "--format=%x01%ct",
+            "--format=//%ct",
             "--name-only",
             "-z",
             "--relative",
@@ -75,11 +78,15 @@ def commit_times(base: Base, since: str | None) -> Commits | None:
     if log is None:
         return None
     times: dict[str, int] = {}
-    for entry in log.split("\x01")[1:]:
-        seconds, _, names = entry.partition("\0")
-        for name in names.split("\0"):
-            if name.strip("\n"):
-                times.setdefault(name.lstrip("\n"), int(seconds))
+    seconds, first = None, False
+    for entry in log.split("\0"):
+        name = entry.removeprefix("\n") if first else entry
+        first = entry.startswith("//")
+        if first:
+            commit = _COMMIT.fullmatch(entry)
+            seconds = int(commit[1]) if commit else None
+        elif name and seconds is not None:
+            times.setdefault(name, seconds)
     return Commits(head, times)
 
 
@@ -88,10 +95,13 @@ def _is_ancestor(folder: Path, old: str, new: str) -> bool:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
+    git = which("git")
+    if git is None or not os.path.isabs(git):  # noqa: PTH117 - one in the working directory came with the documents
+        return None
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | _QUIET
     try:
         done = subprocess.run(  # noqa: S603 - git itself, with fixed options
-            [which("git") or "git", "--no-pager", *_SAFE, *arguments],
+            [git, "--no-pager", *_SAFE, *arguments],
             cwd=folder,
             env=environment,
             capture_output=True,

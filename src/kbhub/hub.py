@@ -17,12 +17,12 @@ from kbhub.discovery import discover, find_workspace, workspace_from_roots
 from kbhub.embedding import open_embedder
 from kbhub.errors import BaseNotFound, BaseUnavailable, EmbedderError, IndexUnavailable
 from kbhub.index import Index, index_path
-from kbhub.index.reader import NOT_THERE
-from kbhub.places import cache_dir, data_dir
+from kbhub.places import cache_dir, data_dir, is_directory
 from kbhub.query import parsed
 from kbhub.reading import ANSWER_CHARACTERS, Library
-from kbhub.search import Searched, find
-from kbhub.sync import Difference, Progress, compare, sync_base
+from kbhub.search import NEAR_ONLY, Found, Searched, find
+from kbhub.status import base_status
+from kbhub.sync import Difference, Progress, compare, is_being_indexed, sync_base
 from kbhub.trust import TrustStore
 from kbhub.types import (
     Base,
@@ -47,11 +47,16 @@ if TYPE_CHECKING:
 REDISCOVER_SECONDS = 1.0
 """Age of a discovery after which the next call looks again: mended files are picked up, bursts pay once."""
 
-FRESHEN_SECONDS = 1.0
-"""Age of a comparison of files with the index after which the next search compares again."""
+QUICK_SECONDS, COMPARING_SHARE = 0.02, 0.05
+"""A base that is compared with its files in so much CPU time is compared before every search, so that who writes a
+document finds it at once; a larger one as often as takes at most this share of the time."""
 
 FRESHEN_CHANGES = 64
 """Changed files that a search brings in step before it answers; more are left to `index` or the background."""
+
+READERS = 4
+"""Searches and readings at a time; the others wait. Each holds two descriptors per base, and a process may have as
+few as 256 (macOS); Python runs one of them at a time anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,8 @@ class Behind:
     """Files to look at."""
     new_index: bool
     """Whether it has no usable index at all."""
+    busy: bool = False
+    """Whether another process, or another thread, is indexing it."""
 
 
 class Hub:
@@ -108,8 +115,14 @@ class Hub:
         self._look_back: tuple[float, LoadedConfig, Discovery] | None = None
         self._indexes: dict[tuple[str, Path], Index] = {}
         self._embedder: tuple[str | None, Embedder | None] | None = None
-        self._compared: dict[Path, float] = {}
+        self._compared: dict[Path, tuple[float, float]] = {}
+        """Index → when its base was last compared with its files (monotonic), and the CPU seconds that took."""
         self._progress: dict[str, tuple[int, int]] = {}
+        self._failed: dict[str, str] = {}
+        """Base → why it could not be brought in step when that was last tried."""
+        self._damaged: set[str] = set()
+        """Bases in whose index a search met damage, which a comparison with the files does not see."""
+        self._readers = threading.BoundedSemaphore(READERS)
 
     def discovery(self) -> Discovery:
         """Give the active bases; looks again if the last look is older than a moment."""
@@ -123,6 +136,17 @@ class Hub:
         """Take the client's first `file://` root as the workspace, if nothing else names one."""
         with self._lock:
             self._roots, self._look_back = workspace_from_roots(uris, home=self.options.home), None
+
+    def rediscover(self) -> Discovery:
+        """Look again for the active bases, however short ago the last look was."""
+        with self._lock:
+            self._look_back = None
+            return self.discovery()
+
+    def known_bases(self) -> tuple[Base, ...] | None:
+        """Give the bases of the last look, without looking; none if there was none or it failed."""
+        looked = self._look_back
+        return looked[2].bases if looked else None
 
     def select(self, names: Iterable[str] = ()) -> tuple[Base, ...]:
         """Give the active bases of some names, all of them for none.
@@ -172,13 +196,21 @@ class Hub:
             notes.append(f"The query is long: {len(wanted.terms)} of its terms were looked up, {wanted.left_out} not.")
         if not wanted.terms and query.mode != "semantic":
             notes.append("The query has no word to look up.")
-        vector = None if query.mode == "keyword" else self._query_vector(query.text, notes)
-        with ExitStack() as stack:
-            searched, skipped = self._open(bases, stack, notes if vector is not None else None)
-            found = find(query, searched, vector, self.options.clock())
+        vector, fingerprint = (None, None) if query.mode == "keyword" else self._query_vector(query.text, notes)
+        with self._readers, ExitStack() as stack:
+            searched, skipped = self._open(bases, stack, fingerprint, notes)
+            found = self._find(query, searched, skipped, vector)
+        if found.hits and len(found.unmatched) == len(wanted.terms) > 0:
+            notes.insert(0, NEAR_ONLY)
         notes += [
             f"{base} is still being indexed ({done} of {todo} files)."
             for base, done, todo in self._unfinished(searched)
+        ]
+        failed = dict(self._failed)
+        notes += [
+            f"{one.base.id} is searched as it was last indexed: {failed[one.base.id]}"
+            for one in searched
+            if one.base.id in failed
         ]
         return SearchResult(
             query=query.text.encode("utf-8", "replace").decode("utf-8"),
@@ -201,7 +233,8 @@ class Hub:
             characters: text of the whole answer at most; what is left out is named in `rest`.
         """
         shelves = [(base, self.index(base)) for base in self.select()]
-        return Library(shelves, self._limits()["max_bytes"]).read(refs, characters)
+        with self._readers:
+            return Library(shelves, self._limits()["max_bytes"]).read(refs, characters)
 
     def status(self) -> Status:
         """Say what is here: workspace, bases, problems."""
@@ -235,10 +268,19 @@ class Hub:
         """
         return tuple(self._sync(base, full=full, progress=progress) for base in self.select(names))
 
-    def freshen(self, names: Iterable[str] = (), progress: Progress | None = None) -> tuple[Behind, ...]:
+    def freshen(
+        self, names: Iterable[str] = (), progress: Progress | None = None, *, max_age: float | None = None
+    ) -> tuple[Behind, ...]:
         """Bring bases in step that need little, and say which need more.
 
-        A base without an index, or with more than `FRESHEN_CHANGES` changed files, is left as it is.
+        A base without an index, with more than `FRESHEN_CHANGES` changed files, or that another process is indexing
+        is left as it is.
+
+        Args:
+            names: ids of bases, none for all.
+            progress: called with (base id, files done, files to do).
+            max_age: seconds for which the last comparison of files with the index is good enough; if none, as long
+                as is fair to its cost.
 
         Returns:
             The bases that need more.
@@ -246,17 +288,26 @@ class Hub:
         more = []
         for base in self.select(names):
             path = self.index(base).path
-            if time.monotonic() - self._compared.get(path, -FRESHEN_SECONDS) < FRESHEN_SECONDS:
+            moment, cost = self._compared.get(path, (float("-inf"), 0.0))
+            fair = 0.0 if cost <= QUICK_SECONDS else cost / COMPARING_SHARE
+            if time.monotonic() - moment < (fair if max_age is None else max_age):
+                continue
+            if is_being_indexed(path):
+                more.append(Behind(base.id, 0, not path.exists(), busy=True))
                 continue
             try:
+                started = time.thread_time()
                 difference = compare(base, path, **self._limits())
-                self._compared[path] = time.monotonic()
-                if difference.new_index or len(difference) > FRESHEN_CHANGES:
-                    more.append(Behind(base.id, len(difference), difference.new_index))
+                self._compared[path] = time.monotonic(), time.thread_time() - started
+                unusable = difference.new_index or base.id in self._damaged
+                if unusable or len(difference) > FRESHEN_CHANGES:
+                    more.append(Behind(base.id, len(difference), unusable))
                 elif len(difference) or self._other_embedder(base):
                     self._sync(base, progress=progress, difference=difference)
-            except (BaseUnavailable, IndexUnavailable):
-                continue  # the search itself names the base and the reason
+                else:
+                    self._failed.pop(base.id, None)
+            except (BaseUnavailable, IndexUnavailable) as error:
+                self._failed[base.id] = str(error)  # named by the search and by `status`
         return tuple(more)
 
     def _look(self) -> tuple[LoadedConfig, Discovery]:
@@ -281,29 +332,30 @@ class Hub:
         limits = self.config().settings.limits
         return {"max_bytes": limits.file_bytes, "max_files": limits.files}
 
-    def _query_vector(self, text: str, notes: list[str]) -> NDArray[np.float32] | None:
+    def _query_vector(self, text: str, notes: list[str]) -> tuple[NDArray[np.float32] | None, str | None]:
+        """Give a query's vector with the fingerprint of what made it; neither if there is none, and a note why."""
         try:
             embedder = self.embedder()
             vector = embedder.embed([text])[0] if embedder else None
         except EmbedderError as error:
             notes.append(f"Keyword search only: {error}")
-            return None
-        if vector is None:
+            return None, None
+        if embedder is None or vector is None:
             notes.append("Keyword search only: `embedder.model` is `none`.")
         elif not vector.any():
             notes.append("Keyword search only: the embedding model does not know the words of this query.")
-            vector = None
-        return vector
+        else:
+            return vector, embedder.fingerprint
+        return None, None
 
     def _open(
-        self, bases: Sequence[Base], stack: ExitStack, notes: list[str] | None
+        self, bases: Sequence[Base], stack: ExitStack, fingerprint: str | None, notes: list[str]
     ) -> tuple[list[Searched], list[Skipped]]:
         searched, skipped = [], []
-        fingerprint = embedder.fingerprint if (embedder := self.embedder()) else None
         for base in bases:
             index = self.index(base)
             try:
-                if not base.path.is_dir():
+                if not is_directory(base.path):
                     raise BaseUnavailable(base.id, f"its folder {base.path} is gone")
                 stack.enter_context(index.snapshot())
                 comparable = index.meta("embedder") == fingerprint
@@ -312,13 +364,32 @@ class Hub:
                 reason = f"It is being indexed ({progress[0]} of {progress[1]} files)." if progress else str(error)
                 skipped.append(Skipped(base=base.id, reason=reason))
                 continue
-            if notes is not None and not comparable:
+            if fingerprint and not comparable:
                 notes.append(f"{base.id}: keyword search only, until its vectors are made by the embedder in force.")
             searched.append(Searched(base, index, comparable))
         return searched, skipped
 
+    def _find(
+        self,
+        query: Query,
+        searched: list[Searched],
+        skipped: list[Skipped],
+        vector: NDArray[np.float32] | None,
+    ) -> Found:
+        """Rank what the opened bases have; one that turns out to be damaged goes from `searched` to `skipped`."""
+        while True:
+            try:
+                return find(query, searched, vector, self.options.clock())
+            except IndexUnavailable as error:
+                skipped.append(Skipped(base=error.base, reason=str(error)))
+                broken = next(one for one in searched if one.base.id == error.base)
+                searched.remove(broken)
+                self._damaged.add(error.base)
+                self._compared.pop(broken.index.path, None)
+
     def _unfinished(self, searched: Sequence[Searched]) -> list[tuple[str, int, int]]:
-        return [(one.base.id, *self._progress[one.base.id]) for one in searched if one.base.id in self._progress]
+        progress = dict(self._progress)  # indexing on other threads adds to it and takes away
+        return [(one.base.id, *progress[one.base.id]) for one in searched if one.base.id in progress]
 
     def _sync(
         self,
@@ -344,12 +415,18 @@ class Hub:
                 self.index(base).path,
                 embedder,
                 **self._limits(),
-                full=full,
+                full=full or base.id in self._damaged,
                 progress=note,
                 difference=difference,
             )
+        except (BaseUnavailable, IndexUnavailable) as error:
+            self._failed[base.id] = str(error)
+            raise
         finally:
             self._progress.pop(base.id, None)
+        if not report.busy:
+            self._failed.pop(base.id, None)
+            self._damaged.discard(base.id)
         return report.model_copy(update={"notes": notes + report.notes})
 
     def _other_embedder(self, base: Base) -> bool:
@@ -362,27 +439,6 @@ class Hub:
             return embedder is not None and index.meta("embedder") != embedder.fingerprint
 
     def _base_status(self, base: Base) -> BaseStatus:
-        index = self.index(base)
         progress = self._progress.get(base.id)
         indexing = f"{progress[0]} of {progress[1]} files" if progress else None
-        problems = [] if base.path.is_dir() else [Problem(subject=base.id, message=f"{base.path} is gone.")]
-        try:
-            with index.snapshot():
-                documents, chunks, vectors = index.counts()
-                problems += [Problem(subject=path, message=message) for path, message in index.problems()]
-                synced = index.meta("synced")
-        except IndexUnavailable as error:
-            if error.reason != NOT_THERE:
-                problems.append(Problem(subject=base.id, message=str(error)))
-            return BaseStatus(base=base, indexing=indexing, problems=tuple(problems))
-        return BaseStatus(
-            base=base,
-            documents=documents,
-            chunks=chunks,
-            vectors=vectors,
-            index=index.path,
-            index_bytes=index.path.stat().st_size,
-            synced=synced,
-            indexing=indexing,
-            problems=tuple(problems),
-        )
+        return base_status(base, self.index(base), indexing=indexing, failure=self._failed.get(base.id))

@@ -51,6 +51,22 @@ def data_dir(env: Mapping[str, str]) -> Path:
     return Path(platformdirs.user_data_dir("kbhub", appauthor=False))
 
 
+def is_directory(path: Path) -> bool:
+    """Whether a folder is there; one that cannot be looked at (rights, a drive that is gone) is not."""
+    return os.path.isdir(path)  # noqa: PTH112 - pathlib's own raises then
+
+
+def why_no_directory(path: Path) -> str:
+    """Say what is in place of a folder that is not there, in words that follow its name."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return "does not exist"
+    except OSError as error:
+        return f"cannot be looked at ({error.strerror})"
+    return "is not a directory"
+
+
 def private_directory(path: Path) -> Path:
     """Make a folder, and those above it that are missing, for the current user alone.
 

@@ -29,6 +29,9 @@ _NEAR = 0.6
 _SHOWN_INPUT = 60
 """Characters of a wrong value that an error shows."""
 
+_CHOICES = {"(entry)": "expected a path or an object", "(list)": "expected an id or a list of ids"}
+"""What is expected where the branch of a union that pydantic names was taken for want of a better."""
+
 
 def _path_text(text: str) -> str:
     # No file system takes NUL, and a control character in a path is never meant.
@@ -161,6 +164,7 @@ def first_error(error: ValidationError) -> tuple[tuple[str, ...], str]:
     if first["type"] == "missing":
         return field, "is missing"
     message = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    message = _CHOICES.get(str(first["loc"][-1]) if first["loc"] else "", message)
     return field, f"{message}, not {shown(first['input'])}"
 
 

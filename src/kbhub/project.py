@@ -139,7 +139,7 @@ def trust_pointer(path: Path, trust: TrustStore, *, writable: bool, home: Path) 
         ConfigError: the pointer or the trust store is malformed.
     """
     files = [path / name for name in POINTER_NAMES] if path.is_dir() else [path]
-    file = next((one for one in files if one.is_file()), None)
+    file = None if _found_alone(path) else next((one for one in files if one.is_file()), None)
     if file is None:
         if not path.is_dir():
             raise UsageError(f"{path} is no pointer and no folder; name a .kbhub.json or a folder of knowledge.")
@@ -153,6 +153,14 @@ def trust_pointer(path: Path, trust: TrustStore, *, writable: bool, home: Path) 
         cache = _real(pointer.cache_dir, home, file.absolute().parent)
         grants.append(trust.add(file, cache, use="cacheDir"))
     return tuple(grants)
+
+
+def _found_alone(path: Path) -> bool:
+    """Whether the walk takes a folder or link as it is, so that a pointer which lies in it means nothing."""
+    name = path.name
+    if name == "knowledge":
+        return path.is_symlink()  # a folder of that name may as well be a project with a pointer
+    return name.endswith(".knowledge") and (path.parent / name.removesuffix(".knowledge")).is_dir()
 
 
 def clean(texts: dict[str, str]) -> dict[str, str]:
@@ -240,6 +248,11 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
     pointer = Pointer()
     target = Path(os.path.realpath(match.pointer))
     if match.origin == "pointer":
+        # What it leads to is no pointer but any file of the user's, and messages quote what they find in one.
+        if not _within_project(match, target, home):
+            message = f"{match.pointer} is a link to {target}, outside the project, and is not read. Put a file there."
+            project.problems.append(Problem(subject=PROJECT_ID, message=message))
+            return
         pointer, warnings = read_pointer(match.pointer)
         project.problems += warnings
         if not pointer.enabled:
@@ -273,11 +286,8 @@ def _target_problem(match: Match, target: Path, trust: TrustStore, home: Path) -
     what = f"{match.pointer} leads to {target}"
     if ".git" in target.parts:
         return f"{what}, inside a .git folder, which is never a base. Name another folder."
-    # A pointer above the workspace's git root may be in a repository of its own.
-    root = match.root or git_root(match.folder, home)
     followed = (
-        (root is not None and target.is_relative_to(root))
-        or (match.origin == "pointer" and target.is_relative_to(match.folder))
+        _within_project(match, target, home)
         or str(target) == _sibling(str(match.folder))
         or trust.allows(match.pointer, target)
     )
@@ -287,6 +297,14 @@ def _target_problem(match: Match, target: Path, trust: TrustStore, home: Path) -
     if not target.is_dir():
         return f"{what}, which is not a directory. Create it, or mend the pointer."
     return None
+
+
+def _within_project(match: Match, target: Path, home: Path) -> bool:
+    """Whether a real path lies in the git root of a match or, where it is a pointer, below the pointer's folder."""
+    # A pointer above the workspace's git root may be in a repository of its own.
+    root = match.root or git_root(match.folder, home)
+    below = match.origin == "pointer" and target.is_relative_to(match.folder)
+    return below or (root is not None and target.is_relative_to(root))
 
 
 def _cache_dir(match: Match, pointer: Pointer, trust: TrustStore, home: Path, project: Project) -> Path | None:

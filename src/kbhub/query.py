@@ -111,8 +111,13 @@ class Term:
     """Its stems; two terms with the same are one."""
 
     def words(self) -> tuple[Term, ...]:
-        """Give the single words of a phrase, for when the phrase itself occurs nowhere."""
-        return tuple(Term(token, _quoted(token), (token,)) for token in dict.fromkeys(self.tokens))
+        """Give the single words of a phrase, for when the phrase itself occurs nowhere; at most `MAX_TERMS`."""
+        raw = self.match.removesuffix(" *")[1:-1].replace('""', '"').encode("utf-8", "replace")
+        found: dict[str, Term] = {}
+        for start, end, token in _tokens(raw):
+            word = raw[start:end].decode("utf-8", "replace")
+            found.setdefault(token, Term(word, _quoted(word), (token,)))
+        return tuple(found.values())[:MAX_TERMS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +189,10 @@ def spans(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
         return []
     found = _script_spans(text, wanted)
     raw = text.encode("utf-8", "replace")
+    first, counted = 0, 0
     for start, end, token in _tokens(raw):
         if token in wanted:
-            first = len(raw[:start].decode("utf-8", "replace"))
+            first, counted = first + len(raw[counted:start].decode("utf-8", "replace")), start
             found.append((first, first + len(raw[start:end].decode("utf-8", "replace"))))
     merged: list[tuple[int, int]] = []
     for start, end in sorted(found):
@@ -212,27 +218,33 @@ def excerpt(text: str, terms: tuple[Term, ...], limit: int) -> tuple[str, int]:
         return text, 0
     lines = text.split("\n")
     worth = _line_worth(lines, terms)
-    best, best_value, start, size = (0, 0), -1.0, 0, 0
+    best, best_value, start, size = (0, 0), -1, 0, 0
     for end, line in enumerate(lines):
         size += len(line) + 1
         while size - 1 > limit and start < end:
             size -= len(lines[start]) + 1
             start += 1
-        value = sum(max(column) for column in zip(*worth[start : end + 1], strict=True)) if terms else 0
-        if value > best_value and size - 1 <= limit:
-            best, best_value = (start, end), value
-    if best_value < 0:
-        first = max(range(len(lines)), key=lambda at: (sum(worth[at]) if terms else 0, -at))
-        return _cut(lines[first], terms, limit), first
+        if worth[end] or not end:  # nothing else makes a window better
+            rows = [row for row in worth[start : end + 1] if row]
+            value = sum(max(column) for column in zip(*rows, strict=True))
+            if value > best_value:
+                best, best_value = (start, end), value
     first, last = _settle(lines, worth, best, limit)
-    return "\n".join(lines[first : last + 1]), first
+    if first == last and len(lines[first]) > limit:
+        return _cut(lines[first], terms, limit), first
+    part = "\n".join(lines[first : last + 1])
+    end = sum(len(line) + 1 for line in lines[: last + 1]) - 1
+    if len(part) < limit // 2 and (more := text[end : end + limit]).strip():
+        part += _cut(more, (), limit - len(part))  # the line after it is long: its beginning
+    return part, first
 
 
 def _terms(text: str, *, phrase: bool) -> list[Term]:
     """Make the terms of one piece of a query: one per Latin part, one per pair of Han or Kana."""
     if phrase:
-        tokens = stems(searchable(text))
-        return [Term(text, _quoted(searchable(text)), tokens)] if tokens else []
+        words, rest = _open_end(text)
+        tokens = stems(words)
+        return [Term(text, _quoted(words) + rest, tokens)] if tokens else []
     made: list[Term] = []
     at = 0
     for run in [*_RUN.finditer(text), None]:
@@ -247,6 +259,14 @@ def _terms(text: str, *, phrase: bool) -> list[Term]:
             made.append(Term(characters, f"{_quoted(characters)} *", (characters,)))
         made += [Term(pair, _quoted(pair), (pair,)) for pair in _pairs(characters)]
     return made
+
+
+def _open_end(text: str) -> tuple[str, str]:
+    """Give the form of a phrase in the index and what makes it a prefix: a run at its end may go on in the text."""
+    words, end = searchable(text).rstrip(), text.rstrip()[-2:]
+    if not _RUN.fullmatch(end[-1:]):
+        return words, ""
+    return (words[:-1].rstrip(), "") if _RUN.fullmatch(end) and len(end) == 2 else (words, " *")
 
 
 def _pairs(run: str) -> list[str]:
@@ -270,11 +290,12 @@ def _script_spans(text: str, wanted: set[str]) -> list[tuple[int, int]]:
 
 
 def _line_worth(lines: list[str], terms: tuple[Term, ...]) -> list[list[int]]:
-    """Give per line and term whether the term's words occur in it: shape (lines, terms)."""
+    """Give per line, for each term, how many of its words occur there; nothing for a line without any."""
     worth = []
     for line in lines:
-        here = set(stems(searchable(line)))
-        worth.append([sum(token in here for token in term.tokens) for term in terms])
+        here = set(stems(searchable(line))) if line.strip() else ()
+        row = [sum(token in here for token in term.tokens) for term in terms] if here else []
+        worth.append(row if any(row) else [])
     return worth
 
 

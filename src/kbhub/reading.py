@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import heapq
 import re
 import unicodedata
 from contextlib import ExitStack, contextmanager
@@ -31,11 +32,20 @@ NEAR = 3
 NEAR_ENOUGH = 0.6
 """Similarity (0 to 1, difflib's ratio) from which a ref is suggested."""
 
-NEAR_AMONG = 20_000
-"""Refs that are compared letter by letter; names are compared in any number."""
+NEAR_AMONG = 200
+"""Refs that are compared letter by letter, which takes 0.1 ms each: those that share most parts with what was asked."""
+
+PART = 3
+"""Letters of such a part."""
+
+PARTS_FROM = 200
+"""Letters of what was asked from which parts are taken."""
 
 HEADINGS = 20
 """Headings named when the one asked for is not there."""
+
+MAX_DIGITS = 18
+"""Digits of a line number that are looked at; no file has more lines, and Python refuses to read very long numbers."""
 
 _RANGE = re.compile(r"^(?P<target>.+?):(?P<start>\d+)(?:(?P<kind>[:-])(?P<other>\d+))?$", re.DOTALL)
 
@@ -61,10 +71,14 @@ def parse_reference(text: str) -> list[Reference]:
         text: `path`, `path:from`, `path:from:count`, `path:from-to`, `path#Heading`, `path::Heading > Heading`,
             each with `id@` before it or `#docid` for the path.
     """
-    text = text.strip()
+    # A file name may begin or end with a blank; who types a ref means none.
+    return list(dict.fromkeys(meaning for form in (text, text.strip()) for meaning in _meanings(form)))
+
+
+def _meanings(text: str) -> list[Reference]:
     meanings = [Reference(text)]
     if part := _RANGE.match(text):
-        start, other = max(1, int(part["start"])), int(part["other"]) if part["other"] else None
+        start, other = max(1, _number(part["start"])), _number(part["other"]) if part["other"] else None
         if other is not None and part["kind"] == "-":
             other = max(1, other - start + 1)
         meanings.append(Reference(part["target"], start, other))
@@ -88,7 +102,7 @@ def section(document: Document, heading: str) -> tuple[int, int] | None:
     Returns:
         (first line, last line), from 1; none if there is no such heading.
     """
-    wanted = [_folded(part) for part in re.split(r"\s+>\s+", heading)]
+    wanted = [_folded(part) for part in re.split(r"(?<=\s)>(?=\s)", heading)]
     path: list[tuple[int, str]] = []
     for number, one in enumerate(document.headings):
         path = [above for above in path if above[0] < one.level] + [(one.level, one.text)]
@@ -123,6 +137,7 @@ class Library:
         """Read documents or parts of them, as they are on disk now; see `Hub.read`."""
         if isinstance(refs, str):
             refs = self.split(refs)
+        refs = [ref.encode("utf-8", "replace").decode("utf-8") for ref in refs]
         readings, unread = [], []
         left = characters
         for number, ref in enumerate(refs):
@@ -158,7 +173,7 @@ class Library:
             place for base, _ in self.shelves if base not in homes if (place := self._in_base(base, reference.target))
         ]
         if len(elsewhere) > 1:
-            refs = [ref_of(place.base, place.path) for place in elsewhere]
+            refs = [self._ref(place.base, place.path) for place in elsewhere]
             raise DocumentNotFound(reference.target, "several bases have one of this name", refs)
         return elsewhere[0] if elsewhere else None
 
@@ -188,7 +203,7 @@ class Library:
             first, last = reference.start, min(last, reference.start + (reference.count or last) - 1)
         lines = cut_lines(document.lines[first - 1 : last], budget)
         end = first + len(lines) - 1
-        name = ref_of(place.base, place.path)
+        name = self._ref(place.base, place.path)
         with self._open() as indexes:
             docid = short_docid(place.docid, indexes)
         return Reading(
@@ -202,6 +217,9 @@ class Library:
             rest=f"{name}:{end + 1}:{last - end}" if end < last else None,
         )
 
+    def _ref(self, base: Base, path: str) -> str:
+        return ref_of(base, path, [other for other, _ in self.shelves])
+
     def _in_any_base(self, reference: Reference) -> bool:
         try:
             return self.find(reference) is not None
@@ -210,14 +228,14 @@ class Library:
 
     def _in_base(self, base: Base, path: str) -> Place | None:
         """Find a document in a base by its path, with or without its ending, indexed or not yet."""
-        path = path.removeprefix("./").strip()
+        path = path.removeprefix("./")
         for form in dict.fromkeys((path, unicodedata.normalize("NFC", path), unicodedata.normalize("NFD", path))):
             for name in (form, *(form + suffix for suffix in MARKDOWN_SUFFIXES)):
                 try:
                     open_contained(base, name).close()
                 except (OSError, PathNotContained, ValueError):
                     continue
-                if excluded_by(base, name) is None:
+                if excluded_by(base, name, max_bytes=self.max_bytes) is None:
                     return Place(base, name, document_id(base, name))
         return None
 
@@ -230,7 +248,7 @@ class Library:
                 for row in index.documents_by_docid(digits)
             ]
         if len(found) > 1:
-            refs = [ref_of(place.base, place.path) for place in found]
+            refs = [self._ref(place.base, place.path) for place in found]
             raise DocumentNotFound(f"#{digits}", "several documents have a docid that starts so", refs)
         return found[0] if found else None
 
@@ -246,19 +264,18 @@ class Library:
                     return "it lies outside every base"
                 except (OSError, ValueError):
                     continue
-                if rule := excluded_by(base, path):
+                if rule := excluded_by(base, path, max_bytes=self.max_bytes):
                     return rule
         return ""
 
     def _near(self, target: str) -> list[str]:
         with self._open() as indexes:
-            refs = [ref_of(base, path) for base, index in self.shelves if index in indexes for path in index.paths()]
+            refs = [self._ref(base, path) for base, index in self.shelves if index in indexes for path in index.paths()]
         by_name: dict[str, list[str]] = {}
         for ref in refs:
             by_name.setdefault(_stem(ref), []).append(ref)
         same = by_name.get(_stem(target), [])
-        similar = difflib.get_close_matches(target, refs[:NEAR_AMONG], n=NEAR, cutoff=NEAR_ENOUGH)
-        named = difflib.get_close_matches(_stem(target), by_name, n=NEAR, cutoff=NEAR_ENOUGH)
+        similar, named = _similar(target, refs), _similar(_stem(target), by_name)
         return list(dict.fromkeys([*same, *similar, *(ref for name in named for ref in by_name[name])]))[:NEAR]
 
     @contextmanager
@@ -285,6 +302,17 @@ def cut_lines(lines: Iterable[str], budget: int) -> list[str]:
         taken.append(line if len(line) <= budget else f"{line[: max(0, budget - 1)]}…")
         used += len(taken[-1]) + 1
     return taken
+
+
+def _similar(target: str, names: Iterable[str]) -> list[str]:
+    """Give the names most like one, nearest first."""
+    parts = {target[at : at + PART] for at in range(min(len(target), PARTS_FROM) - PART + 1)}
+    likely = heapq.nlargest(NEAR_AMONG, names, key=lambda name: sum(part in name for part in parts))
+    return difflib.get_close_matches(target, likely, n=NEAR, cutoff=NEAR_ENOUGH)
+
+
+def _number(digits: str) -> int:
+    return int(digits[:MAX_DIGITS])
 
 
 def _stem(ref: str) -> str:

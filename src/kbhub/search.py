@@ -11,7 +11,7 @@ from kbhub.retrieval import keyword_ranking, semantic_ranking
 from kbhub.types import Hit, Mode, Signal, Span, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -37,6 +37,9 @@ SCORE_DIGITS = 4
 """Digits of a score that mean anything: one rank at the end of a ranking moves it by some 0.0004."""
 
 DAY_SECONDS = 86_400
+
+NEAR_ONLY = "None of the query's words occurs in a document; the hits are near in meaning only."
+"""Note of an answer with hits that only the semantic signal found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +96,23 @@ def short_docid(docid: str, indexes: Sequence[Index]) -> str:
     return f"#{docid}"
 
 
-def ref_of(base: Base, path: str) -> str:
-    """Give the ref of a document: its path in the project base, `id@path` in another."""
-    return path if base.id == "project" else f"{base.id}@{path}"
+def ref_of(base: Base, path: str, bases: Iterable[Base]) -> str:
+    """Give the ref of a document: its path in the project base, `id@path` in another.
+
+    Args:
+        base: its base.
+        path: its path in there; one that would be taken for a document of another base is told with its own.
+        bases: all that a ref may name.
+    """
+    name, mark, _ = path.partition("@")
+    plain = base.id == "project" and not (mark and any(name in (one.id, *one.names) for one in bases))
+    return path if plain else f"{base.id}@{path}"
 
 
 def age_days(document: DocumentRow, now: float) -> int:
     """Give the days since the day a document says it is of, else its last commit, else its last change."""
-    moment = document.dated or document.committed or abs(document.mtime_ns) / 1e9
+    said = document.committed if document.dated is None else document.dated
+    moment = abs(document.mtime_ns) / 1e9 if said is None else said
     return max(0, int((now - moment) // DAY_SECONDS))
 
 
@@ -133,7 +145,7 @@ def _hit(
     age = age_days(document, now)
     others = sorted((chunks[other.key] for other in group[1 : 1 + ALSO]), key=lambda other: other.start_line)
     return Hit(
-        ref=ref_of(one.base, document.path),
+        ref=ref_of(one.base, document.path, [other.base for other in searched]),
         docid=short_docid(document.docid, [other.index for other in searched]),
         base=one.base.id,
         path=document.path,

@@ -25,6 +25,7 @@ from kbhub.parameters import bad_argument, check_names, check_tool, compact
 from kbhub.render import model
 from kbhub.roots import RootsQuestion
 from kbhub.types import Base, Granularity, Mode, Model, Query, ReadResult, SearchResult, Status
+from kbhub.watch import Watcher
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class KbhubServer(MCPServer[None]):
 
     def __init__(self, hub: Hub, *, structured: bool = False) -> None:
         self.hub, self.structured = hub, structured
-        self._background, self._roots, self._begun = Background(hub), RootsQuestion(), False
+        self._start_over()
         super().__init__(
             "kbhub",
             title="kbhub",
@@ -180,7 +181,9 @@ class KbhubServer(MCPServer[None]):
             return needs
         await self._freshen((), context, 0)
         status = await self._run(self.hub.status)
-        status = status.model_copy(update={"problems": (*status.problems, *self._background.problems())})
+        watched = tuple(one.model_copy(update={"watched": self._watcher.state(one.base.id)}) for one in status.bases)
+        problems = (*status.problems, *self._background.problems())
+        status = status.model_copy(update={"bases": watched, "problems": problems})
         return self._result(model.status_answer(status), status)
 
     def _offer(self, body: Callable[..., Any], title: str) -> None:
@@ -193,10 +196,16 @@ class KbhubServer(MCPServer[None]):
         tools = await super().list_tools()
         return [tool.model_copy(update={"input_schema": compact(tool.input_schema)}) for tool in tools]
 
+    def _start_over(self) -> None:
+        """Make what belongs to one connection."""
+        self._background, self._roots, self._begun = Background(self.hub), RootsQuestion(), False
+        self._watcher = Watcher(self.hub, lambda bases: self._background.look(bases or ()))
+
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
             self._background.look()
+            self._watcher.start()
 
     async def _ask_roots(self, context: Context[None, Any]) -> InputRequiredResult | None:
         """Take the client's roots for the workspace where nothing else names one."""
@@ -231,7 +240,7 @@ class KbhubServer(MCPServer[None]):
     def _compare(self, bases: list[str]) -> None:
         # What the background has in hand need not be compared again, and would only be waited for.
         if idle := [base for base in bases if base not in self._background.busy()]:
-            self._background.hand(self.hub.freshen(idle))
+            self._background.hand(one for one in self.hub.freshen(idle) if not one.busy)
 
     def _search_result(self, result: SearchResult, asked: Query) -> CallToolResult:
         end = asked.offset + len(result.hits)
@@ -295,10 +304,11 @@ def log_level(hub: Hub) -> Any:
 async def _connection(server: MCPServer[None]) -> AsyncIterator[None]:
     """What lives as long as a connection: the thread that indexes, the one question for roots."""
     assert isinstance(server, KbhubServer)
-    server._background, server._roots, server._begun = Background(server.hub), RootsQuestion(), False
+    server._start_over()
     try:
         yield
     finally:
+        server._watcher.stop(0)
         server._background.stop(STOP_SECONDS)
 
 

@@ -34,7 +34,7 @@ class StaticVectors:
     def __init__(self, source: str) -> None:
         try:
             self.model = StaticModel.from_pretrained(source, max_length=None, force_download=False)
-        except (OSError, ValueError, KeyError) as error:
+        except Exception as error:  # safetensors and tokenizers have no errors of their own to catch
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise EmbedderError(f"The embedding model {source!r} cannot be loaded: {reason}") from error
         self.dimensions = int(self.model.dim)

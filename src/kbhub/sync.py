@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from kbhub.chunking import chunk_document
 from kbhub.errors import EmbedderError, IndexUnavailable, PathNotContained
 from kbhub.history import commit_times
-from kbhub.index import Index, IndexWriter, NewChunk, NewDocument, set_aside
+from kbhub.index import Index, IndexWriter, NewChunk, NewDocument, remedy, set_aside
 from kbhub.markdown import parse_document
 from kbhub.places import private_directory
 from kbhub.types import Problem, SyncReport
@@ -37,6 +37,8 @@ RACY_NS = 2_000_000_000
 """A file changed less than this long (ns) before it was read may change again within one tick of its clock
 (2 s on FAT), so its time is stored negated, which no file has, and its content is compared next time."""
 
+_DAMAGE = (apsw.CorruptError, apsw.NotADBError)
+
 Progress = Callable[[str, int, int], None]
 """Called with (base id, files done, files to do)."""
 
@@ -52,6 +54,8 @@ class Difference:
     """Paths in the index whose file is no longer there."""
     new_index: bool
     """Whether there is no index yet, or none that can be read."""
+    generation: int = -1
+    """State of the index that was compared."""
 
     def __len__(self) -> int:
         return len(self.suspects) + len(self.gone)
@@ -73,13 +77,13 @@ def compare(base: Base, path: Path, *, max_bytes: int, max_files: int) -> Differ
     index = Index(path, base.id)
     try:
         with index.snapshot():
-            known = index.files()
+            known, generation = index.files(), index.generation()
     except IndexUnavailable:
         return Difference(found, tuple(found.entries.values()), (), new_index=True)
     finally:
         index.close()
     suspects = tuple(entry for entry in found.entries.values() if known.get(entry.path) != (entry.size, entry.mtime_ns))
-    return Difference(found, suspects, tuple(_gone(known, found)), new_index=False)
+    return Difference(found, suspects, tuple(_gone(known, found)), new_index=False, generation=generation)
 
 
 def sync_base(
@@ -122,17 +126,43 @@ def sync_base(
         private_directory(path.parent)
         with FileLock(f"{path}.lock", timeout=0, mode=0o600):
             notes: list[str] = []
-            with _open(path, notes, full=full) as writer:
-                run = _Run(base, writer, embedder, difference.scan, full=full, progress=progress, notes=notes)
-                run.all()
-                chunks = writer.counts()[1]
+            for again in (True, False):
+                try:
+                    with _open(path, notes, full=full) as writer:
+                        # What another process has indexed since may be newer than the files as they were compared.
+                        newer = difference.generation != (writer.meta("generation") or -1)
+                        found = scan(base, max_bytes=max_bytes, max_files=max_files) if newer else difference.scan
+                        run = _Run(base, writer, embedder, found, full=full, progress=progress, notes=notes)
+                        run.all()
+                        chunks = writer.counts()[1]
+                    break
+                except _DAMAGE as error:  # in a page that was not looked at before
+                    if not again:
+                        raise
+                    _set_aside(path, str(error), notes)
     except Timeout:
-        return SyncReport(base=base.id, notes=("Another kbhub process is indexing this base.",))
+        return SyncReport(base=base.id, busy=True, notes=("Another kbhub process is indexing this base.",))
     except (apsw.Error, OSError) as error:  # those of the documents are caught one by one
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        remedy = "Free space or check the folder, then try again."
-        raise IndexUnavailable(base.id, f"{path}: {reason}", remedy) from error
+        raise IndexUnavailable(base.id, f"{path}: {reason}", remedy(error)) from error
     return run.report(chunks, time.monotonic() - started)
+
+
+def is_being_indexed(path: Path) -> bool:
+    """Say whether another process, or another thread of this one, is writing an index.
+
+    Args:
+        path: the index file.
+    """
+    try:
+        if not path.parent.is_dir():
+            return False
+        with FileLock(f"{path}.lock", timeout=0, mode=0o600):
+            return False
+    except Timeout:
+        return True
+    except OSError:  # no lock can be made there, so nobody holds one
+        return False
 
 
 def chunk_key(text: str) -> int:
@@ -157,11 +187,15 @@ def _open(path: Path, notes: list[str], *, full: bool) -> IndexWriter:
         if fault is None:
             return writer
         writer.close()
-    except (ValueError, apsw.NotADBError, apsw.CorruptError) as error:
+    except (ValueError, *_DAMAGE) as error:
         fault = str(error)
+    _set_aside(path, fault, notes)
+    return IndexWriter(path)
+
+
+def _set_aside(path: Path, fault: str, notes: list[str]) -> None:
     aside = set_aside(path)
     notes.append(f"The old index could not be used ({fault}); it was set aside as {aside.name} and made anew.")
-    return IndexWriter(path)
 
 
 @dataclass(slots=True)
@@ -262,7 +296,7 @@ class _Run:
                 self.writer.put(document, vectors)
                 self.written += len(document.chunks)
             for entry in touched:
-                self.writer.touch(entry.path, entry.size, entry.mtime_ns)
+                self.writer.touch(entry.path, entry.size, _trusted_time(entry))
 
     def _read(self, entry: FileEntry) -> bytes | None:
         try:
@@ -319,7 +353,7 @@ class _Run:
 
     def _finish(self) -> None:
         commits = commit_times(self.base, self.writer.meta("head"))
-        with self.writer.transaction():
+        with self.writer.transaction(content=False):
             self.writer.set_problems([(p.subject, p.message) for p in (*self.scan.skipped, *self.failed)])
             if commits:
                 self.writer.set_commits(commits.times)
@@ -364,12 +398,11 @@ def _new_document(base: Base, entry: FileEntry, data: bytes, digest: bytes) -> N
         )
         for chunk in chunk_document(document)
     )
-    racy = time.time_ns() - entry.mtime_ns < RACY_NS
     return NewDocument(
         path=entry.path,
         docid=document_id(base, entry.path),
         size=entry.size,
-        mtime_ns=-entry.mtime_ns if racy else entry.mtime_ns,
+        mtime_ns=_trusted_time(entry),
         hash=digest,
         title=document.title,
         tags=document.tags,
@@ -379,6 +412,12 @@ def _new_document(base: Base, entry: FileEntry, data: bytes, digest: bytes) -> N
         problem=" ".join(document.problems) or None,
         chunks=chunks,
     )
+
+
+def _trusted_time(entry: FileEntry) -> int:
+    """Give the time to store for a file, negated if the file may still change without another time."""
+    racy = abs(time.time_ns() - entry.mtime_ns) < RACY_NS
+    return -entry.mtime_ns if racy else entry.mtime_ns
 
 
 def _texts(document: NewDocument) -> list[str]:

@@ -132,7 +132,7 @@ class TrustStore:
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        lock = filelock.FileLock(f"{self.path}.lock", timeout=_LOCK_SECONDS)
+        lock = filelock.FileLock(f"{self.path}.lock", timeout=_LOCK_SECONDS, mode=0o600)
         try:
             private_directory(self.path.parent)
             lock.acquire()

@@ -266,6 +266,7 @@ class SyncReport(Model):
     vectors_made: int = Field(0, description="Vectors computed.")
     vectors_reused: int = Field(0, description="Vectors taken over from equal earlier text.")
     seconds: float = Field(0.0, description="Wall-clock time.")
+    busy: bool = Field(False, description="Whether another process was indexing, so that nothing was done here.")
     notes: tuple[str, ...] = Field((), description="Anything else to know, in sentences.")
 
 
@@ -280,6 +281,7 @@ class BaseStatus(Model):
     index_bytes: int = Field(0, description="Its size.")
     synced: str | None = Field(None, description="When it was last brought in step (ISO 8601, UTC).")
     indexing: str | None = Field(None, description="Progress, while indexing goes on.")
+    watched: str | None = Field(None, description="How changes are noticed, where a server watches.")
     problems: tuple[Problem, ...] = Field((), description="Files that could not be indexed as they should.")
 
 
@@ -293,6 +295,25 @@ class Status(Model):
     bases: tuple[BaseStatus, ...] = Field((), description="Active bases.")
     problems: tuple[Problem, ...] = Field((), description="What cannot be used, and what to do.")
     looked_for: tuple[str, ...] = Field((), description="Places tried for the project base.")
+
+
+class Finding(Model):
+    """What one check of `kbhub doctor` found."""
+
+    check: str = Field(description="What was looked at: `sqlite`, `config`, `permissions`, `index` and so on.")
+    level: Literal["ok", "warning", "error"] = Field(description="Whether it works, works less well, or does not work.")
+    subject: str = Field("", description="What it is about, if there are several: a base id, a file or a folder.")
+    message: str = Field(description="What was found.")
+    remedy: str = Field("", description="What to do about it.")
+    fixable: bool = Field(False, description="Whether `kbhub doctor --fix` does that safely.")
+
+
+class Diagnosis(Model):
+    """What `kbhub doctor` found, and what it mended."""
+
+    findings: tuple[Finding, ...] = Field(description="One or more per check, in the order of the checks.")
+    mended: tuple[str, ...] = Field((), description="What `--fix` did, in sentences.")
+    failed: tuple[str, ...] = Field((), description="What `--fix` could not do, and why.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100
 """Folders in folders. Paths of the systems end near there, and matching a rule takes time by depth."""
 
+MAX_TIME_NS = 2**63 - 1
+"""Times after the year 2262 count as this one: SQLite has no larger integers, and files may be of any year."""
+
 MAX_SKIPPED = 200
 """Entries of `Scan.skipped`; more of them tell nobody more."""
 
@@ -264,7 +267,8 @@ class _Walk:
             reason = f"the base has more than {self.max_files} files (`limits.files` in ~/.kbhub.json)"
             self._skip(self.base.id, f"{reason}; the rest is left out")
         else:
-            self.entries[path] = FileEntry(path, status.st_size, status.st_mtime_ns)
+            moment = max(-MAX_TIME_NS, min(status.st_mtime_ns, MAX_TIME_NS))
+            self.entries[path] = FileEntry(path, status.st_size, moment)
 
     def _link(self, entry: os.DirEntry[str], path: str, layers: tuple[Layer, ...]) -> None:
         """Take a link to a file, or keep one to a folder for later, if it stays in the base."""

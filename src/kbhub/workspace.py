@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from kbhub.errors import ConfigError, UsageError
 from kbhub.gitroot import git_root
-from kbhub.places import expand
+from kbhub.places import expand, is_directory
 from kbhub.types import Workspace
 
 if TYPE_CHECKING:
@@ -33,19 +33,19 @@ def find_workspace(*, root: Path | str | None, env: Mapping[str, str], cwd: Path
     """
     if root is not None and str(root):
         chosen = expand(str(root), home, cwd)
-        if not _is_directory(chosen):
+        if not is_directory(chosen):
             raise UsageError(f"--root {chosen} is not a directory; name an existing one.")
         return workspace_at(chosen, "--root", home)
     if variable := env.get("KBHUB_ROOT"):
         chosen = expand(variable, home, cwd)
-        if not _is_directory(chosen):
+        if not is_directory(chosen):
             raise ConfigError("KBHUB_ROOT", f"{chosen} is not a directory; name an existing one")
         return workspace_at(chosen, "KBHUB_ROOT", home)
     client = env.get("CLAUDE_PROJECT_DIR")
     # The client's variable is not the user's doing: a wrong one is passed over.
-    if serve and client and Path(client).is_absolute() and _is_directory(Path(client)):
+    if serve and client and Path(client).is_absolute() and is_directory(Path(client)):
         return workspace_at(Path(client), "CLAUDE_PROJECT_DIR", home)
-    if _is_directory(cwd) and _tells_a_project(real := cwd.resolve(), env, home):
+    if is_directory(cwd) and _tells_a_project(real := cwd.resolve(), env, home):
         return Workspace(directory=real, source="the working directory", git_root=git_root(real, home.resolve()))
     return Workspace(directory=None, source="none")
 
@@ -65,7 +65,7 @@ def workspace_from_roots(uris: Sequence[str], *, home: Path | None = None) -> Wo
     """
     for uri in uris:
         path = path_of_uri(uri)
-        if path is not None and _is_directory(Path(path)):
+        if path is not None and is_directory(Path(path)):
             return workspace_at(Path(path), "the client's root", home or Path.home())
     return Workspace(directory=None, source="none")
 
@@ -92,13 +92,6 @@ def path_of_uri(uri: str, *, windows: bool = os.name == "nt") -> PurePath | None
         is_drive = len(drive) == 2 and drive[0].isalpha() and drive[1] == ":"
         return PureWindowsPath(f"{path[1:]}/" if is_drive else path)
     return None if host else PurePosixPath(path)
-
-
-def _is_directory(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):
-        return False
 
 
 def _tells_a_project(directory: Path, env: Mapping[str, str], home: Path) -> bool:

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Group, Parameter, UnknownCommandError, UnknownOptionError, UnusedCliTokensError
 from cyclopts.validators import Number
 
 from kbhub import __version__, cli
@@ -149,6 +149,27 @@ def status(*, common: Common = Common()) -> int:  # noqa: B008 - frozen
     return cli.commands.status(common=common)
 
 
+@app.command(usage="kbhub doctor [OPTIONS]")
+def doctor(
+    *,
+    fix: bool = False,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Check everything that search needs, and say what to do about what is wrong.
+
+    Looks at SQLite, the model, config, pointers, trust, kbhub's own folders, every active base with its index, and
+    the limits of watching. Fails if there is an error; a warning is none.
+
+    Example: kbhub doctor --fix
+
+    Args:
+        fix: Mend what is safe: modes of kbhub's own files, indexes that are broken or behind, and what is left of
+            old ones. Documents, config and pointers are never touched.
+        common: Options of every command.
+    """
+    return cli.commands.doctor(fix=fix, common=common)
+
+
 @app.command(usage="kbhub init [OPTIONS]")
 def init(
     *,
@@ -222,5 +243,8 @@ def _usage_text(error: CycloptsError) -> str:
     if isinstance(error, UnusedCliTokensError):
         text = f"Too many arguments: {shlex.join(error.unused_tokens or [])}."
     command = " ".join(("kbhub", *(error.command_chain or ())))
-    dashed = " Put words that start with a dash after `--`." if isinstance(error, UnknownOptionError) else ""
-    return f"{text}{dashed if command == 'kbhub search' else ''} `{command} --help` shows how."
+    if isinstance(error, UnknownOptionError) and command == "kbhub search":
+        text += " Put words that start with a dash after `--`."
+    if isinstance(error, UnknownCommandError) and error.unused_tokens and error.unused_tokens[0].startswith("-"):
+        text = f"{error.unused_tokens[0]} comes after the command."
+    return f"{text} `{command} --help` shows how."

@@ -18,6 +18,7 @@ from kbhub.hub import Hub, HubOptions
 from kbhub.init import make_knowledge, point_to
 from kbhub.pointer import POINTER_NAMES
 from kbhub.project import PROJECT_ID, find_pointer, trust_pointer
+from kbhub.render.diagnosis import diagnosis_text
 from kbhub.render.terminal import (
     Painter,
     init_text,
@@ -28,6 +29,9 @@ from kbhub.render.terminal import (
     status_text,
     trust_text,
 )
+from kbhub.render.words import counted
+from kbhub.search import NEAR_ONLY
+from kbhub.trust import identity
 from kbhub.types import Problem, Query
 
 if TYPE_CHECKING:
@@ -98,6 +102,8 @@ def search(
     if common.json:
         show_json(result.model_dump_json(indent=2))
         return 0 if result.searched else 1
+    if NEAR_ONLY in result.notes:
+        complain(NEAR_ONLY)
     show(search_text(result, Painter(wants_colour(sys.stdout, os.environ))))
     _complain_all(search_notes(result, offset=offset, page=page))
     if not bases:
@@ -110,14 +116,18 @@ def search(
 def read(refs: Sequence[str], *, common: Common) -> int:
     """Print what refs lead to; 1 if one leads nowhere."""
     if not refs:
-        raise UsageError("Nothing to read. Name a ref: kbhub read PATH; `kbhub search` finds refs.")
-    result = Hub(hub_options(common)).read([_decoded(ref) for ref in refs], characters=EVERYTHING_READ)
+        raise UsageError("Nothing to read. Name a ref: kbhub read PATH, or a docid in quotes: kbhub read '#a1b2c3'.")
+    hub = Hub(hub_options(common))
+    result = hub.read([_decoded(ref) for ref in refs], characters=EVERYTHING_READ)
     if common.json:
         show_json(result.model_dump_json(indent=2))
     else:
         text = read_text(result.readings, headers=len(refs) > 1, verbatim=not sys.stdout.isatty())
         sys.stdout.write(text)
         _complain_all(unread.message for unread in result.unread)
+        if not hub.discovery().bases:
+            _complain_broken(hub)
+            _complain_nothing(hub)
     return 1 if result.unread else 0
 
 
@@ -165,6 +175,22 @@ def status(*, common: Common) -> int:
     return 0
 
 
+def doctor(*, fix: bool, common: Common) -> int:
+    """Print what is wrong, mend what is safe if that is wanted; 1 if an error is left."""
+    # It asks the watcher what it could watch, whose library no other command but `serve` needs.
+    from kbhub.doctor import examine, mend  # noqa: PLC0415
+
+    hub = Hub(hub_options(common))
+    diagnosis = examine(hub)
+    if fix:
+        diagnosis = mend(hub, diagnosis)
+    if common.json:
+        show_json(diagnosis.model_dump_json(indent=2))
+    else:
+        show(diagnosis_text(diagnosis, Painter(wants_colour(sys.stdout, os.environ))))
+    return 1 if any(finding.level == "error" for finding in diagnosis.findings) else 0
+
+
 def init(*, knowledge: str | None, name: str | None, common: Common) -> int:
     """Make knowledge, or a pointer to it, and say what to do next."""
     hub = Hub(hub_options(common))
@@ -205,6 +231,8 @@ def serve(*, structured: bool, protocol: str | None, places: Places) -> NoReturn
     # The MCP SDK takes half a second to import; no other command needs it.
     from kbhub.stdio import serve as serve_stdio  # noqa: PLC0415
 
+    if sys.stdin.isatty():
+        complain("This server speaks MCP with a coding agent on standard input; a person can leave with Ctrl-D.")
     chosen = protocol or os.environ.get("KBHUB_PROTOCOL") or "auto"
     serve_stdio(hub_options(places, serve=True), structured=structured, protocol=chosen)
 
@@ -225,8 +253,10 @@ def _untrusted_pointer(hub: Hub, *, writable: bool) -> Path:
 
 def _revoke(path: Path, store: TrustStore) -> tuple[Path, ...]:
     """Take back what was allowed to a pointer, or to those in a folder."""
-    candidates = (path, *(path / name for name in POINTER_NAMES))
-    revoked = tuple(candidate for candidate in candidates if store.revoke(candidate))
+    if store.revoke(path):
+        return (identity(path),)
+    inside = (path / name for name in (*POINTER_NAMES, "knowledge", ".knowledge"))
+    revoked = tuple(identity(one) for one in inside if store.revoke(one))
     if not revoked:
         raise UsageError(f"Nothing is trusted for {path}; `kbhub trust --list` shows what is.")
     return revoked
@@ -272,7 +302,7 @@ def _sync_for_search(hub: Hub, behind: Behind, progress: Progress | None, most: 
     for report in reports:
         _complain_all(f"{report.base}: {note}" for note in report.notes)
         if report.failed:
-            complain(f"{report.base}: {len(report.failed)} files could not be indexed; `kbhub status` names them.")
+            complain(f"{report.base}: {counted(len(report.failed), 'file')} could not be indexed; see `kbhub status`.")
 
 
 def _decoded(argument: str) -> str:
@@ -309,6 +339,9 @@ def _complain_nothing(hub: Hub) -> None:
     discovery = hub.discovery()
     # What was there and does not count has its reason behind it; the rest was not there.
     _complain_all(place for place in discovery.looked_for if place.endswith((")", "off here")))
+    if any(problem.subject == PROJECT_ID for problem in discovery.problems):
+        complain("No knowledge is active here; `kbhub status` says more.")
+        return
     where = discovery.workspace.directory
     place = f"not in {where}, not above it, not in the global config" if where else "not in the global config"
     complain(

@@ -1,6 +1,8 @@
 """The SQLite file of a base: all SQL of kbhub is in this package."""
 
+from kbhub.index.engine import Engine, probe
 from kbhub.index.reader import ChunkRow, DocumentRow, Index, KeywordTerm
+from kbhub.index.remedies import remedy
 from kbhub.index.schema import SCHEMA_VERSION, index_path, set_aside
 from kbhub.index.writer import IndexWriter, NewChunk, NewDocument
 
@@ -8,11 +10,14 @@ __all__ = [
     "SCHEMA_VERSION",
     "ChunkRow",
     "DocumentRow",
+    "Engine",
     "Index",
     "IndexWriter",
     "KeywordTerm",
     "NewChunk",
     "NewDocument",
     "index_path",
+    "probe",
+    "remedy",
     "set_aside",
 ]

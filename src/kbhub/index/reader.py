@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from operator import mul
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,17 @@ NOT_THERE = "it does not exist yet"
 
 REMEMBERED = 10_000
 """Document frequencies kept in memory per base."""
+
+MOST_FAULTS = 5
+"""Faults in the structure of a file that are told; one is enough to make it anew."""
+
+INVARIANTS = {
+    "chunks without a document": "SELECT count(*) FROM chunk WHERE document_id NOT IN (SELECT id FROM document)",
+    "chunks missing in the full-text index": "SELECT count(*) FROM chunk WHERE id NOT IN (SELECT rowid FROM fts)",
+    "full-text entries without a chunk": "SELECT count(*) FROM fts WHERE rowid NOT IN (SELECT id FROM chunk)",
+    "vectors without a chunk": "SELECT count(*) FROM vector WHERE chunk_id NOT IN (SELECT id FROM chunk)",
+}
+"""What must not be there → how many of it there are."""
 
 _WEIGHTS = ", ".join(map(str, FTS_WEIGHTS))
 
@@ -99,32 +110,39 @@ class Index:
     def __init__(self, path: Path, base: str) -> None:
         self.path, self.base = path, base
         self._local = threading.local()
+        self._idle: list[tuple[tuple[int, int], apsw.Connection]] = []
+        """Connections that nobody uses, each with the file that it is to."""
         self._frequencies: tuple[int, dict[str, int]] = (-1, {})
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Keep all reads inside to one state of the index.
+        """Keep all reads inside to one state of the index, even if its file is replaced meanwhile.
 
         Raises:
             IndexUnavailable: there is no index yet, or it cannot be read.
         """
+        identity, connection = self._take()
+        outer = getattr(self._local, "connection", None)
+        self._local.connection = connection
+        sound = False
         try:
-            connection = self._connection()
-            connection.execute("BEGIN")
-            try:
-                yield
-            finally:
-                if not connection.get_autocommit():
-                    connection.execute("COMMIT")
-        except apsw.Error as error:
-            self.close()
-            raise self._unavailable(str(error)) from error
+            self._rows("BEGIN")
+            yield
+            with suppress(apsw.Error):  # of a damaged file: nothing was written, and it is closed
+                connection.execute("COMMIT")
+                sound = True
+        finally:
+            self._local.connection = outer
+            # One that was opened as unchanging (see `open_reader`) would not notice changes later.
+            if sound and not connection.open_flags & apsw.SQLITE_OPEN_URI:
+                self._idle.append((identity, connection))
+            else:
+                connection.close(force=True)
 
     def close(self) -> None:
-        """Close this thread's connection."""
-        if connection := getattr(self._local, "connection", None):
-            self._local.connection = None
-            connection.close(force=True)
+        """Close the connections that nobody uses."""
+        while held := self._pop():
+            held[1].close(force=True)
 
     def size(self) -> tuple[int, int]:
         """Give the number of chunks and of the tokens in them."""
@@ -141,10 +159,11 @@ class Index:
 
     def document_frequency(self, match: str) -> int:
         """Count the chunks that an FTS5 expression matches; remembered until the index changes."""
-        generation = self.generation()
-        if self._frequencies[0] != generation or len(self._frequencies[1]) > REMEMBERED:
-            self._frequencies = (generation, {})
-        known = self._frequencies[1]
+        remembered, generation = self._frequencies, self.generation()
+        if remembered[0] != generation or len(remembered[1]) > REMEMBERED:
+            # Kept in hand, for another thread may be at another state and put its own in place.
+            self._frequencies = remembered = (generation, {})
+        known = remembered[1]
         if match not in known:
             known[match] = int(self._value("SELECT count(*) FROM fts WHERE fts MATCH ?", match))
         return known[match]
@@ -247,6 +266,15 @@ class Index:
         documents, chunks, vectors = counted
         return int(documents), int(chunks), int(vectors)
 
+    def without_vector(self) -> int:
+        """Count the chunks whose vector is still to be made."""
+        return int(self._value("SELECT count(*) FROM chunk WHERE id NOT IN (SELECT chunk_id FROM vector)"))
+
+    def faults(self) -> list[str]:
+        """Say what is wrong with the structure of the file or between its tables; reads all of it."""
+        broken = [str(text) for (text,) in self._rows(f"PRAGMA quick_check({MOST_FAULTS})") if text != "ok"]
+        return broken or [f"{count} {what}" for what, rows in INVARIANTS.items() if (count := self._value(rows))]
+
     def problems(self) -> list[tuple[str, str]]:
         """Give (path, message) of files that could not be indexed as they should."""
         return self._rows(
@@ -255,36 +283,56 @@ class Index:
         )
 
     def _rows(self, statement: str, *values: apsw.SQLiteValue) -> list[Any]:
-        return self._connection().execute(statement, values).fetchall()
+        try:
+            return self._connection().execute(statement, values).fetchall()
+        except apsw.Error as error:
+            raise self._unavailable(str(error)) from error
+        except UnicodeDecodeError as error:
+            raise self._unavailable("the text in it is damaged") from error
 
     def _value(self, statement: str, *values: apsw.SQLiteValue) -> Any:
-        return self._connection().execute(statement, values).get
+        rows = self._rows(statement, *values)
+        return rows[0][0] if rows else None
 
     def _connection(self) -> apsw.Connection:
-        # One connection per thread, and a new one when the file has been replaced under it.
+        connection: apsw.Connection = self._local.connection
+        return connection
+
+    def _take(self) -> tuple[tuple[int, int], apsw.Connection]:
+        """Give a connection for one snapshot, and the file that it is to.
+
+        Threads pass connections on: one for each thread that ever came would exhaust the descriptors of a process.
+        """
         try:
             identity = self._identity()
-            if getattr(self._local, "connection", None) is None or self._local.identity != identity:
-                self.close()
-                opened = open_reader(self.path)
-                opened.register_fts5_function("pooled", _pooled)
-                opened.register_fts5_function("statistics", _statistics)
-                self._local.connection, self._local.identity = opened, identity
+            while held := self._pop():
+                if held[0] == identity:
+                    return held
+                held[1].close(force=True)
+            opened = open_reader(self.path)
+            opened.register_fts5_function("pooled", _pooled)
+            opened.register_fts5_function("statistics", _statistics)
         except FileNotFoundError:
             raise self._unavailable(NOT_THERE) from None
         except OSError as error:
             raise self._unavailable(f"{self.path}: {error.strerror}") from error
         except (ValueError, apsw.Error) as error:
             raise self._unavailable(str(error)) from error
-        connection: apsw.Connection = self._local.connection
-        return connection
+        return identity, opened
+
+    def _pop(self) -> tuple[tuple[int, int], apsw.Connection] | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
 
     def _identity(self) -> tuple[int, int]:
         state = self.path.stat()
         return state.st_dev, state.st_ino
 
     def _unavailable(self, reason: str) -> IndexUnavailable:
-        return IndexUnavailable(self.base, reason, f"`kbhub index {self.base}` makes it anew.")
+        full = "" if reason == NOT_THERE else " --full"
+        return IndexUnavailable(self.base, reason, f"`kbhub index {self.base}{full}` makes it anew.")
 
 
 _DOCUMENT = "id, path, docid, title, tags, size, mtime_ns, dated, committed"

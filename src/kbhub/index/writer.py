@@ -87,17 +87,24 @@ class IndexWriter:
         return None
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Write all of what is done inside, or nothing."""
+    def transaction(self, *, content: bool = True) -> Iterator[None]:
+        """Write all of what is done inside, or nothing.
+
+        Args:
+            content: whether it may change what a search finds, which readers and other writers look for.
+        """
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            if self._connection.in_transaction:  # a full disk may have undone it already
+                self._connection.execute("ROLLBACK")
             raise
-        self._connection.execute(
-            "INSERT INTO meta VALUES ('generation', 1) ON CONFLICT DO UPDATE SET value = value + 1"
-        )
+        if content:
+            # It starts anywhere, so that a file made anew is not taken for the one before it.
+            self._connection.execute(
+                "INSERT INTO meta VALUES ('generation', abs(random() / 2)) ON CONFLICT DO UPDATE SET value = value + 1"
+            )
         self._connection.execute("COMMIT")
 
     def meta(self, key: str) -> Any:

@@ -12,6 +12,8 @@ import re
 from typing import TYPE_CHECKING
 
 from kbhub.query import excerpt, parsed
+from kbhub.render.words import counted, message_of
+from kbhub.search import NEAR_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -100,6 +102,8 @@ def search_answer(result: SearchResult, query: Query, cursor: Callable[[int], st
     if not result.hits:
         return "\n".join([_heading(result, query, 0), *footer, *_advice(result, query)])
     first = _first_hit(result.hits[0], query)
+    if NEAR_ONLY in result.notes:
+        first = [NEAR_ONLY, "", *first]
     room = ANSWER_BYTES - sum(_size(line) for line in [*first, *footer, _heading(result, query, len(result.hits))])
     room -= _size("\n".join(_next_calls(result, query, 2, cursor, more=True))) + SLACK_BYTES
     pointers = []
@@ -135,7 +139,7 @@ def status_answer(status: Status) -> str:
         line = _base(base)
         room -= _size(line)
         if room < 0 or number == BASES:
-            lines.append(f"… and {len(status.bases) - number} more bases.")
+            lines.append(f"… and {counted(len(status.bases) - number, 'more base')}.")
             break
         lines.append(line)
     return "\n".join(lines + problems)
@@ -233,9 +237,9 @@ def _limits_of(result: SearchResult) -> list[str]:
     """Say what limits the answer: skipped bases, terms that occur nowhere, notes."""
     skipped = [f"{quoted(one.base, TITLE_BYTES)}: {one.reason}" for one in result.skipped]
     lines = _sentences("Not searched", skipped)
-    if result.unmatched:
+    if result.unmatched and NEAR_ONLY not in result.notes:
         lines.append(f"Words that occur nowhere: {_listed(result.unmatched)}")
-    return lines + _sentences("Note", result.notes)
+    return lines + _sentences("Note", [note for note in result.notes if note != NEAR_ONLY])
 
 
 def _advice(result: SearchResult, query: Query) -> list[str]:
@@ -264,17 +268,20 @@ def _reading(reading: Reading) -> str:
 
 def _base(one: BaseStatus) -> str:
     base = one.base
-    state = f"brought in step {one.synced}" if one.synced else "not indexed yet"
+    unsynced = "its first index is not finished" if one.documents else "not indexed yet"
+    state = f"brought in step {one.synced}" if one.synced else unsynced
+    if one.watched:
+        state += f", watched {one.watched}" if one.watched == "live" else f", {one_line(one.watched, SENTENCE_BYTES)}"
     fields = [
         f"- {one_line(base.id, TITLE_BYTES)}: {one_line(str(base.path), NAME_BYTES)} ({base.origin})",
-        f"{one.documents} documents, {one.chunks} chunks, {one.vectors} vectors",
+        ", ".join((counted(one.documents, "document"), counted(one.chunks, "chunk"), counted(one.vectors, "vector"))),
         f"being indexed, {one.indexing}" if one.indexing else state,
     ]
     if base.names:
         fields.append(f"also named {_listed(base.names)}")
     if about := ": ".join(filter(None, (base.name if base.name != base.id else None, base.description))):
         fields.append(quoted(about, SENTENCE_BYTES))
-    problems = [f"{quoted(problem.subject, TITLE_BYTES)}: {problem.message}" for problem in one.problems]
+    problems = [f"{quoted(problem.subject, TITLE_BYTES)}: {message_of(problem)}" for problem in one.problems]
     return "\n".join([" · ".join(fields), *(f"  {line}" for line in _sentences("Problem", problems))])
 
 
@@ -286,7 +293,7 @@ def _workspace(status: Status) -> str:
 
 
 def _problems(problems: Sequence[Problem]) -> list[str]:
-    return _sentences("Problem", [f"{one_line(one.subject, NAME_BYTES)}: {one.message}" for one in problems])
+    return _sentences("Problem", [f"{one_line(one.subject, NAME_BYTES)}: {message_of(one)}" for one in problems])
 
 
 def _nothing(looked_for: Sequence[str]) -> str:

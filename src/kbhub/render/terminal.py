@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from kbhub.query import excerpt, parsed, spans
 from kbhub.render.plain import neutralised, one_line
+from kbhub.render.words import counted, message_of
+from kbhub.search import DAY_SECONDS, NEAR_ONLY, STALE_DAYS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,19 +66,20 @@ def search_text(result: SearchResult, paint: Painter) -> str:
 
 
 def search_notes(result: SearchResult, *, offset: int, page: int) -> list[str]:
-    """Say what limits an answer, which bases were left out, and why nothing was found.
+    """Say what limits an answer, which bases were left out, and why nothing was found; `NEAR_ONLY` comes before it.
 
     Args:
         result: the answer.
         offset: hits before the first shown one.
         page: number of the page that is shown, from 1.
     """
-    notes = list(result.notes)
+    notes = [note for note in result.notes if note != NEAR_ONLY]
+    near_only = len(notes) < len(result.notes)
     searched = ", ".join(result.searched)
     if not result.hits and result.searched:
         beyond = f" on page {page}, only {result.total} in all" if result.total else ""
         notes.append(f"No hits{beyond}. Searched: {searched}.")
-    if result.unmatched and result.searched:
+    if result.unmatched and result.searched and not near_only:
         notes.append(f"Found nowhere: {', '.join(result.unmatched)}.")
     notes += [f"Not searched: {skipped.base}. {skipped.reason}" for skipped in result.skipped]
     shown = offset + len(result.hits)
@@ -108,7 +111,8 @@ def report_text(report: SyncReport) -> str:
         f"{report.added} added, {report.changed} changed, {report.removed} removed, "
         f"{report.unchanged} unchanged, {len(report.failed)} failed"
     )
-    chunks = f"{report.chunks} chunks, {report.vectors_made} vectors made, {report.vectors_reused} reused"
+    made = counted(report.vectors_made, "vector")
+    chunks = f"{counted(report.chunks, 'chunk')}, {made} made, {report.vectors_reused} reused"
     lines = [f"{report.base}: {documents}; {chunks}; {report.seconds:.1f} s"]
     lines += [f"  failed {_problem(failed)}" for failed in report.failed]
     lines += [f"  {one_line(note)}" for note in report.notes]
@@ -132,13 +136,16 @@ def status_text(status: Status, *, now: datetime, paint: Painter) -> str:
         ("embedder", status.embedder),
     ]
     blocks = ["\n".join(f"{paint(f'{name:<9}', _DIM)}  {one_line(value)}" for name, value in facts)]
-    blocks.append(_bases_table(status.bases, now, paint) if status.bases else no_bases(status.looked_for))
+    if status.bases:
+        blocks.append(_bases_table(status.bases, now, paint))
+    else:
+        blocks.append(no_bases(status.looked_for, fresh=all(one.subject != "project" for one in status.problems)))
     if status.bases and not any(one.base.id == "project" for one in status.bases):
         blocks.append(_looked_for("No project base", status.looked_for))
     problems = [_problem(problem) for problem in status.problems]
     for one in status.bases:
         problems += [
-            one_line(f"{one.base.id}: {problem.subject}: {problem.message}")
+            one_line(f"{one.base.id}: {problem.subject}: {message_of(problem)}")
             if problem.subject != one.base.id
             else _problem(problem)
             for problem in one.problems[:LISTED_PROBLEMS]
@@ -150,9 +157,15 @@ def status_text(status: Status, *, now: datetime, paint: Painter) -> str:
     return "\n\n".join(blocks)
 
 
-def no_bases(looked_for: Sequence[str]) -> str:
-    """Say that there is nothing to search, what was looked for, and what to do."""
-    return _looked_for("No knowledge here", looked_for) + "\n`kbhub init` makes a knowledge/ folder here."
+def no_bases(looked_for: Sequence[str], *, fresh: bool = True) -> str:
+    """Say that there is nothing to search, what was looked for, and what to do.
+
+    Args:
+        looked_for: the places.
+        fresh: whether nothing is there yet; a project's knowledge that cannot be used has a remedy of its own.
+    """
+    remedy = "\n`kbhub init` makes a knowledge/ folder here." if fresh else ""
+    return _looked_for("No knowledge here", looked_for) + remedy
 
 
 def init_text(made: Initialised) -> str:
@@ -196,10 +209,9 @@ def size_text(count: int) -> str:
 
 def ago_text(seconds: float) -> str:
     """Give a time span in its largest fitting unit, as an age."""
-    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+    for unit, length in (("day", DAY_SECONDS), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:
-            count = int(seconds // length)
-            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+            return f"{counted(int(seconds // length), unit)} ago"
     return "just now"
 
 
@@ -230,7 +242,7 @@ def _grant_text(grant: Grant) -> str:
 
 def _hit_block(hit: Hit, terms: tuple[Term, ...], paint: Painter, *, whole: bool) -> str:
     place = paint(one_line(f"{hit.ref}:{hit.start_line}-{hit.end_line}"), _REF)
-    age = f"  {hit.age_days // 365} years old" if hit.stale and hit.age_days else ""
+    age = f"  {counted(hit.age_days // STALE_DAYS, 'year')} old" if hit.stale and hit.age_days else ""
     lines = [f"{hit.score:.2f}  {place}  {paint(hit.docid + age, _DIM)}"]
     thread = [hit.title, *hit.headings]
     thread = thread[1:] if hit.headings[:1] == (hit.title,) else thread
@@ -272,10 +284,10 @@ def _bases_table(bases: Sequence[BaseStatus], now: datetime, paint: Painter) -> 
 def _base_row(one: BaseStatus, now: datetime) -> tuple[str, ...]:
     base = one.base
     name = f"{base.id} ({', '.join(base.names)})" if base.names else base.id
-    age = ago_text((now - datetime.fromisoformat(one.synced)).total_seconds()) if one.synced else "never"
+    age = ago_text((now - datetime.fromisoformat(one.synced)).total_seconds()) if one.synced else None
     size = size_text(one.index_bytes) if one.index else "-"
     counts = (str(one.documents), str(one.chunks))
-    state = f"indexing {one.indexing}" if one.indexing else age
+    state = f"indexing {one.indexing}" if one.indexing else age or ("unfinished" if one.documents else "never")
     return (one_line(name), base.origin, *counts, size, state, one_line(str(base.path)))
 
 
@@ -288,7 +300,7 @@ def _looked_for(opening: str, places: Sequence[str]) -> str:
 
 
 def _problem(problem: Problem) -> str:
-    return one_line(f"{problem.subject}: {problem.message}")
+    return one_line(f"{problem.subject}: {message_of(problem)}")
 
 
 def _width(text: str) -> int:

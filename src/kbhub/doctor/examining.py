@@ -1,0 +1,42 @@
+"""All checks, in the order in which their failures explain each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbhub.doctor.bases import base_findings
+from kbhub.doctor.folders import folder_findings
+from kbhub.doctor.machine import embedder_findings, packaged_model, python_version, sqlite
+from kbhub.doctor.setup import config_findings, discovery_findings, trust_findings
+from kbhub.doctor.watching import watch_findings
+from kbhub.errors import ConfigError
+from kbhub.types import Diagnosis
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+    from kbhub.types import Base
+
+
+def examine(hub: Hub) -> Diagnosis:
+    """Look at everything that search needs, from the interpreter to each file of a base.
+
+    Args:
+        hub: whose setup it is.
+
+    Raises:
+        UsageError: the hub was opened with an option that cannot be.
+    """
+    findings = [python_version(), *sqlite(), packaged_model()]
+    bases: tuple[Base, ...] = ()
+    try:
+        discovery = hub.rediscover()
+    except ConfigError as error:
+        findings += [*config_findings(hub, error), *trust_findings(hub.trust)]
+    else:
+        bases = discovery.bases
+        findings += [*config_findings(hub), *embedder_findings(hub), *trust_findings(hub.trust)]
+        findings += discovery_findings(hub, discovery)
+    findings += folder_findings(hub, bases)
+    for base in bases:
+        findings += base_findings(hub, base)
+    return Diagnosis(findings=(*findings, *watch_findings(bases)))

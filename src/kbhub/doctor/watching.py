@@ -1,0 +1,61 @@
+"""Whether changes can be noticed as they happen."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub.render.words import counted
+from kbhub.types import Finding
+from kbhub.watch import POLL_SECONDS, remote_system, watched_folders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kbhub.types import Base
+
+WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
+"""Linux: folders that all programs of a user may watch together (inotify(7))."""
+
+POLLED = f"a server compares its files every {POLL_SECONDS:.0f} s instead"
+
+
+def watch_findings(bases: Sequence[Base]) -> list[Finding]:
+    """Check that the folders of bases can be watched, and that there are not too many of them."""
+    found = []
+    local = []
+    for base in bases:
+        if system := remote_system(base.path):
+            message = f"It lies on {system}, whose changes are not told; {POLLED}."
+            remedy = "Nothing needs to be done; a copy on a local disk is noticed faster."
+            found.append(Finding(check="watch", level="warning", subject=base.id, message=message, remedy=remedy))
+        else:
+            local.append(base)
+    limit = _limit()
+    count = 0
+    for _ in _folders(local):
+        count += 1
+        if limit is not None and count > limit:
+            message = f"More than {limit} folders are to be watched, which is all that this system allows; {POLLED}."
+            remedy = f"Raise fs.inotify.max_user_watches (`sysctl`, {WATCHES}), or `exclude` nothing-but-noise folders."
+            return [*found, Finding(check="watch", level="warning", message=message, remedy=remedy)]
+    if not found and bases:
+        most = f" of {limit} allowed" if limit is not None else ""
+        found.append(Finding(check="watch", level="ok", message=f"{counted(count, 'folder')}{most}"))
+    return found
+
+
+def _limit() -> int | None:
+    try:
+        return int(WATCHES.read_text("ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _folders(bases: Sequence[Base]) -> Iterator[str]:
+    """Every folder is watched, also those whose files are never taken; links are not followed."""
+    for base in bases:
+        for root in watched_folders(base):
+            for folder, _, _ in os.walk(root):
+                yield folder

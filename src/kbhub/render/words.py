@@ -1,0 +1,18 @@
+"""Small matters of English that every rendering shares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kbhub.types import Problem
+
+
+def counted(count: int, noun: str) -> str:
+    """Give a number with its noun, in the plural if there is not exactly one: `1 chunk`, `2 chunks`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def message_of(problem: Problem) -> str:
+    """Give the message of a problem without its subject, which some messages begin with."""
+    return problem.message.removeprefix(f"{problem.subject}: ")

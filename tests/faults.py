@@ -1,0 +1,369 @@
+"""Real faults: a disk that fails or kills, other users, mounts, and child processes that suffer them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import apsw
+import pytest
+
+import kbhub.sync
+from kbhub.embedding import packaged_embedder
+from kbhub.errors import KbhubError
+from kbhub.hub import Hub, HubOptions
+from kbhub.sync import sync_base
+from kbhub.types import Base, Query
+from kbhub.vectors import quantise
+
+TESTS = Path(__file__).parent
+LIMITS = {"max_bytes": 5 << 20, "max_files": 100_000}
+CHILD_SECONDS = 100
+"""After which a child is stuck; generous, for a busy machine."""
+
+NOBODY = 65534
+"""A user who owns nothing."""
+
+
+_registered: list[apsw.VFS] = []
+"""Keeps what SQLite only points to."""
+
+
+class Disk(apsw.VFS):
+    """The file system of every database of this process; says beforehand what is done to which file.
+
+    Register it in child processes only: it stays until they end.
+
+    Args:
+        change: called with what is about to be done, such as `wal write`; what it raises, SQLite gets as the outcome.
+    """
+
+    def __init__(self, change: Callable[[str], None]) -> None:
+        self.change = change
+        self.system = apsw.vfs_names()[0]
+        super().__init__("faults", self.system, makedefault=True)
+        _registered.append(self)
+
+    def xOpen(self, name, flags):  # noqa: N802 - SQLite's name, as below
+        return _File(self, name, flags)
+
+    def xDelete(self, name, sync):  # noqa: N802
+        self.change("delete")
+        super().xDelete(name, sync)
+
+
+class _File(apsw.VFSFile):
+    def __init__(self, disk, name, flags) -> None:
+        self.change = disk.change
+        kinds = {apsw.SQLITE_OPEN_WAL: "wal", apsw.SQLITE_OPEN_MAIN_DB: "index"}
+        self.kind = next((kind for flag, kind in kinds.items() if flags[0] & flag), "other")
+        super().__init__(disk.system, name, flags)
+
+    def xLock(self, level):  # noqa: N802
+        try:
+            super().xLock(level)
+        except apsw.IOError as error:  # of a file that is open for reading; SQLite itself takes it as a no
+            raise apsw.BusyError("busy") from error
+
+    def xWrite(self, data, offset):  # noqa: N802
+        self.change(f"{self.kind} write")
+        super().xWrite(data, offset)
+
+    def xSync(self, flags):  # noqa: N802
+        self.change(f"{self.kind} sync")
+        super().xSync(flags)
+
+    def xTruncate(self, size):  # noqa: N802
+        self.change(f"{self.kind} truncate")
+        super().xTruncate(size)
+
+
+def sound(path: Path) -> None:
+    """Assert that an index, if there is one, is whole: structure, full text, and a row for every row it belongs to."""
+    if not path.exists():
+        return
+    connection = apsw.Connection(str(path))
+    try:
+        assert connection.execute("PRAGMA quick_check").get == "ok"
+        if not connection.execute("PRAGMA schema_version").get:
+            return  # its first transaction was not finished
+        connection.execute("INSERT INTO fts(fts) VALUES ('integrity-check')")
+        for query in (
+            "SELECT count(*) FROM chunk WHERE document_id NOT IN (SELECT id FROM document)",
+            "SELECT count(*) FROM vector WHERE chunk_id NOT IN (SELECT id FROM chunk)",
+            "SELECT count(*) FROM fts WHERE rowid NOT IN (SELECT id FROM chunk)",
+            "SELECT count(*) FROM chunk WHERE id NOT IN (SELECT rowid FROM fts)",
+            "SELECT count(*) FROM chunk WHERE id NOT IN (SELECT chunk_id FROM vector)",
+        ):
+            assert connection.execute(query).get == 0, query
+    finally:
+        connection.close(force=True)
+
+
+def content(path: Path) -> list:
+    """Everything that a search can see in an index; equal for equal files."""
+    connection = apsw.Connection(str(path))
+    try:
+        return connection.execute(
+            "SELECT path, docid, title, tags, hash, problem, headings, start_line, end_line, prose, text, embedding "
+            "FROM document LEFT JOIN chunk ON document_id = document.id LEFT JOIN vector ON chunk_id = chunk.id "
+            "ORDER BY path, start_line, chunk.id"
+        ).fetchall()
+    finally:
+        connection.close(force=True)
+
+
+# Children
+
+
+def command(name: str, *arguments) -> list[str]:
+    """Give the command that calls a function of this module in a process of its own and prints its result as JSON."""
+    code = "import json, sys, faults; print(json.dumps(getattr(faults, sys.argv[1])(*json.loads(sys.argv[2]))))"
+    return [sys.executable, "-c", code, name, json.dumps(arguments, default=str)]
+
+
+def environment() -> dict[str, str]:
+    """Give the variables with which a child finds the code."""
+    paths = os.pathsep.join((str(TESTS.parent / "src"), str(TESTS)))
+    return os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def in_child(name: str, *arguments, wrapper: tuple[str, ...] = (), **options):
+    """Call a function of this module in a process of its own.
+
+    Args:
+        name: the function.
+        arguments: what it gets; JSON, paths as strings.
+        wrapper: a command in front, which runs what follows it.
+        options: of `subprocess.run`.
+    """
+    done = subprocess.run(
+        [*wrapper, *command(name, *arguments)],
+        env=environment(), capture_output=True, text=True, timeout=CHILD_SECONDS, check=False, **options,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+class Children:
+    """Starts child processes by forking one that has loaded all it needs: a tenth of a second each.
+
+    It has no database open, for SQLite's do not survive a fork.
+    """
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "import faults; faults.fork_for_each_line()"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),
+        )  # fmt: skip
+
+    def start(self, name: str, *arguments) -> int:
+        """Start a function of this module; gives the number of its process."""
+        assert self.process.stdin
+        self.process.stdin.write(json.dumps([name, *arguments], default=str) + "\n")
+        self.process.stdin.flush()
+        return int(self.line())
+
+    def call(self, name: str, *arguments):
+        """Run a function of this module in a process of its own; gives its result."""
+        self.start(name, *arguments)
+        result = self.line()
+        assert self.line() == "0", result
+        return json.loads(result)
+
+    def line(self) -> str:
+        """Give the next line that the child prints; after its end, its exit status."""
+        assert self.process.stdout
+        return self.process.stdout.readline().strip()
+
+    def stop(self) -> None:
+        """End the process that forks."""
+        self.process.kill()
+        self.process.wait(CHILD_SECONDS)
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe
+            pipe.close()
+
+
+def with_mount(kind: str, folder: Path, options: str) -> tuple[str, ...]:
+    """Give a wrapper that mounts something over a folder, for the child alone; skips the test where none may.
+
+    Args:
+        kind: `tmpfs` (empty) or `bind` (the folder itself).
+        folder: what is mounted over.
+        options: of the mount.
+    """
+    if sys.platform != "linux" or not shutil.which("unshare"):
+        pytest.skip("needs mount namespaces")
+    own = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    mount = f"mount -t tmpfs -o {options} none '{folder}'"
+    if kind == "bind":
+        mount = f"mount --bind '{folder}' '{folder}' && mount -o remount,bind,{options} '{folder}'"
+    tried = subprocess.run([*own, "sh", "-c", mount], capture_output=True, text=True, timeout=60, check=False)
+    if tried.returncode:
+        pytest.skip(f"may not mount here: {tried.stderr.strip()}")
+    return (*own, "sh", "-c", f'{mount} && exec "$@"', "sh")
+
+
+@contextmanager
+def held(lock: str, code: str) -> Iterator[None]:
+    """Let another process hold something: it says `held` when it does, and lets go when it is told.
+
+    Args:
+        lock: what, as the code's first argument.
+        code: what to run; it ends with `print('held', flush=True); sys.stdin.read()` to hold on.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, lock],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+    assert process.stdin
+    assert process.stdout
+    try:
+        assert process.stdout.readline() == "held\n"
+        yield
+    finally:
+        process.stdin.close()
+        process.wait(CHILD_SECONDS)
+        process.stdout.close()
+
+
+# What runs in children
+
+
+def fork_for_each_line() -> None:
+    """For each line of input, `[function, argument, …]`, run the function in a process of its own, one at a time."""
+    embedder = packaged_embedder()
+    assert embedder.dimensions
+    for line in sys.stdin:
+        name, *arguments = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            os.write(1, f"{os.getpid()}\n".encode())
+            result = globals()[name](*arguments)
+            os.write(1, f"{json.dumps(result)}\n".encode())
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        os.write(1, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+
+
+def index_until(base: str, index: str, phase: str, moment: int) -> dict[str, int]:
+    """Bring an index in step in small batches; die at a moment of a phase, just before it changes a file.
+
+    Args:
+        base: its folder.
+        index: its file.
+        phase: `indexing`, `optimising`, `checkpointing`; `outside` to die never and to say so of each change instead.
+        moment: the change of that phase to die at, from 0.
+
+    Returns:
+        Changes per phase, if it lived.
+    """
+    now, counts = ["indexing"], Counter[str]()
+
+    def change(_: str) -> None:
+        counts[now[0]] += 1
+        if phase == "outside":
+            os.write(1, b"change\n")
+        elif phase == now[0] and counts[phase] > moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def statement(_, sql, __) -> bool:
+        steps = {"'optimize'": "optimising", "wal_checkpoint": "checkpointing"}
+        now[0] = next((step for word, step in steps.items() if word in sql), "indexing")
+        return True
+
+    Disk(change)
+    apsw.connection_hooks.append(lambda connection: connection.set_exec_trace(statement))
+    kbhub.sync.BATCH_FILES = 8
+    found = Base(id="project", path=Path(base), origin="knowledge")
+    sync_base(found, Path(index), packaged_embedder(), **LIMITS)
+    return dict(counts)
+
+
+def tell_of_transactions() -> None:
+    """Say so of each transaction that begins from now on; batches are small."""
+
+    def statement(_, sql, __) -> bool:
+        if sql.startswith("BEGIN IMMEDIATE"):
+            os.write(1, b"transaction\n")
+        return True
+
+    apsw.connection_hooks.append(lambda connection: connection.set_exec_trace(statement))
+    kbhub.sync.BATCH_FILES = 4
+
+
+def sync_and_ask(places: dict, words: str) -> dict:
+    """Try to index each base, then search as the command line does; give what there is to say about it."""
+    hub = Hub(HubOptions(cwd=Path(places["project"]), home=Path(places["home"]), env=places["env"]))
+    said: list[str] = []
+    errors: list[str] = []
+    for base in hub.select():
+        try:
+            said += [note for report in hub.sync([base.id]) for note in report.notes]
+        except KbhubError as failure:
+            errors.append(f"{type(failure).__name__}: {failure}")
+    hub.freshen()
+    result, status = hub.search(Query(text=words)), hub.status()
+    problems = [*status.problems, *(problem for base in status.bases for problem in base.problems)]
+    return {
+        "errors": errors,
+        "said": said,
+        "refs": [hit.ref for hit in result.hits],
+        "notes": result.notes,
+        "skipped": [one.reason for one in result.skipped],
+        "problems": [problem.message for problem in problems],
+    }
+
+
+def fill_up(places: dict, words: str, steps: list[int]) -> list[dict]:
+    """Index on a disk that takes only so many more writes, searching after each failure; at last it takes all."""
+    left = [0]
+
+    def change(what: str) -> None:
+        if what.endswith("write"):
+            left[0] -= 1
+            if left[0] < 0:
+                raise apsw.FullError("database or disk is full")
+
+    Disk(change)
+    answers = []
+    for step in [*steps, sys.maxsize]:
+        left[0] = step
+        answers.append(sync_and_ask(places, words))
+    return answers
+
+
+def as_nobody(name: str, *arguments):
+    """Call a function of this module as a user whom modes bind, which they do not bind root."""
+    # Loaded before: the interpreter may lie where only root can read.
+    quantise(packaged_embedder().embed(["anything"]))
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    return globals()[name](*arguments)
+
+
+def fill_mount(places: dict, words: str, mount: str) -> list[dict]:
+    """Index on a small file system; again with more documents when it is full; again when there is space."""
+    answers = [sync_and_ask(places, words)]
+    ballast = Path(mount) / "ballast"
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    late = Path(places["project"]) / "knowledge" / "late.md"
+    late.write_text("# Late\n\nThe last platypus.\n" + "More of it. " * 20_000)
+    answers.append(sync_and_ask(places, words))
+    ballast.unlink()
+    late.write_text("# Late\n\nThe last platypus.\n")
+    answers.append(sync_and_ask(places, words))
+    return answers

@@ -1,0 +1,625 @@
+"""`kbhub doctor` finds what is wrong, says what to do, and mends no more than what is its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import apsw
+import pytest
+
+import kbhub.doctor.folders
+import kbhub.doctor.machine
+import kbhub.doctor.watching
+import kbhub.hub
+import kbhub.index.schema
+import kbhub.watch
+from kbhub.__main__ import main
+from kbhub.doctor import examine, mend
+from kbhub.index import IndexWriter
+from test_sync import held_elsewhere
+from trees import snapshot
+
+posix = pytest.mark.skipif(os.name == "nt", reason="needs modes of files")
+
+
+@pytest.fixture
+def shop(environment):
+    """A project and a base of the user's, both indexed: all is well."""
+    environment.write("knowledge/deploy.md", "# Deploy\n\nPush a tag and wait for the build.\n")
+    environment.write("knowledge/guides/branches.md", "# Branches\n\nName a branch after its ticket.\n")
+    environment.write(environment.home / "notes" / "vim.md", "# Vim\n\nQuit the editor with a colon and q.\n")
+    configure(environment)
+    environment.hub().sync()
+    return environment
+
+
+def configure(environment, **more):
+    content = {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}, **more}
+    environment.write(environment.home / ".kbhub.json", json.dumps(content))
+
+
+def index_of(environment, base="notes") -> Path:
+    hub = environment.hub()
+    return hub.index(hub.select([base])[0]).path
+
+
+def found(environment):
+    """Everything that is not well."""
+    return [finding for finding in examine(environment.hub()).findings if finding.level != "ok"]
+
+
+def the_finding(environment):
+    """The one thing that is not well; it says what to do."""
+    (finding,) = found(environment)
+    assert finding.remedy
+    return finding
+
+
+def mended(environment):
+    hub = environment.hub()
+    return mend(hub, examine(hub))
+
+
+def theirs(environment):
+    """All that is not kbhub's own: documents, config, pointers, repository."""
+    top = environment.home.parent
+    return snapshot(top, leaving_out=(top / "cache", top / "data"))
+
+
+def test_a_healthy_setup_gives_only_ok(shop):
+    """Nobody is sent after faults that are none; everything was looked at."""
+    findings = examine(shop.hub()).findings
+
+    assert {"ok"} == {finding.level for finding in findings}
+    checks = "python sqlite sqlite-vec model config embedder trust cache data permissions index watch"
+    assert checks.split() == list(dict.fromkeys(finding.check for finding in findings))
+    assert ["project", "notes"] == [finding.subject for finding in findings if finding.check == "index"]
+
+
+def test_a_document_that_was_saved_a_moment_ago_is_not_behind(shop):
+    """A file too new for its time to be trusted is compared again, but it is in the index."""
+    file = shop.write("knowledge/new.md", "# New\n\nJust written.\n")
+    os.utime(file)
+    shop.hub().sync()
+
+    assert [] == found(shop)
+
+
+def test_looking_changes_nothing(shop):
+    """A diagnosis of something broken leaves it as it was, journals of open indexes apart."""
+    index_of(shop).write_bytes(b"noise" * 1000)
+    shop.write("knowledge/late.md", "# Late\n")
+    top = shop.home.parent
+    before = snapshot(top)
+    examine(shop.hub())
+    journals = {path for path in snapshot(top) if path.endswith(("-wal", "-shm"))}
+
+    assert {path: state for path, state in before.items() if path not in journals} == {
+        path: state for path, state in snapshot(top).items() if path not in journals
+    }
+
+
+# -- indexes -----------------------------------------------------------------------------------------------------------
+
+
+def noise(path):
+    path.write_bytes(os.urandom(20_000))
+
+
+def truncated(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def newer(path):
+    run(path, "PRAGMA user_version = 99")
+
+
+def foreign(path):
+    path.unlink()
+    run(path, "CREATE TABLE document(id)")
+    path.chmod(0o600)
+
+
+def folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def without_words(path):
+    run(path, "UPDATE fts_data SET block = zeroblob(length(block)) WHERE id > 100")
+
+
+def without_chunks(path):
+    run(path, "DELETE FROM chunk")
+
+
+def with_a_lost_vector(path):
+    run(path, "INSERT INTO vector VALUES (999, 1, NULL)")
+
+
+def run(path, statement):
+    for suffix in ("-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    connection = apsw.Connection(str(path))
+    connection.execute(statement).fetchall()
+    connection.close()
+
+
+DAMAGES = [noise, truncated, emptied, newer, foreign, folder, without_words, without_chunks, with_a_lost_vector]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_a_broken_index_is_found_and_made_anew(shop, damage):
+    """Whatever lies in its place, search works after `--fix`, and no document is touched."""
+    path = index_of(shop)
+    for suffix in ("-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    damage(path)
+    before = theirs(shop)
+
+    finding = the_finding(shop)
+    assert ("index", "error", "notes", True) == (finding.check, finding.level, finding.subject, finding.fixable)
+    assert "--fix" in finding.remedy
+
+    diagnosis = mended(shop)
+    assert 2 == len(diagnosis.mended)
+    assert () == diagnosis.failed
+    assert {"leftovers"} >= {finding.check for finding in diagnosis.findings if finding.level != "ok"}
+    mended(shop)
+    assert [] == [one for one in found(shop) if one.fixable]
+    assert before == theirs(shop)
+
+
+def test_what_lay_in_the_place_of_an_index_is_never_deleted(shop):
+    """A folder is set aside and left to the user."""
+    path = index_of(shop)
+    folder(path)
+    (path / "thesis.txt").write_text("ten years")
+    mended(shop)
+    finding = the_finding(shop)
+    mended(shop)
+
+    assert ("leftovers", False) == (finding.check, finding.fixable)
+    assert "ten years" == Path(finding.subject, "thesis.txt").read_text()
+
+
+def test_a_base_that_is_behind_is_brought_in_step(shop):
+    """The number of files is said, and one of them."""
+    for name in ("a", "b"):
+        shop.write(f"knowledge/{name}.md", f"# {name}\n")
+    (shop.project / "knowledge/deploy.md").unlink()
+    finding = the_finding(shop)
+    assert ("freshness", "project", True) == (finding.check, finding.subject, finding.fixable)
+    assert "3 files changed" in finding.message
+    assert "`kbhub index project`" in finding.remedy
+
+    mended(shop)
+    assert [] == found(shop)
+
+
+def test_a_base_without_an_index_gets_one(shop):
+    """The first start is no error."""
+    index_of(shop).unlink()
+    for suffix in ("-wal", "-shm"):
+        Path(f"{index_of(shop)}{suffix}").unlink(missing_ok=True)
+    finding = the_finding(shop)
+    assert ("freshness", "warning", "notes") == (finding.check, finding.level, finding.subject)
+
+    mended(shop)
+    assert [] == found(shop)
+
+
+def test_vectors_of_another_embedder_are_made_anew(shop):
+    """Distances to them would mean nothing."""
+    with IndexWriter(index_of(shop)) as writer, writer.transaction():
+        writer.set_meta({"embedder": "another"})
+    finding = the_finding(shop)
+    assert ("vectors", "notes", True) == (finding.check, finding.subject, finding.fixable)
+    assert "by keyword only" in finding.message
+
+    mended(shop)
+    assert [] == found(shop)
+
+
+def test_chunks_without_a_vector_are_counted(shop):
+    """An indexing run that lost its model is finished."""
+    with IndexWriter(index_of(shop)) as writer, writer.transaction():
+        writer.forget_vectors()
+    assert "1 chunk of it cannot be found by meaning" in the_finding(shop).message
+
+    mended(shop)
+    assert [] == found(shop)
+
+
+def test_a_lock_that_another_process_holds_is_named_and_respected(shop):
+    """An index that somebody writes is neither judged nor touched."""
+    path = index_of(shop)
+    noise(path)
+    with held_elsewhere(f"{path}.lock"):
+        finding = the_finding(shop)
+        broken = mend(shop.hub(), examine(shop.hub()).model_copy(update={"findings": (broken_index(),)}))
+    assert ("lock", "notes", False) == (finding.check, finding.subject, finding.fixable)
+    assert "its lock goes with it" in finding.remedy
+    assert () == broken.mended
+    assert "another kbhub process" in broken.failed[0]
+    assert 20_000 == path.stat().st_size
+
+    mended(shop)
+    assert not any(finding.level == "error" for finding in found(shop))
+
+
+def broken_index():
+    from kbhub.types import Finding
+
+    return Finding(check="index", level="error", subject="notes", message="x", remedy="y", fixable=True)
+
+
+def test_files_with_problems_are_named(shop):
+    """The first ones with what is wrong, the others by number."""
+    for number in range(8):
+        shop.write(f"knowledge/broken{number}.md", "---\ntags: [a\n---\nzebra\n")
+    shop.hub().sync()
+    findings = found(shop)
+
+    assert {("files", "warning", "project", False)} == {(f.check, f.level, f.subject, f.fixable) for f in findings}
+    assert findings[0].message.startswith("broken0.md: ")
+    assert findings[-1].message.startswith("3 more files")
+    assert all(finding.remedy for finding in findings)
+
+
+# -- folders -----------------------------------------------------------------------------------------------------------
+
+
+@posix
+@pytest.mark.parametrize("name", ["cache", "cache/bases", "index", "lock", "trust"])
+def test_what_others_could_read_is_closed(shop, name):
+    """Folders get 0700 and files 0600, and nothing else another mode."""
+    allowed = shop.project / ".kbhub.json"
+    shop.hub().trust.add(allowed, shop.home / "notes")
+    allowed.write_text('{"knowledge": "~/notes"}')
+    top, index = shop.home.parent, index_of(shop)
+    names = {"index": index, "lock": Path(f"{index}.lock"), "trust": top / "data/trust.json"}
+    path = names.get(name, top / name)
+    path.chmod(0o755 if path.is_dir() else 0o644)
+    before = theirs(shop)
+
+    (finding,) = [one for one in found(shop) if one.check == "permissions"]
+    assert finding.fixable
+    assert str(path) in finding.message
+    mended(shop)
+    assert [] == [one for one in found(shop) if one.check == "permissions"]
+    assert (0o700 if path.is_dir() else 0o600) == path.stat().st_mode & 0o777
+    assert before == theirs(shop)
+
+
+@posix
+def test_a_folder_that_kbhub_shares_with_others_keeps_its_mode(shop):
+    """Who sets KBHUB_CACHE_DIR to a folder with other things in it does not lose access to them."""
+    cache = shop.home.parent / "cache"
+    (cache / "other.txt").write_text("x")
+    (cache / "other.txt").chmod(0o644)
+    cache.chmod(0o755)
+    (cache / "bases").chmod(0o755)
+    mended(shop)
+    modes = [path.stat().st_mode & 0o777 for path in (cache, cache / "bases", cache / "other.txt")]
+    assert [0o755, 0o700, 0o644] == modes
+
+    theirs = [cache / "bases" / name for name in ("other.db", "other.db-wal", "lost.db-wal")]
+    for path in (*theirs, cache / "bases"):
+        path.touch()
+        path.chmod(0o755)
+    mended(shop)
+    assert [0o755] * 4 == [path.stat().st_mode & 0o777 for path in (*theirs, cache / "bases")]
+
+
+@posix
+def test_links_among_the_indexes_are_not_followed(shop):
+    """Closing modes never reaches a file elsewhere."""
+    outside = shop.write(shop.home / "shared.db", "x")
+    outside.chmod(0o644)
+    (shop.home.parent / "cache/bases/link-0123456789ab.db").symlink_to(outside)
+    mended(shop)
+
+    assert 0o644 == outside.stat().st_mode & 0o777
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a file away")
+def test_an_index_of_another_user_is_an_error(shop):
+    """It could hold anything."""
+    os.chown(index_of(shop), 65534, -1)
+    finding = the_finding(shop)
+
+    assert ("owner", "error") == (finding.check, finding.level)
+
+
+def test_leftovers_are_deleted(shop):
+    """Set-aside indexes and journals without an index take space and are needed by nothing."""
+    indexes = shop.home.parent / "cache/bases"
+    names = ["old-0123456789ab.aside.db", "gone-0123456789ab.db-wal", "gone-0123456789ab.db-shm"]
+    for name in (*names, "old-0123456789ab.aside.db-wal"):
+        (indexes / name).write_bytes(b"x")
+        (indexes / name).chmod(0o600)
+    assert sorted(names) == sorted(Path(one.subject).name for one in found(shop) if one.check == "leftovers")
+
+    mended(shop)
+    assert [] == found(shop)
+    assert not [
+        path for path in indexes.iterdir() if path.name.startswith(("old-", "gone-")) and path.suffix != ".lock"
+    ]
+
+
+@pytest.mark.parametrize(("name", "check"), [("cache", "cache"), ("data", "data")])
+def test_a_folder_that_cannot_be_one_is_an_error(environment, name, check):
+    """A file of its name is in the way."""
+    environment.write(environment.home.parent / name, "a file")
+    findings = [finding for finding in found(environment) if finding.check == check]
+
+    assert ["error"] == [finding.level for finding in findings]
+    assert "is no folder" in findings[0].message
+    assert "KBHUB_" in findings[0].remedy
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_cache_that_cannot_be_written_is_an_error(shop):
+    """Searching goes on, and indexes grow old."""
+    cache = shop.home.parent / "cache"
+    cache.chmod(0o500)
+    try:
+        assert "cannot be written" in the_finding(shop).message
+    finally:
+        cache.chmod(0o700)
+
+
+def test_little_room_is_said(shop, monkeypatch):
+    """Before indexing fails."""
+    monkeypatch.setattr(kbhub.doctor.folders, "LOW_DISK_BYTES", 1 << 62)
+    finding = the_finding(shop)
+
+    assert ("disk", "warning") == (finding.check, finding.level)
+    assert "Free space" in finding.remedy
+
+
+# -- config, pointers, trust -------------------------------------------------------------------------------------------
+
+
+def test_a_broken_config_is_named_with_its_line(shop):
+    """Everything else that can be looked at still is; `--fix` leaves it alone."""
+    file = shop.write(shop.home / ".kbhub.json", '{\n  "bases": {x}\n}\n')
+    finding = the_finding(shop)
+    before = theirs(shop)
+    diagnosis = mended(shop)
+
+    assert ("config", "error", False) == (finding.check, finding.level, finding.fixable)
+    assert f"{file}: line 2, column" in finding.message
+    assert () == diagnosis.mended
+    assert before == theirs(shop)
+
+
+def test_an_unknown_field_is_a_warning_with_the_nearest_name(shop):
+    """A misspelt setting has no effect, which nobody would notice."""
+    configure(shop, serch={"limit": 3})
+    finding = the_finding(shop)
+
+    assert ("config", "warning") == (finding.check, finding.level)
+    assert "'serch'" in finding.message
+    assert finding.remedy == "Did you mean 'search'?"
+
+
+def test_a_base_whose_folder_is_missing_is_an_error(shop):
+    """`--fix` makes no folder; where the config names it is said."""
+    shutil.move(shop.home / "notes", shop.home / "away")
+    before = theirs(shop)
+    finding = the_finding(shop)
+    mended(shop)
+
+    assert ("base", "error", "notes") == (finding.check, finding.level, finding.subject)
+    assert "does not exist" in finding.message
+    assert "`bases.notes`" in finding.remedy
+    assert before == theirs(shop)
+
+
+@pytest.mark.parametrize(
+    ("pointer", "level"),
+    [({"knowledge": "~/private"}, "error"), ({"knowledge": "./knowledge", "cacheDir": "~/private"}, "warning")],
+)
+def test_a_pointer_that_needs_trust_is_named_with_the_command(shop, pointer, level):
+    """Without its target there is no project base; without its cache directory there is."""
+    shop.write(shop.home / "private" / "a.md", "x")
+    file = shop.write(".kbhub.json", json.dumps(pointer))
+    finding = the_finding(shop)
+    mended(shop)
+
+    assert ("pointer", level, "project", False) == (finding.check, finding.level, finding.subject, finding.fixable)
+    assert f"kbhub trust {file}" in finding.message + finding.remedy
+    assert () == shop.hub().trust.entries()
+
+
+def test_a_malformed_pointer_is_an_error_of_the_project_alone(shop):
+    """The user's own base goes on."""
+    shop.write(".kbhub.json", '{"knowledge": 3}')
+    finding = the_finding(shop)
+
+    assert ("pointer", "error", "project") == (finding.check, finding.level, finding.subject)
+    assert "knowledge: " in finding.message
+
+
+def test_grants_that_lead_nowhere_are_named_with_the_command(shop):
+    """Of a pointer that is gone, and of a target that is gone."""
+    trust = shop.hub().trust
+    notes = shop.home / "notes"
+    trust.add(shop.home / "gone" / ".kbhub.json", notes)
+    trust.add(shop.write("wiki/.kbhub.json", "{}"), shop.home / "lost")
+    trust.add(shop.write("good/.kbhub.json", "{}"), notes)
+    findings = found(shop)
+
+    assert {("trust", "warning", False)} == {(f.check, f.level, f.fixable) for f in findings}
+    assert ["It is trusted and no longer exists.", f"It is trusted to lead to {shop.home / 'lost'}"] == [
+        finding.message.partition(", which")[0] for finding in findings
+    ]
+    assert all(f"kbhub trust --revoke {finding.subject}" in finding.remedy for finding in findings)
+
+
+def test_a_malformed_trust_store_is_an_error_and_is_left_alone(shop):
+    """It is the user's word, so nobody writes over it."""
+    store = shop.home.parent / "data" / "trust.json"
+    shop.write(store, '{"version": 1, "grants": 3}')
+    store.chmod(0o600)
+    store.parent.chmod(0o700)
+    before = store.read_bytes()
+    finding = the_finding(shop)
+    mended(shop)
+
+    assert ("trust", "error") == (finding.check, finding.level)
+    assert str(store) in finding.message
+    assert before == store.read_bytes()
+
+
+def test_nothing_to_search_is_said_with_what_to_do(environment):
+    """No base is no error, but whoever asks is told."""
+    finding = the_finding(environment)
+
+    assert ("base", "warning") == (finding.check, finding.level)
+    assert "`kbhub init`" in finding.remedy
+
+
+# -- machine -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["empty", "nonsense", "missing"])
+def test_a_model_that_does_not_load_is_an_error(shop, model):
+    """Search by keyword goes on, which is said too."""
+    path = shop.home / model
+    if model != "missing":
+        path.mkdir()
+    if model == "nonsense":
+        for name in ("model.safetensors", "tokenizer.json", "config.json"):
+            shop.write(path / name, "{}")
+    configure(shop, embedder={"model": str(path)})
+    (finding,) = [one for one in found(shop) if one.check == "embedder"]
+
+    assert "error" == finding.level
+    assert "keyword only" in finding.message
+    assert "`embedder.model`" in finding.remedy
+
+
+def test_no_embedder_is_a_choice(shop):
+    """Who switches it off is not told that it is off."""
+    configure(shop, embedder={"model": "none"})
+
+    assert [] == found(shop)
+
+
+def test_a_damaged_packaged_model_is_an_error(shop, tmp_path, monkeypatch):
+    """A file that is missing or is another one; its hash is that of the package."""
+    copy = tmp_path / "model"
+    shutil.copytree(kbhub.doctor.machine.PACKAGED_MODEL, copy)
+    monkeypatch.setattr(kbhub.doctor.machine, "PACKAGED_MODEL", copy)
+    assert [] == found(shop)
+
+    with (copy / "model.safetensors").open("r+b") as file:
+        file.seek(1000)
+        file.write(b"\0\1\2\3\4")
+    assert ("model", "error") == (the_finding(shop).check, the_finding(shop).level)
+    (copy / "tokenizer.json").unlink()
+    assert "tokenizer.json is missing" in the_finding(shop).message
+
+
+def test_without_the_vector_extension_search_works_and_it_is_said(shop, monkeypatch):
+    """There are systems that it is not built for."""
+    monkeypatch.setattr(kbhub.index.schema, "_vector_extension", lambda: None)
+    finding = the_finding(shop)
+
+    assert ("sqlite-vec", "warning") == (finding.check, finding.level)
+
+
+def test_more_folders_than_may_be_watched_are_said(shop, tmp_path, monkeypatch):
+    """And what to raise; changes are noticed all the same, only later."""
+    limit = shop.write(tmp_path / "max_user_watches", "2\n")
+    monkeypatch.setattr(kbhub.doctor.watching, "WATCHES", limit)
+    finding = the_finding(shop)
+
+    assert ("watch", "warning") == (finding.check, finding.level)
+    assert "fs.inotify.max_user_watches" in finding.remedy
+
+
+def test_a_base_on_a_remote_file_system_is_said(shop, monkeypatch):
+    """Its changes raise no events here."""
+    monkeypatch.setattr(kbhub.watch, "_remote_mounts", lambda: [(str(shop.home), "nfs4")])
+    finding = the_finding(shop)
+
+    assert ("watch", "notes") == (finding.check, finding.subject)
+    assert "nfs4" in finding.message
+
+
+# -- command line ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def doctor(shop, monkeypatch, capsys):
+    """Runs the command in this process, as a user with an empty home."""
+    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
+        monkeypatch.delenv(name)
+    for name, value in shop.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(shop.project)
+
+    def run(*arguments):
+        code = main(["doctor", *arguments])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_the_command_fails_until_the_errors_are_mended(doctor, shop):
+    """Exit codes are for scripts: 1 for an error, 0 for warnings."""
+    noise(index_of(shop))
+    code, out, err = doctor()
+    assert (1, "") == (code, err)
+    assert "1 error. `kbhub doctor --fix` can mend 1." in out
+
+    code, out, err = doctor("--fix")
+    assert (0, "") == (code, err)
+    assert out.startswith("mended   notes: its index was set aside")
+    doctor("--fix")
+    code, out, _ = doctor()
+    assert 0 == code
+    assert out.endswith("\nAll is well.\n")
+
+
+def test_the_text_fits_a_terminal(doctor, shop):
+    """80 columns, unless a name alone is longer; every remedy has its arrow."""
+    noise(index_of(shop))
+    shop.write(".kbhub.json", '{"knowledge": "~/private"}')
+    configure(shop, serch={}, embedder={"model": "/no/such/model"})
+    _, out, _ = doctor()
+
+    long = [line for line in out.splitlines() if len(line) > 80]
+    assert [] == [line for line in long if len(max(line.split(), key=len)) < 50]
+    assert out.count("→ ") == sum(line.startswith(("error", "warning")) for line in out.splitlines()) >= 4
+
+
+def test_json_has_every_finding(doctor, shop):
+    """For programs: level, check, subject, message, remedy, and whether `--fix` mends it."""
+    shop.write("knowledge/late.md", "# Late\n")
+    code, out, _ = doctor("--json")
+    findings = json.loads(out)["findings"]
+
+    assert 0 == code
+    assert {"check", "level", "subject", "message", "remedy", "fixable"} == set(findings[0])
+    assert ["freshness"] == [finding["check"] for finding in findings if finding["fixable"]]
+
+
+def test_a_broken_config_is_a_finding_and_no_failure_of_the_command(doctor, shop):
+    """Unlike with every other command: this one is there to explain it."""
+    shop.write(shop.home / ".kbhub.json", "{")
+    code, out, err = doctor()
+
+    assert (1, "") == (code, err)
+    assert "malformed JSON" in " ".join(out.split())

@@ -1,0 +1,447 @@
+"""Where indexes lie, everything may go wrong: what is there is searched, what is wrong is said, and it heals."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import apsw
+import pytest
+
+import faults
+import kbhub.hub
+import kbhub.index.schema
+from conftest import Environment
+from corpus import sentences
+from kbhub.background import Background
+from kbhub.errors import IndexUnavailable
+from kbhub.index.schema import SCHEMA_VERSION
+from kbhub.types import Query
+
+ROOT = os.name == "posix" and os.geteuid() == 0
+HOLD = (
+    "import apsw, sys; connection = apsw.Connection(sys.argv[1]); connection.execute('BEGIN IMMEDIATE')\n"
+    "print('held', flush=True); sys.stdin.read()"
+)
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    """Every call looks again, so that tests need not wait."""
+    monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.hub, "QUICK_SECONDS", 60.0)
+
+
+@pytest.fixture
+def shop(environment):
+    """A project with a document and a global base beside it."""
+    return furnish(environment)
+
+
+def furnish(environment: Environment) -> Environment:
+    environment.write("knowledge/deploy.md", "# Deploying\n\nRedeploy the tag before; a platypus takes five minutes.\n")
+    environment.write(environment.home / "notes" / "vim.md", "# Vim\n\nQuit with a platypus word.\n")
+    environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": "notes"}}')
+    return environment
+
+
+def edit(environment: Environment, documents: int = 40) -> None:
+    """Add documents that are indexed in several transactions' worth of pages."""
+    for name, text in sentences(documents).items():
+        environment.write(f"knowledge/{name}", f"# {name}\n\nfresh {text}\n")
+
+
+def places(environment: Environment) -> dict:
+    return {"project": environment.project, "home": environment.home, "env": environment.env}
+
+
+def index_of(hub, name="project") -> Path:
+    return hub.index(hub.select([name])[0]).path
+
+
+def refs(hub, words="platypus"):
+    return {hit.ref for hit in hub.search(Query(text=words, mode="keyword")).hits}
+
+
+def problems(hub):
+    status = hub.status()
+    return [problem.message for base in status.bases for problem in base.problems] + [
+        problem.message for problem in status.problems
+    ]
+
+
+def bring_in_step(hub):
+    """Do what the command line does before a search; give what was said."""
+    return [note for behind in hub.freshen() for report in hub.sync([behind.base]) for note in report.notes]
+
+
+def rebuilt(environment: Environment) -> list:
+    """What an index made from nothing holds."""
+    cache = environment.home / "elsewhere"
+    hub = environment.hub(cache=cache)
+    hub.sync(["project"])
+    made = faults.content(index_of(hub))
+    shutil.rmtree(cache)
+    return made
+
+
+# A full disk
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_full_disk_loses_nothing_and_heals(shop, children, indexed):
+    """After however many writes it is full: one clear sentence, what is indexed is found, and later all is."""
+    path = index_of(shop.hub())
+    if indexed:
+        shop.hub().sync()
+        edit(shop)
+    *failed, last = children.call("fill_up", places(shop), "platypus", [0, 2, 15])
+
+    for answer in failed:
+        assert answer["errors"][0].startswith("IndexUnavailable: The index of base 'project' cannot be used: ")
+        assert "full. Free space" in answer["errors"][0]
+        assert not indexed or {"deploy.md", "notes@vim.md"} <= set(answer["refs"])
+        assert any("full" in problem for problem in answer["problems"])
+    assert last["errors"] == last["said"] == []
+    assert "deploy.md" in last["refs"]
+    assert last["problems"] == []
+    faults.sound(path)
+    assert faults.content(path) == rebuilt(shop)
+
+
+def test_a_full_file_system_loses_nothing_and_heals(shop, tmp_path):
+    """The same with a real one, of 400 KiB."""
+    mount = tmp_path / "small"
+    mount.mkdir()
+    shop.env["KBHUB_CACHE_DIR"] = str(mount)
+    wrapper = faults.with_mount("tmpfs", mount, "size=400k,mode=0700")
+    edit(shop)
+    before, full, after = faults.in_child("fill_mount", places(shop), "platypus", mount, wrapper=wrapper)
+
+    assert before["errors"] == after["errors"] == []
+    assert "Free space" in full["errors"][0]
+    assert "deploy.md" in full["refs"]
+    assert any("Free space" in problem for problem in full["problems"])
+    assert "late.md" in after["refs"]
+    assert after["problems"] == []
+
+
+# Folders that may not be written
+
+
+def check_read_only(answer: dict) -> None:
+    assert {"deploy.md", "notes@vim.md"} == set(answer["refs"])
+    assert answer["skipped"] == []
+    assert "Make it writable" in answer["errors"][0]
+    assert any("searched as it was last indexed" in note for note in answer["notes"])
+    assert any("cannot be used" in problem for problem in answer["problems"])
+
+
+@pytest.mark.parametrize("left", ["closed", "journal"])
+def test_an_index_on_a_read_only_file_system_is_searched(shop, left):
+    """Whether its last writer closed it or was killed; that it falls behind its files is said."""
+    hub = shop.hub()
+    hub.sync()
+    path = index_of(hub)
+    if left == "journal":
+        killed(path)
+    shop.write("knowledge/new.md", "# New\n\nA platypus that is not indexed.\n")
+    cache = Path(shop.env["KBHUB_CACHE_DIR"])
+
+    check_read_only(
+        faults.in_child("sync_and_ask", places(shop), "platypus", wrapper=faults.with_mount("bind", cache, "ro"))
+    )
+
+
+def killed(path: Path) -> None:
+    """Leave the journal of an index as a process does that is killed after a transaction."""
+    with faults.held(str(path), HOLD.replace("BEGIN IMMEDIATE", "UPDATE document SET title = title")):
+        for suffix in ("", "-wal", "-shm"):
+            shutil.copyfile(f"{path}{suffix}", f"{path}{suffix}.copy")
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}.copy").replace(f"{path}{suffix}")
+
+
+@pytest.fixture
+def public(monkeypatch):
+    """A project that every user of the machine can reach."""
+    with tempfile.TemporaryDirectory() as name:
+        real = Path(name).resolve()
+        real.chmod(0o755)
+        home, project = real / "home", real / "shop"
+        (project / ".git").mkdir(parents=True)
+        home.mkdir()
+        env = {"HOME": str(home), "PATH": os.environ["PATH"]}
+        env |= {"KBHUB_CACHE_DIR": str(real / "cache"), "KBHUB_DATA_DIR": str(real / "data")}
+        yield furnish(Environment(home, project, env))
+        for path, folders, files in os.walk(real):
+            for one in (path, *(f"{path}/{inner}" for inner in (*folders, *files))):
+                Path(one).chmod(0o700)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are for POSIX")
+@pytest.mark.parametrize("left", ["closed", "journal"])
+def test_an_index_in_a_folder_of_another_user_is_searched(public, children, left):
+    """Modes that forbid writing do not forbid searching."""
+    hub = public.hub()
+    hub.sync()
+    if left == "journal":
+        killed(index_of(hub))
+    cache = Path(public.env["KBHUB_CACHE_DIR"])
+    for path in (cache, *cache.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    public.write("knowledge/new.md", "# New\n\nA platypus that is not indexed.\n")
+
+    check_read_only(children.call("as_nobody", "sync_and_ask", places(public), "platypus"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are for POSIX")
+@pytest.mark.parametrize("closed", ["cache", "index", "base", "above the base", "file", "folder"])
+def test_what_may_not_be_read_is_said_and_stops_nothing_else(public, children, closed):
+    """Permission denied at any place is a sentence that names it, and the other base answers."""
+    own = public.home.parent
+    public.write("knowledge/secret.md", "# Secret\n\nA platypus.\n")
+    public.write("knowledge/inner/deep.md", "# Deep\n\nA platypus.\n")
+    cache = Path(public.env["KBHUB_CACHE_DIR"])
+    for folder in (cache, cache / "bases"):
+        folder.mkdir()
+    if closed in ("cache", "index"):
+        public.hub().sync()
+    if ROOT:
+        for path in (own, *own.rglob("*")):
+            os.chown(path, faults.NOBODY, faults.NOBODY)
+    {
+        "cache": cache,
+        "index": index_of(public.hub()),
+        "base": public.project / "knowledge",
+        "above the base": public.project,
+        "file": public.project / "knowledge/secret.md",
+        "folder": public.project / "knowledge/inner",
+    }[closed].chmod(0)
+    public_places = places(public) | {"project": public.project if closed != "above the base" else public.home}
+    if closed == "above the base":
+        config = '{"bases": {"notes": "~/notes", "shop": "%s"}, "repos": {"*": ["notes", "shop"]}}'
+        public.write(public.home / ".kbhub.json", config % (public.project / "knowledge"))
+        (public.home / ".kbhub.json").chmod(0o644)
+    answer = children.call("as_nobody", "sync_and_ask", public_places, "platypus")
+
+    said = [*answer["errors"], *answer["problems"], *answer["skipped"]]
+    assert any("Permission denied" in one or "cannot be read" in one for one in said), answer
+    if closed != "cache":
+        assert "notes@vim.md" in answer["refs"]
+    if closed in ("file", "folder"):
+        assert "deploy.md" in answer["refs"]
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_read_only_base_is_indexed_and_searched(shop, inside):
+    """Nothing is ever written beside documents."""
+    folder = shop.project / "knowledge" if inside else shop.project
+    wrapper = faults.with_mount("bind", folder, "ro")
+    answer = faults.in_child("sync_and_ask", places(shop), "platypus", wrapper=wrapper)
+
+    assert answer["errors"] == answer["problems"] == []
+    assert "deploy.md" in answer["refs"]
+
+
+# Indexes that are broken
+
+
+def break_index(path: Path, how: str) -> None:
+    if how == "truncated":
+        os.truncate(path, path.stat().st_size // 2)
+    elif how == "cut short":
+        os.truncate(path, 100)
+    elif how == "emptied":
+        os.truncate(path, 0)
+    elif how == "noise":
+        with path.open("r+b") as file:
+            file.write(random.Random(1).randbytes(path.stat().st_size))
+    elif how == "noise behind the head":
+        with path.open("r+b") as file:
+            file.seek(4096)
+            file.write(random.Random(1).randbytes(path.stat().st_size - 4096))
+    elif how == "a folder":
+        path.unlink()
+        path.mkdir()
+        (path / "of somebody").write_text("keep me")
+    elif how == "newer":
+        connection = apsw.Connection(str(path))
+        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}").fetchall()
+        connection.close()
+    elif how == "noise in the journal":
+        Path(f"{path}-wal").write_bytes(random.Random(1).randbytes(40_000))
+
+
+BROKEN = [
+    "truncated", "cut short", "emptied", "noise", "noise behind the head", "a folder", "newer", "noise in the journal",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("opened", [True, False], ids=["while open", "at start"])
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_broken_index_is_set_aside_and_made_anew(shop, how, opened):
+    """Neither a crash nor a wrong answer: the other base answers meanwhile, and one line says what was done."""
+    edit(shop, 10)
+    hub = shop.hub()
+    hub.sync()
+    good = faults.content(index_of(hub))
+    assert refs(hub) == {"deploy.md", "notes@vim.md"}
+    if not opened:
+        hub = shop.hub()
+    break_index(index_of(hub), how)
+
+    assert "notes@vim.md" in refs(hub)
+    said = bring_in_step(hub)
+
+    if how not in ("emptied", "noise in the journal"):
+        assert len(said) == 1
+        assert "set aside" in said[0]
+        assert "\n" not in said[0]
+    assert refs(hub) == {"deploy.md", "notes@vim.md"}
+    assert faults.content(index_of(hub)) == good
+    assert problems(hub) == []
+    if how == "a folder":
+        assert [file.read_text() for file in index_of(hub).parent.rglob("of somebody")] == ["keep me"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_noise_anywhere_in_an_index_sinks_neither_the_others_nor_the_program(shop, seed):
+    """A page overwritten at random: a search answers or says why not, and `index --full` makes all well."""
+    edit(shop, 30)
+    hub = shop.hub()
+    hub.sync()
+    path, good = index_of(hub), faults.content(index_of(hub))
+    choose = random.Random(seed)
+    with path.open("r+b") as file:
+        for _ in range(3):
+            file.seek(choose.randrange(1, path.stat().st_size // 4096) * 4096 + choose.randrange(2048))
+            file.write(choose.randbytes(2048))
+
+    for one in (hub, shop.hub()):
+        for words in ("platypus", "fresh w17 deploy", "database index"):
+            result = one.search(Query(text=words))
+            assert "notes" in result.searched
+            assert all("kbhub index" in skipped.reason for skipped in result.skipped)
+        one.read("deploy.md")
+        one.status()
+    shop.hub().sync(full=True)
+    assert faults.content(path) == good
+
+
+def test_an_index_that_is_damaged_while_it_is_served_heals_by_itself(shop):
+    """What a search meets, the next look repairs: nobody has to be asked."""
+    edit(shop, 30)
+    hub = shop.hub()
+    hub.sync()
+    path = index_of(hub)
+    good = faults.content(path)
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    page = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'fts_data'").get
+    connection.close()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(random.Random(1).randbytes(4096))
+    result = hub.search(Query(text="platypus", mode="keyword"))
+    assert [skipped.base for skipped in result.skipped] == ["project"]
+
+    said = bring_in_step(hub)
+
+    assert len(said) == 1
+    assert "set aside" in said[0]
+    assert faults.content(path) == good
+    assert refs(hub) == {"deploy.md", "notes@vim.md"}
+
+
+@pytest.mark.parametrize("what", ["cache", "index"])
+def test_a_cache_that_is_deleted_under_a_hub_is_made_again(shop, what):
+    """The next look makes the index anew, in the background of a server as well."""
+    hub = shop.hub()
+    hub.sync()
+    refs(hub)
+    path = index_of(hub)
+    if what == "cache":
+        shutil.rmtree(shop.env["KBHUB_CACHE_DIR"])
+    else:
+        path.unlink()
+    assert "notes@vim.md" in refs(hub) or what == "cache"
+    background = Background(hub)
+    background.look()
+    assert background.wait_for_first_index(["project", "notes"], 60)
+    background.stop(60)
+
+    assert refs(hub) == {"deploy.md", "notes@vim.md"}
+    assert problems(hub) == []
+
+
+def test_a_cache_that_is_deleted_while_it_is_written_is_made_again(shop, monkeypatch):
+    """Indexing goes to its end or fails with a sentence; the next one is whole."""
+    monkeypatch.setattr(kbhub.sync, "BATCH_FILES", 4)
+    edit(shop)
+    hub = shop.hub()
+
+    def delete(base, done, todo):
+        if done == 8:
+            shutil.rmtree(shop.env["KBHUB_CACHE_DIR"])
+
+    with suppress(IndexUnavailable):
+        hub.sync(["project"], progress=delete)
+    hub.sync()
+
+    assert refs(hub) == {"deploy.md", "notes@vim.md"}
+    faults.sound(index_of(hub))
+    assert faults.content(index_of(hub)) == rebuilt(shop)
+    assert problems(hub) == []
+
+
+# Somebody else's lock
+
+
+def test_an_index_that_another_program_holds_is_searched_and_later_written(shop, monkeypatch):
+    """The sentence names the cause, and nobody waits for more than the busy timeout."""
+    monkeypatch.setattr(kbhub.index.schema, "BUSY_MS", 50)
+    hub = shop.hub()
+    hub.sync()
+    shop.write("knowledge/new.md", "# New\n\nAnother platypus.\n")
+    with faults.held(str(index_of(hub)), HOLD):
+        with pytest.raises(IndexUnavailable, match=r"locked.*[Aa]nother program"):
+            hub.sync(["project"])
+        assert hub.freshen() == ()
+        assert refs(hub) == {"deploy.md", "notes@vim.md"}
+        assert any("locked" in problem for problem in problems(hub))
+    hub.freshen()
+
+    assert "new.md" in refs(hub)
+    assert problems(hub) == []
+
+
+def test_threads_that_find_an_index_gone_all_say_so(shop):
+    """No thread of a server dies of what happens to a file under another."""
+    hub = shop.hub()
+    hub.sync()
+    path, failures = index_of(hub), []
+
+    def search():
+        try:
+            for _ in range(30):
+                hub.search(Query(text="platypus", mode="keyword"))
+                hub.status()
+        except Exception as error:  # noqa: BLE001 - whatever ends a thread is to be seen
+            failures.append(error)
+
+    threads = [threading.Thread(target=search) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(10):
+        path.unlink(missing_ok=True)
+        hub.sync(["project"])
+    for thread in threads:
+        thread.join(60)
+
+    assert failures == []
+    assert refs(hub) == {"deploy.md", "notes@vim.md"}

@@ -1,0 +1,259 @@
+"""Changes are noticed as they happen, however they come."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+import kbhub.watch
+from kbhub.background import Background
+from kbhub.types import Query
+from kbhub.watch import LIVE, Watcher
+
+WAIT_SECONDS = 30
+"""How long a test waits for what should come at once."""
+
+
+class Watched:
+    """A hub that is kept in step by events, and what was told on the way."""
+
+    def __init__(self, hub) -> None:
+        self.hub, self.background = hub, Background(hub)
+        self.told: queue.Queue[frozenset[str] | None] = queue.Queue()
+        self.watcher = Watcher(hub, self._changed)
+
+    def _changed(self, bases):
+        self.background.look(bases or ())
+        self.told.put(bases)
+
+    def __enter__(self):
+        self.watcher.start()
+        assert self.next() is None  # events have begun, and all has been compared once
+        self.settle()
+        return self
+
+    def __exit__(self, *_):
+        self.watcher.stop(WAIT_SECONDS)
+        self.background.stop(WAIT_SECONDS)
+
+    def next(self):
+        """What is told next."""
+        return self.told.get(timeout=WAIT_SECONDS)
+
+    def until(self, wanted):
+        """Wait until something is told; gives what was told before."""
+        before = []
+        while (told := self.next()) != wanted:
+            before.append(told)
+        self.settle()
+        return before
+
+    def settle(self):
+        """Wait until what was told has been done."""
+        background = self.background
+        with background._changed:
+            idle = background._changed.wait_for(lambda: background._thread is None, WAIT_SECONDS)
+        assert idle
+
+    def found(self, text):
+        return [hit.ref for hit in self.hub.search(Query(text=text, mode="keyword", limit=50)).hits]
+
+
+@pytest.fixture
+def shop(environment):
+    """A project with one document."""
+    environment.write("knowledge/deploy.md", "# Deploy\n\nPush a tag.\n")
+    return environment
+
+
+def test_a_saved_file_is_found(shop):
+    """An edit, a new file and a deletion are in the index without anybody asking."""
+    with Watched(shop.hub()) as watched:
+        assert watched.watcher.state("project") == LIVE
+        shop.write("knowledge/new/zebra.md", "# Zebra\n")
+        watched.until(frozenset({"project"}))
+        if not watched.found("zebra"):  # the folder was told before the file in it
+            watched.until(frozenset({"project"}))
+        assert watched.found("zebra") == ["new/zebra.md"]
+
+        shop.write("knowledge/deploy.md", "# Deploy\n\nGiraffe.\n")
+        watched.until(frozenset({"project"}))
+        assert watched.found("giraffe") == ["deploy.md"]
+
+        (shop.project / "knowledge" / "deploy.md").unlink()
+        watched.until(frozenset({"project"}))
+        assert watched.found("giraffe") == []
+
+
+def test_a_file_that_is_replaced_by_renaming_is_found(shop):
+    """Editors write a new file and rename it over the old one."""
+    with Watched(shop.hub()) as watched:
+        swap = shop.write("knowledge/.deploy.md.swp", "# Deploy\n\nGiraffe.\n")
+        swap.rename(shop.project / "knowledge" / "deploy.md")
+        watched.until(frozenset({"project"}))
+
+        assert watched.found("giraffe") == ["deploy.md"]
+
+
+def test_a_branch_switch_is_a_few_looks(shop):
+    """A thousand files that change at once are not a thousand comparisons."""
+    hub = shop.hub()
+    with Watched(hub) as watched:
+        for number in range(1000):
+            shop.write(f"knowledge/{number}.md", f"# Zebra {number}\n")
+        last = shop.write("knowledge/last.md", "# Giraffe\n")
+        assert last.exists()
+        looks = 1
+        watched.until(frozenset({"project"}))
+        while not watched.found("giraffe") or len(watched.found("zebra")) < 50:
+            watched.until(frozenset({"project"}))
+            looks += 1
+
+        assert looks <= 10
+        assert hub.status().bases[0].documents == 1002
+
+
+def test_what_is_no_document_is_not_looked_at(shop):
+    """Builds, version control and editors' files in a base cost nothing."""
+    for folder in (".git", "node_modules/x", ".obsidian"):
+        shop.write(f"knowledge/{folder}/start.txt", "")
+    with Watched(shop.hub()) as watched:
+        for name in (".git/index", "node_modules/x/README.md", ".obsidian/workspace.md", "image.png", ".deploy.md.swp"):
+            shop.write(f"knowledge/{name}", "x")
+        (shop.project / "knowledge" / "deploy.md").touch()
+        before = watched.until(frozenset({"project"}))
+
+        assert before == []
+
+
+def test_an_ignore_file_counts_at_once(shop):
+    """What is excluded now is gone from the index."""
+    shop.write("knowledge/private.md", "# Zebra\n")
+    with Watched(shop.hub()) as watched:
+        assert watched.found("zebra") == ["private.md"]
+        shop.write("knowledge/.gitignore", "private.md\n")
+        watched.until(frozenset({"project"}))
+
+        assert watched.found("zebra") == []
+
+
+def test_knowledge_that_appears_is_taken_up(environment):
+    """`kbhub init` in another window needs no restart."""
+    with Watched(environment.hub()) as watched:
+        assert watched.hub.discovery().bases == ()
+        environment.write("knowledge/zebra.md", "# Zebra\n")
+        watched.until(None)
+        if not watched.found("zebra"):  # the folder was seen before the file
+            watched.until(None)
+
+        assert watched.found("zebra") == ["zebra.md"]
+
+
+def test_a_base_that_disappears_and_comes_back_heals(shop):
+    """What changed meanwhile is in the index, and later changes are noticed again."""
+    with Watched(shop.hub()) as watched:
+        shutil.move(shop.project / "knowledge", shop.project / "away")
+        watched.until(None)
+        shop.write("away/zebra.md", "# Zebra\n")
+        shutil.move(shop.project / "away", shop.project / "knowledge")
+        watched.until(None)
+        if not watched.found("zebra"):
+            watched.until(None)
+        assert watched.found("zebra") == ["zebra.md"]
+
+        shop.write("knowledge/giraffe.md", "# Giraffe\n")
+        watched.until(frozenset({"project"}))
+        assert watched.found("giraffe") == ["giraffe.md"]
+
+
+def test_a_mended_config_is_picked_up(shop):
+    """A global base appears when the file that names it can be read again."""
+    shop.write(shop.home / "notes" / "zebra.md", "# Zebra\n")
+    config = shop.write(shop.home / ".kbhub.json", '{"bases": {')
+    with Watched(shop.hub()) as watched:
+        config.write_text(json.dumps({"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}}))
+        watched.until(None)
+        if watched.hub.known_bases() is None or not watched.found("zebra"):
+            watched.until(None)
+
+        assert watched.found("zebra") == ["notes@zebra.md"]
+        assert watched.watcher.state("notes") == LIVE
+
+
+def test_where_events_cannot_be_had_files_are_polled(shop, monkeypatch):
+    """An exhausted limit of watches is said, and changes are noticed all the same."""
+
+    def refuse(*_, **__):
+        raise OSError("OS file watch limit reached.")
+
+    monkeypatch.setattr(kbhub.watch, "watch", refuse)
+    monkeypatch.setattr(kbhub.watch, "POLL_SECONDS", 0.2)
+    with Watched(shop.hub()) as watched:
+        shop.write("knowledge/zebra.md", "# Zebra\n")
+        watched.until(frozenset({"project"}))
+        if not watched.found("zebra"):
+            watched.until(frozenset({"project"}))
+
+        assert watched.found("zebra") == ["zebra.md"]
+        assert "watch limit reached" in watched.watcher.state("project")
+
+
+def test_a_base_on_a_network_mount_is_polled(shop, monkeypatch):
+    """Changes made on another machine raise no events here."""
+    monkeypatch.setattr(kbhub.watch, "_remote_mounts", lambda: [(str(shop.project), "nfs4")])
+    with Watched(shop.hub()) as watched:
+        assert "nfs4" in watched.watcher.state("project")
+
+
+def test_a_base_that_another_process_indexes_is_taken_over(shop):
+    """While the lock is held elsewhere nothing is done twice; when its holder goes, the rest is done here."""
+    hub = shop.hub()
+    lock = f"{hub.index(hub.select()[0]).path}.lock"
+    os.makedirs(os.path.dirname(lock), exist_ok=True)  # noqa: PTH103, PTH120
+    background = Background(hub)
+    with held_elsewhere(lock):
+        background.look()
+        with background._changed:
+            assert background._changed.wait_for(lambda: background._waiting, WAIT_SECONDS)
+        assert not hub.index(hub.select()[0]).path.exists()
+    with background._changed:
+        assert background._changed.wait_for(lambda: background._thread is None, WAIT_SECONDS)
+
+    assert [hit.ref for hit in hub.search(Query(text="deploy")).hits] == ["deploy.md"]
+
+
+@contextmanager
+def held_elsewhere(path):
+    """Let another process hold a lock; it is killed at the end."""
+    code = (
+        "import sys; from filelock import FileLock; lock = FileLock(sys.argv[1]); lock.acquire();"
+        "print('held', flush=True); input()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "held\n"
+        yield
+    finally:
+        process.kill()
+        process.wait(WAIT_SECONDS)
+        process.stdin.close()
+        process.stdout.close()
+
+
+def test_a_watcher_stops_at_once(shop):
+    """The end of a server does not wait for the next event."""
+    with Watched(shop.hub()) as watched:
+        pass
+
+    assert not watched.watcher._thread.is_alive()
