@@ -33,6 +33,9 @@ BATCH_FILES, BATCH_BYTES = 256, 4 << 20
 BATCH_CHUNKS = 512
 """Chunks embedded at a time when only vectors are missing."""
 
+LOCK_SECONDS = 0.1
+"""How long a sync waits for the lock: longer than `is_being_indexed` holds it, shorter than a batch takes."""
+
 RACY_NS = 2_000_000_000
 """A file changed less than this long (ns) before it was read may change again within one tick of its clock
 (2 s on FAT), so its time is stored negated, which no file has, and its content is compared next time."""
@@ -124,7 +127,7 @@ def sync_base(
         difference = compare(base, path, max_bytes=max_bytes, max_files=max_files)
     try:
         private_directory(path.parent)
-        with FileLock(f"{path}.lock", timeout=0, mode=0o600):
+        with FileLock(f"{path}.lock", timeout=LOCK_SECONDS, mode=0o600):
             notes: list[str] = []
             for again in (True, False):
                 try:
