@@ -160,13 +160,21 @@ class Children:
     """
 
     def __init__(self) -> None:
-        self.process = subprocess.Popen(
+        self.idle = True
+        self.process = self._forking()
+
+    def _forking(self) -> subprocess.Popen:
+        return subprocess.Popen(
             [sys.executable, "-c", "import faults; faults.fork_for_each_line()"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),
         )  # fmt: skip
 
     def start(self, name: str, *arguments) -> int:
         """Start a function of this module; gives the number of its process."""
+        if not self.idle:  # a test gave up on the last one
+            self.stop()
+            self.process = self._forking()
+        self.idle = False
         assert self.process.stdin
         self.process.stdin.write(json.dumps([name, *arguments], default=str) + "\n")
         self.process.stdin.flush()
@@ -176,13 +184,20 @@ class Children:
         """Run a function of this module in a process of its own; gives its result."""
         self.start(name, *arguments)
         result = self.line()
-        assert self.line() == "0", result
+        assert self.ended() == 0, result
         return json.loads(result)
 
     def line(self) -> str:
-        """Give the next line that the child prints; after its end, its exit status."""
+        """Give the next line that the child prints."""
         assert self.process.stdout
         return self.process.stdout.readline().strip()
+
+    def ended(self) -> int:
+        """Wait for the end of the child; gives its exit status, negative for the signal that killed it."""
+        while not (line := self.line()).startswith("ended "):
+            assert line, "the process that forks is gone"
+        self.idle = True
+        return int(line.removeprefix("ended "))
 
     def stop(self) -> None:
         """End the process that forks."""
@@ -252,7 +267,7 @@ def fork_for_each_line() -> None:
             os.write(1, f"{json.dumps(result)}\n".encode())
             os._exit(0)
         _, status = os.waitpid(child, 0)
-        os.write(1, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        os.write(1, f"ended {os.waitstatus_to_exitcode(status)}\n".encode())
 
 
 def index_until(base: str, index: str, phase: str, moment: int) -> dict[str, int]:

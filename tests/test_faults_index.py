@@ -1,0 +1,203 @@
+"""Indexes that are broken or gone while they are used: set aside, made anew, and said in one line."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import apsw
+import pytest
+
+import faults
+import kbhub.sync
+from kbhub.background import Background
+from kbhub.errors import IndexUnavailable
+from kbhub.index.schema import SCHEMA_VERSION
+from kbhub.types import Query
+from test_faults_storage import edit, index_of, no_pause, problems, rebuilt, refs, shop
+
+__all__ = ["no_pause", "shop"]
+
+
+def bring_in_step(hub):
+    """Do what the command line does before a search; give what was said."""
+    return [note for behind in hub.freshen() for report in hub.sync([behind.base]) for note in report.notes]
+
+
+def break_index(path: Path, how: str) -> None:
+    if how == "truncated":
+        os.truncate(path, path.stat().st_size // 2)
+    elif how == "cut short":
+        os.truncate(path, 100)
+    elif how == "emptied":
+        os.truncate(path, 0)
+    elif how == "noise":
+        with path.open("r+b") as file:
+            file.write(random.Random(1).randbytes(path.stat().st_size))
+    elif how == "noise behind the head":
+        with path.open("r+b") as file:
+            file.seek(4096)
+            file.write(random.Random(1).randbytes(path.stat().st_size - 4096))
+    elif how == "a folder":
+        path.unlink()
+        path.mkdir()
+        (path / "of somebody").write_text("keep me")
+    elif how == "newer":
+        connection = apsw.Connection(str(path))
+        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}").fetchall()
+        connection.close()
+    elif how == "noise in the journal":
+        Path(f"{path}-wal").write_bytes(random.Random(1).randbytes(40_000))
+
+
+BROKEN = [
+    "truncated", "cut short", "emptied", "noise", "noise behind the head", "a folder", "newer", "noise in the journal",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_broken_index_is_set_aside_and_made_anew(shop, how):
+    """Open or not yet, it sinks no other base, one line says what was done, and whoever had it open goes on."""
+    edit(shop, 10)
+    hub = shop.hub()
+    hub.sync()
+    good = faults.content(index_of(hub))
+    assert refs(hub) == {"deploy.md", "notes@vim.md"}
+    break_index(index_of(hub), how)
+    new = shop.hub()
+
+    assert "notes@vim.md" in refs(hub)
+    assert "notes@vim.md" in refs(new)
+    said = bring_in_step(new)
+
+    if how not in ("emptied", "noise in the journal"):
+        assert len(said) == 1
+        assert "set aside" in said[0]
+        assert "\n" not in said[0]
+    for one in (hub, new):
+        one.freshen()
+        assert refs(one) == {"deploy.md", "notes@vim.md"}
+        assert problems(one) == []
+    assert faults.content(index_of(hub)) == good
+    if how == "a folder":
+        assert [file.read_text() for file in index_of(hub).parent.rglob("of somebody")] == ["keep me"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_noise_anywhere_in_an_index_sinks_neither_the_others_nor_the_program(shop, seed):
+    """A page overwritten at random: a search answers or says why not, and `index --full` makes all well."""
+    edit(shop, 30)
+    hub = shop.hub()
+    hub.sync()
+    path, good = index_of(hub), faults.content(index_of(hub))
+    choose = random.Random(seed)
+    with path.open("r+b") as file:
+        for _ in range(3):
+            file.seek(choose.randrange(1, path.stat().st_size // 4096) * 4096 + choose.randrange(2048))
+            file.write(choose.randbytes(2048))
+
+    for one in (hub, shop.hub()):
+        for words in ("platypus", "fresh w17 deploy", "database index"):
+            result = one.search(Query(text=words))
+            assert "notes" in result.searched
+            assert all("kbhub index" in skipped.reason for skipped in result.skipped)
+        one.read("deploy.md")
+        one.status()
+    shop.hub().sync(full=True)
+    assert faults.content(path) == good
+
+
+def test_an_index_that_is_damaged_while_it_is_served_heals_by_itself(shop):
+    """What a search meets, the next look repairs: nobody has to be asked."""
+    edit(shop, 30)
+    hub = shop.hub()
+    hub.sync()
+    path = index_of(hub)
+    good = faults.content(path)
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    page = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'fts_data'").get
+    connection.close()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(random.Random(1).randbytes(4096))
+    result = hub.search(Query(text="platypus", mode="keyword"))
+    assert [skipped.base for skipped in result.skipped] == ["project"]
+
+    said = bring_in_step(hub)
+
+    assert len(said) == 1
+    assert "set aside" in said[0]
+    assert faults.content(path) == good
+    assert refs(hub) == {"deploy.md", "notes@vim.md"}
+
+
+@pytest.mark.parametrize("what", ["cache", "index"])
+def test_a_cache_that_is_deleted_under_a_hub_is_made_again(shop, what):
+    """The next look makes the index anew, in the background of a server as well."""
+    hub = shop.hub()
+    hub.sync()
+    refs(hub)
+    path = index_of(hub)
+    if what == "cache":
+        shutil.rmtree(shop.env["KBHUB_CACHE_DIR"])
+    else:
+        path.unlink()
+    assert "notes@vim.md" in refs(hub) or what == "cache"
+    background = Background(hub)
+    background.look()
+    assert background.wait_for_first_index(["project", "notes"], 60)
+    background.stop(60)
+
+    assert refs(hub) == {"deploy.md", "notes@vim.md"}
+    assert problems(hub) == []
+
+
+def test_a_cache_that_is_deleted_while_it_is_written_is_made_again(shop, monkeypatch):
+    """Indexing goes to its end or fails with a sentence; the next one is whole."""
+    monkeypatch.setattr(kbhub.sync, "BATCH_FILES", 4)
+    edit(shop)
+    hub = shop.hub()
+
+    def delete(base, done, todo):
+        if done == 8:
+            shutil.rmtree(shop.env["KBHUB_CACHE_DIR"])
+
+    with suppress(IndexUnavailable):
+        hub.sync(["project"], progress=delete)
+    hub.sync()
+
+    assert refs(hub) == {"deploy.md", "notes@vim.md"}
+    faults.sound(index_of(hub))
+    assert faults.content(index_of(hub)) == rebuilt(shop)
+    assert problems(hub) == []
+
+
+def test_threads_that_find_an_index_gone_all_say_so(shop):
+    """No thread of a server dies of what happens to a file under another."""
+    hub = shop.hub()
+    hub.sync()
+    path, failures = index_of(hub), []
+
+    def search():
+        try:
+            for _ in range(30):
+                hub.search(Query(text="platypus", mode="keyword"))
+                hub.status()
+        except Exception as error:  # noqa: BLE001 - whatever ends a thread is to be seen
+            failures.append(error)
+
+    threads = [threading.Thread(target=search) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(10):
+        path.unlink(missing_ok=True)
+        hub.sync(["project"])
+    for thread in threads:
+        thread.join(60)
+
+    assert failures == []
+    assert refs(hub) == {"deploy.md", "notes@vim.md"}
