@@ -7,12 +7,17 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import faults
 from kbhub.hub import Hub, HubOptions
 
 HOUR_NS = 3_600_000_000_000
+
+# A busy machine makes an example late, never wrong.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 
 @dataclass(frozen=True)
