@@ -19,13 +19,18 @@ def module(path: Path) -> str:
     return ".".join(("kbhub", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
 
 
+MODULES = {module(path) for path in FILES}
+
+
 def imports(path: Path) -> set[str]:
     """Modules of ours that a file imports when it runs (not for types only)."""
     found: set[str] = set()
     tree = ast.parse(path.read_text("utf-8"))
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("kbhub"):
-            found.add(node.module)
+            found |= {
+                whole if (whole := f"{node.module}.{name.name}") in MODULES else node.module for name in node.names
+            }
         elif isinstance(node, ast.Import):
             found |= {name.name for name in node.names if name.name.startswith("kbhub")}
     return found

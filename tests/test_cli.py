@@ -16,7 +16,7 @@ import pytest
 
 from kbhub.__main__ import PIPE_CLOSED, main
 from kbhub.cli import INTERRUPTED
-from kbhub.cli.app import app
+from kbhub.cli.run import app
 
 ROOT = Path(__file__).parent.parent
 TEAM = ROOT / "examples" / "team"

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import kbhub.hub
-from kbhub.cli.app import app
+from kbhub.cli.run import app
 from kbhub.server import create_server, instructions
 from kbhub.types import Query
 

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _make_streams_total()
         # Here and not above, so that Ctrl-C while modules load ends as quietly as later.
-        from kbhub.cli.app import run  # noqa: PLC0415
+        from kbhub.cli.run import run  # noqa: PLC0415
 
         code = run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()

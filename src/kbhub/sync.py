@@ -362,6 +362,7 @@ class _Run:
                 self.writer.set_commits(commits.times)
             self.writer.set_meta(
                 {
+                    "base": str(self.base.path),
                     "head": commits.head if commits else None,
                     "synced": datetime.now(UTC).isoformat(timespec="seconds"),
                 }
@@ -414,6 +415,7 @@ def _new_document(base: Base, entry: FileEntry, data: bytes, digest: bytes) -> N
         dated=_dated(document.front_matter),
         problem=" ".join(document.problems) or None,
         chunks=chunks,
+        links=document.links,
     )
 
 

@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Mode = Literal["keyword", "semantic", "hybrid"]
 Granularity = Literal["document", "chunk"]
-Origin = Literal["pointer", "knowledge", ".knowledge", "sibling", "docs", "config", "argument"]
+Kind = Literal["document", "memory", "session", "pdf"]
+Origin = Literal["pointer", "knowledge", ".knowledge", "sibling", "docs", "config", "argument", "memory"]
 
 
 class Model(BaseModel):
@@ -47,6 +48,8 @@ class Base(Model):
     cache_dir: Path | None = Field(None, description="Where its index lies, if not in the usual place.")
     weight: float = Field(1.0, gt=0, description="Factor on the score of its hits.")
     writable: bool = Field(False, description="Whether agents may write documents in it.")
+    kind: Kind = Field("document", description="What its files are.")
+    keep_deleted: tuple[str, ...] = Field((), description="Patterns of files whose text is kept when they are gone.")
 
 
 class Workspace(Model):
@@ -158,6 +161,10 @@ class Query(Model):
     offset: int = Field(0, ge=0, description="Hits to leave out first, for paging.")
     granularity: Granularity = Field("document", description="One hit per `document` or per `chunk`.")
     explain: bool = Field(False, description="Whether each hit carries its trace.")
+    without: tuple[str, ...] = Field((), description="Signals to leave out, to see what they are worth.")
+    recency: float = Field(0.0, ge=0, le=1, description="How much newer documents are preferred; 0 not at all.")
+    min_signals: int = Field(1, ge=1, le=2, description="Signals that must have found a hit.")
+    min_score: float = Field(0.0, ge=0, le=1, description="Least score of a hit.")
 
 
 class Signal(Model):
@@ -197,7 +204,7 @@ class Hit(Model):
     excerpt: str = Field(description="The part that answers best, verbatim.")
     excerpt_line: int = Field(description="Line of the document where the excerpt starts.")
     score: float = Field(ge=0, le=1, description="0 to 1; comparable within one answer.")
-    kind: Literal["document"] = Field("document", description="What it is.")
+    kind: Kind = Field("document", description="What it is.")
     age_days: int | None = Field(None, description="Days since `updated` or `date`, last commit or change.")
     stale: bool = Field(False, description="Older than a year.")
     also: tuple[Span, ...] = Field((), description="Other matching chunks of the same document.")

@@ -49,6 +49,8 @@ INVARIANTS = {
     "chunks without a document": "SELECT count(*) FROM chunk WHERE document_id NOT IN (SELECT id FROM document)",
     "chunks missing in the full-text index": "SELECT count(*) FROM chunk WHERE id NOT IN (SELECT rowid FROM fts)",
     "full-text entries without a chunk": "SELECT count(*) FROM fts WHERE rowid NOT IN (SELECT id FROM chunk)",
+    "properties without a document": "SELECT count(*) FROM property WHERE document_id NOT IN (SELECT id FROM document)",
+    "links without a document": "SELECT count(*) FROM link WHERE document_id NOT IN (SELECT id FROM document)",
     "vectors without a chunk": "SELECT count(*) FROM vector WHERE chunk_id NOT IN (SELECT id FROM chunk)",
 }
 """What must not be there → how many of it there are."""
@@ -76,7 +78,9 @@ class DocumentRow:
     path: str
     docid: str
     title: str
+    kind: str
     tags: tuple[str, ...]
+    aliases: tuple[str, ...]
     size: int
     mtime_ns: int
     dated: int | None
@@ -335,12 +339,12 @@ class Index:
         return IndexUnavailable(self.base, reason, f"`kbhub index {self.base}{full}` makes it anew.")
 
 
-_DOCUMENT = "id, path, docid, title, tags, size, mtime_ns, dated, committed"
+_DOCUMENT = "id, path, docid, title, kind, tags, aliases, size, mtime_ns, dated, committed"
 
 
 def _document(row: Sequence[Any]) -> DocumentRow:
-    number, path, docid, title, tags, *rest = row
-    return DocumentRow(number, path, docid, title, tuple(json.loads(tags)), *rest)
+    number, path, docid, title, kind, tags, aliases, *rest = row
+    return DocumentRow(number, path, docid, title, kind, tuple(json.loads(tags)), tuple(json.loads(aliases)), *rest)
 
 
 def _statistics(api: apsw.FTS5ExtensionApi, /, *_: Any) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x6B626875
 """Marks a SQLite file as an index of kbhub ("kbhu")."""
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised whenever tables, tokens, chunks or vectors change their meaning; another number means a rebuild."""
 
 FTS_COLUMNS = ("title", "headings", "path", "tags", "body")
@@ -53,13 +53,28 @@ CREATE TABLE document(
   mtime_ns INTEGER NOT NULL,
   hash BLOB NOT NULL,
   title TEXT NOT NULL,
+  kind TEXT NOT NULL,
   tags TEXT NOT NULL,
+  aliases TEXT NOT NULL,
   front_matter TEXT NOT NULL,
   dated INTEGER,
   committed INTEGER,
   problem TEXT
 );
 CREATE INDEX document_docid ON document(docid);
+CREATE INDEX document_kind ON document(kind);
+CREATE TABLE property(document_id INTEGER NOT NULL, key TEXT NOT NULL, value ANY NOT NULL);
+CREATE INDEX property_value ON property(key, value);
+CREATE INDEX property_document ON property(document_id);
+CREATE TABLE link(
+  document_id INTEGER NOT NULL,
+  target TEXT NOT NULL,
+  fragment TEXT NOT NULL,
+  text TEXT NOT NULL,
+  line INTEGER NOT NULL,
+  kind TEXT NOT NULL
+);
+CREATE INDEX link_document ON link(document_id);
 CREATE TABLE chunk(
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   document_id INTEGER NOT NULL,
@@ -76,6 +91,7 @@ CREATE TABLE problem(path TEXT PRIMARY KEY, message TEXT NOT NULL) WITHOUT ROWID
 CREATE VIRTUAL TABLE fts USING fts5(
   {", ".join(FTS_COLUMNS)}, content='', contentless_delete=1, tokenize='{" ".join(TOKENIZER)}'
 );
+CREATE VIRTUAL TABLE vocabulary USING fts5vocab(fts, row);
 """
 _STATEMENTS = frozenset(statement.strip() for statement in _TABLES.split(";") if statement.strip())
 """What SQLite keeps of a table or index that it made: the statement, word for word."""

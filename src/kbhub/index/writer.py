@@ -16,6 +16,8 @@ from kbhub.query import searchable
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kbhub.types import Link
+
 OPTIMISE_SHARE = 0.2
 """Share of the chunks that must be new before the full-text index is merged into one segment."""
 
@@ -50,6 +52,35 @@ class NewDocument:
     dated: int | None
     problem: str | None
     chunks: tuple[NewChunk, ...]
+    kind: str = "document"
+    links: tuple[Link, ...] = ()
+
+
+def properties(front_matter: Mapping[str, Any], tags: Sequence[str]) -> Iterator[tuple[str, str | int | float]]:
+    """Give what a document can be filtered by: (key, value), keys and texts case-folded, one per element of a list.
+
+    Args:
+        front_matter: JSON-safe values; those of nested mappings have keys joined by `.`.
+        tags: come under the key `tag`.
+    """
+    yield from (("tag", tag.casefold()) for tag in tags)
+    for key, value in front_matter.items():
+        yield from _flattened(key.casefold(), value)
+
+
+def _flattened(key: str, value: Any) -> Iterator[tuple[str, str | int | float]]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _flattened(f"{key}.{str(name).casefold()}", inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _flattened(key, inner)
+    elif isinstance(value, bool):
+        yield key, str(value).casefold()
+    elif isinstance(value, str):
+        yield key, value.strip().casefold()
+    elif value is not None:
+        yield key, value
 
 
 class IndexWriter:
@@ -138,8 +169,8 @@ class IndexWriter:
         committed = self._connection.execute("SELECT committed FROM document WHERE path = ?", (document.path,)).get
         self.remove(document.path)
         self._connection.execute(
-            "INSERT INTO document(path, docid, size, mtime_ns, hash, title, tags, front_matter, dated, committed, "
-            "problem) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO document(path, docid, size, mtime_ns, hash, title, kind, tags, aliases, front_matter, "
+            "dated, committed, problem) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(
                     document.path,
@@ -149,11 +180,19 @@ class IndexWriter:
                     document.hash,
                     document.title,
                 ),
-                *(json.dumps(document.tags), json.dumps(document.front_matter), document.dated, committed),
-                document.problem,
+                *(document.kind, json.dumps(document.tags), json.dumps(document.aliases)),
+                *(json.dumps(document.front_matter), document.dated, committed, document.problem),
             ),
         )
         row = self._connection.last_insert_rowid()
+        self._connection.executemany(
+            "INSERT INTO property VALUES (?, ?, ?)",
+            ((row, key, value) for key, value in properties(document.front_matter, document.tags)),
+        )
+        self._connection.executemany(
+            "INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)",
+            ((row, one.target, one.fragment, one.text, one.line, one.kind) for one in document.links),
+        )
         title = searchable(" ".join([document.title, *document.aliases]))
         path = searchable(document.path.rpartition(".")[0] or document.path)
         tags = searchable(" ".join(document.tags))
@@ -186,7 +225,8 @@ class IndexWriter:
         mine = "SELECT id FROM chunk WHERE document_id = ?"
         self._connection.execute(f"DELETE FROM fts WHERE rowid IN ({mine})", (document,))
         self._connection.execute(f"DELETE FROM vector WHERE chunk_id IN ({mine})", (document,))
-        self._connection.execute("DELETE FROM chunk WHERE document_id = ?", (document,))
+        for table in ("chunk", "property", "link"):
+            self._connection.execute(f"DELETE FROM {table} WHERE document_id = ?", (document,))
         self._connection.execute("DELETE FROM document WHERE id = ?", (document,))
 
     def forget_vectors(self) -> None:

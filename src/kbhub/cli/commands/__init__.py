@@ -1,0 +1,23 @@
+"""What the commands do, one module per group, each loaded when one of its commands runs.
+
+They and all that they need (SQLite, numpy, pydantic: 0.3 s) are loaded here and nowhere else: `--help`, `--version`
+and usage errors do not wait for them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from kbhub.cli.commands import basics as basics
+
+GROUPS = ("basics",)
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in GROUPS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"kbhub.cli.commands.{name}")
