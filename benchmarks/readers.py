@@ -17,7 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from kbhub.hub import Hub, HubOptions
+from kbhub.hub import Hub
+from kbhub.options import HubOptions
 from kbhub.types import Query
 
 ROUNDS = 3

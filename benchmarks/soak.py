@@ -21,7 +21,8 @@ from pathlib import Path
 
 import apsw
 
-from kbhub.hub import Hub, HubOptions
+from kbhub.hub import Hub
+from kbhub.options import HubOptions
 
 SETTLE_SECONDS = 60
 EDITS_PER_SECOND = 10

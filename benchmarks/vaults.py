@@ -23,7 +23,8 @@ from pathlib import Path
 import anyio
 from mcp import Client, StdioServerParameters
 
-from kbhub.hub import Hub, HubOptions
+from kbhub.hub import Hub
+from kbhub.options import HubOptions
 from kbhub.types import Query
 
 QUERIES = 100

@@ -11,7 +11,8 @@ import hypothesis
 import pytest
 
 import faults
-from kbhub.hub import Hub, HubOptions
+from kbhub.hub import Hub
+from kbhub.options import HubOptions
 
 HOUR_NS = 3_600_000_000_000
 

@@ -19,8 +19,9 @@ import pytest
 import kbhub.sync
 from kbhub.embedding import packaged_embedder
 from kbhub.errors import KbhubError
-from kbhub.hub import Hub, HubOptions
-from kbhub.sync import sync_base
+from kbhub.hub import Hub
+from kbhub.options import HubOptions
+from kbhub.sync import compare, sync_base
 from kbhub.types import Base, Query
 from kbhub.vectors import quantise
 
@@ -370,6 +371,23 @@ def as_nobody(name: str, *arguments):
     return globals()[name](*arguments)
 
 
+def look_again(places: dict, closed: str) -> dict:
+    """Index, look four times whether a search would have work, open a file that nobody may read, and look again."""
+    hub = Hub(HubOptions(cwd=Path(places["project"]), home=Path(places["home"]), env=places["env"]))
+    hub.sync()
+    (base,) = hub.select(["project"])
+    before = hub.index(base).path.stat().st_mtime_ns
+    looks = [len(compare(base, hub.index(base).path, **LIMITS)) for _ in range(4)]
+    hub.freshen(max_age=0)
+    written = hub.index(base).path.stat().st_mtime_ns != before
+    Path(closed).chmod(0o600)
+    opened = len(compare(base, hub.index(base).path, **LIMITS))
+    hub.freshen(max_age=0)
+    problems = [problem.message for one in hub.status().bases for problem in one.problems]
+    refs = [hit.ref for hit in hub.search(Query(text="platypus", mode="keyword")).hits]
+    return {"looks": looks, "written": written, "opened": opened, "problems": problems, "refs": refs}
+
+
 def fill_mount(places: dict, words: str, mount: str) -> list[dict]:
     """Index on a small file system; again with more documents when it is full; again when there is space."""
     answers = [sync_and_ask(places, words)]
@@ -384,3 +402,60 @@ def fill_mount(places: dict, words: str, mount: str) -> list[dict]:
     late.write_text("# Late\n\nThe last platypus.\n")
     answers.append(sync_and_ask(places, words))
     return answers
+
+
+# Documents
+
+
+def edit_until(places: dict, act: str, step: int) -> int:
+    """Change a document; die just before a step of it, if it has so many.
+
+    Args:
+        places: the environment, as for `sync_and_ask`.
+        act: `create`, `update`, `delete`, `restore` or `rename`.
+        step: how many files or folders were opened for writing, made, renamed, linked or removed before.
+
+    Returns:
+        The steps that it has, if it lived.
+    """
+    from kbhub import editing
+
+    hub = Hub(HubOptions(cwd=Path(places["project"]), home=Path(places["home"]), env=places["env"]))
+    acts = {
+        "create": lambda: editing.write_document(hub, "fresh/b.md", text="# New\n"),
+        "update": lambda: editing.write_document(hub, "a.md", text="new", mode="append"),
+        "delete": lambda: editing.delete_document(hub, "a.md"),
+        "restore": lambda: editing.restore(hub, "gone.md"),
+        "rename": lambda: editing.rename(hub, "a.md", "fresh/c.md", mend_links=True),
+    }
+    done = [0]
+
+    def change(event: str, arguments: tuple) -> None:
+        writing = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        if writing or event in ("os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "os.chmod"):
+            if done[0] >= step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            done[0] += 1
+
+    sys.addaudithook(change)
+    acts[act]()
+    return done[0]
+
+
+def store_until(folder: str, seconds: float) -> None:
+    """Write versions of a long document over and over, and new ones, until the time is over; then die."""
+    from kbhub.editing.folder import open_folder
+
+    base = Base(id="project", path=Path(folder), origin="knowledge", writable=True)
+    signal.setitimer(signal.ITIMER_REAL, seconds)  # whose signal ends a process that does not ask for it
+    version = 0
+    while True:
+        version += 1
+        with open_folder(base, ()) as opened:
+            data = f"version {version}\n".encode() * VERSION_LINES
+            assert opened.replace("long.md", data, opened.read("long.md"))
+            opened.create(f"fresh-{os.getpid()}-{version}.md", data)
+
+
+VERSION_LINES = 50_000
+"""Lines of a document that takes several moments to write."""

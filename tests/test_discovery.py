@@ -904,15 +904,14 @@ def test_a_directory_that_vanishes_becomes_a_problem_and_comes_back(place):
     assert ids(place.discover(place.work)) == ["a"]
 
 
-@pytest.mark.parametrize("more", [{"kind": "session"}, {"keepDeleted": ["*.md"]}])
-def test_what_a_later_version_reads_is_a_problem_of_that_base(place, more):
+def test_a_base_says_what_its_files_are_and_which_are_kept(place):
     place.knowledge("home/s")
-    place.config({"bases": {"s": {"knowledge": "~/s", **more}}, "repos": {"*": "s"}})
+    place.config(
+        {"bases": {"s": {"knowledge": "~/s", "kind": "session", "keepDeleted": ["2026/"]}}, "repos": {"*": "s"}}
+    )
     found = place.discover(place.work)
-    assert ids(found) == ["s"]
-    (problem,) = found.problems
-    assert problem.subject == "s"
-    assert "this version reads Markdown documents only" in problem.message
+    assert [("s", "session", ("2026/",))] == [(base.id, base.kind, base.keep_deleted) for base in found.bases]
+    assert found.problems == ()
 
 
 def test_warnings_of_the_config_are_problems_of_the_result(place):

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kbhub.config import load_config
-from kbhub.hub import Hub, HubOptions
+from kbhub.hub import Hub
+from kbhub.options import HubOptions
 from kbhub.pointer import read_pointer
 from kbhub.types import Query
 

@@ -104,11 +104,11 @@ def test_a_full_disk_loses_nothing_and_heals(shop, children, indexed):
 
 
 def test_a_full_file_system_loses_nothing_and_heals(shop, tmp_path):
-    """The same with a real one, of 400 KiB."""
+    """The same with a real one, of 512 KiB."""
     mount = tmp_path / "small"
     mount.mkdir()
     shop.env["KBHUB_CACHE_DIR"] = str(mount)
-    wrapper = faults.with_mount("tmpfs", mount, "size=400k,mode=0700")
+    wrapper = faults.with_mount("tmpfs", mount, "size=512k,mode=0700")
     edit(shop)
     before, full, after = faults.in_child("fill_mount", places(shop), "platypus", mount, wrapper=wrapper)
 

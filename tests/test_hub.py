@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import os
 import random
 import shutil
@@ -70,7 +71,7 @@ def test_a_hit_has_all_that_the_contract_promises(two):
     assert hit.age_days is not None
     assert hit.age_days > 10_000
     assert hit.trace is not None
-    total = sum(signal.contribution for signal in hit.trace.signals) * hit.trace.weight
+    total = sum(signal.contribution for signal in hit.trace.signals) * math.prod(hit.trace.factors.values())
     assert abs(total - hit.score) < 0.0001
 
 

@@ -244,10 +244,10 @@ def test_a_page_past_the_end_is_told_from_no_hits():
 
 def test_explain_adds_one_line_per_hit():
     """The trace names each signal's rank, value and contribution."""
-    trace = Trace(signals=(Signal(name="keyword", rank=2, value=7.25, contribution=0.5),), weight=1.0)
+    trace = Trace(signals=(Signal(name="keyword", rank=2, value=7.25, contribution=0.5),), factors={"weight": 0.5})
     text = answer([hit(0, trace=trace), hit(1, trace=trace)])
 
-    assert text.count("   trace: (keyword rank 2 (value 7.250) adds 0.5000) × weight 1") == 2
+    assert text.count("   trace: (keyword rank 2 (7.250) adds 0.5000) × weight 0.5") == 2
 
 
 def reading(text="a\nb", **changes):

@@ -108,7 +108,7 @@ def test_escaped_json_means_the_same(text):
 def test_hits_are_compact_blocks(snapshot):
     """Score, place and docid, then the thread of headings, then the excerpt behind a rule."""
     also = (Span(start_line=30, end_line=35), Span(start_line=50, end_line=51))
-    trace = Trace(signals=(Signal(name="keyword", rank=1, value=7.25, contribution=0.5),), weight=1.0)
+    trace = Trace(signals=(Signal(name="keyword", rank=1, value=7.25, contribution=0.5),), factors={"weight": 0.5})
     hits = (
         hit(also=also, trace=trace),
         hit(ref="glossary.md", title="Glossary", headings=(), stale=True, age_days=800, score=0.5),

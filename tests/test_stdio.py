@@ -20,7 +20,7 @@ SOURCE = str(Path(__file__).parent.parent / "src")
 # A busy machine makes answers late here, never poorer.
 SERVE = """
 import kbhub.server
-from kbhub.hub import HubOptions
+from kbhub.options import HubOptions
 from kbhub.stdio import serve
 kbhub.server.FIRST_ANSWER_SECONDS = kbhub.server.FRESHEN_SECONDS = 60
 serve(HubOptions(serve=True){})

@@ -13,7 +13,8 @@ from kbhub.types import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kbhub.hub import Behind, Hub
+    from kbhub.hub import Hub
+    from kbhub.options import Behind
 
 log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from kbhub.errors import ConfigError
 from kbhub.jsonc import read_jsonc
+from kbhub.model_settings import EmbedderSettings, ExpansionSettings, RerankSettings
 from kbhub.places import expand
 from kbhub.pointer import BaseFields, FileModel, PathText, nearest, unknown_fields, unknown_message, validated
 from kbhub.types import Mode, Problem
@@ -24,7 +25,7 @@ CONFIG_NAME = ".kbhub.json"
 RESERVED_IDS = ("*", "project", "memory", "user")
 """Ids with a meaning of their own: every workspace, the project base, and memories."""
 
-LATER_GROUPS = ("expansion", "rerank", "memory", "tools")
+LATER_GROUPS = ("tools",)
 """Settings groups that later versions read; a config shared with one of those is no mistake."""
 
 ENV_PREFIX = "KBHUB_"
@@ -33,8 +34,16 @@ OTHER_VARIABLES = ("ROOT", "CONFIG", "CACHE_DIR", "DATA_DIR", "BASES", "DISABLE"
 
 DEFAULT_FILE_BYTES = 5 * 1024 * 1024
 """Bytes of the longest document: product.md. Hand-written Markdown is a hundredth of it."""
+DEFAULT_PDF_BYTES = 50 * 1024 * 1024
+"""Bytes of the longest PDF: its text is a small part of it; the books of publishers stay below."""
+DEFAULT_SESSION_BYTES = 100 * 1024 * 1024
+"""Bytes of the longest session log: days of work; rendering it takes some seconds."""
 DEFAULT_FILES = 100_000
 """Files of one base; ten times the largest of the vaults that kbhub is measured with."""
+DEFAULT_TRASH_DAYS = 30
+"""Days that a forgotten memory can be had back: what the bins of desktop systems and mail programs keep."""
+DEFAULT_QUERY_DAYS = 90
+"""Days that queries are kept: a quarter of a year, in which what recurs does so."""
 DEFAULT_FRESHEN_FILES = 2000
 """Files up to which `kbhub search` looks at a base's files first: some 10 ms of file-system calls."""
 
@@ -44,10 +53,14 @@ class BaseEntry(BaseFields):
 
     knowledge: PathText = Field(description="Folder of the knowledge, relative to this file, `~` allowed.")
     kind: Literal["document", "session"] = Field(
-        "document", description="What its files are: documents, or logs of agent sessions (a later version)."
+        "document",
+        description="What its files are: documents, or logs of agent sessions (`.jsonl` of Claude Code, Codex and "
+        "Gemini CLI).",
     )
     keep_deleted: tuple[str, ...] = Field(
-        (), description="Patterns of files to keep in the index after they are deleted (a later version)."
+        (),
+        description="Patterns, as in `.gitignore`, of files whose text is kept and stays searchable when they are "
+        "deleted.",
     )
     weight: float = Field(1.0, gt=0, allow_inf_nan=False, description="Factor on the score of its hits; 1 is neutral.")
     writable: bool = Field(False, description="Whether agents may write documents in it.")
@@ -60,14 +73,32 @@ class SearchSettings(FileModel):
     mode: Mode = Field("hybrid", description="`keyword`, `semantic` or `hybrid`.")
 
 
-class EmbedderSettings(FileModel):
-    """What turns text into vectors."""
+DEFAULT_MODELS = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
+"""Alias → name of a model for `kbhub distil`: which version answered, only its owner knows."""
 
-    model: str | None = Field(
-        None,
-        min_length=1,
-        description="Folder or hub id of a model2vec model; null is the one that comes with kbhub; `none` "
-        "switches semantic search off.",
+
+class DistilSettings(FileModel):
+    """How `kbhub distil` names models."""
+
+    models: dict[str, str] = Field(
+        default_factory=lambda: dict(DEFAULT_MODELS),
+        description="Alias → model name, such as `claude` → `claude-sonnet-4`; `c`, `x` and `g` stand for `claude`, "
+        "`codex` and `gemini`.",
+    )
+
+
+class MemorySettings(FileModel):
+    """What agents remember."""
+
+    enabled: bool = Field(True, description="Whether memories are kept and searched.")
+    shared: bool = Field(
+        False,
+        description="Whether memories may be written into the project base's `memories/`, for everyone who has it.",
+    )
+    trash_days: int = Field(
+        DEFAULT_TRASH_DAYS,
+        ge=0,
+        description="Days that forgotten memories are kept, in `trash/` of the data directory.",
     )
 
 
@@ -75,6 +106,10 @@ class LimitSettings(FileModel):
     """How much kbhub takes on."""
 
     file_bytes: int = Field(DEFAULT_FILE_BYTES, ge=1, description="Bytes of the longest file that is read.")
+    pdf_bytes: int = Field(DEFAULT_PDF_BYTES, ge=1, description="Bytes of the longest PDF that is read.")
+    session_bytes: int = Field(
+        DEFAULT_SESSION_BYTES, ge=1, description="Bytes of the longest session log that is read."
+    )
     files: int = Field(DEFAULT_FILES, ge=1, description="Files of one base; the rest is left out.")
     freshen_files: int = Field(
         DEFAULT_FRESHEN_FILES,
@@ -84,9 +119,14 @@ class LimitSettings(FileModel):
 
 
 class LogSettings(FileModel):
-    """What goes to standard error."""
+    """What goes to standard error, and what is noted of queries."""
 
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("WARNING", description="Least level logged.")
+    queries: bool = Field(
+        True,
+        description="Whether queries are noted, in the data directory only, to find out which knowledge is missing.",
+    )
+    days: int = Field(DEFAULT_QUERY_DAYS, ge=1, description="Days that they are kept.")
 
 
 class Settings(FileModel):
@@ -96,8 +136,14 @@ class Settings(FileModel):
     read_only: bool = Field(False, description="Takes every writing tool away.")
     search: SearchSettings = Field(default_factory=SearchSettings, description="Search.")
     embedder: EmbedderSettings = Field(default_factory=EmbedderSettings, description="Vectors.")
+    expansion: ExpansionSettings = Field(
+        default_factory=ExpansionSettings, description="Other words for a query, by a language model."
+    )
+    rerank: RerankSettings = Field(default_factory=RerankSettings, description="Grades by a language model.")
+    memory: MemorySettings = Field(default_factory=MemorySettings, description="Memories.")
     limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits.")
     log: LogSettings = Field(default_factory=LogSettings, description="Log.")
+    distil: DistilSettings = Field(default_factory=DistilSettings, description="Saving chat answers.")
 
 
 def _text_or(tag: str) -> Discriminator:
@@ -143,6 +189,11 @@ class GlobalConfig(Settings):
         description="Folder → ids of the bases active below it; `*` is everywhere. Of the folders, the one "
         "longest prefix of the workspace counts.",
     )
+    contexts: dict[str, str] = Field(
+        default_factory=dict,
+        description="Path prefix in any base → what lies there, for people and agents; the empty prefix is about "
+        "everything.",
+    )
 
     def entries(self) -> dict[str, BaseEntry]:
         """The bases by id, each as an object."""
@@ -180,17 +231,32 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
     Raises:
         ConfigError: the file, a field or a variable is wrong; its text says what was expected.
     """
-    chosen, named = _config_path(path, env, home)
+    chosen, named = config_path(path, env, home)
     data: Any = {}
     if named or chosen.exists() or chosen.is_symlink():
         data = read_jsonc(chosen)
     found = chosen if named or chosen.exists() else None
-    settings = validated(GlobalConfig, data, chosen)
-    _check_ids(settings, chosen)
-    _check_directories(settings, chosen, home)
+    settings = checked_config(data, chosen, home)
     settings, unknown = _with_variables(settings, env)
     warnings = (*_file_warnings(chosen, data), *unknown)
     return LoadedConfig(settings=settings, path=found, warnings=warnings, folder=chosen.parent)
+
+
+def checked_config(data: Any, where: Path, home: Path) -> GlobalConfig:
+    """Give what a global config says, if that can be in force.
+
+    Args:
+        data: parsed JSON.
+        where: the file, for errors and relative paths.
+        home: the user's home directory.
+
+    Raises:
+        ConfigError: a field is wrong; its text says what was expected.
+    """
+    settings = validated(GlobalConfig, data, where)
+    _check_ids(settings, where)
+    _check_directories(settings, where, home)
+    return settings
 
 
 def id_fault(name: str) -> str | None:
@@ -205,8 +271,8 @@ def id_fault(name: str) -> str | None:
     return None
 
 
-def _config_path(path: Path | None, env: Mapping[str, str], home: Path) -> tuple[Path, bool]:
-    """The file, and whether somebody named it."""
+def config_path(path: Path | None, env: Mapping[str, str], home: Path) -> tuple[Path, bool]:
+    """The file of the global config, and whether somebody named it; it need not exist."""
     if path is not None:
         return expand(str(path), home, Path()).absolute(), True
     if variable := env.get("KBHUB_CONFIG"):

@@ -100,13 +100,15 @@ def discover(
     """
     if env.get("KBHUB_DISABLE", "").lower() in _YES:
         return Discovery(
-            workspace=workspace, problems=config.warnings, looked_for=("KBHUB_DISABLE is set: kbhub is off here",)
+            workspace=workspace, problems=config.warnings, looked_for=("KBHUB_DISABLE is set: kbhub is off here",), off=True
         )
     home = Path(os.path.realpath(home))
     project = find_project(workspace, trust, home, config=config.path, owned=owned)
     problems = [*config.warnings, *project.problems]
     if project.off:
-        return Discovery(workspace=workspace, problems=tuple(problems), looked_for=tuple(project.looked_for))
+        return Discovery(
+            workspace=workspace, problems=tuple(problems), looked_for=tuple(project.looked_for), off=True
+        )
     entries = config.settings.entries()
     active = _active_ids(workspace.directory, config, home, case_insensitive=case_insensitive)
     bases = []
@@ -167,6 +169,8 @@ def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path) 
         cache_dir=Path(os.path.realpath(expand(cache, home, config.folder))) if cache else None,
         weight=entry.weight,
         writable=entry.writable,
+        kind=entry.kind,
+        keep_deleted=entry.keep_deleted,
     )
 
 
@@ -180,9 +184,6 @@ def _base_problems(base: Base, entry: BaseEntry | None, config: LoadedConfig) ->
     if not is_directory(base.path):
         where = f"`bases.{base.id}` in {config.path}" if entry else "the server entry that names it"
         found.append(f"{base.path} {why_no_directory(base.path)}. Create it, or mend {where}.")
-    if entry and (entry.kind != "document" or entry.keep_deleted):
-        fields = "`kind`" if entry.kind != "document" else "`keepDeleted`"
-        found.append(f"{fields} has no effect: this version reads Markdown documents only, as they are now.")
     return [Problem(subject=base.id, message=message) for message in found]
 
 
@@ -239,5 +240,7 @@ def _joined(project: Base, own: Base, entry: BaseEntry | None) -> Base:
             "include": own.include if "include" in said else project.include,
             "exclude": own.exclude if "exclude" in said else project.exclude,
             "cache_dir": own.cache_dir or project.cache_dir,
+            "kind": own.kind,
+            "keep_deleted": own.keep_deleted,
         }
     )

@@ -123,6 +123,24 @@ def open_embedder(model: str | None) -> Embedder | None:
     return StaticEmbedder(model, model, f"hub:{model}")
 
 
+def own_model(model: str | None) -> str | None:
+    """Give the place of a model of the user's, which tells it from others without reading it.
+
+    Args:
+        model: as for `open_embedder`.
+
+    Returns:
+        None for the packaged model and for no embedder, and where the folder that is named is not there: then the
+        search goes on by keywords, in the index that all of these share.
+    """
+    if model is None or model == NO_EMBEDDER:
+        return None
+    folder = Path(os.path.expanduser(model))  # noqa: PTH111 - as above
+    if folder.is_dir():
+        return os.path.realpath(folder)
+    return None if folder.is_absolute() or model.startswith((".", "~")) else model
+
+
 def sha256(path: Path) -> str:
     """Give the SHA-256 of a file, as hex digits."""
     digest = hashlib.sha256()

@@ -5,9 +5,17 @@ KbhubError
 ├── ConfigError           a configuration file or variable is wrong   exit 2
 ├── BaseNotFound          no active base has this id                  exit 2
 ├── DocumentNotFound      no document answers to this ref             exit 1
+│   └── AmbiguousReference  several documents answer to it            exit 1
 ├── PathNotContained      a path leads out of its base                exit 1
 ├── BaseUnavailable       the folder of a base cannot be read         exit 1
+├── WriteRefused          a document may not be written so, or there  exit 1
+├── DocumentChanged       a document is not what an edit was based on exit 1
+├── MemoryNotFound        no memory has this id                       exit 1
+├── MemoriesUnavailable   memories cannot be written                  exit 1
+├── QueryLogUnavailable   the log of queries cannot be used            exit 1
 ├── IndexUnavailable      a base's index cannot be opened or written  exit 1
+├── DatasetError          a set of judged queries cannot be read       exit 2
+├── ModelUnavailable      a model server does not do what was asked   exit 1
 └── EmbedderError         a model cannot be loaded or does not answer exit 1
 
 Each is built from facts and makes its own sentence: what happened, to which thing, what to do next.
@@ -16,11 +24,13 @@ Edges (command line, server) translate them once; anything else is a bug and is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+ModelFault = Literal["unreachable", "lost", "busy", "missing", "too long", "refused", "nonsense", "late"]
 
 
 class KbhubError(Exception):
@@ -71,11 +81,81 @@ class DocumentNotFound(KbhubError):
         super().__init__(f"No document {ref!r}{f': {reason}' if reason else ''}.{hint}")
 
 
+class AmbiguousReference(DocumentNotFound):
+    """Several documents answer to a ref that is to name one."""
+
+    def __init__(self, ref: str, what: str, candidates: Sequence[str]) -> None:
+        self.ref, self.reason, self.near = ref, what, tuple(candidates)
+        shown = ", ".join(candidates[:_CANDIDATES])
+        more = f" and {len(candidates) - _CANDIDATES} more" if len(candidates) > _CANDIDATES else ""
+        KbhubError.__init__(self, f"{ref!r} is ambiguous, {len(candidates)} documents have {what}: {shown}{more}.")
+
+
 class PathNotContained(KbhubError):
     """A path that leads out of the base it was named in."""
 
     def __init__(self, path: str, base: str) -> None:
         super().__init__(f"{path!r} lies outside the base {base!r}; only files inside a base are opened.")
+
+
+class WriteRefused(KbhubError):
+    """A document that may not be written, moved or deleted, or not so.
+
+    Args:
+        ref: the document.
+        reason: why not, and what to do: one or two sentences' worth, without the full stop.
+    """
+
+    def __init__(self, ref: str, reason: str) -> None:
+        self.ref, self.reason = ref, reason
+        super().__init__(f"{ref!r} is left as it is: {reason}.")
+
+
+class DocumentChanged(KbhubError):
+    """A document is no longer what an edit was based on.
+
+    Args:
+        ref: the document.
+        based_on: hash that the edit names.
+        now: hash of what is there.
+        what: what there is to say about the change, in words.
+    """
+
+    def __init__(self, ref: str, based_on: str, now: str, what: str) -> None:
+        self.ref, self.based_on, self.now = ref, based_on, now
+        super().__init__(
+            f"{ref!r} changed since it was read: it is {now} now ({what}), not {based_on}. "
+            "Read it again and repeat the edit on what it says now."
+        )
+
+
+class MemoryNotFound(KbhubError):
+    """No memory has this id, or several have it."""
+
+    def __init__(self, name: str, several: Sequence[str] = ()) -> None:
+        self.name, self.several = name, tuple(several)
+        if several:
+            super().__init__(f"{name!r} names several memories: {', '.join(several)}. Name one of these.")
+        else:
+            super().__init__(
+                f"No memory {name!r} here. `memories` lists those of this project and the user's, with ids."
+            )
+
+
+class MemoriesUnavailable(KbhubError):
+    """The folder of memories cannot be written, or another process holds it."""
+
+    def __init__(self, where: Path | str, reason: str) -> None:
+        self.where, self.reason = where, reason
+        super().__init__(f"Memories cannot be written in {where}: {reason}. Nothing was changed.")
+
+
+class QueryLogUnavailable(KbhubError):
+    """The log of a project's queries cannot be read or written."""
+
+    def __init__(self, where: Path, reason: str) -> None:
+        self.where, self.reason = where, reason
+        super().__init__(f"The query log {where} cannot be used: {reason}. Searches go on without it.")
 
 
 class BaseUnavailable(KbhubError):
@@ -94,5 +174,40 @@ class IndexUnavailable(KbhubError):
         super().__init__(f"The index of base {base!r} cannot be used: {reason}.{f' {remedy}' if remedy else ''}")
 
 
+class ModelUnavailable(KbhubError):
+    """A server of language models that did not do what it was asked for.
+
+    Args:
+        kind: `unreachable` nobody listens, `lost` the connection broke, `busy` it asks to come back later, `missing`
+            it has no such model, `too long` a text is longer than the model takes, `refused` any other error that it
+            reports, `nonsense` an answer of another form than was asked for, `late` the deadline is over.
+        message: what happened, to which server or model, what to do next.
+    """
+
+    def __init__(self, kind: ModelFault, message: str) -> None:
+        self.kind = kind
+        super().__init__(message)
+
+
 class EmbedderError(KbhubError):
     """An embedding model that cannot be loaded or does not answer."""
+
+
+_CANDIDATES = 10
+"""Documents that the error about an ambiguous ref names."""
+
+
+class DatasetError(KbhubError):
+    """A set of judged queries, or a run file, that cannot be read.
+
+    Args:
+        where: the folder or file.
+        fault: what is wrong there and what was expected, without the full stop.
+        line: the line of the file, from 1, if one is to blame.
+    """
+
+    exit_code = 2
+
+    def __init__(self, where: Path, fault: str, line: int | None = None) -> None:
+        self.where, self.fault, self.line = where, fault, line
+        super().__init__(f"{where}{f', line {line}' if line else ''}: {fault}.")

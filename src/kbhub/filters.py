@@ -16,11 +16,12 @@ from kbhub.ignore import (
     parse_rules,
     read_rules,
 )
+from kbhub.sources.kinds import LIMIT_NAMES, can_read_pdf, is_session, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kbhub.types import Base
+    from kbhub.types import Base, Kind
 
 MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdx")
 """Lower-case ends of the names of Markdown files."""
@@ -34,9 +35,10 @@ def belongs(path: str, only: Sequence[str]) -> bool:
     return not only or any(path == part or path.startswith(f"{part}/") for part in only)
 
 
-def too_large(size: int, limit: int) -> str:
-    """What to say about a file of `size` bytes where `limit` is the limit."""
-    return f"it has {size} bytes and the limit is {limit} (`limits.fileBytes` in ~/.kbhub.json)"
+def too_large(size: int, limit: int, kind: Kind = "document") -> str:
+    """What to say about a file of `size` bytes where `limit` is the limit of its kind."""
+    setting = LIMIT_NAMES.get(kind, "limits.fileBytes")
+    return f"it has {size} bytes and the limit is {limit} (`{setting}` in ~/.kbhub.json)"
 
 
 class Filters:
@@ -44,7 +46,7 @@ class Filters:
 
     def __init__(self, base: Base) -> None:
         self.root = Path(os.path.realpath(base.path))
-        self.only = base.only
+        self.base, self.only = base, base.only
         self.include = parse_rules(base.include, "include")
         self.exclude = Layer(parse_rules(base.exclude, "exclude"))
         # `*` names everything; that it names `.env` too is never meant, so a hidden file wants its dot named.
@@ -82,11 +84,19 @@ class Filters:
     def file_reason(self, path: str, name: str, layers: Sequence[Layer]) -> str | None:
         """Why a file is not taken, by its path alone."""
         if name.startswith("."):
-            if not _included(self.include_hidden, path):
+            if not included(self.include_hidden, path):
                 return "it is hidden"
-        elif not name.lower().endswith(MARKDOWN_SUFFIXES) and not _included(self.include, path):
-            return "it is not Markdown, and `include` does not name it"
+        elif (other := self._other_reason(path, name.lower())) is not None and not included(self.include, path):
+            return other
         return self._rule_reason(path, layers, directory=False)
+
+    def _other_reason(self, path: str, name: str) -> str | None:
+        """Why a file is not one of those that a base of its kind takes unasked."""
+        if self.base.kind == "session":
+            return None if is_session(name) else "it is no session log (.jsonl), and `include` does not name it"
+        if kind_of(self.base, path) == "pdf":
+            return None if can_read_pdf() else "reading PDF needs the extra `kbhub[pdf]`, which is not installed"
+        return None if name.endswith(MARKDOWN_SUFFIXES) else "it is not Markdown, and `include` does not name it"
 
     def reason(self, path: str) -> str | None:
         """Why a file is not taken, or a folder above it not entered; reads the ignore files on the way."""
@@ -102,7 +112,7 @@ class Filters:
         directory = (self.root / path).is_dir()
         if reason is None and directory:
             return self.folder_reason(path, name, layers)
-        if reason is None and name.startswith(".") and not _included(self.include_hidden, path):
+        if reason is None and name.startswith(".") and not included(self.include_hidden, path):
             return f"{path!r} is hidden"
         return reason or self._rule_reason(path, layers, directory=directory)
 
@@ -130,8 +140,8 @@ def _about_git_alone(rule: Rule) -> bool:
     return excludes_everything(rule) and rule.source.endswith(".gitignore")
 
 
-def _included(rules: Sequence[Rule], path: str) -> bool:
-    """Whether `include` names a file, or a folder above it."""
+def included(rules: Sequence[Rule], path: str) -> bool:
+    """Whether patterns such as those of `include` name a file, or a folder above it."""
     parts = path.split("/")
     items = [("/".join(parts[:end]), end < len(parts)) for end in range(1, len(parts) + 1)]
     for item, directory in reversed(items):

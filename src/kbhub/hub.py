@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub import __version__
+from kbhub.completions import with_completions
 from kbhub.config import LoadedConfig, load_config
 from kbhub.discovery import discover, find_workspace, workspace_from_roots
-from kbhub.embedding import open_embedder
+from kbhub.embedding import open_embedder, own_model
 from kbhub.errors import BaseNotFound, BaseUnavailable, EmbedderError, IndexUnavailable
+from kbhub.hits import Searched
 from kbhub.index import Index, index_path
+from kbhub.limits import Limits, limits_of, opener_of
+from kbhub.memory.folders import with_memories
+from kbhub.memory.known import standings, uses_of
+from kbhub.options import Behind, HubOptions
 from kbhub.places import cache_dir, data_dir, is_directory
-from kbhub.query import parsed
-from kbhub.reading import ANSWER_CHARACTERS, Library
-from kbhub.search import NEAR_ONLY, Found, Searched, find
+from kbhub.reading import Library, ReadOptions
+from kbhub.search import NEAR_ONLY, NOT_COVERED, Found, Surroundings, find
 from kbhub.status import base_status
 from kbhub.sync import Difference, Progress, compare, is_being_indexed, sync_base
 from kbhub.trust import TrustStore
@@ -57,42 +61,6 @@ FRESHEN_CHANGES = 64
 READERS = 4
 """Searches and readings at a time; the others wait. Each holds two descriptors per base, and a process may have as
 few as 256 (macOS); Python runs one of them at a time anyway."""
-
-
-@dataclass(frozen=True, slots=True)
-class HubOptions:
-    """How a hub is opened; the defaults are those of the command line."""
-
-    root: Path | str | None = None
-    """Workspace directory that wins over everything else."""
-    config: Path | None = None
-    """Global config instead of `~/.kbhub.json`."""
-    bases: Mapping[str, Path] = field(default_factory=dict)
-    """Further global bases: id → folder."""
-    cache: Path | None = None
-    """Cache directory instead of the user's."""
-    serve: bool = False
-    """Whether a client's own variables may name the workspace."""
-    every_base: bool = False
-    """Whether every base of the global config is active, whatever its `repos` say."""
-    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    cwd: Path = field(default_factory=Path.cwd)
-    home: Path = field(default_factory=Path.home)
-    clock: Callable[[], float] = time.time
-    """Seconds since the epoch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Behind:
-    """A base that is further behind its files than a search will wait for."""
-
-    base: str
-    files: int
-    """Files to look at."""
-    new_index: bool
-    """Whether it has no usable index at all."""
-    busy: bool = False
-    """Whether another process, or another thread, is indexing it."""
 
 
 class Hub:
@@ -165,7 +133,7 @@ class Hub:
 
     def index(self, base: Base) -> Index:
         """Give the index of a base, for reading; its file may not be there yet."""
-        path = index_path(base, self.cache)
+        path = index_path(base, self.cache, own_model(self.config().settings.embedder.model))
         with self._lock:
             return self._indexes.setdefault((base.id, path), Index(path, base.id))
 
@@ -191,17 +159,20 @@ class Hub:
         """
         bases = self.select(query.bases)
         notes: list[str] = []
-        wanted = parsed(query.text)
-        if wanted.left_out:
-            notes.append(f"The query is long: {len(wanted.terms)} of its terms were looked up, {wanted.left_out} not.")
-        if not wanted.terms and query.mode != "semantic":
-            notes.append("The query has no word to look up.")
-        vector, fingerprint = (None, None) if query.mode == "keyword" else self._query_vector(query.text, notes)
+        embedder = self._query_embedder(notes) if query.mode != "keyword" else None
         with self._readers, ExitStack() as stack:
-            searched, skipped = self._open(bases, stack, fingerprint, notes)
-            found = self._find(query, searched, skipped, vector)
-        if found.hits and len(found.unmatched) == len(wanted.terms) > 0:
+            searched, skipped = self._open(bases, stack, embedder, notes)
+            found = self._find(query, searched, skipped, self._surroundings(embedder, notes))
+        asked = found.understood
+        if asked.left_out:
+            notes.append(f"The query is long: {len(asked.terms)} of its terms were looked up, {asked.left_out} not.")
+        if not asked.terms and not found.hits and found.mode != "semantic":
+            notes.append("The query has no word to look up.")
+        if found.hits and len(found.unmatched) == len(asked.terms) > 0:
             notes.insert(0, NEAR_ONLY)
+        elif found.hits and found.verdict == "none":
+            notes.insert(0, NOT_COVERED)
+        notes += [f"Searched for {one.used!r} in place of {one.typed!r}." for one in found.corrections]
         notes += [
             f"{base} is still being indexed ({done} of {todo} files)."
             for base, done, todo in self._unfinished(searched)
@@ -220,21 +191,18 @@ class Hub:
             searched=tuple(one.base.id for one in searched),
             skipped=tuple(skipped),
             unmatched=found.unmatched,
-            notes=tuple(notes),
-            terms=tuple(term.text for term in wanted.terms),
+            corrections=found.corrections,
+            filters=(*(f'-"{term.text}"' for term in asked.excluded), *map(str, asked.filters)),
+            verdict=found.verdict,
+            notes=tuple(dict.fromkeys(notes)),
+            terms=(*(term.text for term in asked.terms), *(one.used for one in found.corrections)),
         )
 
-    def read(self, refs: str | Sequence[str], *, characters: int = ANSWER_CHARACTERS) -> ReadResult:
-        """Read documents or parts of them, as they are on disk now.
-
-        Args:
-            refs: `path`, `id@path` or `#docid`, each with `:from:count`, `:from-to` or `#Heading` if only a part
-                is wanted. One string holds one of them, or several with commas.
-            characters: text of the whole answer at most; what is left out is named in `rest`.
-        """
+    def read(self, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:
+        """Read documents or parts of them, as they are on disk now; see `Library.read`."""
         shelves = [(base, self.index(base)) for base in self.select()]
         with self._readers:
-            return Library(shelves, self._limits()["max_bytes"]).read(refs, characters)
+            return Library(shelves, opener_of(self._limits())).read(refs, options)
 
     def status(self) -> Status:
         """Say what is here: workspace, bases, problems."""
@@ -325,33 +293,51 @@ class Hub:
             if workspace.directory is None and self._roots:
                 workspace = self._roots
             discovery = discover(workspace, config, self.trust, named=options.bases, env=options.env, home=options.home)
+            discovery = with_memories(discovery, data_dir(options.env), config.settings)
+            discovery = with_completions(discovery, data_dir(options.env), config.settings.bases)
             self._look_back = (time.monotonic(), config, discovery)
             return config, discovery
 
-    def _limits(self) -> dict[str, int]:
-        limits = self.config().settings.limits
-        return {"max_bytes": limits.file_bytes, "max_files": limits.files}
+    def _limits(self) -> Limits:
+        return limits_of(self.config().settings.limits, data_dir(self.options.env))
 
-    def _query_vector(self, text: str, notes: list[str]) -> tuple[NDArray[np.float32] | None, str | None]:
-        """Give a query's vector with the fingerprint of what made it; neither if there is none, and a note why."""
+    def _query_embedder(self, notes: list[str]) -> Embedder | None:
         try:
             embedder = self.embedder()
-            vector = embedder.embed([text])[0] if embedder else None
         except EmbedderError as error:
             notes.append(f"Keyword search only: {error}")
-            return None, None
-        if embedder is None or vector is None:
+            return None
+        if embedder is None:
             notes.append("Keyword search only: `embedder.model` is `none`.")
-        elif not vector.any():
-            notes.append("Keyword search only: the embedding model does not know the words of this query.")
-        else:
-            return vector, embedder.fingerprint
-        return None, None
+        return embedder
+
+    def _surroundings(self, embedder: Embedder | None, notes: list[str]) -> Surroundings:
+        def embed(text: str) -> NDArray[np.float32] | None:
+            if embedder is None:
+                return None
+            try:
+                vector: NDArray[np.float32] = embedder.embed([text])[0]
+            except EmbedderError as error:
+                notes.append(f"Keyword search only: {error}")
+                return None
+            if not vector.any():
+                notes.append("Keyword search only: the embedding model does not know the words of this query.")
+                return None
+            return vector
+
+        settings, now = self.config().settings, self.options.clock()
+
+        def standing(one: Searched, paths: Sequence[str]) -> dict[str, float]:
+            found = standings(one.index, one.base, uses_of(self), paths, now)
+            return {path: standing.factor for path, standing in found.items()}
+
+        return Surroundings(now, embed, settings.embedder.model is None, settings.contexts, standing)
 
     def _open(
-        self, bases: Sequence[Base], stack: ExitStack, fingerprint: str | None, notes: list[str]
+        self, bases: Sequence[Base], stack: ExitStack, embedder: Embedder | None, notes: list[str]
     ) -> tuple[list[Searched], list[Skipped]]:
         searched, skipped = [], []
+        fingerprint = embedder.fingerprint if embedder else None
         for base in bases:
             index = self.index(base)
             try:
@@ -374,12 +360,12 @@ class Hub:
         query: Query,
         searched: list[Searched],
         skipped: list[Skipped],
-        vector: NDArray[np.float32] | None,
+        around: Surroundings,
     ) -> Found:
         """Rank what the opened bases have; one that turns out to be damaged goes from `searched` to `skipped`."""
         while True:
             try:
-                return find(query, searched, vector, self.options.clock())
+                return find(query, searched, around)
             except IndexUnavailable as error:
                 skipped.append(Skipped(base=error.base, reason=str(error)))
                 broken = next(one for one in searched if one.base.id == error.base)

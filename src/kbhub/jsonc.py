@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 MAX_CONFIG_BYTES = 1024 * 1024
 """Bytes of a configuration file; a thousand times what one needs, and little enough to read at once."""
 
-_STRING = r'"(?:[^"\\\n]|\\.)*"'
-_COMMENT = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
-_EXTRAS = re.compile(rf"{_STRING}|{_COMMENT}|,(?=(?:\s|{_COMMENT})*[\]}}])", re.DOTALL)
-_TOKENS = re.compile(rf"{_STRING}|[{{}}\[\],:]|-?\b(?:NaN|Infinity)\b", re.DOTALL)
+STRING = r'"(?:[^"\\\n]|\\.)*"'
+# Atomic: a brace in a comment must not pass for the one after it, nor one comment for two and what is between.
+COMMENT = r"(?>//[^\n]*|/\*.*?(?:\*/|\Z))"
+_EXTRAS = re.compile(rf"{STRING}|{COMMENT}|,(?=(?:\s|{COMMENT})*[\]}}])", re.DOTALL)
+_TOKENS = re.compile(rf"{STRING}|[{{}}\[\],:]|-?\b(?:NaN|Infinity)\b", re.DOTALL)
 
 
 class _Refused(ValueError):

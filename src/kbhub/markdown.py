@@ -35,6 +35,11 @@ _BYTE_ORDER_MARKS = (
 )
 
 
+def encoding_of(data: bytes) -> tuple[bytes, str, str]:
+    """Give a file's byte order mark (empty if it has none), its encoding for Python, and that one's name for people."""
+    return next((entry for entry in _BYTE_ORDER_MARKS if data.startswith(entry[0])), (b"", "utf-8", "UTF-8"))
+
+
 def decode(data: bytes) -> tuple[str, str | None]:
     """Decode a file: UTF-8, or what its byte order mark says.
 
@@ -46,9 +51,7 @@ def decode(data: bytes) -> tuple[str, str | None]:
     Returns:
         The text without byte order mark, and a sentence on what was replaced, if anything was.
     """
-    mark, encoding, name = next(
-        (entry for entry in _BYTE_ORDER_MARKS if data.startswith(entry[0])), (b"", "utf-8", "UTF-8")
-    )
+    mark, encoding, name = encoding_of(data)
     problems = []
     try:
         text = data[len(mark) :].decode(encoding)

@@ -1,16 +1,19 @@
-"""Cursors of pages of hits: stateless, opaque, and of one query only."""
+"""Cursors of pages of hits and of documents: stateless, opaque, and of one query or list of refs only."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import hashlib
+import json
 import re
 from typing import TYPE_CHECKING
 
 from kbhub.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kbhub.types import Query
 
 _FINGERPRINT = 10
@@ -21,7 +24,7 @@ _CURSOR = re.compile(rf"(\d{{1,9}})\.([0-9a-f]{{{_FINGERPRINT}}})")
 
 def make_cursor(query: Query, offset: int) -> str:
     """Give the cursor of the page of a query that starts at an offset."""
-    return base64.urlsafe_b64encode(f"{offset}.{_fingerprint(query)}".encode()).decode().rstrip("=")
+    return _encoded(offset, _fingerprint(query))
 
 
 def offset_of(cursor: str, query: Query) -> int:
@@ -34,19 +37,54 @@ def offset_of(cursor: str, query: Query) -> int:
     Raises:
         UsageError: it is no cursor, or one of another query.
     """
+    offset, fingerprint = _decoded(cursor, "search")
+    if fingerprint != _fingerprint(query):
+        raise UsageError(
+            "`cursor` is of another search; give it with the same query, bases, mode and granularity, "
+            "or search without it for the first page."
+        )
+    return offset
+
+
+def reading_cursor(refs: str | Sequence[str], offset: int) -> str:
+    """Give the cursor of the page of some refs that starts with their document of a number, from 0."""
+    return _encoded(offset, _fingerprint_of_refs(refs))
+
+
+def offset_of_reading(cursor: str, refs: str | Sequence[str]) -> int:
+    """Give the number of the document that a cursor stands for.
+
+    Args:
+        cursor: as `reading_cursor` made it.
+        refs: what is asked for now.
+
+    Raises:
+        UsageError: it is no cursor, or one of other refs.
+    """
+    offset, fingerprint = _decoded(cursor, "read")
+    if fingerprint != _fingerprint_of_refs(refs):
+        raise UsageError("`cursor` is of other refs; give it with the same refs, or read without it from the first.")
+    return offset
+
+
+def _encoded(offset: int, fingerprint: str) -> str:
+    return base64.urlsafe_b64encode(f"{offset}.{fingerprint}".encode()).decode().rstrip("=")
+
+
+def _decoded(cursor: str, call: str) -> tuple[int, str]:
     try:
         text = base64.urlsafe_b64decode(cursor.strip() + "=" * (-len(cursor.strip()) % 4)).decode("ascii")
     except (binascii.Error, ValueError):
         text = ""
     found = _CURSOR.fullmatch(text)
     if found is None:
-        raise UsageError("`cursor` is none that kbhub gave; copy it whole, or search without it for the first page.")
-    if found[2] != _fingerprint(query):
-        raise UsageError(
-            "`cursor` is of another search; give it with the same query, bases, mode and granularity, "
-            "or search without it for the first page."
-        )
-    return int(found[1])
+        raise UsageError(f"`cursor` is none that kbhub gave; copy it whole, or {call} without it for the first page.")
+    return int(found[1]), found[2]
+
+
+def _fingerprint_of_refs(refs: str | Sequence[str]) -> str:
+    text = json.dumps(refs if isinstance(refs, str) else list(refs))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:_FINGERPRINT]
 
 
 def _fingerprint(query: Query) -> str:

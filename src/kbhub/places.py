@@ -83,19 +83,27 @@ def private_directory(path: Path) -> Path:
     return path
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a UTF-8 file (mode 0600) such that any reader, and any crash, sees the old or the new one whole.
+def write_atomically(path: Path, text: str | bytes, *, mode: int = 0o600) -> None:
+    """Write a file such that any reader, and any crash, sees the old or the new one whole.
+
+    Args:
+        path: the file, in a folder that exists.
+        text: what it holds; a `str` becomes UTF-8.
+        mode: its mode.
 
     Raises:
         OSError: it cannot be written; the old file is untouched and nothing is left behind.
     """
+    data = text.encode("utf-8") if isinstance(text, str) else text
     # mkstemp makes it 0600 under a name that nobody can guess, in the same folder: only there is a rename atomic.
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     temporary = Path(name)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
             file.flush()
+            if mode != 0o600 and hasattr(os, "fchmod"):
+                os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:

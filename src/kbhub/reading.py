@@ -2,326 +2,243 @@
 
 from __future__ import annotations
 
-import difflib
-import heapq
-import re
-import unicodedata
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kbhub.errors import DocumentNotFound, IndexUnavailable, KbhubError, PathNotContained
-from kbhub.markdown import parse_document
-from kbhub.search import ref_of, short_docid
-from kbhub.sync import document_id
+from kbhub.errors import DocumentNotFound, KbhubError
+from kbhub.paging import offset_of_reading, reading_cursor
+from kbhub.references import Reference, expand_braces, split_refs
+from kbhub.sections import section
+from kbhub.shelves import Place, Shelves
 from kbhub.types import Reading, ReadResult, Unread
-from kbhub.walk import MARKDOWN_SUFFIXES, excluded_by, open_contained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from kbhub.index import Index
+    from kbhub.opening import Opener
     from kbhub.types import Base, Document
 
-ANSWER_CHARACTERS = 24_000
-"""Text of one answer to `read`, some 6,000 tokens; clients cut answers at 25,000 tokens or less."""
+ANSWER_BYTES = 24_000
+"""UTF-8 bytes of one answer to `read`, some 6,000 tokens; clients cut answers at 25,000 tokens or less."""
 
-NEAR = 3
-"""Similar refs suggested for one that is not found."""
+LEAST_BYTES = 2_000
+"""Bytes that a document of several gets at least; one for which less is left begins the next page."""
 
-NEAR_ENOUGH = 0.6
-"""Similarity (0 to 1, difflib's ratio) from which a ref is suggested."""
+FRAME_BYTES = 100
+"""Bytes of what an answer writes around a document besides its ref and title: docid, lines, fence."""
 
-NEAR_AMONG = 200
-"""Refs that are compared letter by letter, which takes 0.1 ms each: those that share most parts with what was asked."""
-
-PART = 3
-"""Letters of such a part."""
-
-PARTS_FROM = 200
-"""Letters of what was asked from which parts are taken."""
+NUMBER_BYTES = 8
+"""Bytes of a line number with its mark, where lines are numbered."""
 
 HEADINGS = 20
 """Headings named when the one asked for is not there."""
 
-MAX_DIGITS = 18
-"""Digits of a line number that are looked at; no file has more lines, and Python refuses to read very long numbers."""
+HASH_DIGITS = 12
+"""Hex digits of the hash of a file's bytes: 48 bits tell two versions of one file apart."""
 
-_RANGE = re.compile(r"^(?P<target>.+?):(?P<start>\d+)(?:(?P<kind>[:-])(?P<other>\d+))?$", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """What a ref asks for: a document, and maybe a part of it."""
-
-    target: str
-    """Path, `id@path` or `#docid`."""
-    start: int | None = None
-    """First line, from 1."""
-    count: int | None = None
-    """Lines."""
-    heading: str | None = None
-    """Heading, or `Heading > Heading`."""
-
-
-def parse_reference(text: str) -> list[Reference]:
-    """Give what a ref can mean, likeliest first; a file name may itself hold `:`, `#` or `@`.
-
-    Args:
-        text: `path`, `path:from`, `path:from:count`, `path:from-to`, `path#Heading`, `path::Heading > Heading`,
-            each with `id@` before it or `#docid` for the path.
-    """
-    # A file name may begin or end with a blank; who types a ref means none.
-    return list(dict.fromkeys(meaning for form in (text, text.strip()) for meaning in _meanings(form)))
-
-
-def _meanings(text: str) -> list[Reference]:
-    meanings = [Reference(text)]
-    if part := _RANGE.match(text):
-        start, other = max(1, _number(part["start"])), _number(part["other"]) if part["other"] else None
-        if other is not None and part["kind"] == "-":
-            other = max(1, other - start + 1)
-        meanings.append(Reference(part["target"], start, other))
-    target, found, heading = text.partition("::")
-    if found and heading.strip():
-        meanings.append(Reference(target, heading=heading.strip()))
-    at = text.find("#", 1)  # a docid starts with one
-    if at > 0 and text[at + 1 :].strip():
-        meanings.append(Reference(text[:at], heading=text[at + 1 :].strip()))
-    return meanings
-
-
-def section(document: Document, heading: str) -> tuple[int, int] | None:
-    """Find the lines of a section: from its heading to the next of the same or a higher level.
-
-    Args:
-        document: the document.
-        heading: text of the heading, or the last headings of its path joined by ` > `; case does not matter,
-            and a GitHub anchor (`roll-back`) serves too.
-
-    Returns:
-        (first line, last line), from 1; none if there is no such heading.
-    """
-    wanted = [_folded(part) for part in re.split(r"(?<=\s)>(?=\s)", heading)]
-    path: list[tuple[int, str]] = []
-    for number, one in enumerate(document.headings):
-        path = [above for above in path if above[0] < one.level] + [(one.level, one.text)]
-        names = [_folded(text) for _, text in path]
-        if names[-len(wanted) :] == wanted or (len(wanted) == 1 and _anchor(one.text) == _anchor(heading)):
-            following = (later.line for later in document.headings[number + 1 :] if later.level <= one.level)
-            return one.line, next(following, len(document.lines) + 1) - 1
-    return None
+SUGGESTED = 10
+"""Refs of one answer for which similar ones are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A document that a ref leads to."""
+class ReadOptions:
+    """How much of what is read an answer holds."""
 
-    base: Base
-    path: str
-    docid: str
+    answer_bytes: int = ANSWER_BYTES
+    """UTF-8 bytes of the answer; what is left out is named in `rest` and `cursor`."""
+    document_bytes: int | None = None
+    """The same of each document; none for a fair share of the answer."""
+    line_numbers: bool = False
+    """Whether room is needed for line numbers; the text itself stays as it is."""
+    cursor: str | None = None
+    """Of the page, as the last answer gave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A document to be read, or a ref that leads nowhere."""
+
+    ref: str
+    reference: Reference | None = None
+    place: Place | None = field(default=None, compare=False)
+    error: KbhubError | None = field(default=None, compare=False)
 
 
 class Library:
-    """The documents of all active bases, by ref.
+    """Reads the documents of all active bases.
 
     Args:
         shelves: each base with its index; the project base first.
-        max_bytes: size limit of a file.
+        opener: opens their files.
     """
 
-    def __init__(self, shelves: Sequence[tuple[Base, Index]], max_bytes: int) -> None:
-        self.shelves, self.max_bytes = shelves, max_bytes
+    def __init__(self, shelves: Sequence[tuple[Base, Index]], opener: Opener) -> None:
+        self._shelves = Shelves(shelves, opener)
 
-    def read(self, refs: str | Sequence[str], characters: int = ANSWER_CHARACTERS) -> ReadResult:
-        """Read documents or parts of them, as they are on disk now; see `Hub.read`."""
-        if isinstance(refs, str):
-            refs = self.split(refs)
-        refs = [ref.encode("utf-8", "replace").decode("utf-8") for ref in refs]
-        readings, unread = [], []
-        left = characters
-        for number, ref in enumerate(refs):
-            try:
-                reading = self._read(ref, left // (len(refs) - number))
-            except KbhubError as error:
-                unread.append(Unread(ref=ref, message=str(error)))
-                continue
-            left -= len(reading.text)
-            readings.append(reading)
-        return ReadResult(readings=tuple(readings), unread=tuple(unread))
+    def read(self, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:
+        """Read documents or parts of them, as they are on disk now.
 
-    def split(self, refs: str) -> list[str]:
+        Args:
+            refs: one string holds one ref, or several with commas; see `parse_reference`, and `{a,b}.md` and
+                `runbooks/*.md` for several documents.
+            options: how much of them.
+
+        Raises:
+            UsageError: the cursor is of other refs.
+        """
+        options = options or ReadOptions()
+        refs = refs if isinstance(refs, str) else tuple(refs)
+        with self._shelves.opened():
+            wanted = self._wanted(refs)
+            start = offset_of_reading(options.cursor, refs) if options.cursor else 0
+            readings: list[Reading] = []
+            unread: list[Unread] = []
+            left, number = options.answer_bytes, start
+            for number, one in enumerate(wanted[start:], start):
+                if left < min(LEAST_BYTES, options.answer_bytes):
+                    break
+                room = max(left // (len(wanted) - number), min(LEAST_BYTES, left))
+                try:
+                    room -= FRAME_BYTES + len(one.ref)
+                    reading = self._read(one, min(room, options.document_bytes or room), options, len(unread))
+                except KbhubError as error:
+                    unread.append(Unread(ref=one.ref, message=str(error)))
+                    left -= len(one.ref) + len(str(error))
+                    continue
+                readings.append(reading)
+                left -= _cost(reading, options)
+            else:
+                number = len(wanted)
+        return ReadResult(
+            readings=tuple(readings),
+            unread=tuple(unread),
+            total=len(wanted),
+            cursor=reading_cursor(refs, number) if number < len(wanted) else None,
+        )
+
+    def _wanted(self, refs: str | Sequence[str]) -> list[_Wanted]:
+        """Give what is to be read, in the order asked for; what several refs name is read once."""
+        given = self._split(refs) if isinstance(refs, str) else refs
+        texts = [ref.encode("utf-8", "replace").decode("utf-8") for ref in given]
+        return list(dict.fromkeys(one for text in texts for one in self._expanded(text)))
+
+    def _split(self, refs: str) -> list[str]:
         """Split a string at its commas, unless there is a document that has them in its name."""
-        parts = [part.strip() for part in refs.split(",") if part.strip()]
-        if len(parts) < 2 or any(map(self._in_any_base, parse_reference(refs))):
+        parts = split_refs(refs)
+        if len(parts) < 2:
             return [refs]
-        return parts
-
-    def find(self, reference: Reference) -> Place | None:
-        """Find the document that a ref leads to, none if no base has it."""
-        if re.fullmatch(r"#[0-9a-fA-F]{4,16}", reference.target):
-            return self._by_docid(reference.target[1:].lower())
-        name, mark, path = reference.target.partition("@")
-        for base, _ in self.shelves:
-            if mark and name in (base.id, *base.names):
-                return self._in_base(base, path)
-        homes = [base for base, _ in self.shelves if base.id == "project"] or [base for base, _ in self.shelves]
-        for base in homes:
-            if place := self._in_base(base, reference.target):
-                return place
-        elsewhere = [
-            place for base, _ in self.shelves if base not in homes if (place := self._in_base(base, reference.target))
-        ]
-        if len(elsewhere) > 1:
-            refs = [self._ref(place.base, place.path) for place in elsewhere]
-            raise DocumentNotFound(reference.target, "several bases have one of this name", refs)
-        return elsewhere[0] if elsewhere else None
-
-    def _read(self, ref: str, budget: int) -> Reading:
-        meanings = parse_reference(ref)
-        for reference in meanings:
-            if place := self.find(reference):
-                return self._part(ref, place, reference, budget)
-        raise DocumentNotFound(ref, self._why_not(meanings), self._near(meanings[-1].target))
-
-    def _part(self, ref: str, place: Place, reference: Reference, budget: int) -> Reading:
         try:
-            with open_contained(place.base, place.path) as file:
-                document = parse_document(place.path, file.read(self.max_bytes + 1))
+            return [refs] if self._shelves.find(refs.encode("utf-8", "replace").decode("utf-8")) else parts
+        except KbhubError:  # several documents answer to it
+            return [refs]
+
+    def _expanded(self, ref: str) -> list[_Wanted]:
+        try:
+            if found := self._shelves.find(ref):
+                return [self._found(*found)]
+            choices = expand_braces(ref)
+        except KbhubError as error:
+            return [_Wanted(ref, error=error)]
+        if choices != [ref]:
+            return [one for choice in choices for one in self._expanded(choice)]
+        if matching := self._shelves.matching(ref):
+            reference, places = matching
+            return [self._found(reference, place) for place in places]
+        return [_Wanted(ref)]
+
+    def _found(self, reference: Reference, place: Place) -> _Wanted:
+        # What it was called does not matter any more, so that two names of one document are one.
+        return _Wanted(self._shelves.ref(place), replace(reference, target=""), place)
+
+    def _read(self, one: _Wanted, room: int, options: ReadOptions, missed: int) -> Reading:
+        """Read one document, or raise what there is to say about it; `missed` refs were told so before."""
+        if one.error:
+            raise one.error
+        if one.place is None or one.reference is None:
+            raise self._shelves.not_found(one.ref, suggest=missed < SUGGESTED)
+        place, name = one.place, one.ref
+        try:
+            opened = self._shelves.open(place)
         except OSError as error:
-            raise DocumentNotFound(ref, f"its file cannot be read ({error.strerror})") from error
-        first, last = 1, len(document.lines)
-        if reference.heading:
-            found = section(document, reference.heading)
-            if found is None:
-                headings = ", ".join(f"`{heading.text}`" for heading in document.headings[:HEADINGS])
-                raise DocumentNotFound(ref, f"it has no heading {reference.heading!r}; it has {headings or 'none'}")
-            first, last = found
-        elif reference.start:
-            if reference.start > max(last, 1):
-                raise DocumentNotFound(ref, f"it has {last} lines only")
-            first, last = reference.start, min(last, reference.start + (reference.count or last) - 1)
-        lines = cut_lines(document.lines[first - 1 : last], budget)
-        end = first + len(lines) - 1
-        name = self._ref(place.base, place.path)
-        with self._open() as indexes:
-            docid = short_docid(place.docid, indexes)
+            raise DocumentNotFound(name, f"its file cannot be read ({error.strerror})") from error
+        document = opened.document
+        first, last = _lines_of(document, one.reference, name)
+        offset = one.reference.offset
+        if offset and offset >= len(document.lines[first - 1]):
+            raise DocumentNotFound(name, f"its line {first} has {len(document.lines[first - 1])} characters only")
+        lines = list(document.lines[first - 1 : last])
+        if lines:
+            lines[0] = lines[0][offset:]
+        taken, cut = fit(lines, room, NUMBER_BYTES if options.line_numbers else 0)
+        end = first + len(taken) - 1
+        rest = None
+        if cut:
+            rest = f"{name}:{end}+{(offset if end == first else 0) + cut}:{last - end + 1}"
+        elif end < last:
+            rest = f"{name}:{end + 1}:{last - end}"
         return Reading(
             ref=name,
-            docid=docid,
+            docid=self._shelves.docid(place),
             title=document.title,
             start_line=first,
             end_line=max(end, first - 1),
             total_lines=len(document.lines),
-            text="\n".join(lines),
-            rest=f"{name}:{end + 1}:{last - end}" if end < last else None,
+            offset=offset,
+            text="\n".join(taken),
+            rest=rest,
+            hash=opened.digest.hex()[:HASH_DIGITS],
         )
 
-    def _ref(self, base: Base, path: str) -> str:
-        return ref_of(base, path, [other for other, _ in self.shelves])
 
-    def _in_any_base(self, reference: Reference) -> bool:
-        try:
-            return self.find(reference) is not None
-        except DocumentNotFound:  # several documents answer to it
-            return True
+def fit(lines: Sequence[str], room: int, extra: int = 0) -> tuple[list[str], int]:
+    """Take whole lines as far as there is room. A line is cut where whole ones would leave half of the room empty.
 
-    def _in_base(self, base: Base, path: str) -> Place | None:
-        """Find a document in a base by its path, with or without its ending, indexed or not yet."""
-        path = path.removeprefix("./")
-        for form in dict.fromkeys((path, unicodedata.normalize("NFC", path), unicodedata.normalize("NFD", path))):
-            for name in (form, *(form + suffix for suffix in MARKDOWN_SUFFIXES)):
-                try:
-                    open_contained(base, name).close()
-                except (OSError, PathNotContained, ValueError):
-                    continue
-                if excluded_by(base, name, max_bytes=self.max_bytes) is None:
-                    return Place(base, name, document_id(base, name))
-        return None
+    Args:
+        lines: without their ends.
+        room: UTF-8 bytes.
+        extra: bytes that each line takes besides its text.
 
-    def _by_docid(self, digits: str) -> Place | None:
-        with self._open() as indexes:
-            found = [
-                Place(base, row.path, row.docid)
-                for base, index in self.shelves
-                if index in indexes
-                for row in index.documents_by_docid(digits)
-            ]
-        if len(found) > 1:
-            refs = [self._ref(place.base, place.path) for place in found]
-            raise DocumentNotFound(f"#{digits}", "several documents have a docid that starts so", refs)
-        return found[0] if found else None
-
-    def _why_not(self, meanings: Sequence[Reference]) -> str:
-        """Say which rule keeps an existing file out, or that a path leads out of every base."""
-        for reference in meanings:
-            name, mark, rest = reference.target.partition("@")
-            for base, _ in self.shelves:
-                path = rest if mark and name in (base.id, *base.names) else reference.target
-                try:
-                    open_contained(base, path).close()
-                except PathNotContained:
-                    return "it lies outside every base"
-                except (OSError, ValueError):
-                    continue
-                if rule := excluded_by(base, path, max_bytes=self.max_bytes):
-                    return rule
-        return ""
-
-    def _near(self, target: str) -> list[str]:
-        with self._open() as indexes:
-            refs = [self._ref(base, path) for base, index in self.shelves if index in indexes for path in index.paths()]
-        by_name: dict[str, list[str]] = {}
-        for ref in refs:
-            by_name.setdefault(_stem(ref), []).append(ref)
-        same = by_name.get(_stem(target), [])
-        similar, named = _similar(target, refs), _similar(_stem(target), by_name)
-        return list(dict.fromkeys([*same, *similar, *(ref for name in named for ref in by_name[name])]))[:NEAR]
-
-    @contextmanager
-    def _open(self) -> Iterator[list[Index]]:
-        """Give the indexes that can be read, each held to one state."""
-        with ExitStack() as stack:
-            opened = []
-            for _, index in self.shelves:
-                try:
-                    stack.enter_context(index.snapshot())
-                except IndexUnavailable:
-                    continue
-                opened.append(index)
-            yield opened
-
-
-def cut_lines(lines: Iterable[str], budget: int) -> list[str]:
-    """Take whole lines up to a budget in characters, at least one, which is itself cut if it alone is too long."""
+    Returns:
+        The lines, at least one if there is any, and how many characters of the last were taken if it was cut, else 0.
+    """
     taken: list[str] = []
-    used = 0
+    left = room
     for line in lines:
-        if taken and used + len(line) + 1 > budget:
-            break
-        taken.append(line if len(line) <= budget else f"{line[: max(0, budget - 1)]}…")
-        used += len(taken[-1]) + 1
-    return taken
+        left -= extra
+        # A character takes a byte at least, so what is longer need not be encoded.
+        size = len(line) if len(line) > left else len(line.encode("utf-8", "replace"))
+        if size > left:
+            if taken and left < room / 2:
+                break
+            piece = line[: max(left, 0)].encode("utf-8", "replace")[: max(left, 0)].decode("utf-8", "ignore")
+            piece = piece or ("" if taken else line[:1])
+            if not piece:
+                break
+            if len(piece) < len(line):
+                return [*taken, piece], len(piece)
+        taken.append(line)
+        left -= size + 1
+    return taken, 0
 
 
-def _similar(target: str, names: Iterable[str]) -> list[str]:
-    """Give the names most like one, nearest first."""
-    parts = {target[at : at + PART] for at in range(min(len(target), PARTS_FROM) - PART + 1)}
-    likely = heapq.nlargest(NEAR_AMONG, names, key=lambda name: sum(part in name for part in parts))
-    return difflib.get_close_matches(target, likely, n=NEAR, cutoff=NEAR_ENOUGH)
+def _lines_of(document: Document, reference: Reference, name: str) -> tuple[int, int]:
+    """Give the first and the last line that a reference asks for."""
+    last = len(document.lines)
+    if reference.heading:
+        found = section(document, reference.heading)
+        if found is None:
+            headings = ", ".join(f"`{heading.text}`" for heading in document.headings[:HEADINGS])
+            reason = f"it has no heading {reference.heading!r}; it has {headings or 'none'}"
+            raise DocumentNotFound(f"{name}#{reference.heading}", reason)
+        return found
+    if not reference.start:
+        return 1, last
+    if reference.start > max(last, 1):
+        raise DocumentNotFound(f"{name}:{reference.start}", f"it has {last} lines only")
+    return reference.start, min(last, reference.start + (reference.count or last) - 1)
 
 
-def _number(digits: str) -> int:
-    return int(digits[:MAX_DIGITS])
-
-
-def _stem(ref: str) -> str:
-    return ref.rpartition("/")[2].rpartition("@")[2].removesuffix(".md").casefold()
-
-
-def _folded(text: str) -> str:
-    return unicodedata.normalize("NFC", text).casefold().strip().strip("#").strip()
-
-
-def _anchor(text: str) -> str:
-    return re.sub(r"[^\w\- ]", "", text.casefold().strip()).replace(" ", "-")
+def _cost(reading: Reading, options: ReadOptions) -> int:
+    numbers = NUMBER_BYTES * (reading.end_line - reading.start_line + 1) if options.line_numbers else 0
+    text = "".join((reading.text, reading.ref, reading.title))
+    return len(text.encode("utf-8", "replace")) + numbers + FRAME_BYTES

@@ -25,9 +25,14 @@ _KEY = "roots"
 
 
 class RootsQuestion:
-    """The question for a client's roots: asked at most once per connection, and only where it can be answered."""
+    """The question for a client's roots: asked at most once, and only where it can be answered.
 
-    def __init__(self) -> None:
+    Args:
+        again: whether an earlier answer no longer holds.
+    """
+
+    def __init__(self, *, again: bool = False) -> None:
+        self.again = again
         self._asked = False
         self._done = anyio.Event()
 
@@ -58,6 +63,7 @@ class RootsQuestion:
 
     def settle(self) -> None:
         """Let the calls go on that waited for the answer: it is in force, or there is none."""
+        self.again = False
         self._done.set()
 
     async def _request(self, context: Context[Any, Any]) -> tuple[str, ...]:

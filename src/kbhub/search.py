@@ -1,55 +1,64 @@
-"""A query and open indexes → hits. Reads only; the clock and the vector come from outside."""
+"""A query and open indexes → hits. Reads only; the clock and the embedder come from outside."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kbhub.query import excerpt, parsed, spans
-from kbhub.ranking import fuse
-from kbhub.retrieval import keyword_ranking, semantic_ranking
-from kbhub.types import Hit, Mode, Signal, Span, Trace
+from kbhub.confidence import verdict
+from kbhub.evidence import AMOUNTS
+from kbhub.fusion import SIGNALS, Fused, best_first, fuse
+from kbhub.hits import Documents, Manner, Searched, age_days, described, grouped
+from kbhub.index.selection import known_keys, newest, select
+from kbhub.query import parsed
+from kbhub.reranking import LOOKED_AT, confidence, rerank
+from kbhub.retrieval import KeywordRanking, keyword_ranking, semantic_ranking, similarities
+from kbhub.spelling import PUNCTUATION, corrected, corrections
+from kbhub.types import Correction, Hit, Mode, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from kbhub.index import ChunkRow, DocumentRow, Index
-    from kbhub.query import Term
-    from kbhub.ranking import Candidate, Fused
-    from kbhub.types import Base, Query
-
-EXCERPT_CHARACTERS = 900
-"""Length of a hit's excerpt; an edge that shows several shortens all but the first."""
-
-DOCID_DIGITS = 6
-"""Hex digits of a docid that are shown, unless two documents share them."""
-
-ALSO = 3
-"""Other chunks of the same document that a hit names."""
-
-STALE_DAYS = 365
-"""Age from which a document is called stale."""
-
-SCORE_DIGITS = 4
-"""Digits of a score that mean anything: one rank at the end of a ranking moves it by some 0.0004."""
-
-DAY_SECONDS = 86_400
+    from kbhub.index import Index
+    from kbhub.index.selection import Selection
+    from kbhub.query import ParsedQuery, Term
+    from kbhub.ranking import Candidate, Key
+    from kbhub.reranking import Ranked
+    from kbhub.retrieval import WeightedTerm
+    from kbhub.spelling import Correction as Spelt
+    from kbhub.types import Query
 
 NEAR_ONLY = "None of the query's words occurs in a document; the hits are near in meaning only."
 """Note of an answer with hits that only the semantic signal found."""
 
+NOT_COVERED = "Nothing in these bases covers this; what follows is the nearest there is."
+"""Note of an answer whose hits most likely answer something else."""
+
+LEADING_NOTES = (NEAR_ONLY, NOT_COVERED)
+"""Notes to be read before the hits."""
+
+HALF_LIFE_DAYS = 180.0
+"""Age at which a document counts half if recency is wanted wholly; as long as a memory fades."""
+
 
 @dataclass(frozen=True, slots=True)
-class Searched:
-    """A base with its index, open for the length of a query."""
+class Surroundings:
+    """What a search needs to know besides the indexes."""
 
-    base: Base
-    index: Index
-    comparable: bool
-    """Whether its vectors are of the embedder in force."""
+    now: float
+    """Seconds since the epoch, for ages."""
+    embed: Callable[[str], NDArray[np.float32] | None]
+    """Gives the vector of a text, length 1; none if there is none, which leaves the semantic signal out."""
+    calibrated: bool = True
+    """Whether the vectors are of the packaged model, whose similarities say how sure a hit is."""
+    contexts: Mapping[str, str] = field(default_factory=dict)
+    """Those of the global config, about every base."""
+    standing: Callable[[Searched, Sequence[str]], Mapping[str, float]] = lambda *_: {}
+    """Gives the factors of memories by path, for bases that hold memories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,125 +68,185 @@ class Found:
     hits: tuple[Hit, ...]
     total: int
     mode: Mode
-    unmatched: tuple[str, ...]
+    understood: ParsedQuery
+    unmatched: tuple[str, ...] = ()
+    corrections: tuple[Correction, ...] = ()
+    verdict: Verdict | None = None
 
 
-def find(query: Query, searched: Sequence[Searched], vector: NDArray[np.float32] | None, now: float) -> Found:
+def find(query: Query, searched: Sequence[Searched], around: Surroundings) -> Found:
     """Rank the chunks of open indexes for a query and describe the best.
 
     Args:
         query: what is asked.
         searched: the bases, each index within a snapshot.
-        vector: the query's, shape (dimensions,), length 1; none leaves the semantic signal out.
-        now: seconds since the epoch, for ages.
+        around: clock, embedder and the like.
     """
-    rankings: dict[str, Sequence[Candidate]] = {}
-    unmatched: tuple[str, ...] = ()
     indexes = [one.index for one in searched]
-    if query.mode != "semantic" or vector is None:
-        keyword = keyword_ranking(indexes, parsed(query.text).terms)
-        rankings["keyword"], unmatched = keyword.candidates, keyword.unmatched
-    if vector is not None:
-        rankings["semantic"] = semantic_ranking([one.index if one.comparable else None for one in searched], vector)
-    fused = fuse(rankings, base_weights=[one.base.weight for one in searched])
-    chunks = _chunks(searched, fused)
-    groups = _grouped(fused, chunks) if query.granularity == "document" else [[one] for one in fused]
-    page = groups[query.offset : query.offset + query.limit]
-    mode: Mode = "hybrid" if len(rankings) == 2 else ("keyword" if "keyword" in rankings else "semantic")
-    hits = tuple(_hit(query, group, searched, chunks, now) for group in page)
-    return Found(hits, len(groups), mode, unmatched)
+    asked = understand(query.text, indexes)
+    selections = [
+        select(one.index, {one.base.id, *one.base.names}, asked.filters, asked.excluded, around.now) for one in searched
+    ]
+    if not asked.terms and (asked.filters or asked.excluded):
+        return _listing(query, asked, searched, selections, around)
+    keyword: KeywordRanking = KeywordRanking([], ())
+    made: tuple[Spelt, ...] = ()
+    if query.mode != "semantic":
+        keyword, made = _by_words(indexes, asked.terms, selections)
+    text = corrected(asked.text, made)
+    vector = around.embed(text) if query.mode != "keyword" and text.strip() else None
+    if vector is None and query.mode == "semantic":
+        keyword, made = _by_words(indexes, asked.terms, selections)
+    rankings, similar = _rankings(query, searched, keyword, vector, selections)
+    documents = Documents(searched)
+    fused = _weighed(query, fuse(rankings, similar, query.fusion), documents, around)
+    ranked = _second_look(query, fused, keyword.terms, documents)
+    sure = confidence(
+        ranked.evidence.values(),
+        len(keyword.terms),
+        max(similar.values(), default=0.0) if vector is not None and around.calibrated else None,
+        words="keyword" in rankings,
+    )
+    kept = [one for one in ranked.fused if _signals_of(one) >= query.min_signals]
+    scale = sure / kept[0].score if kept and kept[0].score else 0.0
+    kept = [one for one in kept if one.score * scale >= query.min_score]
+    groups = grouped(kept, ranked.evidence, by_document=query.granularity == "document")
+    terms = tuple(term for term in (*asked.terms, *(one.term for one in made)))
+    manner = Manner(query, terms, scale, around.now, around.contexts)
+    mode: Mode = "hybrid" if len(rankings) == len(SIGNALS) else "keyword" if "keyword" in rankings else "semantic"
+    fixed = {one.typed for one in made}
+    return Found(
+        described(groups[query.offset : query.offset + query.limit], documents, manner),
+        len(groups),
+        mode,
+        asked,
+        tuple(word for word in keyword.unmatched if word not in fixed),
+        tuple(Correction(typed=one.typed, used=one.used) for one in made),
+        verdict(sure if kept else 0.0),
+    )
 
 
-def short_docid(docid: str, indexes: Sequence[Index]) -> str:
-    """Give the shortest form of a docid, from `DOCID_DIGITS` on, that no other document of the bases shares."""
-    for digits in range(DOCID_DIGITS, len(docid)):
-        if sum(len(index.documents_by_docid(docid[:digits])) for index in indexes) <= 1:
-            return f"#{docid[:digits]}"
-    return f"#{docid}"
-
-
-def ref_of(base: Base, path: str, bases: Iterable[Base]) -> str:
-    """Give the ref of a document: its path in the project base, `id@path` in another.
+def understand(text: str, indexes: Sequence[Index]) -> ParsedQuery:
+    """Parse a query; `key:value` is a filter where a document of the bases has such a key in its front matter.
 
     Args:
-        base: its base.
-        path: its path in there; one that would be taken for a document of another base is told with its own.
-        bases: all that a ref may name.
+        text: any string.
+        indexes: of all bases searched, each within a snapshot.
     """
-    name, mark, _ = path.partition("@")
-    plain = base.id == "project" and not (mark and any(name in (one.id, *one.names) for one in bases))
-    return path if plain else f"{base.id}@{path}"
+    asked = parsed(text)
+    if not asked.keys:
+        return asked
+    return parsed(text, frozenset().union(*(known_keys(index, asked.keys) for index in indexes)))
 
 
-def age_days(document: DocumentRow, now: float) -> int:
-    """Give the days since the day a document says it is of, else its last commit, else its last change."""
-    said = document.committed if document.dated is None else document.dated
-    moment = abs(document.mtime_ns) / 1e9 if said is None else said
-    return max(0, int((now - moment) // DAY_SECONDS))
-
-
-def _chunks(searched: Sequence[Searched], fused: Sequence[Fused]) -> dict[tuple[int, int], ChunkRow]:
-    found: dict[tuple[int, int], ChunkRow] = {}
-    for number, one in enumerate(searched):
-        rows = one.index.chunks([fusion.key[1] for fusion in fused if fusion.key[0] == number])
-        found |= {(number, chunk): row for chunk, row in rows.items()}
-    return found
-
-
-def _grouped(fused: Sequence[Fused], chunks: Mapping[tuple[int, int], ChunkRow]) -> list[list[Fused]]:
-    """Gather the chunks of each document under its best one, keeping the order of the best."""
-    groups: dict[tuple[int, int], list[Fused]] = {}
-    for one in fused:
-        groups.setdefault((one.key[0], chunks[one.key].document_id), []).append(one)
-    return list(groups.values())
-
-
-def _hit(
+def _listing(
     query: Query,
-    group: Sequence[Fused],
+    asked: ParsedQuery,
     searched: Sequence[Searched],
-    chunks: Mapping[tuple[int, int], ChunkRow],
-    now: float,
-) -> Hit:
-    best, chunk, one = group[0], chunks[group[0].key], searched[group[0].key[0]]
-    document = one.index.documents([chunk.document_id])[chunk.document_id]
-    part, offset = _excerpt(chunk, parsed(query.text).terms)
-    age = age_days(document, now)
-    others = sorted((chunks[other.key] for other in group[1 : 1 + ALSO]), key=lambda other: other.start_line)
-    return Hit(
-        ref=ref_of(one.base, document.path, [other.base for other in searched]),
-        docid=short_docid(document.docid, [other.index for other in searched]),
-        base=one.base.id,
-        path=document.path,
-        title=document.title,
-        headings=chunk.headings,
-        start_line=chunk.start_line,
-        end_line=chunk.end_line,
-        excerpt=part,
-        excerpt_line=chunk.start_line + offset,
-        score=round(best.score, SCORE_DIGITS),
-        age_days=age,
-        stale=age > STALE_DAYS,
-        also=tuple(Span(start_line=other.start_line, end_line=other.end_line) for other in others),
-        trace=_trace(best, searched) if query.explain else None,
+    selections: Sequence[Selection | None],
+    around: Surroundings,
+) -> Found:
+    """List the documents that filters leave, newest first, where there is nothing to rank them by."""
+    wanted = query.offset + query.limit
+    rows = [
+        (-day, number, chunk)
+        for number, (one, selection) in enumerate(zip(searched, selections, strict=True))
+        for chunk, day in newest(one.index, selection, wanted)
+    ]
+    places = {
+        (number, chunk): place
+        for number, one in enumerate(searched)
+        for chunk, place in one.index.places([chunk for _, base, chunk in rows if base == number]).items()
+    }
+    ordered = sorted(rows, key=lambda row: (row[0], places[row[1:]][0], row[1]))[query.offset : wanted]
+    documents = Documents(searched)
+    fused = [
+        Fused(key, places[key][2], (places[key][0], places[key][1], searched[key[0]].base.id), ())
+        for key in (row[1:] for row in ordered)
+    ]
+    groups = grouped(fused, {}, by_document=True)
+    manner = Manner(query, (), 0.0, around.now, around.contexts)
+    total = sum(
+        one.index.counts()[0] if selection is None else selection.documents
+        for one, selection in zip(searched, selections, strict=True)
     )
+    return Found(described(groups, documents, manner), total, query.mode, asked)
 
 
-def _excerpt(chunk: ChunkRow, terms: tuple[Term, ...]) -> tuple[str, int]:
-    """Cut an excerpt, out of the front matter only if nothing else answers."""
-    front, prose = chunk.text[: chunk.prose], chunk.text[chunk.prose :]
-    if prose.strip() and (spans(prose, terms) or not spans(front, terms)):
-        part, offset = excerpt(prose, terms, EXCERPT_CHARACTERS)
-        return part, offset + front.count("\n")
-    return excerpt(chunk.text, terms, EXCERPT_CHARACTERS)
-
-
-def _trace(best: Fused, searched: Sequence[Searched]) -> Trace:
-    heaviest = max(one.base.weight for one in searched)
-    return Trace(
-        signals=tuple(
-            Signal(name=part.signal, rank=part.rank, value=part.value, contribution=part.amount)
-            for part in best.contributions
-        ),
-        weight=searched[best.key[0]].base.weight / heaviest,
+def _by_words(
+    indexes: Sequence[Index], terms: tuple[Term, ...], selections: Sequence[Selection | None]
+) -> tuple[KeywordRanking, tuple[Spelt, ...]]:
+    """Rank by words; those that occur nowhere give way to what was probably meant."""
+    ranking = keyword_ranking(indexes, terms, selections)
+    made = corrections(indexes, ranking.missing) if ranking.missing else ()
+    if not made:
+        return ranking, ()
+    instead = {one.typed: one.term for one in made}
+    mended = tuple(
+        instead.get(term.text.strip(PUNCTUATION), term) if term in ranking.missing else term for term in terms
     )
+    return keyword_ranking(indexes, mended, selections), made
+
+
+def _rankings(
+    query: Query,
+    searched: Sequence[Searched],
+    keyword: KeywordRanking,
+    vector: NDArray[np.float32] | None,
+    selections: Sequence[Selection | None],
+) -> tuple[dict[str, Sequence[Candidate]], dict[Key, float]]:
+    """Give the ranking of each signal that runs, and the cosines of all chunks in them."""
+    rankings: dict[str, Sequence[Candidate]] = {}
+    similar: dict[Key, float] = {}
+    if query.mode != "semantic" or vector is None:
+        rankings["keyword"] = keyword.candidates
+    if vector is not None and not ("semantic" in query.without and rankings):
+        comparable = [one.index if one.comparable else None for one in searched]
+        rankings["semantic"] = semantic_ranking(comparable, vector, selections)
+        similar = {candidate.key: candidate.value for candidate in rankings["semantic"]}
+        others = [candidate.key for candidate in rankings.get("keyword", ()) if candidate.key not in similar]
+        similar |= similarities(comparable, vector, others) if others else {}
+    if "keyword" in query.without and "semantic" in rankings:
+        rankings.pop("keyword", None)
+    return rankings, similar
+
+
+def _weighed(query: Query, fused: Sequence[Fused], documents: Documents, around: Surroundings) -> list[Fused]:
+    """Apply what is said of bases and documents as a whole: weight, strength of memories, recency."""
+    searched = documents.searched
+    heaviest = max((one.base.weight for one in searched), default=1.0)
+    weighed = [one.times("weight", searched[one.key[0]].base.weight / heaviest) for one in fused]
+    for number, one in enumerate(searched):
+        if one.base.kind == "memory" and (paths := [found.order[0] for found in weighed if found.key[0] == number]):
+            factors = around.standing(one, paths)
+            weighed = [
+                found.times("strength", factors.get(found.order[0], 1.0)) if found.key[0] == number else found
+                for found in weighed
+            ]
+    if query.recency:
+        rows = documents.documents({one.document_key for one in weighed})
+        ages = {key: age_days(row, around.now) for key, row in rows.items()}
+        weighed = [one.times("recency", recency(ages[one.document_key], query.recency)) for one in weighed]
+    return best_first(weighed)
+
+
+def recency(age: float, weight: float) -> float:
+    """Give the factor of an age.
+
+    Args:
+        age: days.
+        weight: from 0, where age does not matter, to 1, where it halves the score every `HALF_LIFE_DAYS`.
+    """
+    return 1 - weight * (1 - math.exp2(-age / HALF_LIFE_DAYS))
+
+
+def _second_look(query: Query, fused: Sequence[Fused], terms: Sequence[WeightedTerm], documents: Documents) -> Ranked:
+    looked = fused[:LOOKED_AT]
+    chunks = documents.chunks(one.key for one in looked)
+    titles = documents.documents({one.document_key for one in looked})
+    texts = {one.key: (chunks[one.key], titles[one.document_key].title) for one in looked}
+    return rerank(fused, terms, texts, tuple(AMOUNTS) if query.mode == "semantic" else query.without)
+
+
+def _signals_of(one: Fused) -> int:
+    return len([part for part in one.parts if part.signal in SIGNALS and part.rank])

@@ -12,20 +12,23 @@ from anyio.to_thread import run_sync
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
-from mcp.types import CallToolResult, InputRequiredResult, TextContent, ToolAnnotations
+from mcp.types import CallToolResult, InputRequiredResult, NotificationParams, TextContent, ToolAnnotations
 from mcp.types import Tool as ToolDefinition
 from pydantic import Field, ValidationError
 
 from kbhub import __version__
+from kbhub.announcing import Announcer
 from kbhub.background import Background
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import Hub
 from kbhub.paging import make_cursor, offset_of
 from kbhub.parameters import bad_argument, check_names, check_tool, compact
+from kbhub.reading import ReadOptions
 from kbhub.render import model
 from kbhub.roots import RootsQuestion
 from kbhub.types import Base, Granularity, Mode, Model, Query, ReadResult, SearchResult, Status
 from kbhub.watch import Watcher
+from kbhub.workspace import FROM_ROOTS
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +51,8 @@ DESCRIPTION_BYTES, DESCRIPTIONS_BYTES = 100, 480
 """UTF-8 bytes, in the instructions, of the description of one base and of what is said of all: every conversation
 pays for them, so they stay under 1,000 bytes."""
 
+ROOTS_CHANGED = "notifications/roots/list_changed"
+
 T = TypeVar("T")
 Answer = CallToolResult | InputRequiredResult
 
@@ -69,6 +74,7 @@ class KbhubServer(MCPServer[None]):
 
     def __init__(self, hub: Hub, *, structured: bool = False) -> None:
         self.hub, self.structured = hub, structured
+        self._announcer = Announcer(hub)
         self._start_over()
         super().__init__(
             "kbhub",
@@ -78,7 +84,11 @@ class KbhubServer(MCPServer[None]):
             version=__version__,
             log_level=log_level(hub),
             lifespan=_connection,
+            subscriptions=self._announcer.bus,
+            middleware=[self._announcer.remember],
         )
+        # MCPServer has no public way to hear this notification of the handshake era.
+        self._lowlevel_server.add_notification_handler(ROOTS_CHANGED, NotificationParams, self._ask_roots_again)
         self._offer(self.search, "Search knowledge")
         self._offer(self.read, "Read documents")
         self._offer(self.status, "Knowledge status")
@@ -154,11 +164,13 @@ class KbhubServer(MCPServer[None]):
         refs: Annotated[
             str | list[str],
             Field(
-                description="`path.md`, `base@path.md` or `#docid`; for a part add `:from:count`, `:from-to` or "
-                "`#Heading`. Several: a list, or with commas."
+                description="`path.md`, `base@path.md`, a title or `#docid`; for a part add `:from:count`, `:from-to` "
+                "or `#Heading`. Several: `runbooks/*.md`, `{a,b}.md`, a list, or with commas."
             ),
         ],
         context: Context[None, Any],
+        line_numbers: Annotated[bool, Field(description="Number the lines.")] = False,
+        cursor: Annotated[str | None, Field(description="Of the next page, as the last answer gave it.")] = None,
     ) -> Annotated[CallToolResult, ReadResult] | InputRequiredResult:
         """Read documents, or parts of them, as they are on disk now. Use it to open what `search` or a link names."""
         if needs := await self._ask_roots(context):
@@ -170,8 +182,10 @@ class KbhubServer(MCPServer[None]):
             raise UsageError(f"read opens at most {MAX_REFS} refs at a time; ask for the others in further calls.")
         if not (await self._run(self.hub.discovery)).bases:
             return await self._nothing(ReadResult())
-        result = await self._run(self.hub.read, wanted)
-        return self._result(model.read_answer(result), result, is_error=not result.readings)
+        options = ReadOptions(line_numbers=line_numbers, cursor=cursor)
+        result = await self._run(self.hub.read, wanted, options)
+        text = model.read_answer(result, wanted, line_numbers=line_numbers)
+        return self._result(text, result, is_error=not result.readings)
 
     async def status(self, context: Context[None, Any]) -> Annotated[CallToolResult, Status] | InputRequiredResult:
         """Say which knowledge bases are here, how large they are, how far indexing is, and what is wrong. Use it to
@@ -199,7 +213,7 @@ class KbhubServer(MCPServer[None]):
     def _start_over(self) -> None:
         """Make what belongs to one connection."""
         self._background, self._roots, self._begun = Background(self.hub), RootsQuestion(), False
-        self._watcher = Watcher(self.hub, lambda bases: self._background.look(bases or ()))
+        self._watcher = Watcher(self.hub, self._notice)
 
     def _begin(self) -> None:
         if not self._begun:
@@ -207,18 +221,32 @@ class KbhubServer(MCPServer[None]):
             self._background.look()
             self._watcher.start()
 
+    def _notice(self, bases: frozenset[str] | None) -> None:
+        """Take up what the watcher saw, on its thread: changed files, or maybe other bases or settings."""
+        self._background.look(bases or ())
+        if bases is None:
+            self._announcer.look()
+
+    async def _ask_roots_again(self, _context: Any, _params: NotificationParams | None) -> None:
+        """Put the question anew to a client that has other roots now; the next call asks it."""
+        self._roots = RootsQuestion(again=True)
+
     async def _ask_roots(self, context: Context[None, Any]) -> InputRequiredResult | None:
         """Take the client's roots for the workspace where nothing else names one."""
-        if context.protocol_version is None or (await self._run(self.hub.discovery)).workspace.directory:
+        workspace = (await self._run(self.hub.discovery)).workspace
+        question = self._roots
+        known = workspace.directory and not (question.again and workspace.source == FROM_ROOTS)
+        if context.protocol_version is None or known:
             return None
-        answer = await self._roots.ask(context)
+        answer = await question.ask(context)
         if isinstance(answer, InputRequiredResult):
             return answer
         try:
             if answer:
                 await self._run(self.hub.use_roots, answer)
+                await self._run(self._announcer.look)
         finally:
-            self._roots.settle()
+            question.settle()
         return None
 
     async def _freshen(self, names: tuple[str, ...], context: Context[None, Any], first_answer_seconds: float) -> None:
@@ -305,11 +333,12 @@ async def _connection(server: MCPServer[None]) -> AsyncIterator[None]:
     """What lives as long as a connection: the thread that indexes, the one question for roots."""
     assert isinstance(server, KbhubServer)
     server._start_over()
-    try:
-        yield
-    finally:
-        server._watcher.stop(0)
-        server._background.stop(STOP_SECONDS)
+    async with server._announcer.connection():
+        try:
+            yield
+        finally:
+            server._watcher.stop(0)
+            server._background.stop(STOP_SECONDS)
 
 
 def _text(text: str, structured: dict[str, Any] | None = None, *, is_error: bool = False) -> CallToolResult:

@@ -25,7 +25,8 @@ from mcp.shared.message import SessionMessage
 from mcp.types import METHOD_NOT_FOUND, ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
 from kbhub.errors import UsageError
-from kbhub.hub import Hub, HubOptions
+from kbhub.hub import Hub
+from kbhub.options import HubOptions
 from kbhub.server import KbhubServer, create_server, log_level
 
 if _COLLECTING:

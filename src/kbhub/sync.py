@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import apsw
 from filelock import FileLock, Timeout
 
-from kbhub.chunking import chunk_document
-from kbhub.errors import EmbedderError, IndexUnavailable, PathNotContained
+from kbhub.errors import EmbedderError, IndexUnavailable
 from kbhub.history import commit_times
-from kbhub.index import Index, IndexWriter, NewChunk, NewDocument, remedy, set_aside
-from kbhub.markdown import parse_document
+from kbhub.index import Index, IndexWriter, remedy, set_aside
+from kbhub.indexing import DocumentReader, chunk_key, embedded_text, embedded_texts, trusted_time
+from kbhub.keeping import Keeping
 from kbhub.places import private_directory
-from kbhub.types import Problem, SyncReport
-from kbhub.walk import open_contained, scan
+from kbhub.types import SyncReport
+from kbhub.walk import NO_LIMITS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.embedding import Embedder
-    from kbhub.types import Base, FileEntry, Scan
+    from kbhub.types import Base, FileEntry, Kind, Scan
 
 BATCH_FILES, BATCH_BYTES = 256, 4 << 20
 """Files and bytes of text per transaction: short enough that readers and Ctrl-C never wait long."""
@@ -35,10 +34,6 @@ BATCH_CHUNKS = 512
 
 LOCK_SECONDS = 0.1
 """How long a sync waits for the lock: longer than `is_being_indexed` holds it, shorter than a batch takes."""
-
-RACY_NS = 2_000_000_000
-"""A file changed less than this long (ns) before it was read may change again within one tick of its clock
-(2 s on FAT), so its time is stored negated, which no file has, and its content is compared next time."""
 
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 
@@ -64,7 +59,15 @@ class Difference:
         return len(self.suspects) + len(self.gone)
 
 
-def compare(base: Base, path: Path, *, max_bytes: int, max_files: int) -> Difference:
+def compare(
+    base: Base,
+    path: Path,
+    *,
+    max_bytes: int,
+    max_files: int,
+    kind_bytes: Mapping[Kind, int] = NO_LIMITS,
+    kept: Path | None = None,
+) -> Difference:
     """Find what `sync_base` would have to do; reads file times only.
 
     Args:
@@ -72,20 +75,30 @@ def compare(base: Base, path: Path, *, max_bytes: int, max_files: int) -> Differ
         path: its index file.
         max_bytes: size limit of a file.
         max_files: limit of files in a base.
+        kind_bytes: size limits of kinds of files that have their own.
+        kept: folder of kept texts; see `keeping`.
 
     Raises:
         BaseUnavailable: the folder of the base is not there.
     """
-    found = scan(base, max_bytes=max_bytes, max_files=max_files)
+    files = DocumentReader(base, Keeping(kept, base), max_bytes, max_files, kind_bytes)
+    found = files.scan()
     index = Index(path, base.id)
     try:
         with index.snapshot():
             known, generation = index.files(), index.generation()
+            failed = {path for path, _ in index.problems()}
     except IndexUnavailable:
         return Difference(found, tuple(found.entries.values()), (), new_index=True)
     finally:
         index.close()
-    suspects = tuple(entry for entry in found.entries.values() if known.get(entry.path) != (entry.size, entry.mtime_ns))
+    suspects = tuple(
+        entry
+        for entry in found.entries.values()
+        if (known.get(entry.path) != (entry.size, entry.mtime_ns) or files.keeping.lacks(entry.path))
+        # What could not be read and still cannot is no work: it would be tried before every search.
+        and (entry.path not in failed or files.can_read(entry))
+    )
     return Difference(found, suspects, tuple(_gone(known, found)), new_index=False, generation=generation)
 
 
@@ -96,14 +109,15 @@ def sync_base(
     *,
     max_bytes: int,
     max_files: int,
+    kind_bytes: Mapping[Kind, int] = NO_LIMITS,
+    kept: Path | None = None,
     full: bool = False,
     progress: Progress | None = None,
     difference: Difference | None = None,
 ) -> SyncReport:
     """Bring the index of a base in step with its files.
 
-    A file that cannot be read is reported and keeps what the index has of it. Interrupting leaves a usable index:
-    every batch is one transaction.
+    A file that cannot be read is reported and keeps what the index has of it. Every batch is one transaction.
 
     Args:
         base: the base.
@@ -111,6 +125,8 @@ def sync_base(
         embedder: what makes the vectors; none leaves the semantic side out.
         max_bytes: size limit of a file.
         max_files: limit of files in a base.
+        kind_bytes: size limits of kinds of files that have their own.
+        kept: folder of kept texts; see `keeping`.
         full: read every file again, even if it looks unchanged.
         progress: called after every batch.
         difference: what `compare` found just now.
@@ -124,31 +140,47 @@ def sync_base(
     """
     started = time.monotonic()
     if difference is None:
-        difference = compare(base, path, max_bytes=max_bytes, max_files=max_files)
+        difference = compare(base, path, max_bytes=max_bytes, max_files=max_files, kind_bytes=kind_bytes, kept=kept)
     try:
         private_directory(path.parent)
         with FileLock(f"{path}.lock", timeout=LOCK_SECONDS, mode=0o600):
-            notes: list[str] = []
-            for again in (True, False):
-                try:
-                    with _open(path, notes, full=full) as writer:
-                        # What another process has indexed since may be newer than the files as they were compared.
-                        newer = difference.generation != (writer.meta("generation") or -1)
-                        found = scan(base, max_bytes=max_bytes, max_files=max_files) if newer else difference.scan
-                        run = _Run(base, writer, embedder, found, full=full, progress=progress, notes=notes)
-                        run.all()
-                        chunks = writer.counts()[1]
-                    break
-                except _DAMAGE as error:  # in a page that was not looked at before
-                    if not again:
-                        raise
-                    _set_aside(path, str(error), notes)
+            files = DocumentReader(base, Keeping(kept, base), max_bytes, max_files, kind_bytes)
+            run, chunks = _locked(path, files, embedder, difference, full=full, progress=progress)
     except Timeout:
         return SyncReport(base=base.id, busy=True, notes=("Another kbhub process is indexing this base.",))
     except (apsw.Error, OSError) as error:  # those of the documents are caught one by one
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise IndexUnavailable(base.id, f"{path}: {reason}", remedy(error)) from error
     return run.report(chunks, time.monotonic() - started)
+
+
+def _locked(
+    path: Path,
+    files: DocumentReader,
+    embedder: Embedder | None,
+    difference: Difference,
+    *,
+    full: bool,
+    progress: Progress | None,
+) -> tuple[_Run, int]:
+    """Bring an index in step, made anew if it turns out to be damaged; gives what was done, and its chunks."""
+    notes: list[str] = []
+    for again in (True, False):
+        try:
+            with _open(path, notes, full=full) as writer:
+                # What another process has indexed since may be newer than the files as they were compared.
+                newer = difference.generation != (writer.meta("generation") or -1)
+                found = files.scan() if newer else difference.scan
+                run = _Run(files.base, writer, embedder, found, files, full=full, progress=progress, notes=notes)
+                run.all()
+                return run, writer.counts()[1]
+        except _DAMAGE as error:  # in a page that was not looked at before
+            if not again:
+                raise
+            _set_aside(path, str(error), notes)
+            files.failed.clear()
+            files.unread.clear()
+    raise AssertionError("the second try returns or raises")
 
 
 def is_being_indexed(path: Path) -> bool:
@@ -166,21 +198,6 @@ def is_being_indexed(path: Path) -> bool:
         return True
     except OSError:  # no lock can be made there, so nobody holds one
         return False
-
-
-def chunk_key(text: str) -> int:
-    """Give the key under which the vector of a text is kept: 64 bits of its SHA-256, signed."""
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8], "big", signed=True)
-
-
-def embedded_text(title: str, headings: Sequence[str], prose: str) -> str:
-    """Give what is embedded for a chunk: its prose under its title and headings."""
-    return "\n".join(part for part in (title, " > ".join(headings), prose) if part)
-
-
-def document_id(base: Base, path: str) -> str:
-    """Give the full docid of a document: hex digits, of which people see the first six."""
-    return hashlib.sha256(f"{base.path}\0{path}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _open(path: Path, notes: list[str], *, full: bool) -> IndexWriter:
@@ -209,16 +226,17 @@ class _Run:
     writer: IndexWriter
     embedder: Embedder | None
     scan: Scan
+    files: DocumentReader
     full: bool
     progress: Progress | None
     notes: list[str]
-    added: int = 0
+    fresh: list[str] = field(default_factory=list)
+    """Paths of documents that the index did not have."""
     changed: int = 0
     removed: int = 0
     made: int = 0
     reused: int = 0
     written: int = 0
-    failed: list[Problem] = field(default_factory=list)
 
     def all(self) -> None:
         self._check_embedder()
@@ -227,7 +245,9 @@ class _Run:
         suspects = [
             entry
             for entry in self.scan.entries.values()
-            if self.full or known.get(entry.path, ())[:2] != (entry.size, entry.mtime_ns)
+            if self.full
+            or known.get(entry.path, ())[:2] != (entry.size, entry.mtime_ns)
+            or self.files.keeping.lacks(entry.path)
         ]
         done = 0
         for batch in _batches(suspects):
@@ -243,11 +263,11 @@ class _Run:
     def report(self, chunks: int, seconds: float) -> SyncReport:
         return SyncReport(
             base=self.base.id,
-            added=self.added,
+            added=len(self.fresh),
             changed=self.changed,
             removed=self.removed,
-            unchanged=len(self.scan.entries) - self.added - self.changed - len(self.failed),
-            failed=(*self.scan.skipped, *self.failed),
+            unchanged=len(self.scan.entries) - len(self.fresh) - self.changed - len(self.files.failed),
+            failed=(*self.scan.skipped, *self.files.failed),
             chunks=chunks,
             vectors_made=self.made,
             vectors_reused=self.reused,
@@ -281,34 +301,28 @@ class _Run:
     def _write(self, batch: Sequence[FileEntry], known: Mapping[str, tuple[int, int, bytes]]) -> None:
         new, touched = [], []
         for entry in batch:
-            if (data := self._read(entry)) is None:
-                continue
             old = known.get(entry.path)
-            digest = hashlib.sha256(data).digest()
-            if old and old[2] == digest and not self.full:
-                touched.append(entry)
+            found = self.files.read(entry, old[2] if old and not self.full else None)
+            if found is None:
+                touched += [] if entry.path in self.files.unread else [entry]
                 continue
-            self.added += old is None
-            self.changed += old is not None and old[2] != digest
-            new.append(_new_document(self.base, entry, data, digest))
+            if old is None:
+                self.fresh.append(entry.path)
+            self.changed += old is not None and old[2] != found.hash
+            new.append(found)
         vectors = self._vectors(
-            {chunk.key: text for document in new for chunk, text in zip(document.chunks, _texts(document), strict=True)}
+            {
+                chunk.key: text
+                for document in new
+                for chunk, text in zip(document.chunks, embedded_texts(document), strict=True)
+            }
         )
         with self.writer.transaction():
             for document in new:
                 self.writer.put(document, vectors)
                 self.written += len(document.chunks)
             for entry in touched:
-                self.writer.touch(entry.path, entry.size, _trusted_time(entry))
-
-    def _read(self, entry: FileEntry) -> bytes | None:
-        try:
-            with open_contained(self.base, entry.path) as file:
-                return file.read()
-        except (OSError, PathNotContained) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            self.failed.append(Problem(subject=entry.path, message=f"It cannot be read: {reason}."))
-            return None
+                self.writer.touch(entry.path, entry.size, trusted_time(entry))
 
     def _vectors(self, texts: Mapping[int, str]) -> dict[int, bytes | None]:
         """Give the vectors of texts by key: those that the index has, else new ones."""
@@ -355,14 +369,15 @@ class _Run:
                     self.writer.put_vector(chunk, key, vectors[key])
 
     def _finish(self) -> None:
-        commits = commit_times(self.base, self.writer.meta("head"))
+        commits = commit_times(self.base, self.writer.meta("head"), self.fresh)
         with self.writer.transaction(content=False):
-            self.writer.set_problems([(p.subject, p.message) for p in (*self.scan.skipped, *self.failed)])
+            self.writer.set_problems([(p.subject, p.message) for p in (*self.scan.skipped, *self.files.failed)])
             if commits:
                 self.writer.set_commits(commits.times)
             self.writer.set_meta(
                 {
-                    "base": str(self.base.path),
+                    # A path may have bytes that are no text; it is here for people.
+                    "base": str(self.base.path).encode("utf-8", "backslashreplace").decode(),
                     "head": commits.head if commits else None,
                     "synced": datetime.now(UTC).isoformat(timespec="seconds"),
                 }
@@ -387,56 +402,3 @@ def _batches(entries: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
         size += entry.size
     if batch:
         yield batch
-
-
-def _new_document(base: Base, entry: FileEntry, data: bytes, digest: bytes) -> NewDocument:
-    document = parse_document(entry.path, data)
-    chunks = tuple(
-        NewChunk(
-            headings=chunk.headings,
-            start_line=chunk.start_line,
-            end_line=chunk.end_line,
-            prose=chunk.prose,
-            text=chunk.text,
-            key=chunk_key(embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :])),
-        )
-        for chunk in chunk_document(document)
-    )
-    return NewDocument(
-        path=entry.path,
-        docid=document_id(base, entry.path),
-        size=entry.size,
-        mtime_ns=_trusted_time(entry),
-        hash=digest,
-        title=document.title,
-        tags=document.tags,
-        aliases=document.aliases,
-        front_matter=document.front_matter,
-        dated=_dated(document.front_matter),
-        problem=" ".join(document.problems) or None,
-        chunks=chunks,
-        links=document.links,
-    )
-
-
-def _trusted_time(entry: FileEntry) -> int:
-    """Give the time to store for a file, negated if the file may still change without another time."""
-    racy = abs(time.time_ns() - entry.mtime_ns) < RACY_NS
-    return -entry.mtime_ns if racy else entry.mtime_ns
-
-
-def _texts(document: NewDocument) -> list[str]:
-    return [embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :]) for chunk in document.chunks]
-
-
-def _dated(front_matter: Mapping[str, Any]) -> int | None:
-    """Give the day that a document says it is of: `updated`, else `date`; seconds since the epoch."""
-    for key in ("updated", "date"):
-        value = front_matter.get(key)
-        if isinstance(value, str):
-            try:
-                moment = datetime.fromisoformat(value.strip())
-            except ValueError:
-                continue
-            return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
-    return None

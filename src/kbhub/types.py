@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Mode = Literal["keyword", "semantic", "hybrid"]
 Granularity = Literal["document", "chunk"]
+Fusion = Literal["convex", "rrf"]
+Verdict = Literal["strong", "weak", "none"]
 Kind = Literal["document", "memory", "session", "pdf"]
 Origin = Literal["pointer", "knowledge", ".knowledge", "sibling", "docs", "config", "argument", "memory"]
 
@@ -67,6 +69,7 @@ class Discovery(Model):
     bases: tuple[Base, ...] = Field((), description="Active bases: the project base first, then by id.")
     problems: tuple[Problem, ...] = Field((), description="Bases and settings that cannot be used, and why.")
     looked_for: tuple[str, ...] = Field((), description="Places that were tried for the project base, in order.")
+    off: bool = Field(False, description="Whether kbhub is switched off here, by the user or the project.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,7 @@ class Query(Model):
     offset: int = Field(0, ge=0, description="Hits to leave out first, for paging.")
     granularity: Granularity = Field("document", description="One hit per `document` or per `chunk`.")
     explain: bool = Field(False, description="Whether each hit carries its trace.")
+    fusion: Fusion = Field("convex", description="How keyword and semantic are joined: by values, or by ranks.")
     without: tuple[str, ...] = Field((), description="Signals to leave out, to see what they are worth.")
     recency: float = Field(0.0, ge=0, le=1, description="How much newer documents are preferred; 0 not at all.")
     min_signals: int = Field(1, ge=1, le=2, description="Signals that must have found a hit.")
@@ -170,17 +174,19 @@ class Query(Model):
 class Signal(Model):
     """One reason for a score."""
 
-    name: str = Field(description="`keyword` or `semantic`.")
-    rank: int = Field(description="Place in that signal's ranking over all bases, from 1.")
-    value: float = Field(description="BM25 with pooled statistics, or cosine similarity.")
+    name: str = Field(description="`keyword`, `semantic`, `phrase`, `identifier`, `definition`, `title` and so on.")
+    rank: int | None = Field(None, description="Place in that signal's ranking over all bases, from 1, if it has one.")
+    value: float = Field(description="BM25 with pooled statistics, cosine similarity, or a share from 0 to 1.")
     contribution: float = Field(description="What it adds to the score.")
 
 
 class Trace(Model):
-    """How a score came about; the contributions times the weight add up to the score."""
+    """How a score came about: the sum of the contributions times the factors is the score."""
 
-    signals: tuple[Signal, ...] = Field(description="One entry per signal that found the chunk.")
-    weight: float = Field(1.0, description="Weight of the base.")
+    signals: tuple[Signal, ...] = Field(description="One entry per signal that speaks for the chunk.")
+    factors: dict[str, float] = Field(
+        default_factory=dict, description="`weight` of the base, `recency` and so on, those that are not 1."
+    )
 
 
 class Span(Model):
@@ -203,11 +209,17 @@ class Hit(Model):
     end_line: int = Field(description="Last line of the chunk.")
     excerpt: str = Field(description="The part that answers best, verbatim.")
     excerpt_line: int = Field(description="Line of the document where the excerpt starts.")
-    score: float = Field(ge=0, le=1, description="0 to 1; comparable within one answer.")
+    score: float = Field(
+        ge=0, le=1, description="0 to 1: how likely the best hit answers, and how near the others come to it."
+    )
     kind: Kind = Field("document", description="What it is.")
     age_days: int | None = Field(None, description="Days since `updated` or `date`, last commit or change.")
-    stale: bool = Field(False, description="Older than a year.")
+    stale: bool = Field(False, description="Older than a year, past its day of review, or superseded.")
+    outdated: str | None = Field(None, description="What it says itself: superseded, expired, to be reviewed.")
+    kept: bool = Field(False, description="Whether its file is gone and only its text is kept.")
+    contexts: tuple[str, ...] = Field((), description="What the configuration says of where it lies.")
     also: tuple[Span, ...] = Field((), description="Other matching chunks of the same document.")
+    duplicates: tuple[str, ...] = Field((), description="Refs of documents with the same text, left out.")
     trace: Trace | None = Field(None, description="How the score came about, if asked for.")
 
 
@@ -218,16 +230,28 @@ class Skipped(Model):
     reason: str = Field(description="Why, and what to do.")
 
 
+class Correction(Model):
+    """A word that occurs nowhere, and what was looked for in its place."""
+
+    typed: str = Field(description="As it was typed.")
+    used: str = Field(description="As it stands in the documents.")
+
+
 class SearchResult(Model):
     """The answer to a query."""
 
     query: str = Field(description="What was asked.")
     mode: Mode = Field(description="The mode that ran; less than asked for if a note says so.")
     hits: tuple[Hit, ...] = Field((), description="Best first.")
+    verdict: Verdict | None = Field(
+        None, description="Whether the bases cover the query: `strong`, `weak`, or `none`; none given if not judged."
+    )
     total: int = Field(0, description="Ranked hits in all; `limit` of them are here.")
     searched: tuple[str, ...] = Field((), description="Bases that were searched.")
     skipped: tuple[Skipped, ...] = Field((), description="Bases that were not, and why.")
     unmatched: tuple[str, ...] = Field((), description="Terms of the query that occur in no base.")
+    corrections: tuple[Correction, ...] = Field((), description="Words that were taken for others.")
+    filters: tuple[str, ...] = Field((), description="Filters and exclusions of the query, as they were understood.")
     notes: tuple[str, ...] = Field((), description="What limits this answer, in sentences.")
     terms: tuple[str, ...] = Field((), description="Words of the query to highlight.")
     cursor: str | None = Field(None, description="Brings the next page in the MCP tool; none on the last.")
@@ -242,8 +266,11 @@ class Reading(Model):
     start_line: int = Field(description="First line shown, from 1.")
     end_line: int = Field(description="Last line shown.")
     total_lines: int = Field(description="Lines of the whole document.")
-    text: str = Field(description="Those lines, verbatim.")
+    offset: int = Field(0, description="Characters of the first line that were left out before the text.")
+    text: str = Field(description="Those lines, verbatim; the last may be cut, then `rest` reads on within it.")
     rest: str | None = Field(None, description="The ref that reads on, if something was left out.")
+    hash: str = Field("", description="First 12 hex digits of the SHA-256 of the file's bytes.")
+    contexts: tuple[str, ...] = Field((), description="What the user says of the place where it lies.")
 
 
 class Unread(Model):
@@ -258,6 +285,8 @@ class ReadResult(Model):
 
     readings: tuple[Reading, ...] = Field((), description="In the order asked for.")
     unread: tuple[Unread, ...] = Field((), description="Refs that could not be read.")
+    total: int = Field(0, description="Documents that were asked for, on all pages.")
+    cursor: str | None = Field(None, description="Brings the documents left for the next page; none on the last.")
 
 
 class SyncReport(Model):
@@ -290,6 +319,34 @@ class BaseStatus(Model):
     indexing: str | None = Field(None, description="Progress, while indexing goes on.")
     watched: str | None = Field(None, description="How changes are noticed, where a server watches.")
     problems: tuple[Problem, ...] = Field((), description="Files that could not be indexed as they should.")
+
+
+class Gap(Model):
+    """A recurring question that nothing here answers."""
+
+    id: str = Field(description="Id, for `kbhub gaps --close ID`.")
+    question: str = Field(description="In the words of the query that is nearest to all of them.")
+    count: int = Field(description="Queries that ask it, of those that the log still has.")
+    last_asked: str = Field(description="When it was last asked (ISO 8601, UTC).")
+    clients: tuple[str, ...] = Field((), description="Who asked: names of MCP clients, or `user`.")
+    state: Literal["open", "answered", "closed"] = Field(
+        "open", description="`open`, `answered` by something written since, or `closed` by the user."
+    )
+    since: str = Field(description="When it came to be so.")
+    answer: str | None = Field(None, description="Ref of what answers it, or answered it before it was open again.")
+    reopened: str | None = Field(None, description="When it was opened again after it had been answered.")
+
+
+class QuerySummary(Model):
+    """What was asked in this project lately, and what nothing answers."""
+
+    logged: bool = Field(description="Whether queries are logged.")
+    asked: int = Field(0, description="Queries of the last hour.")
+    strong: int = Field(0, description="Those of them that were answered.")
+    weak: int = Field(0, description="Those that may have been.")
+    none: int = Field(0, description="Those that nothing covers.")
+    gaps: int = Field(0, description="Open gaps: recurring questions that nothing answers.")
+    top_gaps: tuple[Gap, ...] = Field((), description="The three that are asked most.")
 
 
 class Status(Model):

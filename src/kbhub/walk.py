@@ -6,16 +6,20 @@ import errno
 import os
 import stat
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO
 
 from kbhub.errors import BaseUnavailable, PathNotContained
 from kbhub.files import open_regular
 from kbhub.filters import MARKDOWN_SUFFIXES, Filters, belongs, too_large
 from kbhub.ignore import IGNORE_NAMES, Layer
+from kbhub.sources.kinds import byte_limit, kind_of
 from kbhub.types import FileEntry, Problem, Scan
 
 if TYPE_CHECKING:
-    from kbhub.types import Base
+    from collections.abc import Mapping
+
+    from kbhub.types import Base, Kind
 
 MAX_DEPTH = 100
 """Folders in folders. Paths of the systems end near there, and matching a rule takes time by depth."""
@@ -32,30 +36,38 @@ __all__ = ["MARKDOWN_SUFFIXES", "excluded_by", "open_contained", "scan"]
 _STEPWISE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
 
 
-def scan(base: Base, *, max_bytes: int, max_files: int) -> Scan:
+NO_LIMITS: Mapping[Kind, int] = MappingProxyType({})
+"""No kind has a size limit of its own."""
+
+
+def scan(base: Base, *, max_bytes: int, max_files: int, kind_bytes: Mapping[Kind, int] = NO_LIMITS) -> Scan:
     """List the files of a base.
 
     Args:
         base: the base.
         max_bytes: a longer file is left out and reported.
+        kind_bytes: the same for kinds of files that have a limit of their own.
         max_files: once there are this many files, the rest is left out and one entry says so.
 
     Raises:
         BaseUnavailable: its folder is gone or cannot be listed.
     """
-    walk = _Walk(base, max_bytes, max_files)
+    walk = _Walk(base, max_bytes, max_files, kind_bytes)
     walk.run()
     paths = sorted(walk.entries)
     return Scan({path: walk.entries[path] for path in paths}, tuple(walk.skipped), tuple(sorted(walk.unlisted)))
 
 
-def excluded_by(base: Base, path: str, *, max_bytes: int | None = None) -> str | None:
+def excluded_by(
+    base: Base, path: str, *, max_bytes: int | None = None, kind_bytes: Mapping[Kind, int] = NO_LIMITS
+) -> str | None:
     """What keeps an existing file out of a base, in words; none if `scan` takes it.
 
     Args:
         base: the base.
         path: relative to the base, with `/`.
         max_bytes: the size limit, if size is to count.
+        kind_bytes: those of kinds that have their own.
     """
     try:
         with open_contained(base, path) as file:
@@ -66,8 +78,9 @@ def excluded_by(base: Base, path: str, *, max_bytes: int | None = None) -> str |
         return f"it cannot be opened ({error.strerror})"
     filters = Filters(base)
     reason = filters.reason(path) or _linked_reason(filters, path)
-    if reason is None and max_bytes is not None and size > max_bytes:
-        return too_large(size, max_bytes)
+    kind = kind_of(base, path)
+    if reason is None and max_bytes is not None and size > (limit := byte_limit(kind, max_bytes, kind_bytes)):
+        return too_large(size, limit, kind)
     return reason
 
 
@@ -173,6 +186,7 @@ class _Walk:
     base: Base
     max_bytes: int
     max_files: int
+    kind_bytes: Mapping[Kind, int]
     entries: dict[str, FileEntry] = field(default_factory=dict)
     skipped: list[Problem] = field(default_factory=list)
     unlisted: list[str] = field(default_factory=list)
@@ -258,10 +272,12 @@ class _Walk:
 
     def _file(self, entry: os.DirEntry[str], path: str) -> None:
         status = entry.stat()
+        kind = kind_of(self.base, path)
+        limit = byte_limit(kind, self.max_bytes, self.kind_bytes)
         if not stat.S_ISREG(status.st_mode):
             self._skip(path, "it is a device or a pipe, not a file")
-        elif status.st_size > self.max_bytes:
-            self._skip(path, too_large(status.st_size, self.max_bytes))
+        elif status.st_size > limit:
+            self._skip(path, too_large(status.st_size, limit, kind))
         elif len(self.entries) >= self.max_files:
             self.full = True
             reason = f"the base has more than {self.max_files} files (`limits.files` in ~/.kbhub.json)"

@@ -19,6 +19,7 @@ from kbhub.errors import KbhubError
 from kbhub.filters import MARKDOWN_SUFFIXES, SKIPPED_FOLDERS
 from kbhub.ignore import IGNORE_NAMES
 from kbhub.pointer import POINTER_NAMES
+from kbhub.sources.kinds import LOG_SUFFIX, PDF_SUFFIX, RECORD_SUFFIX
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -40,6 +41,10 @@ REMOTE_SYSTEMS = frozenset(("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.
 """File systems whose changes made elsewhere raise no events here."""
 
 LIVE = "live"
+
+DOCUMENT_SUFFIXES = (*MARKDOWN_SUFFIXES, PDF_SUFFIX)
+SESSION_SUFFIXES = (LOG_SUFFIX, RECORD_SUFFIX)
+"""Ends of the names of files that a base of a kind takes unasked."""
 
 Changed = Callable[[frozenset[str] | None], None]
 """Called with the ids of bases whose files changed, or none if the bases themselves may be others now."""
@@ -174,7 +179,8 @@ def _matters(path: str, root: str, base: Base) -> bool:
     if any((part.startswith(".") and part not in IGNORE_NAMES) or part in SKIPPED_FOLDERS for part in parts if part):
         return False
     suffix = os.path.splitext(path)[1].lower()  # noqa: PTH122 - likewise
-    return bool(base.include) or not suffix or suffix in MARKDOWN_SUFFIXES or parts[-1] in IGNORE_NAMES
+    taken = SESSION_SUFFIXES if base.kind == "session" else DOCUMENT_SUFFIXES
+    return bool(base.include) or not suffix or suffix in taken or parts[-1] in IGNORE_NAMES
 
 
 def watched_folders(base: Base) -> list[Path]:

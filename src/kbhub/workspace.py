@@ -15,6 +15,9 @@ from kbhub.types import Workspace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+FROM_ROOTS = "the client's root"
+"""Source of a workspace that the client's roots name."""
+
 
 def find_workspace(*, root: Path | str | None, env: Mapping[str, str], cwd: Path, home: Path, serve: bool) -> Workspace:
     """The first directory that somebody named: `--root`, `KBHUB_ROOT`, the client, the working directory.
@@ -66,7 +69,7 @@ def workspace_from_roots(uris: Sequence[str], *, home: Path | None = None) -> Wo
     for uri in uris:
         path = path_of_uri(uri)
         if path is not None and is_directory(Path(path)):
-            return workspace_at(Path(path), "the client's root", home or Path.home())
+            return workspace_at(Path(path), FROM_ROOTS, home or Path.home())
     return Workspace(directory=None, source="none")
 
 

@@ -49,8 +49,11 @@ def complain(message: str) -> None:
 
 
 @contextmanager
-def progress_bars() -> Iterator[Callable[[str, int, int], None] | None]:
+def progress_bars(verb: str = "indexing ") -> Iterator[Callable[[str, int, int], None] | None]:
     """Show how far each base is, on standard error if that is a terminal and there is something to wait for.
+
+    Args:
+        verb: what is done with each base, before its name.
 
     Yields:
         What to call with (base id, files done, files to do); none where nobody looks on.
@@ -59,7 +62,7 @@ def progress_bars() -> Iterator[Callable[[str, int, int], None] | None]:
         yield None
         return
     with ExitStack() as stack:
-        yield _Bars(stack)
+        yield _Bars(stack, verb)
 
 
 class _Bars:
@@ -67,10 +70,11 @@ class _Bars:
 
     Args:
         stack: ends them.
+        verb: before the name of each base.
     """
 
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
+    def __init__(self, stack: ExitStack, verb: str) -> None:
+        self._stack, self._verb = stack, verb
         self._began: float | None = None
         self._bars: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
@@ -84,7 +88,7 @@ class _Bars:
                 return
             self._bars = self._stack.enter_context(_new_bars())
         if base not in self._tasks:
-            self._tasks[base] = self._bars.add_task(f"indexing {one_line(base)}", total=todo)
+            self._tasks[base] = self._bars.add_task(f"{self._verb}{one_line(base)}", total=todo)
         self._bars.update(self._tasks[base], completed=done, total=todo)
 
 

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
+from cyclopts.validators import Number
+
+from kbhub.errors import UsageError
+
+if TYPE_CHECKING:
+    from kbhub.render.formats import Format
 
 _COMMON = Group("Common options", sort_key=2)
+
+MOST_AROUND = 1000
+"""Lines around a matching one; more are a document."""
 
 
 @Parameter(name="*", group=_COMMON)
@@ -36,3 +45,80 @@ class Common(Places):
 
     json: Annotated[bool, Parameter(name="--json")] = False
     """Print one JSON document instead of text."""
+
+
+@Parameter(name="*", group=_COMMON)
+@dataclass(frozen=True, kw_only=True)
+class Formats(Common):
+    """Where to look, and in which format to list: takes the place of `Common` in commands that list things."""
+
+    csv: Annotated[bool, Parameter(name="--csv")] = False
+    """Print comma-separated values with a header."""
+
+    md: Annotated[bool, Parameter(name="--md")] = False
+    """Print a Markdown table."""
+
+    xml: Annotated[bool, Parameter(name="--xml")] = False
+    """Print an XML document."""
+
+    files: Annotated[bool, Parameter(name="--files")] = False
+    """Print one line per file: docid, score, path, context."""
+
+    no_pager: Annotated[bool, Parameter(name="--no-pager")] = False
+    """Do not show long text page by page in a terminal."""
+
+    def format(self) -> Format:
+        """Give the format that was asked for.
+
+        Raises:
+            UsageError: several were.
+        """
+        flags: dict[Format, bool] = {
+            "json": self.json,
+            "csv": self.csv,
+            "md": self.md,
+            "xml": self.xml,
+            "files": self.files,
+        }
+        chosen = [name for name, wanted in flags.items() if wanted]
+        if len(chosen) > 1:
+            raise UsageError(f"{' and '.join(f'--{name}' for name in chosen)} exclude each other; use one.")
+        return chosen[0] if chosen else "text"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Hits:
+    """Which hits to show, and how much of each."""
+
+    all_: Annotated[bool, Parameter(name="--all")] = False
+    """Show every hit."""
+
+    min_score: Annotated[float, Parameter(name="--min-score", metavar="X", validator=Number(gte=0, lte=1))] = 0.0
+    """Show only hits with at least this score, from 0 to 1."""
+
+    full: Annotated[bool, Parameter(name="--full")] = False
+    """Show whole documents (with --granularity chunk, whole chunks) instead of excerpts."""
+
+    around: Annotated[
+        int | None, Parameter(name=("--context", "-C"), metavar="N", validator=Number(gte=0, lte=MOST_AROUND))
+    ] = None
+    """Show the lines with a word of the query, with N lines before and after, as grep does."""
+
+    line_numbers: Annotated[bool, Parameter(name="--line-numbers")] = False
+    """Number the lines."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    """Which lines of documents to show."""
+
+    first: Annotated[int | None, Parameter(name="--from", metavar="LINE", validator=Number(gte=1))] = None
+    """Begin at this line."""
+
+    count: Annotated[int | None, Parameter(name=("--lines", "-l"), metavar="N", validator=Number(gte=1))] = None
+    """Show this many lines."""
+
+    numbers: Annotated[bool, Parameter(name="--line-numbers")] = False
+    """Number the lines."""

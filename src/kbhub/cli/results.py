@@ -6,6 +6,8 @@ from pathlib import Path
 
 from pydantic import Field
 
+from kbhub.editing.trash import TrashEntry  # noqa: TC001 - pydantic needs it at run time
+from kbhub.pulling import Pull  # noqa: TC001 - pydantic needs it at run time
 from kbhub.trust import Grant  # noqa: TC001 - pydantic needs it at run time
 from kbhub.types import Model, Problem, SyncReport
 
@@ -13,6 +15,7 @@ from kbhub.types import Model, Problem, SyncReport
 class IndexResult(Model):
     """What `kbhub index` did."""
 
+    pulled: tuple[Pull, ...] = Field((), description="One per base, with `--pull`.")
     reports: tuple[SyncReport, ...] = Field((), description="One per base that was brought in step.")
     failed: tuple[Problem, ...] = Field((), description="Bases that could not be indexed, and why.")
     interrupted: bool = Field(False, description="Whether Ctrl-C ended it before it was done.")
@@ -23,3 +26,10 @@ class TrustResult(Model):
 
     grants: tuple[Grant, ...] = Field((), description="What pointers may reach: recorded now, or all with `--list`.")
     revoked: tuple[Path, ...] = Field((), description="Pointers whose trust was taken back.")
+
+
+class TrashResult(Model):
+    """What `kbhub restore` listed or removed for good."""
+
+    entries: tuple[TrashEntry, ...] = Field((), description="What is in the trash, with `--list`; the latest first.")
+    removed: tuple[TrashEntry, ...] = Field((), description="What was removed for good.")

@@ -38,14 +38,18 @@ def run(arguments: Sequence[str]) -> int:
     return code or 0
 
 
+_DASHES = {"kbhub search": "words", "kbhub read": "refs"}
+"""Commands whose arguments may well begin like options, and what those arguments are."""
+
+
 def _usage_text(error: CycloptsError) -> str:
     error.verbose = False  # the verbose text is about our functions
     text = " ".join(str(error).split())
     if isinstance(error, UnusedCliTokensError):
         text = f"Too many arguments: {shlex.join(error.unused_tokens or [])}."
     command = " ".join(("kbhub", *(error.command_chain or ())))
-    if isinstance(error, UnknownOptionError) and command == "kbhub search":
-        text += " Put words that start with a dash after `--`."
+    if isinstance(error, UnknownOptionError) and command in _DASHES:
+        text += f" Put {_DASHES[command]} that start with a dash after `--`."
     if isinstance(error, UnknownCommandError) and error.unused_tokens and error.unused_tokens[0].startswith("-"):
         text = f"{error.unused_tokens[0]} comes after the command."
     return f"{text} `{command} --help` shows how."

@@ -7,8 +7,9 @@ import shlex
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
-from kbhub.index import Index, index_path
-from kbhub.places import is_directory
+from kbhub.index import Index
+from kbhub.limits import limits_of
+from kbhub.places import data_dir, is_directory
 from kbhub.render.words import counted
 from kbhub.sync import compare, is_being_indexed
 from kbhub.types import Finding
@@ -30,7 +31,7 @@ def base_findings(hub: Hub, base: Base) -> list[Finding]:
         hub: that the base is active in.
         base: the base.
     """
-    index = Index(index_path(base, hub.cache), base.id)
+    index = Index(hub.index(base).path, base.id)
     try:
         lock = _lock(base, index.path)
         if lock or not os.path.lexists(index.path):
@@ -75,9 +76,9 @@ def _index_findings(hub: Hub, base: Base, index: Index) -> list[Finding]:
 
 
 def _freshness(hub: Hub, base: Base, path: Path, known: dict[str, tuple[int, int]]) -> list[Finding]:
-    limits = hub.config().settings.limits
+    limits = limits_of(hub.config().settings.limits, data_dir(hub.options.env))
     try:
-        difference = compare(base, path, max_bytes=limits.file_bytes, max_files=limits.files)
+        difference = compare(base, path, **limits)
     except BaseUnavailable as error:
         remedy = "Allow kbhub to list it, or mend or remove the base."
         return [Finding(check="base", level="error", subject=base.id, message=f"{error.reason}.", remedy=remedy)]

@@ -9,7 +9,6 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbhub.index import index_path
 from kbhub.places import is_directory
 from kbhub.trust import TRUST_NAME
 from kbhub.types import Finding
@@ -73,7 +72,7 @@ def own_places(hub: Hub, bases: Sequence[Base]) -> list[Path]:
         places += [hub.cache, indexes] if _listed(hub.cache) == [indexes] else [indexes]
     places += made
     for base in bases:
-        path = index_path(base, hub.cache)
+        path = hub.index(base).path
         indexes_of_it = (path, *_set_aside_from(path))
         places += [Path(f"{one}{end}") for one in indexes_of_it for end in ("", ".lock", *JOURNALS)]
     # A folder among the indexes is none of ours, and a link is not ours to follow.
@@ -91,7 +90,7 @@ def leftovers(hub: Hub, bases: Sequence[Base]) -> list[Path]:
     """Give files that nothing needs: indexes that were set aside, and journals whose index is gone."""
     found = _indexes_in(hub.cache / BASES)
     for base in bases:
-        found += _set_aside_from(index_path(base, hub.cache))
+        found += _set_aside_from(hub.index(base).path)
     return sorted({path for path in found if os.path.lexists(path) and is_leftover(path)})
 
 

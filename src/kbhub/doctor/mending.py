@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 from kbhub.doctor.examining import examine
 from kbhub.doctor.folders import FILE_MODE, FOLDER_MODE, JOURNALS, index_of, is_leftover, own_places, too_open
 from kbhub.errors import ConfigError, KbhubError
-from kbhub.index import index_path, set_aside
+from kbhub.index import set_aside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ def _delete(path: Path) -> Iterator[str]:
 
 
 def _set_aside(hub: Hub, base: Base) -> Iterator[str]:
-    path = index_path(base, hub.cache)
+    path = hub.index(base).path
     hub.index(base).close()
     with _alone(path):
         aside = set_aside(path)

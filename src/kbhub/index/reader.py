@@ -14,6 +14,7 @@ import apsw
 
 from kbhub.errors import IndexUnavailable
 from kbhub.index.schema import FTS_WEIGHTS, has_vector_functions, open_reader
+from kbhub.index.selection import within
 from kbhub.ranking import bm25
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-RESCORED = 2
-"""Times as many rows as wanted are taken by distance before their exact cosine decides."""
+    from kbhub.index.selection import Selection
+    from kbhub.signatures import Signatures
+    from kbhub.types import Kind
 
 DIRECT_ROWS = 300
 """Up to so many matching chunks each is scored; above, FTS5's own ranking chooses candidates first."""
@@ -78,7 +80,7 @@ class DocumentRow:
     path: str
     docid: str
     title: str
-    kind: str
+    kind: Kind
     tags: tuple[str, ...]
     aliases: tuple[str, ...]
     size: int
@@ -117,6 +119,8 @@ class Index:
         self._idle: list[tuple[tuple[int, int], apsw.Connection]] = []
         """Connections that nobody uses, each with the file that it is to."""
         self._frequencies: tuple[int, dict[str, int]] = (-1, {})
+        self._signed: tuple[tuple[int, Any], Signatures | None] = ((-1, None), None)
+        """State of the index → the signatures of its vectors; replaced as a whole, so that threads need no lock."""
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -173,7 +177,12 @@ class Index:
         return known[match]
 
     def keyword(
-        self, terms: Sequence[KeywordTerm], operator: str, rows: int, mean_length: float
+        self,
+        terms: Sequence[KeywordTerm],
+        operator: str,
+        rows: int,
+        mean_length: float,
+        selection: Selection | None = None,
     ) -> list[tuple[int, float]]:
         """Rank chunks by BM25 with the statistics of all bases.
 
@@ -184,46 +193,64 @@ class Index:
             operator: `AND` or `OR`.
             rows: chunks that match, or an upper bound.
             mean_length: tokens of a chunk on average over all bases.
+            selection: the chunks that may be found, none for all.
 
         Returns:
             (chunk id, score), in no order.
         """
+        rows = rows if selection is None else min(rows, len(selection.chunks))
         skewed = any(term.weight > MIN_WEIGHT and term.weight > SKEW * term.local_weight for term in terms)
         limit = CANDIDATES_SKEWED if skewed else CANDIDATES
         cut = "" if rows <= DIRECT_ROWS else f"ORDER BY bm25(fts, {_WEIGHTS}), rowid LIMIT {limit}"
         arguments = ", ".join("?" * (len(terms) + 1))
+        inside, values = within("+rowid", selection)
         return self._rows(
-            f"SELECT rowid, pooled(fts, {arguments}) FROM fts WHERE fts MATCH ? {cut}",
+            f"SELECT rowid, pooled(fts, {arguments}) FROM fts WHERE fts MATCH ? {inside} {cut}",
             *(mean_length, *(term.weight for term in terms), f" {operator} ".join(term.match for term in terms)),
+            *values,
         )
 
-    def semantic(self, vector: NDArray[np.float32], limit: int) -> list[tuple[int, float]]:
+    def semantic(
+        self, vector: NDArray[np.float32], limit: int, selection: Selection | None = None
+    ) -> list[tuple[int, float]]:
         """Find the chunks nearest to a vector.
 
         Args:
             vector: shape (dimensions,), of length 1.
             limit: chunks to find.
+            selection: the chunks that may be found, none for all.
 
         Returns:
             (chunk id, cosine similarity), in no order; fewer where the base has fewer vectors.
         """
+        signatures = self._signatures()
+        near = (signatures if selection is None else signatures.among(selection.chunks)).nearest(vector, limit)
+        return sorted(self.similarities(vector, near.tolist()), key=lambda one: (-one[1], one[0]))[:limit]
+
+    def similarities(self, vector: NDArray[np.float32], chunks: Sequence[int]) -> list[tuple[int, float]]:
+        """Give (chunk id, cosine similarity to a vector) of those of some chunks that have a vector, in no order."""
         # numpy takes 0.1 s to load, which keyword search and `status` need not pay.
-        from kbhub.vectors import nearest, quantise  # noqa: PLC0415
+        from kbhub.vectors import quantise, similarity  # noqa: PLC0415
 
-        every = "SELECT chunk_id, embedding FROM vector WHERE embedding IS NOT NULL"
-        if not has_vector_functions(self._connection()):
-            return nearest(self._rows(every), vector, limit)
-        closest = "ORDER BY vec_distance_l2(vec_int8(embedding), vec_int8(?)), chunk_id LIMIT ?"
-        return nearest(self._rows(f"{every} {closest}", quantise(vector).tobytes(), limit * RESCORED), vector, limit)
+        asked = quantise(vector)
+        if has_vector_functions(self._connection()):
+            return self._rows(
+                "SELECT chunk_id, 1 - vec_distance_cosine(vec_int8(embedding), vec_int8(?)) FROM json_each(?) "
+                "JOIN vector ON chunk_id = json_each.value WHERE embedding IS NOT NULL",
+                asked.tobytes(),
+                json.dumps(list(chunks)),
+            )
+        rows = self._vectors(chunks)
+        return list(zip([chunk for chunk, _ in rows], similarity([blob for _, blob in rows], asked), strict=True))
 
-    def order(self, chunks: Sequence[int]) -> dict[int, tuple[str, int]]:
-        """Give the path and first line of chunks: chunk id → (path, line)."""
+    def places(self, chunks: Sequence[int]) -> dict[int, tuple[str, int, int]]:
+        """Give where chunks stand: chunk id → (path, first line, id of the document)."""
         found = self._rows(
-            "SELECT chunk.id, path, start_line FROM chunk JOIN document ON document.id = document_id "
+            "SELECT chunk.id, path, start_line, document_id FROM chunk JOIN document ON document.id = document_id "
             "WHERE chunk.id IN (SELECT value FROM json_each(?))",
             json.dumps(list(chunks)),
         )
-        return {chunk: (path, line) for chunk, path, line in found}
+        return {chunk: (path, line, document) for chunk, path, line, document in found}
 
     def chunks(self, ids: Sequence[int]) -> dict[int, ChunkRow]:
         """Give chunks by id."""
@@ -285,6 +312,29 @@ class Index:
             "SELECT path, message FROM problem UNION ALL "
             "SELECT path, problem FROM document WHERE problem IS NOT NULL ORDER BY 1"
         )
+
+    def _vectors(self, chunks: Sequence[int]) -> list[tuple[int, bytes]]:
+        return self._rows(
+            "SELECT chunk_id, embedding FROM json_each(?) JOIN vector ON chunk_id = json_each.value "
+            "WHERE embedding IS NOT NULL",
+            json.dumps(list(chunks)),
+        )
+
+    def _signatures(self) -> Signatures:
+        """Give the signatures of the vectors as they are in this snapshot, made of those before it."""
+        import numpy as np  # noqa: PLC0415 - as in `similarities`
+
+        from kbhub.signatures import sign  # noqa: PLC0415
+
+        state = (self.generation(), self.meta("embedder"))
+        known, signatures = self._signed
+        if signatures is None or known != state:
+            same_embedder = signatures if known[1] == state[1] else None
+            rows = self._rows("SELECT chunk_id FROM vector WHERE embedding IS NOT NULL ORDER BY chunk_id")
+            ids = np.fromiter((chunk for (chunk,) in rows), np.int64, len(rows))
+            signatures = sign(same_embedder, ids, self._vectors)
+            self._signed = (state, signatures)
+        return signatures
 
     def _rows(self, statement: str, *values: apsw.SQLiteValue) -> list[Any]:
         try:

@@ -103,20 +103,23 @@ _MADE_BY_SQLITE = ("CREATE TABLE 'fts_", "CREATE TABLE sqlite_")
 # read where the extension cannot be loaded, and a filter is an ordinary WHERE.
 
 
-def index_path(base: Base, cache: Path) -> Path:
+def index_path(base: Base, cache: Path, model: str | None = None) -> Path:
     """Say where the index of a base lies: readable name, and a hash of the real path and of what is taken from it.
 
-    The same folder under another id, or reached by another name, has the same index.
+    The same folder under another id, or reached by another name, has the same index. Two versions of kbhub with
+    different tables, or two embedding models, on one cache have each their own, or each would undo the other's work.
 
     Args:
         base: the base.
         cache: kbhub's cache directory; the base's own `cache_dir` wins.
+        model: what tells the user's embedding model from others; none for the packaged one.
     """
     name = base.path.name
     if name.lstrip(".") == "knowledge":
         name = f"{base.path.parent.name}-knowledge"
     taken = json.dumps([base.only, base.include, base.exclude]) if base.only or base.include or base.exclude else ""
-    digest = hashlib.sha256(f"{base.path}\0{taken}".encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    made_by = f"{SCHEMA_VERSION}\0{model or ''}"
+    digest = hashlib.sha256(f"{base.path}\0{taken}\0{made_by}".encode("utf-8", "surrogateescape")).hexdigest()[:12]
     readable = _NAME.sub("-", name)[:NAME_CHARACTERS].strip("-.") or "base"
     return (base.cache_dir or cache / "bases") / f"{readable}-{digest}.db"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from kbhub.index.schema import open_writer
-from kbhub.query import searchable
+from kbhub.query import fold, searchable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,22 +63,22 @@ def properties(front_matter: Mapping[str, Any], tags: Sequence[str]) -> Iterator
         front_matter: JSON-safe values; those of nested mappings have keys joined by `.`.
         tags: come under the key `tag`.
     """
-    yield from (("tag", tag.casefold()) for tag in tags)
+    yield from (("tag", fold(tag)) for tag in tags)
     for key, value in front_matter.items():
-        yield from _flattened(key.casefold(), value)
+        yield from _flattened(fold(key), value)
 
 
 def _flattened(key: str, value: Any) -> Iterator[tuple[str, str | int | float]]:
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            yield from _flattened(f"{key}.{str(name).casefold()}", inner)
+            yield from _flattened(f"{key}.{fold(str(name))}", inner)
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from _flattened(key, inner)
     elif isinstance(value, bool):
-        yield key, str(value).casefold()
+        yield key, fold(str(value))
     elif isinstance(value, str):
-        yield key, value.strip().casefold()
+        yield key, fold(value)
     elif value is not None:
         yield key, value
 

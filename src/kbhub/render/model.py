@@ -12,8 +12,9 @@ import re
 from typing import TYPE_CHECKING
 
 from kbhub.query import excerpt, parsed
+from kbhub.render.numbering import numbered
 from kbhub.render.words import counted, message_of
-from kbhub.search import NEAR_ONLY
+from kbhub.search import LEADING_NOTES, NEAR_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -102,8 +103,8 @@ def search_answer(result: SearchResult, query: Query, cursor: Callable[[int], st
     if not result.hits:
         return "\n".join([_heading(result, query, 0), *footer, *_advice(result, query)])
     first = _first_hit(result.hits[0], query)
-    if NEAR_ONLY in result.notes:
-        first = [NEAR_ONLY, "", *first]
+    if leading := [note for note in result.notes if note in LEADING_NOTES]:
+        first = [*leading, "", *first]
     room = ANSWER_BYTES - sum(_size(line) for line in [*first, *footer, _heading(result, query, len(result.hits))])
     room -= _size("\n".join(_next_calls(result, query, 2, cursor, more=True))) + SLACK_BYTES
     pointers = []
@@ -119,10 +120,21 @@ def search_answer(result: SearchResult, query: Query, cursor: Callable[[int], st
     return "\n".join([_heading(result, query, shown), "", *first, *pointers, *last])
 
 
-def read_answer(result: ReadResult) -> str:
-    """Write the answer to `read`: each document under a line that names it, then what could not be read."""
-    parts = [_reading(reading) for reading in result.readings]
+def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numbers: bool = False) -> str:
+    """Write the answer to `read`: each document under a line that names it, then what could not be read.
+
+    Args:
+        result: what was read.
+        refs: what was asked for, for the call that brings the next page.
+        line_numbers: whether each line has its number before it.
+    """
+    parts = [_reading(reading, line_numbers=line_numbers) for reading in result.readings]
     parts += [f"Not read: {quoted(one.ref, NAME_BYTES)}: {one_line(one.message, ERROR_BYTES)}" for one in result.unread]
+    if result.cursor:
+        text = json.dumps(refs if isinstance(refs, str) else list(refs), ensure_ascii=False)
+        same = text if one_line(text, NAME_BYTES) == text else "<the same>"
+        numbers = ", line_numbers=true" if line_numbers else ""
+        parts.append(f'Next page, of {result.total} documents: read(refs={same}{numbers}, cursor="{result.cursor}")')
     return "\n\n".join(parts)
 
 
@@ -193,6 +205,8 @@ def _hit_line(hit: Hit) -> str:
         fields.insert(1, f"path {quoted(hit.ref, NAME_BYTES)}")
     if hit.also:
         fields.append(f"also lines {', '.join(f'{span.start_line}-{span.end_line}' for span in hit.also)}")
+    if hit.duplicates:
+        fields.append(f"same text: {one_line(', '.join(hit.duplicates), NAME_BYTES)}")
     if hit.stale:
         fields.append(f"{hit.age_days} days old, stale")
     return " · ".join(fields)
@@ -202,10 +216,13 @@ def _trace_lines(hit: Hit) -> list[str]:
     if hit.trace is None:
         return []
     signals = "; ".join(
-        f"{signal.name} rank {signal.rank} (value {signal.value:.3f}) adds {signal.contribution:.4f}"
+        f"{signal.name}{f' rank {signal.rank}' if signal.rank else ''} ({signal.value:.3f}) adds "
+        f"{signal.contribution:.4f}"
         for signal in hit.trace.signals
     )
-    return [one_line(f"trace: ({signals}) × weight {hit.trace.weight:g}", 2 * SENTENCE_BYTES).join(("   ", ""))]
+    factors = "".join(f" × {name} {value:g}" for name, value in hit.trace.factors.items())
+    trace = f"trace: ({signals}){factors}" if factors else f"trace: {signals}"
+    return [one_line(trace, 2 * SENTENCE_BYTES).join(("   ", ""))]
 
 
 def _next_calls(
@@ -239,7 +256,7 @@ def _limits_of(result: SearchResult) -> list[str]:
     lines = _sentences("Not searched", skipped)
     if result.unmatched and NEAR_ONLY not in result.notes:
         lines.append(f"Words that occur nowhere: {_listed(result.unmatched)}")
-    return lines + _sentences("Note", [note for note in result.notes if note != NEAR_ONLY])
+    return lines + _sentences("Note", [note for note in result.notes if note not in LEADING_NOTES])
 
 
 def _advice(result: SearchResult, query: Query) -> list[str]:
@@ -250,16 +267,18 @@ def _advice(result: SearchResult, query: Query) -> list[str]:
     return ["Try other words, fewer of them or all bases; `status` says what is here and what is indexed."]
 
 
-def _reading(reading: Reading) -> str:
+def _reading(reading: Reading, *, line_numbers: bool) -> str:
     lines = f"lines {reading.start_line}-{reading.end_line} of {reading.total_lines}"
-    name = _plain(reading.ref)
+    if reading.offset:
+        lines += f", from character {reading.offset + 1} of line {reading.start_line}"
+    name = plain_ref(reading.ref)
     head = [
         name or quoted(reading.ref, NAME_BYTES),
         reading.docid,
         lines if reading.total_lines else "empty",
         quoted(reading.title, TITLE_BYTES),
     ]
-    parts = [" · ".join(head), fenced(reading.text)]
+    parts = [" · ".join(head), fenced(numbered(reading) if line_numbers else reading.text)]
     if reading.rest:
         rest = reading.rest if name else reading.docid + reading.rest.removeprefix(reading.ref)
         parts.append(f'continues: read(refs="{rest}")')
@@ -322,10 +341,11 @@ def _listed(names: Sequence[str]) -> str:
 
 def _ref(hit: Hit) -> str:
     """Give the ref of a hit as it can be written in a call; where it has odd characters, the docid."""
-    return _plain(hit.ref) or hit.docid
+    return plain_ref(hit.ref) or hit.docid
 
 
-def _plain(ref: str) -> str | None:
+def plain_ref(ref: str) -> str | None:
+    """Give a ref back if it can be written in a call as it is, none if its characters or length forbid that."""
     plain = one_line(ref, NAME_BYTES) == ref and _PLAIN_REF.fullmatch(ref) and "·" not in ref
     return ref if plain else None
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from kbhub.hits import DAY_SECONDS, STALE_DAYS
 from kbhub.query import excerpt, parsed, spans
 from kbhub.render.plain import neutralised, one_line
 from kbhub.render.words import counted, message_of
-from kbhub.search import DAY_SECONDS, NEAR_ONLY, STALE_DAYS
+from kbhub.search import LEADING_NOTES, NEAR_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,23 +59,29 @@ class Painter:
         return f"\x1b[{parameters}m{text}\x1b[0m" if self.colour and text else text
 
 
-def search_text(result: SearchResult, paint: Painter) -> str:
-    """Give the hits, one block each; empty if there are none."""
+def search_text(result: SearchResult, paint: Painter, *, whole: bool = False) -> str:
+    """Give the hits, one block each; empty if there are none.
+
+    Args:
+        result: the answer.
+        paint: puts colours.
+        whole: whether excerpts are shown as they came; else all but the first are cut.
+    """
     terms = parsed(result.query).terms
-    blocks = [_hit_block(hit, terms, paint, whole=number == 0) for number, hit in enumerate(result.hits)]
+    blocks = [_hit_block(hit, terms, paint, whole=whole or number == 0) for number, hit in enumerate(result.hits)]
     return "\n\n".join(blocks)
 
 
 def search_notes(result: SearchResult, *, offset: int, page: int) -> list[str]:
-    """Say what limits an answer, which bases were left out, and why nothing was found; `NEAR_ONLY` comes before it.
+    """Say what limits an answer, which bases were left out, and why nothing was found; `LEADING_NOTES` come before it.
 
     Args:
         result: the answer.
         offset: hits before the first shown one.
         page: number of the page that is shown, from 1.
     """
-    notes = [note for note in result.notes if note != NEAR_ONLY]
-    near_only = len(notes) < len(result.notes)
+    notes = [note for note in result.notes if note not in LEADING_NOTES]
+    near_only = NEAR_ONLY in result.notes
     searched = ", ".join(result.searched)
     if not result.hits and result.searched:
         beyond = f" on page {page}, only {result.total} in all" if result.total else ""
@@ -254,6 +261,8 @@ def _hit_block(hit: Hit, terms: tuple[Term, ...], paint: Painter, *, whole: bool
     if hit.also:
         also = ", ".join(f"{span.start_line}-{span.end_line}" for span in hit.also)
         lines.append(_INDENT + paint(f"also lines {also}", _DIM))
+    if hit.duplicates:
+        lines.append(_INDENT + paint(one_line(f"same text: {', '.join(hit.duplicates)}"), _DIM))
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -270,8 +279,11 @@ def _highlighted(text: str, terms: tuple[Term, ...], paint: Painter) -> str:
 
 
 def _trace_text(trace: Trace) -> str:
-    signals = [f"{one.name} #{one.rank} ({one.value:.3g}) +{one.contribution:.4f}" for one in trace.signals]
-    return " · ".join([*signals, f"weight {trace.weight:g}"])
+    signals = [
+        f"{one.name}{f' #{one.rank}' if one.rank else ''} ({one.value:.3g}) +{one.contribution:.4f}"
+        for one in trace.signals
+    ]
+    return " · ".join([*signals, *(f"× {name} {value:g}" for name, value in trace.factors.items())])
 
 
 def _bases_table(bases: Sequence[BaseStatus], now: datetime, paint: Painter) -> str:

@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from kbhub.cli.commands import bases as bases
     from kbhub.cli.commands import basics as basics
+    from kbhub.cli.commands import editing as editing
+    from kbhub.cli.commands import evaluating as evaluating
+    from kbhub.cli.commands import graph as graph
+    from kbhub.cli.commands import memories as memories
+    from kbhub.cli.commands import sources as sources
 
-GROUPS = ("basics",)
+GROUPS = ("bases", "basics", "editing", "evaluating", "graph", "memories", "sources")
 
 
 def __getattr__(name: str) -> ModuleType:

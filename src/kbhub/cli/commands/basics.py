@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,14 +10,36 @@ from typing import TYPE_CHECKING, NoReturn
 
 from kbhub.cli import INTERRUPTED
 from kbhub.cli.console import complain, progress_bars, show, show_json, wants_colour
+from kbhub.cli.hits import (
+    MACHINE_LIMIT,
+    cut_reading,
+    hits_listing,
+    numbered,
+    readings_listing,
+    search_with,
+)
+from kbhub.cli.output import present
+from kbhub.cli.readiness import (
+    active_and_broken,
+    bring_in_step,
+    complain_all,
+    complain_broken,
+    complain_nothing,
+    pull_bases,
+)
 from kbhub.cli.results import IndexResult, TrustResult
 from kbhub.discovery import parse_base_arguments
 from kbhub.errors import BaseNotFound, KbhubError, UsageError
-from kbhub.hub import Hub, HubOptions
+from kbhub.hub import Hub
 from kbhub.init import make_knowledge, point_to
+from kbhub.keeping import change_keeping
+from kbhub.memory.known import count_read
+from kbhub.options import HubOptions
 from kbhub.pointer import POINTER_NAMES
 from kbhub.project import PROJECT_ID, find_pointer, trust_pointer
+from kbhub.reading import ReadOptions
 from kbhub.render.diagnosis import diagnosis_text
+from kbhub.render.listing import status_listing
 from kbhub.render.terminal import (
     Painter,
     init_text,
@@ -29,16 +50,14 @@ from kbhub.render.terminal import (
     status_text,
     trust_text,
 )
-from kbhub.render.words import counted
-from kbhub.search import NEAR_ONLY
+from kbhub.search import LEADING_NOTES
 from kbhub.trust import identity
 from kbhub.types import Problem, Query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from kbhub.cli.options import Common, Places
-    from kbhub.hub import Behind
+    from kbhub.cli.options import Common, Formats, Hits, Lines, Places
     from kbhub.sync import Progress
     from kbhub.trust import TrustStore
     from kbhub.types import Granularity, Mode, SyncReport
@@ -78,15 +97,19 @@ def search(
     page: int,
     granularity: Granularity,
     explain: bool,
-    common: Common,
+    options: Hits,
+    formats: Formats,
 ) -> int:
     """Bring small bases in step, search, print the hits; 1 if nothing could be searched."""
+    form = formats.format()
     text = " ".join([*map(_decoded, words), *([_standard_input()] if stdin else [])])
     if not text.strip():
         raise UsageError("Nothing to search for. Name it: kbhub search WORDS, or `-` to read standard input.")
-    hub = Hub(hub_options(common))
+    if options.all_ and (limit is not None or page > 1):
+        raise UsageError("--all shows every hit; leave --limit and --page out.")
+    hub = Hub(hub_options(formats))
     defaults = hub.config().settings.search
-    size = limit or defaults.limit
+    size = limit or (MACHINE_LIMIT if form != "text" and "limit" not in defaults.model_fields_set else defaults.limit)
     offset = (page - 1) * size
     query = Query(
         text=text,
@@ -97,41 +120,65 @@ def search(
         granularity=granularity,
         explain=explain,
     )
-    _bring_in_step(hub, bases)
-    result = hub.search(query)
-    if common.json:
-        show_json(result.model_dump_json(indent=2))
-        return 0 if result.searched else 1
-    if NEAR_ONLY in result.notes:
-        complain(NEAR_ONLY)
-    show(search_text(result, Painter(wants_colour(sys.stdout, os.environ))))
-    _complain_all(search_notes(result, offset=offset, page=page))
-    if not bases:
-        _complain_broken(hub)
-    if not result.searched and not result.skipped:
-        _complain_nothing(hub)
+    bring_in_step(hub, bases)
+    result = search_with(hub, query, options)
+    if form == "text":
+        complain_all(note for note in result.notes if note in LEADING_NOTES)
+    whole = options.full or options.around is not None
+    present(
+        formats,
+        lambda: hits_listing(hub, result),
+        lambda: search_text(result, Painter(wants_colour(sys.stdout, os.environ)), whole=whole),
+        document=result.model_dump_json(indent=2),
+    )
+    if form != "json":  # which says all of it
+        complain_all(search_notes(result, offset=offset, page=page))
+        if not bases:
+            complain_broken(hub)
+        if not result.searched and not result.skipped:
+            complain_nothing(hub)
     return 0 if result.searched else 1
 
 
-def read(refs: Sequence[str], *, common: Common) -> int:
+def read(refs: Sequence[str], *, lines: Lines, formats: Formats) -> int:
     """Print what refs lead to; 1 if one leads nowhere."""
+    form = formats.format()
     if not refs:
         raise UsageError("Nothing to read. Name a ref: kbhub read PATH, or a docid in quotes: kbhub read '#a1b2c3'.")
-    hub = Hub(hub_options(common))
-    result = hub.read([_decoded(ref) for ref in refs], characters=EVERYTHING_READ)
-    if common.json:
-        show_json(result.model_dump_json(indent=2))
+    hub = Hub(hub_options(formats))
+    result = hub.read([_decoded(ref) for ref in refs], ReadOptions(answer_bytes=EVERYTHING_READ))
+    count_read(hub, result)
+    readings = tuple(cut_reading(reading, lines.first, lines.count) for reading in result.readings)
+    if lines.numbers:
+        readings = tuple(one.model_copy(update={"text": numbered(one.text, one.start_line)}) for one in readings)
+    headers = len(refs) > 1 or len(readings) > 1
+    if form == "text" and not sys.stdout.isatty():
+        sys.stdout.write(read_text(readings, headers=headers, verbatim=True))
     else:
-        text = read_text(result.readings, headers=len(refs) > 1, verbatim=not sys.stdout.isatty())
-        sys.stdout.write(text)
-        _complain_all(unread.message for unread in result.unread)
+        present(
+            formats,
+            lambda: readings_listing(readings),
+            lambda: read_text(readings, headers=headers, verbatim=False),
+            document=result.model_copy(update={"readings": readings}).model_dump_json(indent=2),
+        )
+    if form != "json":
+        complain_all(unread.message for unread in result.unread)
         if not hub.discovery().bases:
-            _complain_broken(hub)
-            _complain_nothing(hub)
+            complain_broken(hub)
+            complain_nothing(hub)
     return 1 if result.unread else 0
 
 
-def index(bases: Sequence[str], *, all_bases: bool, full: bool, common: Common) -> int:
+def index(
+    bases: Sequence[str],
+    *,
+    all_bases: bool,
+    full: bool,
+    keep_deleted: Sequence[str],
+    forget_deleted: Sequence[str],
+    pull: bool,
+    common: Common,
+) -> int:
     """Bring indexes in step; 1 if a base could not be, 130 if interrupted."""
     if bases and all_bases:
         raise UsageError("--all-bases and names of bases exclude each other; leave one out.")
@@ -139,7 +186,9 @@ def index(bases: Sequence[str], *, all_bases: bool, full: bool, common: Common) 
     if bases:
         names = [base.id for base in hub.select(bases)]
     else:
-        names = _every_name(hub) if all_bases else _active_and_broken(hub)
+        names = _every_name(hub) if all_bases else active_and_broken(hub)
+    complain_all(change_keeping(hub, names, keep=keep_deleted, forget=forget_deleted))
+    pulled = pull_bases(hub, bases) if pull else ()
     reports: list[SyncReport] = []
     failed: list[Problem] = []
     interrupted = False
@@ -150,28 +199,30 @@ def index(bases: Sequence[str], *, all_bases: bool, full: bool, common: Common) 
     except KeyboardInterrupt:
         interrupted = True
     if common.json:
-        show_json(
-            IndexResult(reports=tuple(reports), failed=tuple(failed), interrupted=interrupted).model_dump_json(indent=2)
-        )
+        result = IndexResult(pulled=pulled, reports=tuple(reports), failed=tuple(failed), interrupted=interrupted)
+        show_json(result.model_dump_json(indent=2))
     else:
         for report in reports:
             show(report_text(report))
-        _complain_all(f"{one.subject}: {one.message}" for one in failed)
+        complain_all(f"{one.subject}: {one.message}" for one in failed)
     if interrupted:
         complain("Interrupted. The indexes are usable as far as they got; the next `kbhub index` goes on from there.")
         return INTERRUPTED
     if not names:
-        _complain_nothing(hub)
-    return 1 if failed or not names else 0
+        complain_nothing(hub)
+    return 1 if failed or not names or any(one.state == "failed" for one in pulled) else 0
 
 
-def status(*, common: Common) -> int:
+def status(*, formats: Formats) -> int:
     """Print what is here."""
-    state = Hub(hub_options(common)).status()
-    if common.json:
-        show_json(state.model_dump_json(indent=2))
-    else:
-        show(status_text(state, now=datetime.now(UTC), paint=Painter(wants_colour(sys.stdout, os.environ))))
+    formats.format()
+    state = Hub(hub_options(formats)).status()
+    present(
+        formats,
+        lambda: status_listing(state.bases),
+        lambda: status_text(state, now=datetime.now(UTC), paint=Painter(wants_colour(sys.stdout, os.environ))),
+        document=state.model_dump_json(indent=2),
+    )
     return 0
 
 
@@ -203,7 +254,7 @@ def init(*, knowledge: str | None, name: str | None, common: Common) -> int:
         show_json(made.model_dump_json(indent=2))
     else:
         show(init_text(made))
-        _complain_all(made.notes)
+        complain_all(made.notes)
     return 0
 
 
@@ -262,20 +313,6 @@ def _revoke(path: Path, store: TrustStore) -> tuple[Path, ...]:
     return revoked
 
 
-def _bring_in_step(hub: Hub, names: tuple[str, ...]) -> None:
-    """Sync what a search can wait for, and say of the rest how far behind it is."""
-    most = hub.config().settings.limits.freshen_files
-    with progress_bars() as progress:
-        for behind in hub.freshen(names, progress):
-            if not behind.new_index and behind.files > most:
-                command = shlex.join(["kbhub", "index", behind.base])
-                complain(
-                    f"{behind.base}: {behind.files} files changed since it was indexed; `{command}` takes them in."
-                )
-                continue
-            _sync_for_search(hub, behind, progress, most)
-
-
 def _index_one(
     hub: Hub,
     name: str,
@@ -289,20 +326,6 @@ def _index_one(
         reports += hub.sync((name,), full=full, progress=progress)
     except KbhubError as error:
         failed.append(Problem(subject=name, message=_why(hub, name, error)))
-
-
-def _sync_for_search(hub: Hub, behind: Behind, progress: Progress | None, most: int) -> None:
-    if progress is None and behind.files > most:
-        complain(f"{behind.base}: indexing {behind.files} files first.")
-    try:
-        reports = hub.sync((behind.base,), progress=progress)
-    except KbhubError as error:
-        complain(str(error))
-        return
-    for report in reports:
-        _complain_all(f"{report.base}: {note}" for note in report.notes)
-        if report.failed:
-            complain(f"{report.base}: {counted(len(report.failed), 'file')} could not be indexed; see `kbhub status`.")
 
 
 def _decoded(argument: str) -> str:
@@ -319,43 +342,8 @@ def _every_name(hub: Hub) -> list[str]:
     return sorted({*hub.config().settings.bases, *hub.options.bases})
 
 
-def _active_and_broken(hub: Hub) -> list[str]:
-    """Ids of the active bases, and of those that would be active if they could be used."""
-    discovery = hub.discovery()
-    active = {name for base in discovery.bases for name in (base.id, *base.names)}
-    known = {PROJECT_ID, *hub.config().settings.bases, *hub.options.bases}
-    broken = [problem.subject for problem in discovery.problems if problem.subject in known - active]
-    return [*(base.id for base in discovery.bases), *dict.fromkeys(broken)]
-
-
 def _why(hub: Hub, name: str, error: KbhubError) -> str:
     """A base that is not active has its reason among the problems of discovery."""
     if isinstance(error, BaseNotFound):
         return next((one.message for one in hub.discovery().problems if one.subject == name), str(error))
     return str(error)
-
-
-def _complain_nothing(hub: Hub) -> None:
-    discovery = hub.discovery()
-    # What was there and does not count has its reason behind it; the rest was not there.
-    _complain_all(place for place in discovery.looked_for if place.endswith((")", "off here")))
-    if any(problem.subject == PROJECT_ID for problem in discovery.problems):
-        complain("No knowledge is active here; `kbhub status` says more.")
-        return
-    where = discovery.workspace.directory
-    place = f"not in {where}, not above it, not in the global config" if where else "not in the global config"
-    complain(
-        f"No knowledge is active here, {place}. `kbhub init` makes some; `kbhub status` lists what was looked for."
-    )
-
-
-def _complain_broken(hub: Hub) -> None:
-    """Name the bases that would be active if they could be used."""
-    active = {base.id for base in hub.discovery().bases}
-    broken = set(_active_and_broken(hub)) - active
-    _complain_all(f"{one.subject}: {one.message}" for one in hub.discovery().problems if one.subject in broken)
-
-
-def _complain_all(messages: Iterable[str]) -> None:
-    for message in messages:
-        complain(message)

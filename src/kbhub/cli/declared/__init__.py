@@ -3,6 +3,6 @@
 Nothing here does anything: what a command does is in the module of the same name in `commands`, loaded when it runs.
 """
 
-from kbhub.cli.declared import basics
+from kbhub.cli.declared import bases, basics, editing, evaluating, graph, memories, sources
 
-__all__ = ["basics"]
+__all__ = ["bases", "basics", "editing", "evaluating", "graph", "memories", "sources"]

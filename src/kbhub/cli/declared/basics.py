@@ -10,7 +10,7 @@ from cyclopts.validators import Number
 
 from kbhub.cli import commands
 from kbhub.cli.app import app
-from kbhub.cli.options import Common, Places
+from kbhub.cli.options import Common, Formats, Hits, Lines, Places
 
 MOST_HITS = 100
 """Hits of one answer at most, as `types.Query` has it."""
@@ -28,7 +28,8 @@ def search(
     page: Annotated[int, Parameter(metavar="N", validator=Number(gte=1))] = 1,
     granularity: Literal["document", "chunk"] = "document",
     explain: bool = False,
-    common: Common = Common(),  # noqa: B008 - frozen
+    hits: Hits = Hits(),  # noqa: B008 - frozen
+    formats: Formats = Formats(),  # noqa: B008 - frozen
 ) -> int:
     """Search all active bases.
 
@@ -41,11 +42,12 @@ def search(
         stdin: Read what to look for from standard input.
         bases: Search only this base; may be repeated.
         mode: By words, by meaning, or both.
-        limit: Hits to show (5, unless the config says otherwise).
+        limit: Hits to show (5, in formats for programs 20, unless the config says otherwise).
         page: Which page of hits to show, from 1.
         granularity: One hit per document, or per chunk.
         explain: Show how each score came about.
-        common: Options of every command.
+        hits: Which hits, and how much of each.
+        formats: Options of every command.
     """
     return commands.basics.search(
         query,
@@ -56,12 +58,17 @@ def search(
         page=page,
         granularity=granularity,
         explain=explain,
-        common=common,
+        options=hits,
+        formats=formats,
     )
 
 
 @app.command(usage="kbhub read [OPTIONS] REF…")
-def read(*refs: str, common: Common = Common()) -> int:  # noqa: B008 - frozen
+def read(
+    *refs: str,
+    lines: Lines = Lines(),  # noqa: B008 - frozen
+    formats: Formats = Formats(),  # noqa: B008 - frozen
+) -> int:
     """Print documents, or parts of them, as they are on disk now.
 
     A ref is a path in the project base, ID@PATH in another, or a docid (quote it: '#a1b2c3'). It may end in
@@ -71,9 +78,10 @@ def read(*refs: str, common: Common = Common()) -> int:  # noqa: B008 - frozen
 
     Args:
         refs: What to print.
-        common: Options of every command.
+        lines: Which lines.
+        formats: Options of every command.
     """
-    return commands.basics.read(refs, common=common)
+    return commands.basics.read(refs, lines=lines, formats=formats)
 
 
 @app.command(usage="kbhub index [OPTIONS] [BASE…]")
@@ -81,6 +89,9 @@ def index(
     *bases: str,
     all_bases: bool = False,
     full: bool = False,
+    keep_deleted: Annotated[tuple[str, ...], Parameter(metavar="PATTERN")] = (),
+    forget_deleted: Annotated[tuple[str, ...], Parameter(metavar="PATTERN")] = (),
+    pull: bool = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
     """Bring the indexes of bases in step with their files.
@@ -93,18 +104,29 @@ def index(
         bases: Ids of the bases.
         all_bases: Every base of the global config, also those not active here; for a cron job.
         full: Read every file again, even if it looks unchanged.
+        keep_deleted: Keep the text of files of these names, from now on, so that it is found when they are deleted.
+        forget_deleted: Delete what is kept of deleted files of these names, and keep no more of them.
+        pull: First fetch and fast-forward those of your own bases that are git checkouts.
         common: Options of every command.
     """
-    return commands.basics.index(bases, all_bases=all_bases, full=full, common=common)
+    return commands.basics.index(
+        bases,
+        all_bases=all_bases,
+        full=full,
+        keep_deleted=keep_deleted,
+        forget_deleted=forget_deleted,
+        pull=pull,
+        common=common,
+    )
 
 
 @app.command(usage="kbhub status [OPTIONS]")
-def status(*, common: Common = Common()) -> int:  # noqa: B008 - frozen
+def status(*, formats: Formats = Formats()) -> int:  # noqa: B008 - frozen
     """Show the workspace, its bases, their indexes, and what is wrong.
 
     Example: kbhub status --root ~/work/shop
     """
-    return commands.basics.status(common=common)
+    return commands.basics.status(formats=formats)
 
 
 @app.command(usage="kbhub doctor [OPTIONS]")

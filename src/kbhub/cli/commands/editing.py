@@ -1,0 +1,143 @@
+"""What the commands that change documents do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from kbhub import editing
+from kbhub.cli.commands.basics import hub_options
+from kbhub.cli.console import complain, show, show_json
+from kbhub.cli.results import TrashResult
+from kbhub.errors import UsageError
+from kbhub.hub import Hub
+from kbhub.render.editing import deleted_text, renamed_text, restored_text, trash_text, written_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kbhub.cli.options import Common
+    from kbhub.editing.documents import WriteMode
+
+
+def write(
+    ref: str,
+    *,
+    text: str | None,
+    stdin: bool,
+    mode: WriteMode,
+    section: str | None,
+    assignments: Sequence[str],
+    unset: Sequence[str],
+    based_on: str | None,
+    common: Common,
+) -> int:
+    """Create or change a document, and say what there is to say about it."""
+    if stdin and text is not None:
+        raise UsageError("--text and `-` exclude each other; use one.")
+    hub = Hub(hub_options(common))
+    done = editing.write_document(
+        hub,
+        _decoded(ref),
+        text=_standard_input(hub.config().settings.limits.file_bytes) if stdin else _optional(text),
+        front_matter={**_assigned(assignments), **dict.fromkeys(unset)},
+        section=_optional(section),
+        mode=mode,
+        based_on=based_on,
+    )
+    if common.json:
+        show_json(done.model_dump_json(indent=2))
+    else:
+        show(written_text(done))
+        _complain_all(done.warnings)
+    return 0
+
+
+def delete(ref: str, *, based_on: str | None, common: Common) -> int:
+    """Move a document to the trash."""
+    done = editing.delete_document(Hub(hub_options(common)), _decoded(ref), based_on)
+    if common.json:
+        show_json(done.model_dump_json(indent=2))
+    else:
+        show(deleted_text(done))
+        _complain_all(f"{link}: the link to it leads nowhere now." for link in done.broken)
+    return 0
+
+
+def restore(name: str | None, *, listed: bool, empty_older_than: float | None, common: Common) -> int:
+    """Bring a document back, list the trash, or empty it."""
+    if (name is not None) + listed + (empty_older_than is not None) != 1:
+        raise UsageError("Give a NAME, --list, or --empty-older-than DAYS: one of the three.")
+    hub = Hub(hub_options(common))
+    if name is not None:
+        done = editing.restore(hub, _decoded(name))
+        if common.json:
+            show_json(done.model_dump_json(indent=2))
+        else:
+            show(restored_text(done))
+        return 0
+    removed = () if empty_older_than is None else editing.empty_trash(hub, older_than_days=empty_older_than)
+    result = TrashResult(entries=editing.trash(hub) if listed else (), removed=removed)
+    if common.json:
+        show_json(result.model_dump_json(indent=2))
+    else:
+        show(trash_text(result.entries if listed else result.removed, emptied=not listed))
+    return 0
+
+
+def rename(ref: str, new: str, *, mend_links: bool, common: Common) -> int:
+    """Give a document another path; 1 if links could not be mended that should have been."""
+    done = editing.rename(Hub(hub_options(common)), _decoded(ref), _decoded(new), mend_links=mend_links)
+    if common.json:
+        show_json(done.model_dump_json(indent=2))
+    else:
+        show(renamed_text(done))
+        _complain_all(f"{one.subject}: {one.message}" for one in done.unmended)
+        if done.links and not mend_links:
+            complain("The links are as they were; --mend-links rewrites them when a document is renamed.")
+    return 1 if mend_links and done.unmended else 0
+
+
+def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
+    """Give the keys and values of `KEY=VALUE`, where a value that is no JSON is text."""
+    values: dict[str, Any] = {}
+    for assignment in assignments:
+        key, mark, value = _decoded(assignment).partition("=")
+        if not mark or not key.strip():
+            raise UsageError(f"--set {assignment!r}: expected KEY=VALUE.")
+        try:
+            values[key.strip()] = json.loads(value)
+        except ValueError:
+            values[key.strip()] = value
+        if values[key.strip()] is None:
+            raise UsageError(f"--set {assignment!r}: --unset {key.strip()} removes a key.")
+    return values
+
+
+def _standard_input(limit: int) -> str:
+    """Read a text; what is no UTF-8 is refused rather than written down damaged."""
+    data = sys.stdin.buffer.read(limit + 1)
+    if len(data) > limit:
+        raise UsageError(f"Standard input is longer than a document may be, {limit} bytes.")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"Standard input is no UTF-8 from byte {error.start}; convert it first.") from error
+
+
+def _decoded(argument: str) -> str:
+    """Give an argument as Unicode: Python hands over bytes that the locale does not know as lone surrogates."""
+    try:
+        return argument.encode("utf-8", "surrogateescape").decode("utf-8")
+    except UnicodeError as error:
+        raise UsageError(f"{argument!r} is no UTF-8; convert it first.") from error
+
+
+def _optional(argument: str | None) -> str | None:
+    return None if argument is None else _decoded(argument)
+
+
+def _complain_all(messages: Iterable[str]) -> None:
+    for message in messages:
+        complain(message)

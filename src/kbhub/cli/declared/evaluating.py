@@ -1,0 +1,78 @@
+"""Measuring search: eval."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from kbhub.cli import commands
+from kbhub.cli.app import app
+from kbhub.cli.options import Common
+
+MOST_RESULTS = 100
+"""Results of a query at most, as `types.Query` has it."""
+
+LEAST_RESULTS = 10
+"""Results that the figures look at."""
+
+MOST_BASES = 100
+"""Bases that a corpus is cut into at most."""
+
+
+@app.command(name="eval", usage="kbhub eval [OPTIONS] DATASET…")
+def evaluate(
+    *datasets: Path,
+    mode: Annotated[tuple[Literal["naive", "keyword", "semantic", "hybrid"], ...], Parameter()] = (),
+    without: Annotated[tuple[str, ...], Parameter(metavar="SIGNAL")] = (),
+    bases: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=MOST_BASES))] = 1,
+    none: Annotated[tuple[Path, ...], Parameter(metavar="DATASET")] = (),
+    limit: Annotated[int | None, Parameter(metavar="N", validator=Number(gte=1))] = None,
+    depth: Annotated[
+        int, Parameter(metavar="N", validator=Number(gte=LEAST_RESULTS, lte=MOST_RESULTS))
+    ] = LEAST_RESULTS,
+    run: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    compare: Annotated[Path | None, Parameter(metavar="RUNFILE")] = None,
+    min_ndcg10: Annotated[float | None, Parameter(metavar="X", validator=Number(gte=0, lte=1))] = None,
+    fresh: bool = False,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Measure how well search finds what is known to answer queries.
+
+    A data set is a BEIR folder (corpus.jsonl, queries.jsonl, qrels.tsv), or a folder of Markdown with a
+    queries.jsonl whose answers are files or sections. Neither the project's bases nor your own take part.
+
+    Example: kbhub eval ~/beir/scifact --mode keyword --mode hybrid
+
+    Args:
+        datasets: Folders to measure on.
+        mode: Measure this mode; may be repeated. Without it, keyword, semantic and hybrid; naive is the baseline of
+            plain full-text search.
+        without: Measure again without this signal, or without several joined by commas; may be repeated.
+        bases: Measure again with the documents cut into N bases at random.
+        none: Ask the queries of this other data set, which nothing here answers, and show how well scores and
+            verdicts tell; may be repeated.
+        limit: Ask only N queries of each data set, chosen at random.
+        depth: Results to ask for, and to write into run files.
+        run: Write a TREC run file; with several runs, one each, with data set and run in the name.
+        compare: Compare with such a file by a paired randomisation test; with several runs, with those of --run.
+        min_ndcg10: Fail if the nDCG@10 of hybrid (or of the modes named) is below this on any data set.
+        fresh: Index the documents again.
+        common: Options of every command.
+    """
+    return commands.evaluating.evaluate(
+        datasets,
+        modes=mode,
+        without=without,
+        bases=bases,
+        none=none,
+        limit=limit,
+        depth=depth,
+        run=run,
+        compare=compare,
+        floor=min_ndcg10,
+        fresh=fresh,
+        common=common,
+    )

@@ -1,0 +1,194 @@
+"""Which hits a search on the command line shows, and how much of each document."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from kbhub.contexts import matching
+from kbhub.errors import UsageError
+from kbhub.query import excerpt, parsed, spans
+from kbhub.reading import ReadOptions
+from kbhub.render.formats import Listing
+from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kbhub.cli.options import Hits
+    from kbhub.hub import Hub
+    from kbhub.query import Term
+    from kbhub.types import Hit, Query, Reading, SearchResult
+
+MACHINE_LIMIT = 20
+"""Hits in a format for programs, where neither the call nor the config says how many."""
+
+MOST_HITS = 100
+"""Hits of one answer at most, as `types.Query` has it."""
+
+SEPARATOR = "--"
+"""Between groups of lines that do not follow each other, as grep has it."""
+
+
+def search_with(hub: Hub, query: Query, options: Hits) -> SearchResult:
+    """Search, and give the hits that were asked for, with the text that was asked for as their excerpt.
+
+    Args:
+        hub: of the workspace.
+        query: what to look for.
+        options: which hits, and how much of each.
+
+    Raises:
+        UsageError: options exclude each other.
+        BaseNotFound: the query names a base that is not active.
+    """
+    if options.full and options.around is not None:
+        raise UsageError("--full and --context exclude each other; use one.")
+    query = query.model_copy(update={"min_score": options.min_score})
+    result = _every_hit(hub, query) if options.all_ else hub.search(query)
+    if not (options.full or options.around is not None or options.line_numbers):
+        return result
+    terms = parsed(result.query).terms
+    hits = [_shown(hub, hit, terms, options, query, first=number == 0) for number, hit in enumerate(result.hits)]
+    return result.model_copy(update={"hits": tuple(hits)})
+
+
+def hits_listing(hub: Hub, result: SearchResult) -> Listing:
+    """Give hits as records.
+
+    Args:
+        hub: of the workspace, whose config says what lies where.
+        result: the answer.
+    """
+    fields = (
+        *("docid", "score", "ref", "base", "path", "title", "headings", "start_line", "end_line", "kind"),
+        *("age_days", "context", "excerpt"),
+    )
+    said = {base.id: base.contexts for base in hub.discovery().bases}
+    everywhere = hub.config().settings.contexts
+    records = [
+        {
+            **hit.model_dump(mode="json", include=set(fields)),
+            "context": " / ".join(matching(said.get(hit.base, {}), everywhere, hit.path)),
+        }
+        for hit in result.hits
+    ]
+    return Listing("hit", fields, records, body="excerpt")
+
+
+def readings_listing(readings: Sequence[Reading]) -> Listing:
+    """Give what was read as records."""
+    fields = ("docid", "ref", "title", "start_line", "end_line", "total_lines", "text")
+    records = [
+        {**one.model_dump(mode="json", include=set(fields)), "context": " / ".join(one.contexts)} for one in readings
+    ]
+    return Listing("document", fields, records, body="text")
+
+
+def numbered(text: str, first: int, marked: frozenset[int] | None = None, *, last: int = 0) -> str:
+    """Put numbers before the lines of a text, as grep does: `12:` before marked lines, `12-` before the others.
+
+    Args:
+        text: the lines.
+        first: number of the first.
+        marked: numbers of the marked ones; none for all.
+        last: number that there must be room for.
+    """
+    lines = text.split("\n")
+    width = len(str(max(last, first + len(lines) - 1)))
+    return "\n".join(
+        f"{number:>{width}}{':' if marked is None or number in marked else '-'}{line}"
+        for number, line in enumerate(lines, first)
+    )
+
+
+def cut_reading(reading: Reading, first: int | None, count: int | None) -> Reading:
+    """Give those lines of what was read that are wanted.
+
+    Args:
+        reading: what was read.
+        first: the first line, from 1; none for the first that was read.
+        count: lines at most; none for all.
+
+    Raises:
+        UsageError: it has no such line.
+    """
+    if first is None and count is None:
+        return reading
+    start = max(first or reading.start_line, reading.start_line)
+    if start > max(reading.end_line, 1):
+        raise UsageError(f"{reading.ref}: its last line here is {reading.end_line}; --from {start} is beyond it.")
+    end = min(reading.end_line, start + count - 1) if count else reading.end_line
+    lines = reading.text.split("\n")[start - reading.start_line : end - reading.start_line + 1]
+    rest = f"{reading.ref}:{end + 1}:{reading.end_line - end}" if end < reading.end_line else reading.rest
+    return reading.model_copy(update={"start_line": start, "end_line": end, "text": "\n".join(lines), "rest": rest})
+
+
+def _every_hit(hub: Hub, query: Query) -> SearchResult:
+    """Search page by page until there are no more hits."""
+    query = query.model_copy(update={"limit": MOST_HITS, "offset": 0})
+    result = hub.search(query)
+    hits = list(result.hits)
+    while len(hits) < result.total:
+        more = hub.search(query.model_copy(update={"offset": len(hits)})).hits
+        if not more:
+            break
+        hits += more
+    return result.model_copy(update={"hits": tuple(hits), "total": len(hits)})
+
+
+def _shown(hub: Hub, hit: Hit, terms: tuple[Term, ...], options: Hits, query: Query, *, first: bool) -> Hit:
+    """Give a hit with the text that is to be shown as its excerpt."""
+    text, line = hit.excerpt, hit.excerpt_line
+    document = _document(hub, hit) if options.full or options.around is not None else None
+    if document is not None and options.full:
+        span = (1, len(document)) if query.granularity == "document" else (hit.start_line, hit.end_line)
+        text, line = "\n".join(document[span[0] - 1 : span[1]]), span[0]
+    elif document is not None and options.around is not None:
+        span = (1, len(document)) if query.granularity == "document" else (hit.start_line, hit.end_line)
+        matches = [number for number in range(span[0], span[1] + 1) if spans(document[number - 1], terms)]
+        if matches:
+            groups = list(_groups(matches, options.around, len(document)))
+            return hit.model_copy(
+                update={
+                    "excerpt": _grep(document, groups, frozenset(matches), numbers=options.line_numbers),
+                    "excerpt_line": groups[0][0],
+                }
+            )
+    elif not first:
+        text, offset = excerpt(text, terms, OTHER_EXCERPT_CHARACTERS)
+        line += offset
+    if options.line_numbers:
+        text = numbered(text, line)
+    return hit.model_copy(update={"excerpt": text, "excerpt_line": line})
+
+
+def _document(hub: Hub, hit: Hit) -> list[str] | None:
+    """Give the lines of a hit's document as it is on disk now; none if it is gone since it was indexed."""
+    read = hub.read([hit.docid], ReadOptions(answer_bytes=sys.maxsize))
+    if not read.readings:
+        return None
+    lines = read.readings[0].text.split("\n")
+    return lines if len(lines) >= hit.end_line else None
+
+
+def _groups(matches: Sequence[int], around: int, last: int) -> Iterator[tuple[int, int]]:
+    """Give the ranges of lines around matches, those that touch as one."""
+    start, end = 0, -1
+    for number in matches:
+        low, high = max(1, number - around), min(last, number + around)
+        if end >= 0 and low <= end + 1:
+            end = high
+            continue
+        if end >= 0:
+            yield start, end
+        start, end = low, high
+    yield start, end
+
+
+def _grep(document: Sequence[str], groups: Sequence[tuple[int, int]], matches: frozenset[int], *, numbers: bool) -> str:
+    parts = []
+    for start, end in groups:
+        text = "\n".join(document[start - 1 : end])
+        parts.append(numbered(text, start, matches, last=groups[-1][1]) if numbers else text)
+    return f"\n{SEPARATOR}\n".join(parts)

@@ -1,0 +1,108 @@
+"""Whether the bases are ready for a command: bring them in step, and say what is missing or broken."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from kbhub.cli.console import complain, progress_bars
+from kbhub.errors import KbhubError
+from kbhub.project import PROJECT_ID
+from kbhub.pulling import Pull, pull
+from kbhub.render.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kbhub.hub import Hub
+    from kbhub.options import Behind
+    from kbhub.sync import Progress
+
+COMMIT_DIGITS = 10
+"""Hex digits of a commit that are shown."""
+
+
+def bring_in_step(hub: Hub, names: Sequence[str] = ()) -> None:
+    """Sync what a search can wait for, and say of the rest how far behind it is."""
+    most = hub.config().settings.limits.freshen_files
+    with progress_bars() as progress:
+        for behind in hub.freshen(names, progress):
+            if not behind.new_index and behind.files > most:
+                command = shlex.join(["kbhub", "index", behind.base])
+                complain(
+                    f"{behind.base}: {behind.files} files changed since it was indexed; `{command}` takes them in."
+                )
+                continue
+            _sync_for_search(hub, behind, progress, most)
+
+
+def _sync_for_search(hub: Hub, behind: Behind, progress: Progress | None, most: int) -> None:
+    if progress is None and behind.files > most:
+        complain(f"{behind.base}: indexing {behind.files} files first.")
+    try:
+        reports = hub.sync((behind.base,), progress=progress)
+    except KbhubError as error:
+        complain(str(error))
+        return
+    for report in reports:
+        complain_all(f"{report.base}: {note}" for note in report.notes)
+        if report.failed:
+            complain(f"{report.base}: {counted(len(report.failed), 'file')} could not be indexed; see `kbhub status`.")
+
+
+def pull_bases(hub: Hub, names: Sequence[str]) -> tuple[Pull, ...]:
+    """Fetch and fast-forward bases that are git checkouts of the user's, and say what came of it.
+
+    Args:
+        hub: of the workspace.
+        names: ids of bases, none for all active ones; of those that are named it is said why they are not pulled.
+
+    Raises:
+        BaseNotFound: one is not active.
+    """
+    pulled = []
+    for base in hub.select(names):
+        one = pull(hub, base)
+        pulled.append(one)
+        if one.state == "updated":
+            complain(f"{base.id}: pulled, now at {(one.after or '')[:COMMIT_DIGITS]}.")
+        elif one.message and (names or (base.path / ".git").exists()):
+            complain(f"{base.id}: not pulled. {one.message}")
+    return tuple(pulled)
+
+
+def active_and_broken(hub: Hub) -> list[str]:
+    """Ids of the active bases, and of those that would be active if they could be used."""
+    discovery = hub.discovery()
+    active = {name for base in discovery.bases for name in (base.id, *base.names)}
+    known = {PROJECT_ID, *hub.config().settings.bases, *hub.options.bases}
+    broken = [problem.subject for problem in discovery.problems if problem.subject in known - active]
+    return [*(base.id for base in discovery.bases), *dict.fromkeys(broken)]
+
+
+def complain_nothing(hub: Hub) -> None:
+    """Say that no base is active, what was looked for, and what to do."""
+    discovery = hub.discovery()
+    # What was there and does not count has its reason behind it; the rest was not there.
+    complain_all(place for place in discovery.looked_for if place.endswith((")", "off here")))
+    if any(problem.subject == PROJECT_ID for problem in discovery.problems):
+        complain("No knowledge is active here; `kbhub status` says more.")
+        return
+    where = discovery.workspace.directory
+    place = f"not in {where}, not above it, not in the global config" if where else "not in the global config"
+    complain(
+        f"No knowledge is active here, {place}. `kbhub init` makes some; `kbhub status` lists what was looked for."
+    )
+
+
+def complain_broken(hub: Hub) -> None:
+    """Name the bases that would be active if they could be used."""
+    active = {base.id for base in hub.discovery().bases}
+    broken = set(active_and_broken(hub)) - active
+    complain_all(f"{one.subject}: {one.message}" for one in hub.discovery().problems if one.subject in broken)
+
+
+def complain_all(messages: Iterable[str]) -> None:
+    """Say several things, one a line."""
+    for message in messages:
+        complain(message)

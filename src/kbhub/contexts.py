@@ -1,0 +1,309 @@
+"""Contexts: what lies at a path of a base, in the words of who keeps it; and where they are written down."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from kbhub.config_editing import alone, edit_file, remove_value, set_value
+from kbhub.errors import UsageError
+from kbhub.init import create_file
+from kbhub.jsonc import read_jsonc
+from kbhub.own_config import config_file, edit_config, unknown_base
+from kbhub.places import expand
+from kbhub.pointer import POINTER_NAMES, Pointer, validated
+from kbhub.project import PROJECT_ID, clean, find_pointer
+from kbhub.types import Model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kbhub.config import GlobalConfig
+    from kbhub.hub import Hub
+    from kbhub.types import Base
+
+EVERY_BASE = "/"
+"""How all bases are named on the command line."""
+
+_FIELD = "contexts"
+
+
+class Context(Model):
+    """One description of a path."""
+
+    base: str | None = Field(description="Id of its base; none is about every base.")
+    path: str = Field(description="Prefix of paths in the base; empty is all of it.")
+    context: str = Field(description="What lies there.")
+    file: Path | None = Field(None, description="The file that says so.")
+
+
+class ContextChange(Model):
+    """What adding or removing a context did."""
+
+    context: Context = Field(description="The context.")
+    changed: bool = Field(description="Whether the file was changed; if not, it said so before.")
+    notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a context belongs."""
+
+    base: str | None
+    """Id of the base; none is every base."""
+    path: str
+    """Path in the base, `/` between its parts, none at its ends; empty is the base itself."""
+
+
+def matching(contexts: Mapping[str, str], everywhere: Mapping[str, str], path: str) -> tuple[str, ...]:
+    """Give the contexts of a path, the most general first.
+
+    Args:
+        contexts: those of its base: prefix → text. A prefix ends where a part of the path does: `api` and `api/` are
+            about `api/x.md` and not about `apis.md`.
+        everywhere: those of the global config, which are about every base.
+        path: relative to the base, with `/`.
+
+    Returns:
+        All that match, the longest prefix last; of equal ones, what is said of every base first.
+    """
+    found = [
+        (len(folder), of_base, text)
+        for of_base, said in ((False, everywhere), (True, contexts))
+        for prefix, text in said.items()
+        if text and covers(folder := plain(prefix), path)
+    ]
+    return tuple(dict.fromkeys(text for _, _, text in sorted(found)))
+
+
+def plain(prefix: str) -> str:
+    """Give a prefix without what people write around it: `./api/`, `/api` and `api` are the same."""
+    return prefix.strip().removeprefix("./").strip("/").removesuffix("/.") if prefix.strip() != "." else ""
+
+
+def covers(prefix: str, path: str) -> bool:
+    """Whether a plain prefix is a path or a folder above it; the empty one is above everything."""
+    return not prefix or path == prefix or path.startswith(f"{prefix}/")
+
+
+def list_contexts(hub: Hub, place: Place | None = None) -> tuple[Context, ...]:
+    """Give the contexts of the active bases and of those in the global config.
+
+    Args:
+        hub: of the workspace.
+        place: only those that are about this place or something below it.
+    """
+    settings, file = hub.config().settings, config_file(hub)
+    found = [Context(base=None, path=path, context=text, file=file) for path, text in settings.contexts.items()]
+    bases = {base.id: base for base in hub.discovery().bases}
+    for base in bases.values():
+        found += [
+            Context(base=base.id, path=path, context=text, file=_file_of(hub, base, path))
+            for path, text in base.contexts.items()
+        ]
+    united = {name for base in bases.values() for name in base.names}
+    for name, entry in settings.entries().items():
+        if name not in bases and name not in united:
+            found += [
+                Context(base=name, path=path, context=text, file=file) for path, text in clean(entry.contexts).items()
+            ]
+    if place is None:
+        return tuple(found)
+    return tuple(one for one in found if one.base in (place.base, None) and _about(plain(one.path), place.path))
+
+
+def add_context(hub: Hub, place: Place, text: str) -> ContextChange:
+    """Write down what lies at a place; what was said of it before is replaced.
+
+    Args:
+        hub: of the workspace.
+        place: a base or a path in one, as `parse_place` gives it.
+        text: what lies there.
+
+    Raises:
+        UsageError: there is no text, no such base, or no file that could say it.
+        ConfigError: the file cannot be used or written.
+    """
+    text = clean({"": text})[""]
+    if not text:
+        raise UsageError("A context needs a text: kbhub context add BASE/PATH TEXT.")
+    home = _home_of(hub, place)
+    key = _key(hub, place)
+    changed = _write(hub, home, key, text)
+    notes = [] if changed else [f"{home.file} says so already; nothing was changed."]
+    if home.folder is not None and place.path and not (home.folder / place.path).exists():
+        notes.append(f"Nothing lies at {place.path} yet.")
+    context = Context(base=place.base, path=key, context=text, file=home.file)
+    return ContextChange(context=context, changed=changed, notes=tuple(notes))
+
+
+def remove_context(hub: Hub, place: Place) -> ContextChange:
+    """Take back what was said of a place.
+
+    Raises:
+        UsageError: nothing was, or by a file that is not ours to change.
+        ConfigError: the file cannot be used or written.
+    """
+    home = _home_of(hub, place)
+    found = {plain(key): (key, text) for key, text in home.contexts.items()}
+    if place.path not in found:
+        known = ", ".join(repr(key) for key, _ in found.values()) or "none"
+        raise UsageError(f"{home.file} has no context for {place.path or 'the base itself'!r}; it has: {known}.")
+    key, text = found[place.path]
+    _write(hub, home, key, None)
+    return ContextChange(context=Context(base=place.base, path=key, context=text, file=home.file), changed=True)
+
+
+def parse_place(hub: Hub, text: str | None) -> Place:
+    """Give the place that a user means.
+
+    Args:
+        hub: of the workspace.
+        text: `/` for every base, BASE, BASE/PATH or BASE@PATH, a path relative to the working directory inside a
+            base, or none for the working directory itself.
+
+    Raises:
+        UsageError: it is no place, or the working directory is in no base.
+    """
+    if text == EVERY_BASE:
+        return Place(None, "")
+    known = _known_ids(hub)
+    if text and not text.startswith("."):
+        for mark in ("@", "/"):
+            name, found, path = text.partition(mark)
+            if name in known and (found or name == text):
+                return Place(name, _contained(path))
+    here = Path(os.path.realpath(hub.options.cwd))
+    target = Path(os.path.normpath(here / (text or ".")))
+    around = [base for base in hub.discovery().bases if here.is_relative_to(base.path)]
+    if not around and text:
+        raise unknown_base(text.partition("/")[0], known)
+    if not around:
+        raise UsageError(f"{here} is in no active base; name one: kbhub context add BASE/PATH TEXT.")
+    base = max(around, key=lambda one: len(one.path.parts))
+    if not target.is_relative_to(base.path):
+        raise UsageError(f"{text!r} leads out of the base {base.id!r}.")
+    inside = target.relative_to(base.path).as_posix()
+    return Place(base.id, "" if inside == "." else inside)
+
+
+@dataclass(frozen=True, slots=True)
+class _Home:
+    """The file that a base's contexts belong in."""
+
+    file: Path
+    keys: tuple[str, ...]
+    """Keys on the way to the contexts in it."""
+    contexts: Mapping[str, str]
+    """Those that it has."""
+    folder: Path | None
+    """The base's."""
+    pointer: bool = False
+
+
+def _home_of(hub: Hub, place: Place) -> _Home:
+    settings, file = hub.config().settings, config_file(hub)
+    if place.base is None:
+        return _Home(file, (_FIELD,), settings.contexts, None)
+    entries = settings.entries()
+    if place.base in entries:
+        entry = entries[place.base]
+        folder = expand(entry.knowledge, hub.options.home, file.parent)
+        return _Home(file, ("bases", place.base, _FIELD), entry.contexts, folder)
+    base = next((one for one in hub.discovery().bases if one.id == place.base), None)
+    if base is None:
+        raise unknown_base(place.base, _known_ids(hub))
+    if base.id != PROJECT_ID:
+        raise UsageError(
+            f"No file says anything of the base {base.id!r}. Add it first: kbhub bases add {base.id}={base.path}."
+        )
+    pointer = _pointer(hub, base)
+    said = validated(Pointer, read_jsonc(pointer), pointer).contexts if pointer.exists() else {}
+    return _Home(pointer, (_FIELD,), said, base.path, pointer=True)
+
+
+def _pointer(hub: Hub, base: Base) -> Path:
+    """Give the pointer of the project base, or the one that would mean the same as there being none."""
+    workspace = hub.discovery().workspace
+    found = find_pointer(workspace, Path(os.path.realpath(hub.options.home)), config=hub.config().path)
+    if base.origin == "pointer" and found is not None:
+        return found
+    folder = base.path.parent
+    # A pointer without `knowledge` names ./knowledge; for any other folder it would have to say more.
+    here = workspace.directory is not None and workspace.directory.is_relative_to(folder)
+    if base.origin == "knowledge" and base.path.name == "knowledge" and here and found == base.path:
+        return folder / POINTER_NAMES[0]
+    raise UsageError(
+        f"The project's knowledge is {base.path}, found without a pointer that could have contexts. "
+        f"`kbhub init --knowledge {'docs' if base.origin == 'docs' else base.path}` in the project's folder makes one."
+    )
+
+
+def _write(hub: Hub, home: _Home, key: str, text: str | None) -> bool:
+    """Set one context, or remove it; an object that would be empty goes with it."""
+
+    def edit(before: str) -> str:
+        if text is not None:
+            keys = home.keys
+            if len(keys) > 1 and isinstance(hub.config().settings.bases.get(keys[1]), str):
+                knowledge = hub.config().settings.bases[keys[1]]
+                before = set_value(before, keys[:2], {"knowledge": knowledge}, home.file)
+            return set_value(before, (*keys, key), text, home.file)
+        return remove_value(before, home.keys if len(home.contexts) == 1 else (*home.keys, key), home.file)
+
+    if not home.pointer:
+
+        def edit_text(before: str, _: GlobalConfig) -> str:
+            return edit(before)
+
+        return edit_config(hub, edit_text)
+    if not home.file.exists():
+        create_file(home.file, json.dumps({_FIELD: {key: text}}, indent=2, ensure_ascii=False) + "\n")
+        changed = True
+    else:
+        with alone(hub.trust.path.parent):
+            changed = edit_file(home.file, edit, lambda data: validated(Pointer, data, home.file))
+    hub.rediscover()
+    return changed
+
+
+def _key(hub: Hub, place: Place) -> str:
+    """Give the prefix as the file spells it, or else as people do: a folder with a slash."""
+    home = _home_of(hub, place)
+    known = next((key for key in home.contexts if plain(key) == place.path), None)
+    if known is not None:
+        return known
+    folder = home.folder is not None and bool(place.path) and (home.folder / place.path).is_dir()
+    return f"{place.path}/" if folder else place.path
+
+
+def _file_of(hub: Hub, base: Base, path: str) -> Path | None:
+    """Give the file that says something of a path of an active base."""
+    config = config_file(hub)
+    entries = hub.config().settings.entries()
+    if any(path in entries[name].contexts for name in (base.id, *base.names) if name in entries):
+        return config
+    home = Path(os.path.realpath(hub.options.home))
+    return find_pointer(hub.discovery().workspace, home, config=config) if base.id == PROJECT_ID else None
+
+
+def _about(prefix: str, path: str) -> bool:
+    return covers(prefix, path) or covers(path, prefix)
+
+
+def _contained(path: str) -> str:
+    """Give a path in a base as people may have written it, which must not lead out of it."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts or "\0" in path:
+        raise UsageError(f"{path!r} leads out of its base.")
+    return "/".join(parts)
+
+
+def _known_ids(hub: Hub) -> list[str]:
+    active = [name for base in hub.discovery().bases for name in (base.id, *base.names)]
+    return list(dict.fromkeys([*active, *hub.config().settings.bases]))

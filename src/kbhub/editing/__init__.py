@@ -1,0 +1,19 @@
+"""Write, delete, restore and rename documents without harming what was not asked to change."""
+
+from kbhub.editing.documents import Written, write_document
+from kbhub.editing.renaming import Renamed, rename
+from kbhub.editing.trash import Deleted, Restored, TrashEntry, delete_document, empty_trash, restore, trash
+
+__all__ = [
+    "Deleted",
+    "Renamed",
+    "Restored",
+    "TrashEntry",
+    "Written",
+    "delete_document",
+    "empty_trash",
+    "rename",
+    "restore",
+    "trash",
+    "write_document",
+]

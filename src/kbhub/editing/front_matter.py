@@ -1,0 +1,324 @@
+"""Change keys of a document's front matter, and no other line of it.
+
+A YAML library that loads and writes the whole of it reformats what nobody asked to change; here the parser's marks
+say where a key's value stands, and only that is replaced. The result is read again: if any other key has another
+value than before, the edit is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceStartEvent,
+)
+
+from kbhub.editing.text import Text, check_writable_text, lines_of
+from kbhub.errors import WriteRefused
+from kbhub.frontmatter import FrontMatter, read_front_matter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+MAX_DEPTH = 20
+"""Lists in lists of a new value; what people write has two."""
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_ONE_LINE = 1 << 30
+"""Columns of YAML that is written: nothing is folded."""
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_BREAKS_OF_YAML = re.compile("[\x85\u2028\u2029]")
+"""Line breaks to YAML and to nobody else, so that its line numbers are not ours."""
+
+_Point = tuple[int, int]
+"""Line and column, from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """Where a value stands."""
+
+    start: _Point
+    end: _Point
+    flow: bool
+    """Whether it is written in brackets."""
+    block: bool
+    """Whether it is a collection on lines of its own."""
+    items: tuple[_Value, ...] = ()
+    """Of a list."""
+    scalar: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One key with its value."""
+
+    key: str
+    start: _Point
+    key_end: _Point
+    value: _Value
+
+
+def with_values(ref: str, text: Text, values: Mapping[str, Any]) -> Text:
+    """Set and remove keys of a document's front matter; it gets one if it has none.
+
+    Args:
+        ref: the document, for messages.
+        text: its text.
+        values: key → JSON value; None removes the key. A key that is there with this very value is left alone.
+
+    Raises:
+        WriteRefused: the front matter cannot be read, or not changed without touching other keys.
+    """
+    for key, value in values.items():
+        check_key(ref, key)
+        check_value(ref, key, value)
+    front = read_front_matter(text.bare)
+    if front.problem:
+        raise WriteRefused(ref, f"{front.problem[0].lower()}{front.problem[1:].rstrip('.')}")
+    if not front.closing:
+        return _with_new_front_matter(text, {key: value for key, value in values.items() if value is not None})
+    expected = dict(front.values)
+    for key, value in values.items():
+        text, expected = _with_value(ref, text, key, value, expected)
+    after = read_front_matter(text.bare)
+    if after.problem or not _same(after.values, expected):
+        raise WriteRefused(ref, "its front matter cannot be changed without touching other keys; edit it by hand")
+    return text
+
+
+def front_matter_of(text: Text) -> FrontMatter:
+    """Read the front matter of a text."""
+    return read_front_matter(text.bare)
+
+
+def written_lines(values: Mapping[str, Any], newline: str) -> tuple[str, ...]:
+    """Write front matter with its two lines of dashes."""
+    inside = [f"{_yaml(key)}: {_yaml(value)}" for key, value in values.items()]
+    return tuple(line + newline for line in ("---", *inside, "---"))
+
+
+def check_key(ref: str, key: str) -> None:
+    """Raise `WriteRefused` if a text cannot be a key."""
+    if not key.strip() or key != key.strip() or not key.isprintable():
+        raise WriteRefused(ref, f"{key!r} is no key of front matter; take a word or two on one line")
+
+
+def check_value(ref: str, key: str, value: object, depth: int = 0) -> None:
+    """Raise `WriteRefused` if a value is none that JSON has, or is nested too deeply."""
+    if depth > MAX_DEPTH:
+        raise WriteRefused(ref, f"the new value of {key!r} is nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, str):
+        check_writable_text(ref, value)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            check_value(ref, key, item, depth + 1)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            check_value(ref, key, name, depth + 1)
+            check_value(ref, key, item, depth + 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise WriteRefused(ref, f"the new value of {key!r} is no number that a document can hold")
+    elif not (value is None or isinstance(value, bool | int | float)):
+        raise WriteRefused(ref, f"the new value of {key!r} is no text, number, list or object")
+
+
+def _with_new_front_matter(text: Text, values: Mapping[str, Any]) -> Text:
+    if not values:
+        return text
+    newline = text.newline
+    lines = written_lines(values, newline)
+    blank = (newline,) if text.lines and text.lines[0].strip() else ()
+    return text.replaced(0, 0, (*lines, *blank))
+
+
+def _with_value(ref: str, text: Text, name: str, value: Any, known: dict[str, Any]) -> tuple[Text, dict[str, Any]]:
+    """Set or remove one key; gives the text, and the values that it should then have."""
+    entries = _entries(ref, text)
+    mine = [entry for entry in entries if entry.key == name] or [
+        entry for entry in entries if entry.key.strip().casefold() == name.casefold()
+    ]
+    if value is None:
+        for entry in reversed(mine):
+            text = text.replaced(entry.start[0], _last_line(text, entry) + 1, ())
+        gone = {entry.key for entry in mine}
+        return text, {key: old for key, old in known.items() if key not in gone}
+    value = _json(value)
+    if not mine:
+        return _with_new_key(text, entries, name, value), {**known, name: value}
+    entry = mine[-1]
+    if entry.key in known and _same(known[entry.key], value):
+        return text, known
+    return _with_replaced(text, entry, known.get(entry.key), value), {**known, entry.key: value}
+
+
+def _with_new_key(text: Text, entries: Sequence[_Entry], name: str, value: Any) -> Text:
+    closing = read_front_matter(text.bare).closing
+    indent = " " * entries[0].start[1] if entries else ""
+    return text.replaced(closing, closing, (f"{indent}{_yaml(name)}: {_yaml(value)}{text.newline}",))
+
+
+def _with_replaced(text: Text, entry: _Entry, old: Any, value: Any) -> Text:
+    place = entry.value
+    if isinstance(value, list) and isinstance(old, list) and value and len(place.items) == len(old):
+        if place.block and (lines := _block_list(text, place, old, value)) is not None:
+            return text.replaced(place.start[0], _last_line(text, entry) + 1, lines)
+        if place.flow and place.start[0] == place.end[0] and all(item.scalar for item in place.items):
+            return _on_line(text, place, _flow_list(text, place, old, value))
+    if place.block:  # it begins on a line of its own: the value goes behind the colon
+        line, column = entry.key_end
+        colon = text.lines[line].index(":", column) + 1
+        changed = f"{text.lines[line][:colon]} {_yaml(value)}{text.lines[line][colon:]}"
+        between = text.lines[line + 1 : place.start[0]]
+        return text.replaced(line, _last_line(text, entry) + 1, (changed, *between))
+    return _on_line(text, place, _yaml(value), last=_last_line(text, entry))
+
+
+def _on_line(text: Text, place: _Value, written: str, last: int | None = None) -> Text:
+    """Put something in place of a value, keeping what stands before it and after it."""
+    line, column = place.start
+    before = text.lines[line][:column]
+    last = place.end[0] if last is None else last
+    # A block scalar ends where the next line begins; everything else within a line.
+    after = text.lines[last][place.end[1] if last == place.end[0] else len(text.bare[last]) :]
+    space = " " if before.endswith((":", "?")) else ""
+    return text.replaced(line, last + 1, (f"{before}{space}{written}{after}",))
+
+
+def _block_list(text: Text, place: _Value, old: Sequence[Any], new: Sequence[Any]) -> list[str] | None:
+    """Give the lines of a list with one scalar a line, those of items that stay as they are; None if it is no such."""
+    chunks: dict[str, list[tuple[str, ...]]] = {}
+    after = place.start[0]
+    for item, value in zip(place.items, old, strict=True):
+        line = item.start[0]
+        if not item.scalar or item.start[0] != item.end[0] or line < after:
+            return None
+        # Comments stand above what they are about.
+        chunks.setdefault(_canonical(value), []).append(text.lines[after : line + 1])
+        after = line + 1
+    opening = text.lines[place.items[0].start[0]][: place.items[0].start[1]]
+    if opening.strip() != "-":
+        return None
+    lines: list[str] = []
+    for value in new:
+        kept = chunks.get(_canonical(value))
+        lines += kept.pop(0) if kept else [f"{opening}{_yaml(value)}{text.newline}"]
+    return lines
+
+
+def _flow_list(text: Text, place: _Value, old: Sequence[Any], new: Sequence[Any]) -> str:
+    """Write a list in brackets, items that stay as they were written."""
+    line = text.lines[place.start[0]]
+    written: dict[str, str] = {}
+    for item, value in zip(place.items, old, strict=True):
+        written[_canonical(value)] = line[item.start[1] : item.end[1]]
+    head, tail = "[", "]"
+    if place.items:
+        head = line[place.start[1] : place.items[0].start[1]]
+        tail = line[place.items[-1].end[1] : place.end[1]]
+    return head + ", ".join(written.get(_canonical(value)) or _yaml(value) for value in new) + tail
+
+
+def _entries(ref: str, text: Text) -> list[_Entry]:
+    """Find the keys of a front matter that is known to be a mapping, or empty."""
+    bare = text.bare
+    closing = read_front_matter(bare).closing
+    inside = "\n".join(bare[1:closing])
+    if _BREAKS_OF_YAML.search(inside):
+        raise WriteRefused(ref, "its front matter holds unusual line breaks (U+0085, U+2028); edit it by hand")
+    events = (event for event in yaml.parse(inside, Loader=_LOADER) if isinstance(event, _NODES))
+    first = next(events, None)
+    if first is None:
+        return []
+    if not isinstance(first, MappingStartEvent) or first.flow_style:
+        raise WriteRefused(ref, "its front matter is written in braces; write one `key: value` a line")
+    entries: list[_Entry] = []
+    while not isinstance(key := next(events), MappingEndEvent):
+        if not isinstance(key, ScalarEvent):
+            raise WriteRefused(ref, "its front matter has keys that are no plain words; edit it by hand")
+        value = _value(next(events), events)
+        entries.append(_Entry(key.value, _point(key.start_mark), _point(key.end_mark), value))
+    return entries
+
+
+_NODES = (AliasEvent, ScalarEvent, CollectionStartEvent, CollectionEndEvent)
+
+
+def _value(first: Any, events: Iterator[Any]) -> _Value:
+    """Take one value from the parser's events, whose depth the reader of front matter has bounded."""
+    start, end = _point(first.start_mark), _point(first.end_mark)
+    if not isinstance(first, CollectionStartEvent):
+        return _Value(start, end, flow=False, block=False, scalar=isinstance(first, ScalarEvent))
+    items: list[_Value] = []
+    while not isinstance(event := next(events), CollectionEndEvent):
+        items.append(_value(event, events))
+    if first.flow_style:
+        end = _point(event.end_mark)
+    elif items:
+        end = items[-1].end
+    listed = tuple(items) if isinstance(first, SequenceStartEvent) else ()
+    return _Value(start, end, flow=bool(first.flow_style), block=not first.flow_style, items=listed)
+
+
+def _point(mark: Any) -> _Point:
+    """Give a mark's place in the document: its front matter begins on the second line."""
+    return mark.line + 1, mark.column
+
+
+def _last_line(text: Text, entry: _Entry) -> int:
+    """Index of the last line of an entry: a block scalar ends with the blank lines below it, which stay."""
+    line, column = entry.value.end
+    if column == 0 and line > entry.start[0]:
+        line -= 1
+    while line > entry.start[0] and not text.lines[line].strip():
+        line -= 1
+    return line
+
+
+def _yaml(value: Any) -> str:
+    """Write a value on one line, as plainly as it can be read back."""
+    if isinstance(value, str) and _is_date(value):
+        return value
+    style = '"' if isinstance(value, str) and len(lines_of(value)) > 1 else None
+    written = yaml.safe_dump(
+        value, default_flow_style=True, default_style=style, allow_unicode=True, width=_ONE_LINE, sort_keys=False
+    )
+    written = written.removesuffix("\n").removesuffix("\n...")
+    if "\n" in written:  # a text that YAML would rather write on several lines
+        written = json.dumps(value, ensure_ascii=False)
+    return written
+
+
+def _is_date(text: str) -> bool:
+    if not _DATE.fullmatch(text):
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are equal and of the same types."""
+    return _canonical(one) == _canonical(other)

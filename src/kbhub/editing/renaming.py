@@ -1,0 +1,281 @@
+"""Give a document another path, and mend the links that its old one was in."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from kbhub.editing.folder import open_folder
+from kbhub.editing.incoming import RELATED, leads_to, links_of
+from kbhub.editing.locks import writing
+from kbhub.editing.paths import Place, check_writable, find_document, new_place, twin, why_not_writable
+from kbhub.editing.relinking import relink, spelling
+from kbhub.editing.stored import bring_in_step, changed_meanwhile, docid_of, read_for_change, refusing, short_hash
+from kbhub.editing.text import text_of
+from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
+from kbhub.graph.resolving import PATH_KINDS, PathTable, places
+from kbhub.hits import ref_of
+from kbhub.index.names import document_names
+from kbhub.markdown import parse_document
+from kbhub.types import Model, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kbhub.editing.folder import Content
+    from kbhub.editing.relinking import Rewrite, Rewritten
+    from kbhub.graph.resolving import LinkKind
+    from kbhub.hub import Hub
+    from kbhub.types import Base
+
+
+class LinkChange(Model):
+    """A link that the new path breaks, and how it is to be written."""
+
+    ref: str = Field(description="Document that holds it.")
+    line: int | None = Field(None, description="Its line, from 1; none for an entry of `related`.")
+    before: str = Field(description="Its destination as it is written.")
+    after: str = Field(description="The destination that leads to the same document.")
+
+
+class Renamed(Model):
+    """What `rename` did."""
+
+    ref: str = Field(description="The new ref.")
+    docid: str = Field(description="The new short id.")
+    before: str = Field(description="The ref that it had.")
+    base: str = Field(description="Id of its base.")
+    path: str = Field(description="Its new path.")
+    hash: str = Field(description="Content hash now.")
+    links: tuple[LinkChange, ...] = Field((), description="Links that the new path breaks.")
+    mended: bool = Field(description="Whether those links were rewritten.")
+    unmended: tuple[Problem, ...] = Field((), description="Documents whose links could not be mended, and why.")
+    indexed: bool = Field(description="Whether search knows the new path; if not, the next sync takes it in.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A renaming, and what all links lead to before and after it."""
+
+    base: Base
+    old: str
+    new: str
+    before: PathTable
+    after: PathTable
+
+    def renamed(self, path: str) -> str:
+        """Give the path that a document has afterwards."""
+        return self.new if path == self.old else path
+
+    def breaks(self, home: Base, path: str, target: str, kind: LinkKind, led: str) -> bool:
+        """Say whether a link no longer leads to the same document, or only by its name where it did by its path.
+
+        Args:
+            home: base of the document that holds the link.
+            path: path of that document before.
+            target: the link's target.
+            kind: the link's kind.
+            led: path of the document that it led to.
+        """
+        source = self.renamed(path) if home.id == self.base.id else path
+        wanted = self.renamed(led)
+        if leads_to(self.after, self.base, home, source, target, kind) != wanted:
+            return True
+        exact = kind in PATH_KINDS and home.id == self.base.id and _by_path(self.before, path, target, kind) == led
+        return exact and _by_path(self.after, source, target, kind) != wanted
+
+    def rewrite_for(self, home: Base, path: str) -> Rewrite:
+        """Give what rewrites the targets of a document's links: those that would lead elsewhere or nowhere."""
+        source = self.renamed(path) if home.id == self.base.id else path
+
+        def rewrite(target: str, kind: LinkKind) -> str | None:
+            led = leads_to(self.before, self.base, home, path, target, kind)
+            if led is None:
+                return self._file_target(home, path, source, target, kind)
+            wanted = self.renamed(led)
+            if not target or not self.breaks(home, path, target, kind, led):
+                return None
+            name, mark, rest = target.partition("@")
+            crossing = bool(mark) and name in _names(self.base)
+            prefix = f"{name}@" if crossing else ""
+            for form in spelling(rest, RELATED, "", wanted) if crossing else spelling(target, kind, source, wanted):
+                if leads_to(self.after, self.base, home, source, prefix + form, kind) == wanted:
+                    return prefix + form
+            return None
+
+        return rewrite
+
+    def _file_target(self, home: Base, path: str, source: str, target: str, kind: LinkKind) -> str | None:
+        """Rewrite what leads from the moved document to a file that is no document, such as an image."""
+        if home.id != self.base.id or path == source or not target or target.startswith("/"):
+            return None
+        if kind not in PATH_KINDS:
+            return None
+        place = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+        if place.startswith("../") or not os.path.exists(self.base.path / place):  # noqa: PTH110
+            return None
+        form = posixpath.relpath(place, posixpath.dirname(source) or ".")
+        return None if form == posixpath.normpath(target) else form
+
+
+def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed:
+    """Give a document another path in its base.
+
+    Args:
+        hub: the hub.
+        ref: the document: `path`, `id@path` or `#docid`.
+        new: its new path; with a slash at the end, the folder to move it to.
+        mend_links: whether to rewrite the links that would break, in all documents that may be written; if not, they
+            are named with what they should be.
+
+    Raises:
+        DocumentNotFound, PathNotContained: there is no such document, or the new path leads out of the base.
+        WriteRefused: it may not be renamed, or not so.
+    """
+    place = find_document(hub, ref)
+    check_writable(hub, place.base, place.ref)
+    if place.linked:
+        raise WriteRefused(place.ref, f"it is a link to {'/'.join(place.real)!r}; rename that, or the link by hand")
+    target = _target(hub, place, new)
+    hub.freshen(max_age=0.0)
+    move, affected = _planned(hub, place, target.path)
+    with writing(hub, place.base, place.ref), refusing(place.ref):
+        content = _moved(place, target)
+    changes: list[LinkChange] = []
+    unmended: list[Problem] = []
+    if move is None:
+        message = "Its base has no index, so nobody knows what links to it; `kbhub audit` finds what is broken."
+        unmended.append(Problem(subject=target.ref, message=message))
+    else:
+        for base, path in (*affected, (place.base, place.path)):
+            _mend(hub, move, base, path, changes, unmended, write=mend_links)
+    indexed = bring_in_step(hub, place.base, target.path)
+    if mend_links:
+        for base in {base.id: base for base, _ in affected if base.id != place.base.id}.values():
+            bring_in_step(hub, base, "")
+        with open_folder(target.base, target.folders) as folder:
+            content = folder.read(target.name)
+    return Renamed(
+        ref=target.ref,
+        docid=docid_of(hub, target.base, target.path),
+        before=place.ref,
+        base=target.base.id,
+        path=target.path,
+        hash=short_hash(content.hash),
+        links=tuple(changes),
+        mended=mend_links,
+        unmended=tuple(unmended),
+        indexed=indexed,
+    )
+
+
+def _target(hub: Hub, place: Place, new: str) -> Place:
+    name, mark, _ = new.partition("@")
+    if not (mark and any(name in _names(base) for base in hub.discovery().bases)):
+        new = f"{place.base.id}@{new}"
+    target = new_place(hub, f"{new}{place.name}" if new.endswith("/") else new)
+    if target.base.id != place.base.id:
+        raise WriteRefused(place.ref, "a document is renamed within its base; write it in the other one and delete it")
+    if target.path == place.path:
+        raise UsageError(f"{place.ref!r} has that path already.")
+    return target
+
+
+def _planned(hub: Hub, place: Place, new: str) -> tuple[_Move | None, list[tuple[Base, str]]]:
+    """Find the documents, the renamed one left out, that have a link which leads elsewhere afterwards."""
+    index = hub.index(place.base)
+    try:
+        with index.snapshot():
+            paths, names = index.paths(), list(document_names(index))
+    except IndexUnavailable:
+        return None, []
+    kept = [(path, name) for path, name in names if path != place.path]
+    with open_folder(place.base, place.folders) as folder:
+        document = parse_document(new, folder.read(place.name).data)
+    after = PathTable(
+        [new if path == place.path else path for path in paths],
+        [*kept, *((new, name) for name in (document.title, *document.aliases))],
+    )
+    move = _Move(place.base, place.path, new, PathTable(paths, names), after)
+    affected: list[tuple[Base, str]] = []
+    for base in hub.discovery().bases:
+        try:
+            affected += [(base, path) for path in dict.fromkeys(_with_breaking_link(hub, move, base))]
+        except IndexUnavailable:
+            continue
+    return move, affected
+
+
+def _with_breaking_link(hub: Hub, move: _Move, home: Base) -> Iterator[str]:
+    index = hub.index(home)
+    with index.snapshot():
+        every = links_of(index)
+    for path, target, kind, _ in every:
+        if home.id == move.base.id and path == move.old:
+            continue
+        led = leads_to(move.before, move.base, home, path, target, kind)
+        if led is not None and move.breaks(home, path, target, kind, led):
+            yield path
+
+
+def _moved(place: Place, target: Place) -> Content:
+    """Move the file; gives what is in it."""
+    with (
+        open_folder(place.base, place.folders) as source,
+        open_folder(target.base, target.folders, make=True) as folder,
+    ):
+        try:
+            content = read_for_change(source, place, None)
+            others = [name for name in folder.names() if source.path != folder.path or name != place.name]
+            if target.name in others:
+                raise WriteRefused(place.ref, f"there is a document at {target.path!r} already")
+            if other := twin(others, target.name):
+                raise WriteRefused(place.ref, f"there is {other!r}, which is the same name on some systems")
+            source.move(place.name, folder, target.name)
+        except BaseException:
+            folder.unmake()
+            raise
+    return content
+
+
+def _mend(
+    hub: Hub, move: _Move, base: Base, path: str, changes: list[LinkChange], unmended: list[Problem], *, write: bool
+) -> None:
+    """Rewrite the links of one document, or only say which they are; what cannot be done is noted."""
+    own = base.id == move.base.id and path == move.old
+    ref = ref_of(base, move.new if own else path, hub.discovery().bases)
+    try:
+        place = find_document(hub, f"{base.id}@{move.new if own else path}")
+        if write and (reason := why_not_writable(hub, base)):
+            raise WriteRefused(ref, reason)
+        with writing(hub, base, ref), refusing(ref):
+            done = _relinked(place, move.rewrite_for(base, path), write=write)
+    except KbhubError as error:
+        unmended.append(Problem(subject=ref, message=str(error)))
+        return
+    changes += [LinkChange(ref=ref, line=one.line, before=one.before, after=one.after) for one in done]
+    if not done and not own:
+        unmended.append(Problem(subject=ref, message="Its link could not be rewritten; mend it by hand."))
+
+
+def _relinked(place: Place, rewrite: Rewrite, *, write: bool) -> list[Rewritten]:
+    with open_folder(place.base, place.folders) as folder:
+        content = read_for_change(folder, place, None)
+        text, done = relink(place.ref, text_of(place.ref, content.data), rewrite)
+        if write and done and not folder.replace(place.name, text.encoded(), content):
+            raise changed_meanwhile(place, content.hash)
+    return done
+
+
+def _by_path(table: PathTable, source: str, target: str, kind: LinkKind) -> str | None:
+    """Give the document at the path that a target is from its source, which is all that GitHub looks for."""
+    place = next(places(source, target, kind), None)
+    return None if place is None else table.at(place)
+
+
+def _names(base: Base) -> tuple[str, ...]:
+    return (base.id, *base.names)

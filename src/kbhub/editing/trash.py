@@ -1,0 +1,296 @@
+"""Deleted documents, in the user's own data until the user empties it.
+
+Each has a folder of its own with its bytes and an `entry.json`. The folder gets its name when both are complete and
+on disk, and only then is the document removed: whatever happens between, it is in its place or in the trash.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import time
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field, ValidationError
+
+from kbhub.editing.folder import ABANDONED_SECONDS, open_folder
+from kbhub.editing.incoming import incoming
+from kbhub.editing.locks import writing
+from kbhub.editing.paths import Place, check_writable, find_document, new_place, twin
+from kbhub.editing.stored import (
+    bring_in_step,
+    changed_meanwhile,
+    docid_of,
+    read_for_change,
+    refusing,
+    short_hash,
+)
+from kbhub.errors import KbhubError, UsageError, WriteRefused
+from kbhub.files import read_regular
+from kbhub.hits import ref_of
+from kbhub.places import data_dir, private_directory
+from kbhub.types import Model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kbhub.editing.folder import Content
+    from kbhub.hub import Hub
+    from kbhub.types import Base
+
+MAX_ENTRY_BYTES = 64 * 1024
+"""Bytes of an `entry.json`; they hold two paths and some numbers."""
+
+MAX_LINKS = 20
+"""Links to a deleted document that the answer names."""
+
+_ENTRY, _DOCUMENT, _UNFINISHED = "entry.json", "document", ".new-"
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+class TrashEntry(Model):
+    """A deleted document."""
+
+    id: str = Field(description="Its name in the trash, for `kbhub restore`.")
+    ref: str = Field(description="The ref that it had.")
+    base: str = Field(description="Id of its base.")
+    base_path: Path = Field(description="The base's folder.")
+    path: str = Field(description="Its path there.")
+    deleted: str = Field(description="When (ISO 8601, UTC).")
+    hash: str = Field(description="SHA-256 of its content, hexadecimal.")
+    bytes: int = Field(description="Its size.")
+    mode: int = Field(description="Its permission bits.")
+
+
+class Deleted(Model):
+    """What `delete_document` did."""
+
+    ref: str = Field(description="The ref that the document had.")
+    docid: str = Field(description="The short id that it had.")
+    base: str = Field(description="Id of its base.")
+    path: str = Field(description="The path that it had.")
+    hash: str = Field(description="Hash of the content that was deleted.")
+    trash: str = Field(description="Its name in the trash: `kbhub restore NAME` brings it back.")
+    indexed: bool = Field(description="Whether search has forgotten it; if not, the next sync makes it.")
+    broken: tuple[str, ...] = Field((), description="Links that lead nowhere now, as `ref:line`.")
+
+
+class Restored(Model):
+    """What `restore` did."""
+
+    ref: str = Field(description="The document's ref.")
+    base: str = Field(description="Id of its base.")
+    path: str = Field(description="Its path.")
+    hash: str = Field(description="Hash of its content.")
+    indexed: bool = Field(description="Whether search finds it; if not, the next sync takes it in.")
+
+
+def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
+    """Move a document to the trash.
+
+    Args:
+        hub: the hub.
+        ref: `path`, `id@path` or `#docid`.
+        based_on: hash of the document as it was read, 8 hex digits or more; if it is another now, nothing is done.
+
+    Raises:
+        DocumentNotFound, PathNotContained: there is no such document.
+        DocumentChanged: it is no longer what `based_on` says.
+        WriteRefused: it may not be deleted.
+    """
+    place = find_document(hub, ref)
+    check_writable(hub, place.base, place.ref)
+    if place.linked:
+        raise WriteRefused(place.ref, f"it is a link to {'/'.join(place.real)!r}; delete that, or the link by hand")
+    docid, broken = docid_of(hub, place.base, place.path), _broken_by(hub, place)
+    with (
+        writing(hub, place.base, place.ref),
+        refusing(place.ref),
+        open_folder(place.base, place.folders) as folder,
+    ):
+        content = read_for_change(folder, place, based_on)
+        kept = _keep(hub, place, content)
+        if not folder.remove(place.name, content):
+            shutil.rmtree(kept)
+            raise changed_meanwhile(place, content.hash)
+    return Deleted(
+        ref=place.ref,
+        docid=docid,
+        base=place.base.id,
+        path=place.path,
+        hash=short_hash(content.hash),
+        trash=kept.name,
+        indexed=bring_in_step(hub, place.base, place.path, there=False),
+        broken=broken,
+    )
+
+
+def trash(hub: Hub) -> tuple[TrashEntry, ...]:
+    """Give what is in the trash, the latest first."""
+    return tuple(sorted(_entries(hub), key=lambda entry: (entry.deleted, entry.id), reverse=True))
+
+
+def restore(hub: Hub, name: str) -> Restored:
+    """Bring a deleted document back to its place; what is there now is never overwritten.
+
+    Args:
+        hub: the hub.
+        name: its name in the trash, or the ref that it had, of several the one deleted last.
+
+    Raises:
+        UsageError: the trash has no such document.
+        WriteRefused: its base is not active or may not be written, or something is in its place.
+    """
+    entries = trash(hub)
+    entry = next((one for one in entries if name == one.id), None)
+    entry = entry or next((one for one in entries if name in (one.ref, f"{one.base}@{one.path}")), None)
+    if entry is None:
+        raise UsageError(f"The trash has no {name!r}; `kbhub restore --list` shows what it has.")
+    base = next((one for one in hub.discovery().bases if one.path == entry.base_path), None)
+    if base is None:
+        reason = f"its base {entry.base!r}, the folder {entry.base_path}, is not active here; go where it is"
+        raise WriteRefused(entry.ref, reason)
+    place = _place_of(hub, base, entry)
+    with writing(hub, base, entry.ref), refusing(entry.ref):
+        source = _folder(hub) / entry.id
+        data = read_regular(source / _DOCUMENT, max(entry.bytes, 1), follow=False)
+        with open_folder(base, place.folders, make=True) as folder:
+            if other := next((one for one in folder.names() if one == place.name), twin(folder.names(), place.name)):
+                raise WriteRefused(entry.ref, f"{other!r} is in its place; rename that first")
+            folder.create(place.name, data, entry.mode)
+        _discard(source)
+    return Restored(
+        ref=place.ref,
+        base=base.id,
+        path=place.path,
+        hash=short_hash(entry.hash),
+        indexed=bring_in_step(hub, base, place.path),
+    )
+
+
+def empty_trash(hub: Hub, *, older_than_days: float = 0.0) -> tuple[TrashEntry, ...]:
+    """Remove documents from the trash for good; gives what was removed.
+
+    Args:
+        hub: the hub.
+        older_than_days: only those that were deleted longer ago.
+    """
+    limit = datetime.fromtimestamp(hub.options.clock(), UTC) - timedelta(days=older_than_days)
+    old = tuple(entry for entry in trash(hub) if datetime.fromisoformat(entry.deleted) <= limit)
+    for entry in old:
+        _discard(_folder(hub) / entry.id)
+    return old
+
+
+def _folder(hub: Hub) -> Path:
+    return data_dir(hub.options.env) / "trash"
+
+
+def _broken_by(hub: Hub, place: Place) -> tuple[str, ...]:
+    bases = hub.discovery().bases
+    links = incoming(hub, place.base, place.path)
+    refs = [ref_of(link.base, link.path, bases) + (f":{link.line}" if link.line else " (related)") for link in links]
+    return tuple(dict.fromkeys(refs))[:MAX_LINKS]
+
+
+def _place_of(hub: Hub, base: Base, entry: TrashEntry) -> Place:
+    """Give the place that a deleted document had, or say why it may not be there."""
+    try:
+        place = new_place(hub, f"{base.id}@{entry.path}")
+    except WriteRefused:
+        # A name that is no good for a new document was good enough for this one; it must be contained all the same.
+        check_writable(hub, base, entry.ref)
+        parts = tuple(entry.path.split("/"))
+        if any(part in ("", ".", "..") for part in parts):
+            raise
+        return Place(base, entry.path, parts, entry.ref)
+    if place.path != entry.path:
+        return Place(base, entry.path, tuple(entry.path.split("/")), entry.ref)
+    return place
+
+
+def _keep(hub: Hub, place: Place, content: Content) -> Path:
+    """Write a document and its entry into the trash; complete and on disk when this returns."""
+    now = datetime.fromtimestamp(hub.options.clock(), UTC)
+    root = private_directory(_folder(hub))
+    _sweep(root)
+    name = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    entry = TrashEntry(
+        id=name,
+        ref=place.ref,
+        base=place.base.id,
+        base_path=place.base.path,
+        path=place.path,
+        deleted=now.isoformat(timespec="seconds"),
+        hash=content.hash,
+        bytes=len(content.data),
+        mode=content.status.st_mode & 0o777,
+    )
+    unfinished = root / f"{_UNFINISHED}{secrets.token_hex(8)}"
+    unfinished.mkdir(mode=0o700)
+    try:
+        _write(unfinished / _DOCUMENT, content.data)
+        _write(unfinished / _ENTRY, (json.dumps(entry.model_dump(mode="json"), indent=2) + "\n").encode())
+        _flush(unfinished)
+        unfinished.rename(root / name)
+        _flush(root)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    return root / name
+
+
+def _entries(hub: Hub) -> Iterator[TrashEntry]:
+    root = _folder(hub)
+    try:
+        names = [folder.name for folder in root.iterdir()]
+    except OSError:
+        return
+    for name in names:
+        try:
+            entry = TrashEntry.model_validate_json(read_regular(root / name / _ENTRY, MAX_ENTRY_BYTES, follow=False))
+        except (OSError, ValidationError):
+            continue
+        if entry.id == name:
+            yield entry
+
+
+def _write(path: Path, data: bytes) -> None:
+    with os.fdopen(os.open(path, _NEW, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _flush(folder: Path) -> None:
+    if os.name == "nt":  # it cannot open folders
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _discard(folder: Path) -> None:
+    """Remove an entry: first what makes it one, so that none is ever listed without its document."""
+    try:
+        (folder / _ENTRY).unlink()
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise KbhubError(f"{folder} cannot be removed from the trash: {error.strerror}. Remove it by hand.") from error
+
+
+def _sweep(root: Path) -> None:
+    """Remove what killed processes left: unfinished entries, and entries half removed."""
+    for folder in root.iterdir():
+        with suppress(OSError):
+            abandoned = time.time() - folder.lstat().st_mtime > ABANDONED_SECONDS
+            whole = (folder / _ENTRY).exists() and not folder.name.startswith(_UNFINISHED)
+            if abandoned and not whole and not folder.is_symlink():
+                shutil.rmtree(folder, ignore_errors=True)

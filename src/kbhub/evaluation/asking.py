@@ -1,0 +1,196 @@
+"""Ask the queries of a data set, one after the other, and keep what came back and how long it took."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from kbhub.chunking import chunk_document
+from kbhub.errors import IndexUnavailable
+from kbhub.evaluation.headed import best_answer
+from kbhub.index.naive import NaiveIndex
+from kbhub.markdown import decode, parse_document
+from kbhub.types import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kbhub.evaluation.corpus import Corpus
+    from kbhub.evaluation.datasets import Dataset, EvalQuery
+    from kbhub.sync import Progress
+    from kbhub.types import Mode
+
+EvalMode = Literal["naive", "keyword", "semantic", "hybrid"]
+
+MOST_PAGES = 5
+"""Pages of chunks looked through for enough distinct sections: several chunks of one section count once."""
+
+MOST_HITS = 100
+"""Hits of one answer at most, as `types.Query` has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One way to search that is measured."""
+
+    mode: EvalMode
+    without: tuple[str, ...] = ()
+    """Signals left out."""
+    parts: int = 1
+    """Bases that the corpus is cut into."""
+
+    @property
+    def name(self) -> str:
+        """For people; made into a file name it is still its own."""
+        without = f" without {'+'.join(self.without)}" if self.without else ""
+        return f"{self.mode}{without}{f', {self.parts} bases' if self.parts > 1 else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one query brought."""
+
+    query: EvalQuery
+    ranked: tuple[str, ...]
+    """Documents or sections of the data set, distinct, best first."""
+    scores: tuple[float, ...]
+    """Of each of them."""
+    milliseconds: float
+    """Time of the search, for its first page."""
+    best: float = 0.0
+    """Score of the first hit; 0 if there is none."""
+    verdict: str | None = None
+    """What the search says of its own answer; none if it says nothing."""
+    fell_back: bool = False
+    """Whether less than the mode asked for could run."""
+
+
+def ask(
+    corpus: Corpus,
+    dataset: Dataset,
+    queries: Sequence[EvalQuery],
+    plan: Plan,
+    *,
+    depth: int,
+    progress: Progress | None = None,
+) -> list[Answer]:
+    """Ask queries of a corpus, after one unmeasured query that loads the model and opens the indexes.
+
+    Args:
+        corpus: what is searched.
+        dataset: what it was made of.
+        queries: what is asked; they may be those of another data set.
+        plan: how to search; not `naive`.
+        depth: results wanted of each.
+        progress: called with (what is done, queries done, queries in all).
+
+    Raises:
+        IndexUnavailable: a base could not be searched.
+    """
+    found = []
+    for number, query in enumerate([*queries[:1], *queries]):
+        answer = _ask(corpus, dataset, query, plan, depth)
+        if number:
+            found.append(answer)
+            if progress:
+                progress(f"asking {dataset.name}, {plan.name}", number, len(queries))
+    return found
+
+
+class NaiveSearch:
+    """The baseline over a data set: its documents, or the chunks that kbhub makes where answers are sections.
+
+    Args:
+        dataset: the data set.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._places: list[tuple[str, tuple[int, int]]] = []
+        """Document and lines of each text; no lines where documents are the answers."""
+        self._index = NaiveIndex(list(self._texts()))
+
+    def ask(self, queries: Sequence[EvalQuery], *, depth: int) -> list[Answer]:
+        """Ask queries as `ask` does."""
+        return [self._ask(query, depth) for query in queries]
+
+    def _texts(self) -> Iterator[str]:
+        for document in self._dataset.documents:
+            if self._dataset.sections is None:
+                self._places.append((document.id, (0, 0)))
+                yield decode(document.data)[0]
+                continue
+            parsed = parse_document(document.path, document.data)
+            for chunk in chunk_document(parsed):
+                self._places.append((document.id, (chunk.start_line, chunk.end_line)))
+                yield "\n".join((parsed.title, *chunk.headings, chunk.text))
+
+    def _ask(self, query: EvalQuery, depth: int) -> Answer:
+        started = time.perf_counter()
+        rows = self._index.rank(query.text, depth)
+        elapsed = (time.perf_counter() - started) * 1000
+        if self._dataset.sections is not None:
+            rows = self._index.rank(query.text, depth * MOST_PAGES)
+        ranked: dict[str, float] = {}
+        for number, score in rows:
+            name, lines = self._places[number]
+            ranked.setdefault(_item(self._dataset, name, lines, query), score)
+        return _answer(query, ranked, elapsed, depth)
+
+
+def _ask(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: Plan, depth: int) -> Answer:
+    mode: Mode = "hybrid" if plan.mode == "naive" else plan.mode
+    wanted = Query(
+        text=query.text,
+        bases=corpus.bases,
+        mode=mode,
+        limit=min(depth, MOST_HITS),
+        granularity="document" if dataset.sections is None else "chunk",
+        without=plan.without,
+    )
+    started = time.perf_counter()
+    result = corpus.hub.search(wanted)
+    elapsed = (time.perf_counter() - started) * 1000
+    for skipped in result.skipped:  # figures over a part of the corpus would mean nothing
+        raise IndexUnavailable(skipped.base, skipped.reason)
+    ranked: dict[str, float] = {}
+    page, offset = result, 0
+    while True:
+        for hit in page.hits:
+            name = corpus.documents[hit.base, hit.path]
+            ranked.setdefault(_item(dataset, name, (hit.start_line, hit.end_line), query), hit.score)
+        offset += wanted.limit
+        if len(ranked) >= depth or offset >= min(page.total, MOST_PAGES * wanted.limit):
+            break
+        page = corpus.hub.search(wanted.model_copy(update={"offset": offset}))
+    return _answer(
+        query,
+        ranked,
+        elapsed,
+        depth,
+        best=result.hits[0].score if result.hits else 0.0,
+        verdict=getattr(result, "verdict", None),
+        fell_back=result.mode != mode and not plan.without,
+    )
+
+
+def _item(dataset: Dataset, name: str, lines: tuple[int, int], query: EvalQuery) -> str:
+    if dataset.sections is None:
+        return name
+    return best_answer(name, dataset.sections[name], lines, query.gold)
+
+
+def _answer(
+    query: EvalQuery,
+    ranked: dict[str, float],
+    milliseconds: float,
+    depth: int,
+    *,
+    best: float | None = None,
+    verdict: str | None = None,
+    fell_back: bool = False,
+) -> Answer:
+    names, scores = tuple(ranked)[:depth], tuple(ranked.values())[:depth]
+    highest = (scores[0] if scores else 0.0) if best is None else best
+    return Answer(query, names, scores, milliseconds, highest, verdict, fell_back)

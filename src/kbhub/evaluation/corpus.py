@@ -1,0 +1,172 @@
+"""A data set as bases of a hub: real files, indexed and searched as a user's own are."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub.errors import IndexUnavailable, UsageError
+from kbhub.hub import Hub
+from kbhub.options import HubOptions
+from kbhub.places import cache_dir, private_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kbhub.evaluation.datasets import Dataset, EvalDocument
+    from kbhub.sync import Progress
+
+FOLDER = "eval"
+"""Folder in kbhub's cache where corpora and their indexes lie; safe to delete."""
+
+SEED = 20260101
+"""Of the cut into bases, and of the choice of queries: the same on every run."""
+
+WRITTEN = 1_767_225_600
+"""Time of every file of a corpus: 2026-01-01 UTC, seconds since the epoch. Ages are the same on every run."""
+
+NOW = WRITTEN + 86_400
+"""What the hub takes for the present, seconds since the epoch: a day later."""
+
+BUSY_SECONDS, BUSY_STEP_SECONDS = 600.0, 0.5
+"""How long to wait for another process that indexes the same corpus, and how often to look."""
+
+_PLACES = frozenset(("KBHUB_ROOT", "KBHUB_BASES", "KBHUB_CONFIG", "KBHUB_CACHE_DIR", "KBHUB_DATA_DIR", "KBHUB_DISABLE"))
+"""Variables that would bring the user's own bases in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How corpora are made and opened."""
+
+    env: Mapping[str, str]
+    """The user's environment; settings in it count, places do not."""
+    cache: Path | None = None
+    """kbhub's cache directory, if not the usual one."""
+    config: Path | None = None
+    """Global config whose settings count; none for the defaults."""
+    fresh: bool = False
+    """Whether to index every file again."""
+    progress: Progress | None = None
+    """Called with (what is done, steps done, steps in all)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """A data set that is ready to be searched."""
+
+    hub: Hub
+    bases: tuple[str, ...]
+    documents: Mapping[tuple[str, str], str]
+    """(base, path) → id of the document in the data set."""
+    chunks: int
+    index_seconds: float
+    """Time to bring the index in step; near 0 where it was there."""
+    notes: tuple[str, ...]
+    """Files that could not be indexed, and why."""
+
+
+def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1) -> Corpus:
+    """Write a data set's documents as files, unless they are there, and index them.
+
+    Args:
+        dataset: the data set.
+        setup: where and how.
+        parts: bases to cut the documents into at random.
+
+    Raises:
+        UsageError: there are fewer documents than parts.
+        IndexUnavailable: the cache cannot be written, or an index cannot be made.
+    """
+    if parts > len(dataset.documents):
+        raise UsageError(f"{dataset.name} has {len(dataset.documents)} documents; they do not fill {parts} bases.")
+    own = cache_dir(setup.env, setup.cache) / FOLDER
+    shares = _shares(dataset.documents, parts)
+    try:
+        home = private_directory(own / "home")
+        folder = _written(private_directory(own / dataset.digest), shares)
+    except OSError as error:
+        raise IndexUnavailable(FOLDER, f"{own}: {error.strerror}") from error
+    env = {name: value for name, value in setup.env.items() if name not in _PLACES}
+    options = HubOptions(
+        config=setup.config,
+        bases={name: folder / name for name in shares},
+        cache=own / dataset.digest / "index",
+        env={"KBHUB_LIMITS__FILES": str(len(dataset.documents) + 1), **env, "KBHUB_DATA_DIR": str(home)},
+        cwd=home,
+        home=home,
+        clock=lambda: float(NOW),
+    )
+    hub = Hub(options)
+    started = time.monotonic()
+    chunks, notes = _indexed(hub, dataset.name, tuple(shares), setup)
+    return Corpus(
+        hub,
+        tuple(shares),
+        {(name, one.path): one.id for name, share in shares.items() for one in share},
+        chunks,
+        time.monotonic() - started,
+        notes,
+    )
+
+
+def _shares(documents: Sequence[EvalDocument], parts: int) -> dict[str, list[EvalDocument]]:
+    if parts == 1:
+        return {"all": list(documents)}
+    shuffled = list(documents)
+    random.Random(SEED).shuffle(shuffled)  # noqa: S311 - a cut, no secret
+    return {f"part{number + 1}": shuffled[number::parts] for number in range(parts)}
+
+
+def _written(folder: Path, shares: Mapping[str, Sequence[EvalDocument]]) -> Path:
+    """Write the files of all bases, whole or not at all: an interrupted run leaves nothing that looks complete."""
+    target = folder / f"bases{len(shares)}"
+    if target.is_dir():
+        return target
+    making = Path(tempfile.mkdtemp(prefix="making-", dir=folder))
+    for name, share in shares.items():
+        for document in share:
+            file = making / name / document.path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(document.data)
+            os.utime(file, (WRITTEN, WRITTEN))
+    try:
+        making.rename(target)
+    except OSError:
+        if not target.is_dir():
+            raise
+        shutil.rmtree(making, ignore_errors=True)  # another process was first
+    return target
+
+
+def _indexed(hub: Hub, dataset: str, bases: Sequence[str], setup: Setup) -> tuple[int, tuple[str, ...]]:
+    """Bring the bases in step.
+
+    Returns:
+        Chunks in all, and files that failed.
+    """
+    chunks, notes = 0, []
+    for base in bases:
+        waited = 0.0
+        while (report := hub.sync((base,), full=setup.fresh, progress=_named(dataset, setup.progress))[0]).busy:
+            if waited > BUSY_SECONDS:
+                raise IndexUnavailable(base, f"another process has been indexing {dataset} for a long time")
+            time.sleep(BUSY_STEP_SECONDS)
+            waited += BUSY_STEP_SECONDS
+        chunks += report.chunks
+        notes += [f"{one.subject}: {one.message}" for one in report.failed]
+        notes += report.notes
+    return chunks, tuple(notes)
+
+
+def _named(dataset: str, progress: Progress | None) -> Progress | None:
+    """Show progress under the name of the data set instead of that of its base."""
+    if progress is None:
+        return None
+    return lambda _, done, todo: progress(f"indexing {dataset}", done, todo)

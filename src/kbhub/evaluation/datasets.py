@@ -1,0 +1,295 @@
+"""What is measured against: documents, and queries whose answers are known.
+
+Two layouts are read: a BEIR folder, whose documents are lines of `corpus.jsonl`, and a folder of Markdown with a
+`queries.jsonl` whose answers are files or sections of files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kbhub.errors import BaseUnavailable, DatasetError, PathNotContained
+from kbhub.evaluation.headed import SECTION_MARK, HeadedSection, headed_sections
+from kbhub.markdown import parse_document
+from kbhub.types import Base
+from kbhub.walk import open_contained, scan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+FULL_ANSWER = 2
+"""Gain of what a query's `expected` names; `also_valid` gives gains of its own, 1 for half an answer."""
+
+MOST_BYTES, MOST_FILES = 5 << 20, 1_000_000
+"""Bytes of a document, files of a data set: the defaults of `limits`, and more than a data set has."""
+
+ALL = "all"
+"""The stratum that everything belongs to; no query may name it as its own."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
+"""Names that Windows keeps for devices."""
+
+_DIGITS = 10
+"""Hex digits that tell two ids apart whose file names would be the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvalDocument:
+    """A document of a data set, as the file that is searched."""
+
+    id: str
+    """Its name in the data set."""
+    path: str
+    """Of the file, relative, with `/`; any file system takes it."""
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EvalQuery:
+    """A query and what answers it."""
+
+    id: str
+    text: str
+    gold: Mapping[str, int]
+    """Document, or section (`document::Heading > Heading`) → gain above 0; empty if nothing answers it."""
+    stratum: str = ""
+    """The kind of query it is; empty if the data set has no kinds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Documents, and queries with their answers."""
+
+    name: str
+    documents: tuple[EvalDocument, ...]
+    queries: tuple[EvalQuery, ...]
+    exponential: bool = False
+    """Whether a gain g is worth 2^g − 1, so that a full answer is worth three half ones; else g."""
+    sections: Mapping[str, tuple[HeadedSection, ...]] | None = None
+    """Document → its sections, where an answer may be one; none where answers are documents."""
+    notes: tuple[str, ...] = ()
+    """What of it was left out."""
+
+    @property
+    def digest(self) -> str:
+        """Hash of the documents, in hex: the same for the same corpus."""
+        total = hashlib.sha256()
+        for document in self.documents:
+            total.update(f"{document.path}\0{len(document.data)}\0".encode())
+            total.update(document.data)
+        return total.hexdigest()[:16]
+
+
+@dataclass(slots=True)
+class _Row:
+    """One line of a JSONL file."""
+
+    file: Path
+    line: int
+    value: dict[str, Any]
+
+    def text(self, *keys: str, default: str | None = None) -> str:
+        """Give the first of some fields that is there.
+
+        Raises:
+            DatasetError: none is there and there is no default, or it is no string or number.
+        """
+        found = next((self.value[key] for key in keys if self.value.get(key) is not None), default)
+        if found is None:
+            self.fail(f"has no `{keys[0]}`")
+        if isinstance(found, bool) or not isinstance(found, str | int | float):
+            self.fail(f"`{keys[0]}` is not a string")
+        return str(found)
+
+    def fail(self, fault: str) -> None:
+        """Say what is wrong with this line."""
+        raise DatasetError(self.file, fault, self.line)
+
+
+def load_dataset(folder: Path) -> Dataset:
+    """Read a data set.
+
+    Args:
+        folder: with `corpus.jsonl`, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`), as BEIR has them; or
+            with `queries.jsonl` and Markdown, below `docs` if there is such a folder.
+
+    Raises:
+        DatasetError: it is neither, or a line of a file is not what it should be.
+    """
+    if not folder.is_dir():
+        raise DatasetError(folder, "is not a folder. Name a BEIR folder, or one of Markdown with a `queries.jsonl`")
+    if not (folder / "queries.jsonl").is_file():
+        raise DatasetError(folder, "has no `queries.jsonl`")
+    return _beir(folder) if (folder / "corpus.jsonl").is_file() else _vault(folder)
+
+
+def _beir(folder: Path) -> Dataset:
+    documents = _corpus(folder / "corpus.jsonl")
+    known = {document.id for document in documents}
+    gold, foreign = _judgements(folder, known)
+    queries, unjudged, ids = [], 0, set()
+    for row in _rows(folder / "queries.jsonl"):
+        name = row.text("_id")
+        if name in ids:
+            row.fail(f"the query id {name!r} is given twice")
+        ids.add(name)
+        if name in gold:
+            queries.append(EvalQuery(name, row.text("text"), gold[name], _stratum(row)))
+        else:
+            unjudged += 1
+    notes = []
+    if unjudged:
+        notes.append(f"Queries without a relevant document, not asked: {unjudged}.")
+    if foreign:
+        notes.append(f"Relevant documents that are not in the corpus, so that nothing can find them: {foreign}.")
+    if missing := len(gold.keys() - ids):
+        notes.append(f"Judged queries that are not in `queries.jsonl`: {missing}.")
+    if not queries:
+        raise DatasetError(folder / "queries.jsonl", "no query has a relevant document in `qrels.tsv`")
+    return Dataset(folder.resolve().name, documents, tuple(queries), notes=tuple(notes))
+
+
+def _corpus(file: Path) -> tuple[EvalDocument, ...]:
+    found: dict[str, EvalDocument] = {}
+    taken: set[str] = set()
+    for row in _rows(file):
+        name = row.text("_id")
+        if name in found:
+            row.fail(f"the document id {name!r} is given twice")
+        title = " ".join(row.text("title", default="").split())
+        text = row.text("text", default="")
+        path = _file_name(name, taken)
+        taken.add(path.lower())
+        data = f"# {title}\n\n{text}" if title else text
+        found[name] = EvalDocument(name, path, data.encode("utf-8", "replace"))
+    return tuple(found.values())
+
+
+def _judgements(folder: Path, known: set[str]) -> tuple[dict[str, dict[str, int]], int]:
+    """Give query → document → gain, and how many of the documents are not in the corpus."""
+    file = next((one for one in (folder / "qrels.tsv", folder / "qrels" / "test.tsv") if one.is_file()), None)
+    if file is None:
+        raise DatasetError(folder, "has a `corpus.jsonl` and no `qrels.tsv` (nor `qrels/test.tsv`)")
+    gold: dict[str, dict[str, int]] = {}
+    foreign = 0
+    for number, line in _lines(file):
+        fields = line.split("\t")
+        if number == 1 and fields[-1].strip() == "score":
+            continue
+        try:
+            query, document, score = fields[0], fields[1], int(fields[2])
+        except (IndexError, ValueError):
+            raise DatasetError(file, "expected query-id, corpus-id and a whole score between tabs", number) from None
+        if score > 0:
+            gold.setdefault(query, {})[document] = score
+            foreign += document not in known
+    return gold, foreign
+
+
+def _vault(folder: Path) -> Dataset:
+    root = folder / "docs" if (folder / "docs").is_dir() else folder
+    documents, notes = _files(root)
+    if not documents:
+        raise DatasetError(root, "has no Markdown file")
+    sections = {one.id: headed_sections(parse_document(one.path, one.data)) for one in documents}
+    known = {f"{name}{SECTION_MARK}{one.path}" for name, parts in sections.items() for one in parts if one.path}
+    known |= sections.keys()
+    queries: dict[str, EvalQuery] = {}
+    for row in _rows(folder / "queries.jsonl"):
+        name = row.text("id", "_id", default=str(row.line))
+        if name in queries:
+            row.fail(f"the query id {name!r} is given twice")
+        queries[name] = EvalQuery(name, row.text("query", "text"), _gold(row, known), _stratum(row))
+    if not any(query.gold for query in queries.values()):
+        raise DatasetError(folder / "queries.jsonl", "no query has an answer")
+    in_sections = any(SECTION_MARK in item for query in queries.values() for item in query.gold)
+    return Dataset(
+        folder.resolve().name,
+        documents,
+        tuple(queries.values()),
+        exponential=True,
+        sections=sections if in_sections else None,
+        notes=notes,
+    )
+
+
+def _files(root: Path) -> tuple[tuple[EvalDocument, ...], tuple[str, ...]]:
+    base = Base(id="eval", path=root.resolve(), origin="argument")
+    documents, notes = [], []
+    try:
+        found = scan(base, max_bytes=MOST_BYTES, max_files=MOST_FILES)
+    except BaseUnavailable as error:
+        raise DatasetError(root, str(error)) from error
+    for path in found.entries:
+        try:
+            with open_contained(base, path) as file:
+                documents.append(EvalDocument(path, path, file.read(MOST_BYTES)))
+        except (OSError, PathNotContained) as error:
+            notes.append(f"{path}: {error}")
+    notes += [f"{one.subject}: {one.message}" for one in found.skipped]
+    return tuple(documents), tuple(notes)
+
+
+def _gold(row: _Row, known: set[str]) -> dict[str, int]:
+    """Read `expected` (one, several or none) and `also_valid` (a gain for each)."""
+    expected, more = row.value.get("expected"), row.value.get("also_valid") or {}
+    if "expected" not in row.value:
+        row.fail('has no `expected`: a file, "file::Heading > Heading", a list of them, or null if nothing answers')
+    names = [expected] if isinstance(expected, str) else expected or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        row.fail("`expected` is neither a string, nor a list of them, nor null")
+    if not isinstance(more, dict) or not all(isinstance(gain, int | float) for gain in more.values()):
+        row.fail("`also_valid` is not an object of answer → gain")
+    gold = {name: math.floor(gain) for name, gain in more.items() if gain > 0} | dict.fromkeys(names, FULL_ANSWER)
+    for name in gold:
+        if name not in known:
+            where, _, heading = name.partition(SECTION_MARK)
+            missing = f"no section {heading!r} in {where!r}" if where in known else f"no document {where!r}"
+            row.fail(f"there is {missing}")
+    return gold
+
+
+def _stratum(row: _Row) -> str:
+    stratum = row.text("stratum", default="")
+    if stratum == ALL:
+        row.fail(f"the stratum {ALL!r} is every query's; give it another name")
+    return stratum
+
+
+def _file_name(name: str, taken: set[str]) -> str:
+    """Give a document's id as a file name: the id itself where any file system takes it and no other has it."""
+    path = f"{name}.md"
+    if _PLAIN.fullmatch(name) and not _RESERVED.match(name) and path.lower() not in taken:
+        return path
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", name)[:50].strip("-") or "document"
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:_DIGITS]
+    return f"{readable}-{digest}.md"
+
+
+def _rows(file: Path) -> Iterator[_Row]:
+    for number, line in _lines(file):
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            raise DatasetError(file, f"is not JSON: {error}", number) from error
+        if not isinstance(value, dict):
+            raise DatasetError(file, "is not a JSON object", number)
+        yield _Row(file, number, value)
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
+    """Give the lines of a file that are not blank, with their numbers from 1."""
+    try:
+        with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as opened:
+            for number, line in enumerate(opened, 1):
+                if line.strip():
+                    yield number, line.rstrip("\r\n")
+    except OSError as error:
+        raise DatasetError(file, f"cannot be read: {error.strerror}") from error

@@ -1,0 +1,131 @@
+"""What the text of a chunk says for or against it, beyond the two rankings: looked at for the best chunks only."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from kbhub.fusion import Part
+from kbhub.query import paired, searchable, stems
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from kbhub.retrieval import WeightedTerm
+
+AMOUNTS = {"phrase": 0.2, "identifier": 0.4, "definition": 0.2, "title": 0.1}
+"""What each signal adds at most, where the best keyword and semantic values together make 1. Each earns its place
+on the collections (docs/explanation/ranking.md); half or twice as much changes little."""
+
+MOST_CHARACTERS = 8_000
+"""Characters of a chunk that are looked at; longer ones are single lines or tables of data."""
+
+SHORT_TEXTS = 4_096
+"""Titles and headings whose words are remembered."""
+
+_IDENTIFIER = re.compile(
+    r"\w(?:::|->|[_\-./:@#$])\w|^[-_/.@$#]+\w|[a-z][A-Z]|\(\)$|^[A-Z][A-Z0-9_]{2,}$|\d[A-Za-z]|[A-Za-z]\d"
+)
+"""Names of things in programs: `max_retries`, `--locked`, `camelCase`, `main()`, `PATH`, `/api/v1`, `utf8`."""
+
+_LINE_START = re.compile(r"[\s>]*(?:[-*+]|\d+\.|#+)?\s*(?:<\w+[^>]*>)*[`*_\[<\"']*")
+"""What may stand before a name that its line defines: marks of lists, headings and code, an anchor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was found in one chunk; shares from 0 to 1."""
+
+    coverage: float
+    """Of the query's terms by weight, those in the text, its headings or its title."""
+    phrase: float
+    """Of the pairs of neighbouring words of the query, those that are neighbours here."""
+    identifier: float
+    """Of the terms by weight, the names that stand here letter for letter."""
+    definition: float
+    """Of the terms by weight, the names that a heading or the start of a line has here."""
+    title: float
+    """Of the words of the document's title, those in the query."""
+    words: frozenset[str]
+    """Stems in the text."""
+    name: tuple[str, ...]
+    """Stems of the document's title and the chunk's own heading."""
+
+    def parts(self, without: Collection[str] = ()) -> Iterator[Part]:
+        """Give what it adds to a score.
+
+        Args:
+            without: signals to leave out.
+        """
+        for signal, amount in AMOUNTS.items():
+            if signal not in without:
+                value: float = getattr(self, signal)
+                yield Part(signal, value, amount * value)
+
+
+def is_identifier(text: str) -> bool:
+    """Say whether a word looks like a name in a program and not like one of a language."""
+    return _IDENTIFIER.search(text) is not None
+
+
+def examine(terms: Sequence[WeightedTerm], text: str, headings: Sequence[str], title: str) -> Evidence:
+    """Look at the text of a chunk.
+
+    Args:
+        terms: what is looked for, in the order of the query.
+        text: the chunk's.
+        headings: above it, outermost first.
+        title: of its document.
+    """
+    text = text[:MOST_CHARACTERS]
+    body = stems(searchable(text))
+    words = frozenset(body)
+    titled = short_stems(title)
+    everywhere = words.union(titled, *(short_stems(heading) for heading in headings))
+    total = sum(term.weight for term in terms) or 1.0
+    wanted = {stem for term in terms for stem in term.stems}
+    covered = sum(term.weight * sum(stem in everywhere for stem in term.stems) / len(term.stems) for term in terms)
+    sequence = [stem for term in terms for stem in term.stems]
+    pairs = set(pairwise(sequence))
+    near = pairs.intersection(pairwise(body)) if pairs else ()
+    names, defined = _names(terms, text, headings[-1] if headings else title)
+    return Evidence(
+        coverage=covered / total,
+        phrase=len(near) / len(pairs) if pairs else 0.0,
+        identifier=names / total,
+        definition=defined / total,
+        title=len(wanted.intersection(titled)) / len(set(titled)) if titled else 0.0,
+        words=words,
+        name=(*titled, *short_stems(headings[-1] if headings else "")),
+    )
+
+
+@lru_cache(maxsize=SHORT_TEXTS)
+def short_stems(text: str) -> tuple[str, ...]:
+    """Give the stems of a title or a heading, remembered."""
+    return stems(paired(text))
+
+
+def _names(terms: Sequence[WeightedTerm], text: str, heading: str) -> tuple[float, float]:
+    """Give the weight of the names that stand in a text, and of those that it defines."""
+    found = defined = 0.0
+    for term in terms:
+        if not is_identifier(term.text) or (pattern := verbatim(term.text)) is None:
+            continue
+        places = [match.start() for match in pattern.finditer(text)]
+        headed = pattern.search(heading) is not None
+        if headed or places:
+            found += term.weight
+        if headed or any(_LINE_START.fullmatch(text, text.rfind("\n", 0, at) + 1, at) for at in places):
+            defined += term.weight
+    return found, defined
+
+
+@lru_cache(maxsize=SHORT_TEXTS)
+def verbatim(name: str) -> re.Pattern[str] | None:
+    """Give what finds a name letter for letter and not as part of a longer one; none if nothing is left of it."""
+    bare = name.strip(".,;:!?\"'`").removesuffix("()")
+    return re.compile(rf"(?<![\w-]){re.escape(bare)}(?!\w|-\w)", re.IGNORECASE) if bare else None

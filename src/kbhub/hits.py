@@ -1,0 +1,228 @@
+"""Ranked chunks → hits: grouped by document, described, with excerpt, age and trace. Reads only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from kbhub.contexts import matching
+from kbhub.index.staleness import outdated
+from kbhub.keeping import is_gone
+from kbhub.query import excerpt, spans
+from kbhub.reranking import same_text
+from kbhub.types import Hit, Signal, Span, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from kbhub.evidence import Evidence
+    from kbhub.fusion import Fused
+    from kbhub.index import ChunkRow, DocumentRow, Index
+    from kbhub.query import Term
+    from kbhub.ranking import Key
+    from kbhub.types import Base, Query
+
+T = TypeVar("T")
+
+EXCERPT_CHARACTERS = 900
+"""Length of a hit's excerpt; an edge that shows several shortens all but the first."""
+
+DOCID_DIGITS = 6
+"""Hex digits of a docid that are shown, unless two documents share them."""
+
+ALSO = 3
+"""Other chunks of the same document that a hit names."""
+
+STALE_DAYS = 365
+"""Age from which a document is called stale."""
+
+SCORE_DIGITS = 4
+"""Digits of a score that are told."""
+
+DAY_SECONDS = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A base with its index, open for the length of a query."""
+
+    base: Base
+    index: Index
+    comparable: bool
+    """Whether its vectors are of the embedder in force."""
+
+
+def short_docid(docid: str, indexes: Sequence[Index]) -> str:
+    """Give the shortest form of a docid, from `DOCID_DIGITS` on, that no other document of the bases shares."""
+    for digits in range(DOCID_DIGITS, len(docid)):
+        if sum(len(index.documents_by_docid(docid[:digits])) for index in indexes) <= 1:
+            return f"#{docid[:digits]}"
+    return f"#{docid}"
+
+
+def ref_of(base: Base, path: str, bases: Iterable[Base]) -> str:
+    """Give the ref of a document: its path in the project base, `id@path` in another.
+
+    Args:
+        base: its base.
+        path: its path in there; one that would be taken for a document of another base is told with its own.
+        bases: all that a ref may name.
+    """
+    name, mark, _ = path.partition("@")
+    plain = base.id == "project" and not (mark and any(name in (one.id, *one.names) for one in bases))
+    return path if plain else f"{base.id}@{path}"
+
+
+def age_days(document: DocumentRow, now: float) -> int:
+    """Give the days since the day a document says it is of, else its last commit, else its last change."""
+    said = document.committed if document.dated is None else document.dated
+    moment = abs(document.mtime_ns) / 1e9 if said is None else said
+    return max(0, int((now - moment) // DAY_SECONDS))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The chunks of one hit."""
+
+    chunks: list[Fused]
+    """Best first."""
+    same: list[Fused]
+    """Best chunks of documents with the same text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How hits are described."""
+
+    query: Query
+    terms: tuple[Term, ...]
+    """What an excerpt shows."""
+    scale: float
+    """What scores are multiplied by."""
+    now: float
+    """Seconds since the epoch."""
+    contexts: Mapping[str, str]
+    """Those of the global config, about every base."""
+
+
+class Documents:
+    """Chunks and documents of the searched bases, each read once."""
+
+    def __init__(self, searched: Sequence[Searched]) -> None:
+        self.searched = searched
+        self._chunks: dict[Key, ChunkRow] = {}
+        self._documents: dict[Key, DocumentRow] = {}
+
+    def chunks(self, keys: Iterable[Key]) -> dict[Key, ChunkRow]:
+        """Give chunks by key."""
+        return self._given(list(keys), self._chunks, lambda index, ids: index.chunks(ids))
+
+    def documents(self, keys: Iterable[Key]) -> dict[Key, DocumentRow]:
+        """Give documents by (number of the base, id in it)."""
+        return self._given(list(keys), self._documents, lambda index, ids: index.documents(ids))
+
+    def _given(
+        self, keys: list[Key], known: dict[Key, T], read: Callable[[Index, list[int]], dict[int, T]]
+    ) -> dict[Key, T]:
+        missing = [key for key in keys if key not in known]
+        for number in {number for number, _ in missing}:
+            found = read(self.searched[number].index, [one for base, one in missing if base == number])
+            known |= {(number, one): row for one, row in found.items()}
+        return {key: known[key] for key in keys}
+
+
+def grouped(fused: Sequence[Fused], evidence: Mapping[Key, Evidence], *, by_document: bool) -> list[Group]:
+    """Gather the chunks of each document under its best one, and the documents of one text under the best of them.
+
+    Args:
+        fused: best first.
+        evidence: of the chunks whose text was looked at.
+        by_document: whether a hit is a document, or else a chunk.
+    """
+    groups: dict[Key, Group] = {}
+    leaders: list[tuple[Evidence, Group]] = []
+    for one in fused:
+        key = (one.key[0], one.document if by_document else one.key[1])
+        if key in groups:
+            groups[key].chunks.append(one)
+            continue
+        seen = evidence.get(one.key)
+        twin = next((group for other, group in leaders if seen and same_text(seen, other)), None)
+        if twin and twin.chunks[0].document_key != one.document_key:
+            twin.same.append(one)
+            continue
+        groups[key] = Group([one], [])
+        if seen:
+            leaders.append((seen, groups[key]))
+    return list(groups.values())
+
+
+def described(groups: Sequence[Group], documents: Documents, manner: Manner) -> tuple[Hit, ...]:
+    """Describe the hits of a page."""
+    rows = documents.documents({one.document_key for group in groups for one in (group.chunks[0], *group.same)})
+    ended: dict[Key, str] = {}
+    for number, one in enumerate(documents.searched):
+        if mine := [row for key, row in rows.items() if key[0] == number]:
+            ended |= {(number, row): why for row, why in outdated(one.index, mine, manner.now).items()}
+    return tuple(_hit(group, documents, rows, ended, manner) for group in groups)
+
+
+def _hit(
+    group: Group,
+    documents: Documents,
+    rows: Mapping[Key, DocumentRow],
+    ended: Mapping[Key, str],
+    manner: Manner,
+) -> Hit:
+    searched = documents.searched
+    best, one = group.chunks[0], searched[group.chunks[0].key[0]]
+    also = group.chunks[1 : 1 + ALSO] if manner.query.granularity == "document" else []
+    chunks = documents.chunks([best.key, *(other.key for other in also)])
+    chunk, document = chunks[best.key], rows[best.document_key]
+    part, offset = _excerpt(chunk, manner.terms)
+    bases = [other.base for other in searched]
+    age = age_days(document, manner.now)
+    others = sorted((chunks[other.key] for other in also), key=lambda other: other.start_line)
+    return Hit(
+        ref=ref_of(one.base, document.path, bases),
+        docid=short_docid(document.docid, [other.index for other in searched]),
+        base=one.base.id,
+        path=document.path,
+        title=document.title,
+        headings=chunk.headings,
+        start_line=chunk.start_line,
+        end_line=chunk.end_line,
+        excerpt=part,
+        excerpt_line=chunk.start_line + offset,
+        score=round(min(1.0, best.score * manner.scale), SCORE_DIGITS),
+        kind=document.kind,
+        age_days=age,
+        stale=age > STALE_DAYS or best.document_key in ended,
+        outdated=ended.get(best.document_key),
+        kept=is_gone(document.size),
+        contexts=matching(one.base.contexts, manner.contexts, document.path),
+        also=tuple(Span(start_line=other.start_line, end_line=other.end_line) for other in others),
+        duplicates=tuple(
+            ref_of(searched[other.key[0]].base, rows[other.document_key].path, bases) for other in group.same
+        ),
+        trace=_trace(best, manner.scale) if manner.query.explain else None,
+    )
+
+
+def _excerpt(chunk: ChunkRow, terms: tuple[Term, ...]) -> tuple[str, int]:
+    """Cut an excerpt, out of the front matter only if nothing else answers."""
+    front, prose = chunk.text[: chunk.prose], chunk.text[chunk.prose :]
+    if prose.strip() and (spans(prose, terms) or not spans(front, terms)):
+        part, offset = excerpt(prose, terms, EXCERPT_CHARACTERS)
+        return part, offset + front.count("\n")
+    return excerpt(chunk.text, terms, EXCERPT_CHARACTERS)
+
+
+def _trace(best: Fused, scale: float) -> Trace:
+    return Trace(
+        signals=tuple(
+            Signal(name=part.signal, rank=part.rank, value=part.value, contribution=part.amount * scale)
+            for part in best.parts
+        ),
+        factors=dict(best.factors),
+    )

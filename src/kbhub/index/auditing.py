@@ -1,0 +1,109 @@
+"""What an audit asks of an index: whole texts, content hashes, and what went wrong with files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kbhub.index.reader import Index
+
+BATCH = 200
+"""Documents whose text is in memory at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContentRow:
+    """A document by what is in its file."""
+
+    path: str
+    hash: bytes
+    """Of the file's bytes."""
+    problem: str
+    """What could not be read as it should be, empty if nothing."""
+    titled: bool
+    """Whether its front matter has a title."""
+    tagged: bool
+
+
+def contents(index: Index) -> list[ContentRow]:
+    """Give every document by its content, by path.
+
+    Args:
+        index: an index, in a snapshot.
+
+    Raises:
+        IndexUnavailable: it cannot be read.
+    """
+    rows = index._rows(
+        "SELECT path, hash, coalesce(problem, ''), EXISTS (SELECT 1 FROM property WHERE document_id = document.id AND "
+        "key = 'title' AND trim(value) <> ''), tags <> '[]' FROM document ORDER BY path"
+    )
+    return [
+        ContentRow(path, bytes(digest), problem, bool(titled), bool(tagged))
+        for path, digest, problem, titled, tagged in rows
+    ]
+
+
+def unindexed(index: Index) -> list[tuple[str, str]]:
+    """Give (path, why) of the files that are not in the index although their names ask for it.
+
+    Args:
+        index: an index, in a snapshot.
+
+    Raises:
+        IndexUnavailable: it cannot be read.
+    """
+    return index._rows("SELECT path, message FROM problem ORDER BY path")
+
+
+def bodies(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Give (path, text after the front matter) of documents, in the order asked for; blank lines may be missing.
+
+    Args:
+        index: an index, in a snapshot.
+        paths: documents.
+
+    Raises:
+        IndexUnavailable: it cannot be read.
+    """
+    for path, chunks in _chunks(index, paths):
+        yield path, "\n".join(text[prose:] for _, _, prose, text in chunks)
+
+
+def texts(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Give (path, text) of documents, in the order asked for, each line at its place.
+
+    Args:
+        index: an index, in a snapshot.
+        paths: documents.
+
+    Raises:
+        IndexUnavailable: it cannot be read.
+    """
+    for path, chunks in _chunks(index, paths):
+        lines: list[str] = []
+        for start, end, _, text in chunks:
+            parts = text.split("\n")
+            if start == len(lines) == end:  # a further part of a line that was too long for one chunk
+                lines[-1] += parts[0]
+                continue
+            lines += [""] * (start - 1 - len(lines))
+            lines += parts
+        yield path, "\n".join(lines)
+
+
+def _chunks(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, list[tuple[int, int, int, str]]]]:
+    for first in range(0, len(paths), BATCH):
+        found: dict[str, list[tuple[int, int, int, str]]] = {path: [] for path in paths[first : first + BATCH]}
+        rows = index._rows(
+            "SELECT path, start_line, end_line, prose, text FROM json_each(?) AS wanted "
+            "JOIN document ON path = wanted.value JOIN chunk ON document_id = document.id ORDER BY chunk.id",
+            json.dumps(list(found)),
+        )
+        for path, *chunk in rows:
+            found[path].append((chunk[0], chunk[1], chunk[2], chunk[3]))
+        yield from found.items()

@@ -1,0 +1,98 @@
+"""The links of a base as its index has them, and what its documents mean as a whole; for the link graph."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kbhub.index.reader import Index
+    from kbhub.types import Kind
+
+_NOTHING = "[]"
+"""What most documents have for aliases; reading JSON 20,000 times takes 0.1 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedDocument:
+    """A document by what joins it to others."""
+
+    path: str
+    docid: str
+    """In full."""
+    title: str
+    kind: Kind
+    tags: tuple[str, ...]
+    aliases: tuple[str, ...]
+
+
+def linked_documents(index: Index) -> dict[str, LinkedDocument]:
+    """Give path → document of every document, by path.
+
+    Args:
+        index: an index, in a snapshot.
+
+    Raises:
+        IndexUnavailable: it cannot be read.
+    """
+    rows = index._rows("SELECT path, docid, title, kind, tags, aliases FROM document ORDER BY path")
+    return {
+        path: LinkedDocument(path, docid, title, kind, _texts(tags), _texts(aliases))
+        for path, docid, title, kind, tags, aliases in rows
+    }
+
+
+def _texts(stored: str) -> tuple[str, ...]:
+    return () if stored == _NOTHING else tuple(json.loads(stored))
+
+
+def link_rows(index: Index) -> list[tuple[str, str, str, str, int, str]]:
+    """Give (path of the document, target, fragment, text, line, kind) of every link, by document as they are in it.
+
+    Args:
+        index: an index, in a snapshot.
+
+    Raises:
+        IndexUnavailable: it cannot be read.
+    """
+    return index._rows(
+        "SELECT path, target, fragment, text, line, link.kind FROM link JOIN document ON document.id = document_id "
+        "ORDER BY path, link.rowid"
+    )
+
+
+def front_matter_of(index: Index, key: str) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Give (path, front matter, its text) of every document whose front matter has a text or number under a key.
+
+    Args:
+        index: an index, in a snapshot.
+        key: case-folded.
+
+    Raises:
+        IndexUnavailable: it cannot be read.
+    """
+    rows = index._rows(
+        "SELECT path, front_matter, (SELECT group_concat(substr(text, 1, prose), char(10)) FROM chunk "
+        "WHERE document_id = document.id AND prose > 0) FROM document "
+        "WHERE id IN (SELECT document_id FROM property WHERE key = ?) ORDER BY path",
+        key,
+    )
+    return ((path, json.loads(front), text or "") for path, front, text in rows)
+
+
+def chunk_vectors(index: Index) -> list[tuple[str, bytes]]:
+    """Give (path of the document, int8 vector) of every chunk that has a vector, by document.
+
+    Args:
+        index: an index, in a snapshot.
+
+    Raises:
+        IndexUnavailable: it cannot be read.
+    """
+    return index._rows(
+        "SELECT path, embedding FROM document JOIN chunk ON document_id = document.id "
+        "JOIN vector ON chunk_id = chunk.id WHERE embedding IS NOT NULL ORDER BY document.id"
+    )

@@ -1,0 +1,43 @@
+"""What an index says of a base's memories."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kbhub.index.reader import Index
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRow:
+    """A document with its front matter."""
+
+    path: str
+    title: str
+    tags: tuple[str, ...]
+    front_matter: dict[str, Any]
+    mtime_ns: int
+
+
+def memory_rows(index: Index, prefix: str = "", paths: Sequence[str] | None = None) -> list[MemoryRow]:
+    """Give documents with their front matter, by path.
+
+    Args:
+        index: in a snapshot.
+        prefix: only those whose path begins so.
+        paths: only these; none for all.
+    """
+    wanted = "" if paths is None else "WHERE path IN (SELECT value FROM json_each(?))"
+    rows = index._rows(
+        f"SELECT path, title, tags, front_matter, mtime_ns FROM document {wanted} ORDER BY path",
+        *([] if paths is None else [json.dumps(list(paths))]),
+    )
+    return [
+        MemoryRow(path, title, tuple(json.loads(tags)), json.loads(front), abs(mtime))
+        for path, title, tags, front, mtime in rows
+        if path.startswith(prefix)
+    ]

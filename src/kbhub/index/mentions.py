@@ -1,0 +1,26 @@
+"""How often a base's documents have each tag, as its index has it; for checks of what is written."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kbhub.index.reader import Index
+
+
+def tag_counts(index: Index, *, without: str) -> Counter[str]:
+    """Count the documents per tag, as the tags are written.
+
+    Args:
+        index: an index, in a snapshot.
+        without: path of a document that does not count.
+
+    Raises:
+        IndexUnavailable: it cannot be read.
+    """
+    counts: Counter[str] = Counter()
+    for (tags,) in index._rows("SELECT tags FROM document WHERE tags != '[]' AND path != ?", without):
+        counts.update(set(json.loads(tags)))
+    return counts

@@ -1,0 +1,125 @@
+"""How often memories were used: a small SQLite file in the user's data, apart from every index.
+
+Not derived from anything, so it never lies in the cache. A file that cannot be read is set aside: what is lost then is
+how strong memories were, never a memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import apsw
+
+from kbhub.index.schema import BUSY_MS, set_aside
+from kbhub.places import private_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS use(
+  place TEXT NOT NULL,
+  memory TEXT NOT NULL,
+  uses INTEGER NOT NULL,
+  last REAL NOT NULL,
+  PRIMARY KEY(place, memory)
+) WITHOUT ROWID
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """How a memory was used."""
+
+    uses: int
+    last: float
+    """Seconds since the epoch."""
+
+
+class UseCounts:
+    """Counts of uses by place (a folder of memories) and id of the memory. Any number of processes may write at once.
+
+    Args:
+        path: the file; it need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def all(self, place: str) -> Mapping[str, Use]:
+        """Give the uses of a place's memories, by id; empty if nothing can be read."""
+        if not self.path.exists():
+            return {}
+        try:
+            with closing(apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+                connection.set_busy_timeout(BUSY_MS)
+                rows = connection.execute("SELECT memory, uses, last FROM use WHERE place = ?", (place,)).fetchall()
+        except apsw.Error:
+            return {}
+        return {str(memory): Use(int(str(uses)), float(str(last))) for memory, uses, last in rows}
+
+    def count(self, place: str, memories: Iterable[str], now: float) -> bool:
+        """Count one use of each of some memories.
+
+        Args:
+            place: where they are.
+            memories: their ids.
+            now: seconds since the epoch.
+
+        Returns:
+            Whether it could be written.
+        """
+        ids = json.dumps(sorted(set(memories)))
+        return self._write(
+            lambda connection: connection.execute(
+                "INSERT INTO use SELECT ?, value, 1, ? FROM json_each(?) WHERE true "
+                "ON CONFLICT DO UPDATE SET uses = uses + 1, last = max(last, excluded.last)",
+                (place, now, ids),
+            )
+        )
+
+    def put(self, place: str, uses: Mapping[str, Use]) -> bool:
+        """Set the uses of memories that came from elsewhere; the larger count and the later moment win."""
+        rows = [(place, memory, use.uses, use.last) for memory, use in uses.items()]
+        return self._write(
+            lambda connection: connection.executemany(
+                "INSERT INTO use VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE "
+                "SET uses = max(uses, excluded.uses), last = max(last, excluded.last)",
+                rows,
+            )
+        )
+
+    def forget(self, place: str, memories: Iterable[str]) -> bool:
+        """Drop the counts of memories that are gone."""
+        if not self.path.exists():
+            return True
+        ids = json.dumps(list(memories))
+        return self._write(
+            lambda connection: connection.execute(
+                "DELETE FROM use WHERE place = ? AND memory IN (SELECT value FROM json_each(?))", (place, ids)
+            )
+        )
+
+    def _write(self, change: Callable[[apsw.Connection], object]) -> bool:
+        for again in (True, False):
+            try:
+                private_directory(self.path.parent)
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+                with closing(apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+                    connection.set_busy_timeout(BUSY_MS)
+                    connection.execute("BEGIN IMMEDIATE")
+                    connection.execute(_TABLE)
+                    change(connection)
+                    connection.execute("COMMIT")
+                return True
+            except (apsw.NotADBError, apsw.CorruptError):
+                if again:
+                    set_aside(self.path)
+            except (apsw.Error, OSError):
+                return False
+        return False

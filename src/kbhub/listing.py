@@ -1,0 +1,161 @@
+"""The documents of bases, by what is in their indexes: docid, title, date, tags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from kbhub.contexts import covers, matching, plain
+from kbhub.errors import BaseUnavailable, IndexUnavailable, UsageError
+from kbhub.hits import DOCID_DIGITS, ref_of
+from kbhub.ignore import parse_rules
+from kbhub.places import is_directory
+from kbhub.types import Base, Kind, Model, Skipped
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+    from kbhub.index import DocumentRow, Index
+
+_WILD = frozenset("*?[")
+
+
+class Listed(Model):
+    """One document of a listing."""
+
+    ref: str = Field(description="`path.md` in the project base, `id@path.md` in another.")
+    docid: str = Field(description="Short id of the document, `#a1b2c3`.")
+    base: str = Field(description="Id of its base.")
+    path: str = Field(description="Path in the base.")
+    title: str = Field(description="Title of the document.")
+    date: str | None = Field(None, description="Front matter `updated` or `date`, last commit or change (ISO 8601).")
+    tags: tuple[str, ...] = Field((), description="Its tags.")
+    kind: Kind = Field("document", description="What it is.")
+    size: int = Field(0, description="Bytes of the file.")
+    contexts: tuple[str, ...] = Field((), description="What is said of its path, the most general first.")
+
+
+class Documents(Model):
+    """What `kbhub ls` lists."""
+
+    documents: tuple[Listed, ...] = Field((), description="By base, then by path.")
+    skipped: tuple[Skipped, ...] = Field((), description="Bases that could not be listed, and why.")
+
+
+def list_documents(hub: Hub, place: str | None = None) -> Documents:
+    """List the documents of a base, of a folder in one, or of all active bases.
+
+    Args:
+        hub: of the workspace.
+        place: BASE, BASE/PATH, BASE@PATH, or a path in the project base; the path may be a folder, a document or a
+            pattern as in `.gitignore`. None lists everything.
+
+    Raises:
+        UsageError: the path leads out of its base.
+        BaseNotFound: there is no such base, and no project base to have such a path.
+    """
+    chosen, path = _chosen(hub, place)
+    skipped: list[Skipped] = []
+    found: list[tuple[Base, DocumentRow]] = []
+    docids: list[str] = []
+    with ExitStack() as stack:
+        for base in hub.select():
+            try:
+                rows = _rows(base, hub.index(base), stack)
+            except (BaseUnavailable, IndexUnavailable) as error:
+                if base in chosen:
+                    skipped.append(Skipped(base=base.id, reason=str(error)))
+                continue
+            docids += [row.docid for row in rows]
+            if base in chosen:
+                found += [(base, row) for row in _matching(rows, path)]
+    short = short_docids(docids)
+    everywhere = hub.config().settings.contexts
+    bases = hub.select()
+    return Documents(
+        documents=tuple(_listed(base, row, short[row.docid], bases, everywhere) for base, row in found),
+        skipped=tuple(skipped),
+    )
+
+
+def short_docids(docids: Iterable[str]) -> dict[str, str]:
+    """Give the short forms of docids that are unique among them: full docid → `#` and digits.
+
+    Args:
+        docids: all full docids of the active bases, in any order.
+    """
+    ordered = sorted(set(docids))
+    short = {}
+    for place, docid in enumerate(ordered):
+        neighbours = [*ordered[max(0, place - 1) : place], *ordered[place + 1 : place + 2]]
+        digits = DOCID_DIGITS
+        while digits < len(docid) and any(one.startswith(docid[:digits]) for one in neighbours):
+            digits += 1
+        short[docid] = f"#{docid[:digits]}"
+    return short
+
+
+def _chosen(hub: Hub, place: str | None) -> tuple[tuple[Base, ...], str]:
+    """Give the bases that a place is in, and the path in them."""
+    bases = hub.select()
+    if not place:
+        return bases, ""
+    for mark in ("@", "/"):
+        name, _, path = place.partition(mark)
+        for base in bases:
+            if name in (base.id, *base.names):
+                return (base,), _contained(path)
+    project = tuple(base for base in bases if base.id == "project")
+    wild = not _WILD.isdisjoint(place.partition("/")[0])
+    if not project and not wild:
+        hub.select((place.partition("/")[0],))  # says which bases there are
+    return (bases if wild else project), _contained(place)
+
+
+def _contained(path: str) -> str:
+    if ".." in path.split("/"):
+        raise UsageError(f"{path!r} leads out of its base.")
+    return plain(path)
+
+
+def _rows(base: Base, index: Index, stack: ExitStack) -> list[DocumentRow]:
+    if not is_directory(base.path):
+        raise BaseUnavailable(base.id, f"its folder {base.path} is gone")
+    stack.enter_context(index.snapshot())
+    return sorted(index.documents_by_docid(""), key=lambda row: row.path)  # every docid starts with nothing
+
+
+def _matching(rows: Sequence[DocumentRow], path: str) -> list[DocumentRow]:
+    exact = [row for row in rows if covers(path, row.path)]
+    if exact or _WILD.isdisjoint(path):
+        return exact
+    rules = parse_rules((path,), "the pattern")
+    return [row for row in rows if any(rule.matches(row.path, directory=False) for rule in rules)]
+
+
+def _listed(base: Base, row: DocumentRow, docid: str, bases: Sequence[Base], everywhere: dict[str, str]) -> Listed:
+    return Listed(
+        ref=ref_of(base, row.path, bases),
+        docid=docid,
+        base=base.id,
+        path=row.path,
+        title=row.title,
+        date=_date(row),
+        tags=row.tags,
+        kind=row.kind,
+        size=row.size,
+        contexts=matching(base.contexts, everywhere, row.path),
+    )
+
+
+def _date(row: DocumentRow) -> str | None:
+    """Give the day a document says it is of, else of its last commit, else of its last change."""
+    said = row.committed if row.dated is None else row.dated
+    moment = abs(row.mtime_ns) / 1e9 if said is None else said
+    try:
+        return datetime.fromtimestamp(moment, UTC).date().isoformat()
+    except (OverflowError, ValueError, OSError):  # a file may be of any year
+        return None

@@ -1,0 +1,282 @@
+"""A memory as the text of a Markdown file: front matter that says where it comes from, then what was remembered."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from kbhub.errors import UsageError
+from kbhub.frontmatter import read_front_matter
+from kbhub.markdown import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kbhub.memory.strength import Source
+
+MAX_TEXT_BYTES = 100_000
+"""Bytes of a memory's text: issue "Memories"."""
+
+MAX_FILE_BYTES = MAX_TEXT_BYTES + 65_536
+"""Bytes of its file: the longest front matter that is read comes on top."""
+
+MAX_TAGS, MAX_SUBJECTS = 50, 50
+"""Tags of a memory, and subjects that it is about; more name nothing."""
+
+MAX_TAG_CHARACTERS, MAX_NAMESPACE_CHARACTERS = 64, 128
+
+SLUG_CHARACTERS, SLUG_WORDS = 48, 7
+"""Length of the readable part of a file's name."""
+
+TITLE_CHARACTERS = 72
+"""Length of a title that is made of a memory's first line."""
+
+FIELDS = (
+    *("id", "title", "created", "updated", "by", "source", "project", "commit", "from", "tags", "namespace"),
+    *("about", "about_hash", "refers", "supersedes", "superseded_by"),
+)
+"""Keys of the front matter that kbhub writes, in their order."""
+
+_TAG = re.compile(r"\w[\w./+-]*")
+_SEGMENT = re.compile(r"\w[\w.-]*")
+_BINARY = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff]")
+_KEY_LINE = re.compile(r"([A-Za-z_][\w .-]*?)\s*:(?:\s|$)")
+_NO_WORD = re.compile(r"[^\w]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the front matter of a memory says, whoever wrote it."""
+
+    id: str
+    """Its own, else the file's name without its ending."""
+    tags: tuple[str, ...] = ()
+    namespace: str = ""
+    created: float | None = None
+    """Seconds since the epoch."""
+    updated: float | None = None
+    """Seconds since the epoch."""
+    by: str = ""
+    source: Source = "agent"
+    project: str = ""
+    commit: str = ""
+    origin: str = ""
+    """From what it was learned or imported, in words."""
+    about: tuple[str, ...] = ()
+    about_hash: Mapping[str, str] | None = None
+    refers: str = ""
+    supersedes: tuple[str, ...] = ()
+    superseded_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryText:
+    """The text of a memory's file, parsed."""
+
+    source: str
+    """All of it, line ends as line feeds."""
+    body: str
+    """What was remembered."""
+    facts: Facts
+    values: Mapping[str, Any]
+    """The front matter, JSON-safe."""
+    title: str
+    problem: str | None
+    """Why the front matter cannot be read, if so."""
+
+
+def checked_text(text: str) -> str:
+    """Give a text as it is kept: no white space around it, line ends as line feeds.
+
+    Raises:
+        UsageError: it is empty, too long or binary.
+    """
+    if _BINARY.search(text):
+        raise UsageError("The text is binary: it has control characters; remember words, and name the file in `about`.")
+    kept = text.replace("\r\n", "\n").replace("\r", "\n").strip()
+    if not kept:
+        raise UsageError("The text is empty; say what to remember.")
+    if (size := len(kept.encode())) > MAX_TEXT_BYTES:
+        raise UsageError(
+            f"The text has {size:,} bytes, and a memory holds {MAX_TEXT_BYTES:,}; write a document, or split it."
+        )
+    return kept
+
+
+def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Give tags without `#` and doubles, in their order.
+
+    Raises:
+        UsageError: one cannot be a tag, or there are too many.
+    """
+    kept = dict.fromkeys(tag.strip().removeprefix("#") for tag in tags)
+    for tag in kept:
+        if not _TAG.fullmatch(tag) or len(tag) > MAX_TAG_CHARACTERS:
+            raise UsageError(
+                f"{tag!r} cannot be a tag: letters, digits and `_ - . / +`, {MAX_TAG_CHARACTERS} characters at most."
+            )
+    if len(kept) > MAX_TAGS:
+        raise UsageError(f"{len(kept)} tags are too many; {MAX_TAGS} at most.")
+    return tuple(kept)
+
+
+def checked_namespace(namespace: str) -> str:
+    """Give a namespace as it is compared: `a/b`, case folded.
+
+    Raises:
+        UsageError: it is not segments of letters, digits and `_ - .` with `/` between them.
+    """
+    name = unicodedata.normalize("NFKC", namespace).strip().strip("/").casefold()
+    if len(name) > MAX_NAMESPACE_CHARACTERS or not all(map(_SEGMENT.fullmatch, name.split("/"))):
+        raise UsageError(
+            f"{namespace!r} cannot be a namespace: write names with `/` between them, such as `ops/deploy`."
+        )
+    return name
+
+
+def in_namespace(namespace: str, wanted: str) -> bool:
+    """Whether a namespace is the wanted one or lies in it, by whole segments."""
+    return namespace == wanted or namespace.startswith(f"{wanted}/")
+
+
+def slug(text: str) -> str:
+    """Give the readable part of a file's name: the first words of a text."""
+    words = [word for word in _NO_WORD.split(unicodedata.normalize("NFKC", text[:500]).casefold()) if word.strip("_")]
+    name = ""
+    for word in words[:SLUG_WORDS]:
+        if len(name) + len(word) + 1 > SLUG_CHARACTERS:
+            break
+        name = f"{name}-{word}" if name else word
+    # What has no words, or one that is too long, is still to be told from a hidden file and from an option.
+    return name or (words[0][:SLUG_CHARACTERS] if words else "memory")
+
+
+def title_of(text: str) -> str:
+    """Give a title for a text: its first line without marks, cut at a word."""
+    line = next((line for line in text.split("\n") if line.strip(" #>*-`")), "").strip(" #>*-`\t")
+    if len(line) <= TITLE_CHARACTERS:
+        return line.rstrip(".:")
+    return f"{line[:TITLE_CHARACTERS].rpartition(' ')[0] or line[:TITLE_CHARACTERS]} …"
+
+
+def new_file(fields: Mapping[str, Any], body: str) -> str:
+    """Give the text of a new memory's file.
+
+    Args:
+        fields: front matter; empty values are left out, those of `FIELDS` come first.
+        body: what was remembered.
+    """
+    keys = [*(key for key in FIELDS if key in fields), *(key for key in fields if key not in FIELDS)]
+    front = "".join(_entry(key, fields[key]) for key in keys if not _is_empty(fields[key]))
+    return f"---\n{front}---\n\n{body}\n"
+
+
+def parse_memory(name: str, data: bytes) -> MemoryText:
+    """Read a memory's file.
+
+    Args:
+        name: of the file, for a memory that has no id of its own.
+        data: the whole file.
+    """
+    text = decode(data)[0].replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.split("\n")
+    front = read_front_matter(lines)
+    return MemoryText(
+        source=text,
+        body="\n".join(lines[front.body :]).strip(),
+        facts=facts_of(name, front.values, front.tags),
+        values=front.values,
+        title=front.title,
+        problem=front.problem,
+    )
+
+
+def changed_file(memory: MemoryText, fields: Mapping[str, Any], body: str | None = None) -> str:
+    """Give a memory's file with some fields and the text changed; everything else stays as somebody wrote it.
+
+    Args:
+        memory: the file as it is; its front matter can be read.
+        fields: key → new value; an empty one takes the key away.
+        body: the new text; none keeps the old one.
+    """
+    lines = memory.source.split("\n")
+    front = read_front_matter(lines)
+    if not front.body:
+        return new_file(fields, memory.body if body is None else body)
+    kept, left, inside = list[str](), dict(fields), ""
+    for line in lines[1 : front.body - 1]:
+        if not line.startswith((" ", "\t", "-", "#")) and (match := _KEY_LINE.match(line)):
+            inside = match[1]
+            if inside in left:
+                kept += _entry(inside, value).splitlines() if not _is_empty(value := left.pop(inside)) else []
+                continue
+        if inside not in fields or line.startswith("#"):
+            kept.append(line)
+    new = [line for key, value in left.items() if not _is_empty(value) for line in _entry(key, value).splitlines()]
+    text = "\n".join(lines[front.body :]) if body is None else f"\n{body}\n"
+    return "\n".join(("---", *kept, *new, lines[front.body - 1], text))
+
+
+def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts:
+    """Read what front matter says about a memory; a value that makes no sense counts as missing.
+
+    Args:
+        name: of the file.
+        values: the front matter, JSON-safe.
+        tags: as they were parsed.
+    """
+    source = values.get("source")
+    hashes = values.get("about_hash")
+    return Facts(
+        id=_text(values.get("id")) or name.rpartition("/")[2].rpartition(".")[0] or name,
+        tags=tuple(tags),
+        namespace=_text(values.get("namespace")).strip("/").casefold(),
+        created=_moment(values.get("created")),
+        updated=_moment(values.get("updated")),
+        by=_text(values.get("by")),
+        source=source if source in ("user", "agent", "promoted") else "agent",
+        project=_text(values.get("project")),
+        commit=_text(values.get("commit")),
+        origin=_text(values.get("from")),
+        about=_texts(values.get("about")),
+        about_hash={str(key): str(value) for key, value in hashes.items()} if isinstance(hashes, dict) else None,
+        refers=_text(values.get("refers")),
+        supersedes=_texts(values.get("supersedes")),
+        superseded_by=_texts(values.get("superseded_by")),
+    )
+
+
+def timestamp(seconds: float) -> str:
+    """Write a moment as front matter has it: ISO 8601, UTC, whole seconds."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _entry(key: str, value: Any) -> str:
+    value = list(value) if isinstance(value, tuple) else value
+    return yaml.safe_dump({key: value}, allow_unicode=True, sort_keys=False, width=10_000)
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ("", (), [], {})
+
+
+def _text(value: Any) -> str:
+    return " ".join(str(value).split()) if isinstance(value, str | int | float) and value is not True else ""
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    values = value if isinstance(value, list) else [value]
+    return tuple(text for text in map(_text, values) if text)
+
+
+def _moment(value: Any) -> float | None:
+    try:
+        moment = datetime.fromisoformat(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,136 @@
+"""What the functions about memories give back: frozen, and the same on the command line, in MCP and in `--json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from kbhub.memory.folders import Scope  # noqa: TC001 - pydantic needs it at run time
+from kbhub.memory.strength import Source  # noqa: TC001
+from kbhub.types import Model, Problem
+
+
+class Memory(Model):
+    """One memory, as its file says."""
+
+    id: str = Field(description="Id, for `remember(id=…)` and `forget`.")
+    ref: str = Field(description="Ref, for `read`.")
+    scope: Scope = Field(description="`project`, `user` or `shared`.")
+    title: str = Field(description="Its title.")
+    text: str = Field("", description="What was remembered; a list shortens it.")
+    tags: tuple[str, ...] = Field((), description="Its tags.")
+    namespace: str = Field("", description="Where it is filed, `a/b`.")
+    strength: float = Field(ge=0, le=1, description="How much it has proved its worth: decay times confidence.")
+    uses: int = Field(0, description="How often it was read, cited or confirmed.")
+    last_use: str | None = Field(None, description="When it was last (ISO 8601, UTC).")
+    created: str | None = Field(None, description="When it was remembered.")
+    updated: str | None = Field(None, description="When its text or tags were last changed.")
+    by: str = Field("", description="Client that remembered it, or `user`.")
+    source: Source = Field("agent", description="On whose word it rests: `user`, `agent` or `promoted`.")
+    project: str = Field("", description="Project it was learned in.")
+    commit: str = Field("", description="Commit that was checked out then.")
+    origin: str = Field("", description="What it was learned or imported from.")
+    about: tuple[str, ...] = Field((), description="Documents or code (`file::symbol`) it is about.")
+    refers: str = Field("", description="Document that it follows, if it was promoted from one.")
+    supersedes: tuple[str, ...] = Field((), description="Ids of older memories that it takes the place of.")
+    superseded_by: tuple[str, ...] = Field((), description="Ids of newer memories that took its place.")
+    score: float | None = Field(None, description="Score in a search, 0 to 1.")
+
+
+class MemoryList(Model):
+    """Memories, listed or found."""
+
+    memories: tuple[Memory, ...] = Field((), description="The strongest first; in a search, the best answers first.")
+    total: int = Field(0, description="How many there are with these filters.")
+    notes: tuple[str, ...] = Field((), description="What else there is to know, in sentences.")
+
+
+class Near(Model):
+    """A memory that is near to another in meaning and says something else."""
+
+    id: str = Field(description="Its id.")
+    ref: str = Field(description="Its ref.")
+    text: str = Field(description="What it says, shortened.")
+    similarity: float = Field(description="Cosine of the two.")
+
+
+class Remembered(Model):
+    """What `remember` did."""
+
+    memory: Memory = Field(description="The memory as it is now.")
+    did: Literal["stored", "strengthened", "updated", "confirmed"] = Field(
+        description="`stored` a new one, `strengthened` one that says the same, `updated` or `confirmed` that of an id."
+    )
+    near: tuple[Near, ...] = Field((), description="Memories near to it: does it supersede one of them?")
+    superseded: tuple[str, ...] = Field((), description="Ids of those that it took the place of.")
+    notes: tuple[str, ...] = Field((), description="What else there is to know or do, in sentences.")
+
+
+class Forgotten(Model):
+    """What `forget` did."""
+
+    memories: tuple[Memory, ...] = Field((), description="Those that are gone from search.")
+    trash: Path | None = Field(None, description="Where their files lie now.")
+    notes: tuple[str, ...] = Field((), description="How long they are kept there, and how to have them back.")
+
+
+class Moved(Model):
+    """What `move` did."""
+
+    moved: int = Field(description="Memories that are this project's now.")
+    source: Path = Field(description="Where they were.")
+    target: Path = Field(description="Where they are.")
+
+
+class Record(Model):
+    """A memory in an export: everything that its file and its uses say."""
+
+    id: str = Field("", max_length=200, description="Its id; one is made on import if it has none.")
+    scope: Scope = Field("project", description="`project`, `user` or `shared`.")
+    text: str = Field(description="What was remembered, Markdown.")
+    title: str = Field("", description="Its title, if it is not the first line.")
+    tags: tuple[str, ...] = Field((), description="Its tags.")
+    namespace: str = Field("", description="Where it is filed.")
+    created: str | None = Field(None, description="ISO 8601.")
+    updated: str | None = Field(None, description="ISO 8601.")
+    by: str = Field("", description="Client, or `user`.")
+    source: Source = Field("agent", description="On whose word it rests.")
+    project: str = Field("", description="Project it was learned in.")
+    commit: str = Field("", description="Commit that was checked out then.")
+    origin: str = Field("", description="What it was learned from.")
+    about: tuple[str, ...] = Field((), description="Documents or code it is about.")
+    about_hash: dict[str, str] = Field(default_factory=dict, description="Their hashes at the time.")
+    refers: str = Field("", description="Document that it follows.")
+    supersedes: tuple[str, ...] = Field((), description="Ids.")
+    superseded_by: tuple[str, ...] = Field((), description="Ids.")
+    uses: int = Field(0, ge=0, description="How often it was used.")
+    last_use: str | None = Field(None, description="ISO 8601.")
+
+
+class Exported(Model):
+    """Memories as one JSON document."""
+
+    format: Literal["kbhub-memories"] = Field(description="What this document is.")
+    version: Literal[1] = Field(description="Of the format.")
+    memories: tuple[Record, ...] = Field((), description="The memories, by scope and id.")
+
+
+class Imported(Model):
+    """What `import` did."""
+
+    format: Literal["kbhub", "basic-memory", "mcp-memory"] = Field(description="The format that was read.")
+    added: int = Field(0, description="New memories.")
+    known: int = Field(0, description="Memories that were here already.")
+    failed: tuple[Problem, ...] = Field((), description="What could not be imported, and why.")
+
+
+class ChangedSubject(Model):
+    """A memory whose subject is no longer what it was."""
+
+    id: str = Field(description="Id of the memory.")
+    ref: str = Field(description="Its ref.")
+    title: str = Field(description="Its title.")
+    subject: str = Field(description="What it is about.")
+    state: Literal["changed", "vanished"] = Field(description="What became of that.")

@@ -1,0 +1,102 @@
+"""Taking over the memories of a folder that was moved, or of a project that is known by something else now."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub.errors import UsageError, WriteRefused
+from kbhub.gitroot import git_root
+from kbhub.memory.folders import ABOUT_NAME, Shelf, described, project_folder, project_folders, shelf_for_writing
+from kbhub.memory.identity import identify_directory, path_identity
+from kbhub.memory.known import data_of, uses_of
+from kbhub.memory.models import Moved
+from kbhub.memory.store import locked, read
+from kbhub.places import expand
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+
+
+def move(hub: Hub, old: str) -> Moved:
+    """Make the memories of another folder or project this project's.
+
+    Args:
+        hub: what owns the bases; its workspace is the project that gets them.
+        old: the path of a folder, which need not exist any more, or what a project's memories are filed under: the
+            name of that folder or the end of it, or the project's identity.
+
+    Raises:
+        UsageError: nothing was remembered for it, or it is this project.
+        WriteRefused: the settings allow no writing.
+        MemoriesUnavailable: they cannot be moved.
+    """
+    settings = hub.config().settings
+    if settings.read_only:
+        raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
+    data = data_of(hub)
+    source = _folder_of(hub, old)
+    with locked(data, "folders"):
+        target = shelf_for_writing(hub.discovery(), data, settings, "project")
+    if source == target.folder:
+        raise UsageError(f"{old} is this project already; name where its memories were.")
+    base = target.base.model_copy(update={"path": source})
+    moved = _moved(hub, Shelf("project", base), target)
+    hub.rediscover()
+    return Moved(moved=moved, source=source, target=target.folder)
+
+
+def _moved(hub: Hub, source: Shelf, target: Shelf) -> int:
+    data, uses = data_of(hub), uses_of(hub)
+    counted = uses.all(source.place)
+    moved = 0
+    for name in sorted(entry.name for entry in source.folder.glob("*.md")):
+        with locked(data, source.place):
+            stored = read(source, name)
+        if stored is None:
+            continue
+        use = counted.get(stored.content.facts.id)
+        uses.put(target.place, {stored.content.facts.id: use} if use else {})
+        with locked(data, target.place):
+            (source.folder / name).rename(target.folder / _free_name(target, name))
+        moved += 1
+    uses.forget(source.place, counted)
+    _remove_if_empty(source.folder)
+    return moved
+
+
+def _folder_of(hub: Hub, old: str) -> Path:
+    """Find the folder of memories that a path, a name or an identity stands for."""
+    data = data_of(hub)
+    for folder in project_folders(data):
+        identity = described(folder)
+        names = (folder.name, identity.digest, identity.text) if identity else (folder.name,)
+        if old in names:
+            return folder
+    if "\0" not in old:
+        home = Path(os.path.realpath(hub.options.home))
+        directory = Path(os.path.realpath(expand(old, home, hub.options.cwd)))
+        identities = [path_identity(directory)]
+        if directory.is_dir():
+            identities.append(identify_directory(directory, git_root(directory, home)))
+        for identity in identities:
+            if folder_there := project_folder(data, identity):
+                return folder_there
+    known = ", ".join(identity.text for folder in project_folders(data) if (identity := described(folder)))
+    raise UsageError(f"Nothing was remembered for {old!r}. Memories are filed for: {known or 'no project yet'}.")
+
+
+def _free_name(target: Shelf, name: str) -> str:
+    stem, number = name.removesuffix(".md"), 1
+    while (target.folder / name).exists():
+        number += 1
+        name = f"{stem}-{number}.md"
+    return name
+
+
+def _remove_if_empty(folder: Path) -> None:
+    """Remove a project's folder if only what it says about itself is left in it."""
+    if {entry.name for entry in folder.iterdir()} <= {ABOUT_NAME}:
+        (folder / ABOUT_NAME).unlink(missing_ok=True)
+        folder.rmdir()

@@ -1,0 +1,202 @@
+"""Remembering: a new memory, one that says the same already, or a change to one that is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
+from kbhub.history import head_commit
+from kbhub.memory.changing import Wanted, as_it_is, bring_in_step, change, strengthen, supersede
+from kbhub.memory.documents import (
+    checked_namespace,
+    checked_tags,
+    checked_text,
+    new_file,
+    parse_memory,
+    slug,
+    timestamp,
+    title_of,
+)
+from kbhub.memory.folders import shelf_for_writing
+from kbhub.memory.identity import identify
+from kbhub.memory.known import active_shelves, data_of, known_as_stored, located, ref, shortened
+from kbhub.memory.likeness import id_of, wording
+from kbhub.memory.models import Near, Remembered
+from kbhub.memory.nearness import nearest
+from kbhub.memory.store import Stored, create, locked, with_id
+from kbhub.memory.subjects import hashes_of
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+    from kbhub.memory.folders import Scope, Shelf
+    from kbhub.memory.strength import Source
+
+ATTEMPTS = 100
+"""Ids that are tried for a new memory; the second is needed once in a hundred million."""
+
+
+def remember(
+    hub: Hub,
+    text: str | None = None,
+    *,
+    tags: Iterable[str] = (),
+    scope: Scope | None = None,
+    about: Iterable[str] = (),
+    id: str | None = None,  # noqa: A002 - the name that agents and people use
+    supersedes: Iterable[str] = (),
+    namespace: str | None = None,
+    client: str | None = None,
+    source: Source | None = None,
+    origin: str | None = None,
+    refers: str | None = None,
+) -> Remembered:
+    """Remember something, or change or confirm what is remembered.
+
+    A text that an active memory says already, in the same words, strengthens that one. Memories that are near and say
+    something else are named in the answer; what is new is stored in any case.
+
+    Args:
+        hub: what owns the bases.
+        text: what to remember, Markdown. With `id`, the text that takes the place of the old one; none confirms it.
+        tags: with `id`, those that take the place of the old ones; none keeps them.
+        scope: `project` (the default), `user` or `shared`; with `id`, where to look for it.
+        about: documents (`path.md`, `id@path.md`, with `#Heading`) or code (`file`, `file::symbol`) it is about.
+        id: of a memory to change or confirm; its ref or file name serves, too.
+        supersedes: ids of older memories that this one takes the place of.
+        namespace: where to file it, `a/b`.
+        client: name of the MCP client; none stands for the user.
+        source: on whose word it rests, if that does not follow from `client`.
+        origin: what it was learned from, in words.
+        refers: ref of a document that it follows.
+
+    Raises:
+        UsageError: the text, a tag, the namespace, a subject or the scope cannot be used; nothing was changed.
+        MemoryNotFound: `id` or `supersedes` names none.
+        WriteRefused: the settings allow no writing.
+        MemoriesUnavailable: it cannot be written.
+    """
+    if hub.config().settings.read_only:
+        raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
+    if id is None and text is None:
+        raise UsageError("There is nothing to remember: give a text, or the id of a memory to confirm.")
+    wanted = Wanted(
+        text=checked_text(text) if text is not None else "",
+        tags=checked_tags(tags),
+        about=hashes_of(hub, about),
+        namespace=checked_namespace(namespace) if namespace else "",
+        supersedes=tuple(located(hub, name) for name in dict.fromkeys(supersedes)),
+        fields={
+            "by": client or "user",
+            "source": source or ("agent" if client else "user"),
+            "from": " ".join((origin or "").split()),
+            "refers": " ".join((refers or "").split()),
+        },
+    )
+    if id is not None:
+        return change(hub, located(hub, id, scope), wanted)
+    return _new(hub, wanted, scope or "project")
+
+
+def _new(hub: Hub, wanted: Wanted, scope: Scope) -> Remembered:
+    shelf = _writable_shelf(hub, scope)
+    # What the user told for every project is known in each; what is known in one need not be in the others.
+    others = active_shelves(hub) if scope == "project" else []
+    shelves = [shelf, *(one for one in others if one.place != shelf.place)]
+    ours = wording(wanted.text)
+    same = next((one for other in shelves if (one := _same(other, id_of(wanted.text), ours))), None)
+    fields = {} if same else _fields(hub, wanted)
+    near = [] if same else nearest(hub, shelves, _name(wanted.text, "new"), new_file(fields, wanted.text))
+    same = same or next((one for one, _ in near if wording(one.content.body) == ours), None)
+    if same is None:
+        stored, is_new = _store(hub, shelf, wanted.text, fields)
+        if is_new:
+            return _stored(hub, stored, wanted, near)
+        same = stored  # another process remembered the same meanwhile
+    return strengthen(hub, same, wanted)
+
+
+def _stored(hub: Hub, stored: Stored, wanted: Wanted, near: Sequence[tuple[Stored, float]]) -> Remembered:
+    """Say what was stored, and which memories near to it may be out of date now."""
+    name = stored.content.facts.id
+    superseded = supersede(hub, wanted.supersedes, name)
+    bring_in_step(hub, stored.shelf)
+    replaced = {(one.shelf.place, one.path) for one in wanted.supersedes}
+    offered = [_near(hub, one, similarity) for one, similarity in near if (one.shelf.place, one.path) not in replaced]
+    advice = (
+        f"Near to it and different: {', '.join(one.id for one in offered)}. If it takes the place of one of them, say "
+        f'so: remember(id="{name}", supersedes=["{offered[0].id}"]); if it only repeats it: forget(["{name}"]).'
+        if offered
+        else ""
+    )
+    return Remembered(
+        memory=as_it_is(hub, stored.shelf, stored.path),
+        did="stored",
+        near=tuple(offered),
+        superseded=superseded,
+        notes=(advice,) if advice else (),
+    )
+
+
+def _writable_shelf(hub: Hub, scope: Scope) -> Shelf:
+    data, settings = data_of(hub), hub.config().settings
+    if not settings.memory.enabled:
+        raise WriteRefused("memories", "`memory.enabled` is false in ~/.kbhub.json")
+    with locked(data, "folders"):
+        return shelf_for_writing(hub.discovery(), data, settings, scope)
+
+
+def _same(shelf: Shelf, name: str, ours: str) -> Stored | None:
+    """Find a memory that says the same by the id that follows from what it says."""
+    found = with_id(shelf, name)
+    return found if found and wording(found.content.body) == ours else None
+
+
+def _store(hub: Hub, shelf: Shelf, text: str, fields: Mapping[str, Any]) -> tuple[Stored, bool]:
+    """Write a new file, unless another process has written the same meanwhile; says whether it is new."""
+    ours = wording(text)
+    with locked(data_of(hub), shelf.place):
+        for attempt in range(ATTEMPTS):
+            name = id_of(text, attempt)
+            if same := _same(shelf, name, ours):
+                return same, False
+            if with_id(shelf, name):
+                continue
+            whole = new_file({**fields, "id": name}, text)
+            try:
+                path = create(shelf, _name(text, name), whole)
+            except FileExistsError:
+                continue
+            return Stored(shelf, path, parse_memory(path, whole.encode())), True
+    raise MemoriesUnavailable(shelf.folder, "no name is free for it")
+
+
+def _fields(hub: Hub, wanted: Wanted) -> dict[str, Any]:
+    """Give the front matter of a new memory, its id apart."""
+    now = timestamp(hub.options.clock())
+    workspace = hub.discovery().workspace
+    identity = identify(workspace)
+    return {
+        "title": title_of(wanted.text),
+        "created": now,
+        "updated": now,
+        "project": identity.text if identity else "",
+        "commit": head_commit(workspace.git_root) if workspace.git_root else "",
+        "tags": wanted.tags,
+        "namespace": wanted.namespace,
+        "about": tuple(wanted.about),
+        "about_hash": dict(wanted.about),
+        "supersedes": tuple(one.facts.id for one in wanted.supersedes),
+        **wanted.fields,
+    }
+
+
+def _near(hub: Hub, stored: Stored, similarity: float) -> Near:
+    one = known_as_stored(hub, stored)
+    return Near(
+        id=one.facts.id, ref=ref(hub, one), text=shortened(stored.content.body), similarity=round(similarity, 3)
+    )
+
+
+def _name(text: str, name: str) -> str:
+    return f"{slug(text)}-{name}.md"

@@ -1,0 +1,215 @@
+"""Memories out of kbhub and into it: its own JSON, and what two other memory servers keep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from kbhub.errors import UsageError, WriteRefused
+from kbhub.index.uses import Use
+from kbhub.memory.changing import bring_in_step
+from kbhub.memory.documents import (
+    checked_namespace,
+    checked_tags,
+    checked_text,
+    facts_of,
+    new_file,
+    slug,
+    timestamp,
+    title_of,
+)
+from kbhub.memory.folders import Shelf, shelf_for_writing
+from kbhub.memory.foreign import basic_memory, is_memory_graph, memory_graph
+from kbhub.memory.known import all_known, data_of, known_as_stored, uses_of
+from kbhub.memory.likeness import ID_CHARACTERS, id_of, wording
+from kbhub.memory.models import Exported, Imported, Record
+from kbhub.memory.remember import ATTEMPTS
+from kbhub.memory.store import create, locked, read, with_id
+from kbhub.pointer import first_error
+from kbhub.types import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from typing import Literal
+
+    from kbhub.hub import Hub
+    from kbhub.memory.folders import Scope
+
+MAX_IMPORT_BYTES = 64 << 20
+"""Bytes of a file that is imported: 10,000 memories of a page each are 40 MB."""
+
+MOST_PROBLEMS = 200
+"""Memories that are named as not imported; more of them tell nobody more."""
+
+
+def export(hub: Hub, *, scope: Scope | None = None) -> Exported:
+    """Give the active memories as one document: all of what their files and their uses say.
+
+    Args:
+        hub: what owns the bases.
+        scope: only those of `project`, `user` or `shared`.
+    """
+    found = []
+    for one in all_known(hub, scope):
+        if stored := read(one.shelf, one.path):
+            now = known_as_stored(hub, stored)
+            facts, body = now.facts, stored.content.body
+            title = stored.content.title
+            found.append(
+                Record(
+                    id=facts.id,
+                    scope=one.shelf.scope,
+                    text=body,
+                    title="" if title == title_of(body) else title,
+                    tags=facts.tags,
+                    namespace=facts.namespace,
+                    created=_iso(facts.created),
+                    updated=_iso(facts.updated),
+                    by=facts.by,
+                    source=facts.source,
+                    project=facts.project,
+                    commit=facts.commit,
+                    origin=facts.origin,
+                    about=facts.about,
+                    about_hash=dict(facts.about_hash or {}),
+                    refers=facts.refers,
+                    supersedes=facts.supersedes,
+                    superseded_by=facts.superseded_by,
+                    uses=now.use.uses if now.use else 0,
+                    last_use=_iso(now.use.last if now.use else None),
+                )
+            )
+    return Exported(
+        format="kbhub-memories", version=1, memories=tuple(sorted(found, key=lambda record: (record.scope, record.id)))
+    )
+
+
+def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None) -> Imported:
+    """Take memories in. What is known already is left as it is; a memory that cannot be taken stops no other.
+
+    Args:
+        hub: what owns the bases.
+        source: kbhub's own export (its text, or its file), the `.jsonl` file of the MCP reference memory server, or a
+            folder of basic-memory's Markdown.
+        scope: where to put them; none keeps the scope of an export, and is `project` for the others.
+
+    Raises:
+        UsageError: it is none of these.
+        WriteRefused: the settings allow no writing.
+        MemoriesUnavailable: nothing can be written.
+        OSError: the file cannot be read.
+    """
+    settings = hub.config().settings
+    if settings.read_only or not settings.memory.enabled:
+        reason = "`readOnly` is set" if settings.read_only else "`memory.enabled` is false"
+        raise WriteRefused("memories", f"{reason} in ~/.kbhub.json")
+    form, records, problems = _read(source)
+    shelves: dict[Scope, Shelf] = {}
+    added = known = 0
+    for number, record in enumerate(records, 1):
+        try:
+            wanted = scope or record.scope
+            if wanted not in shelves:
+                with locked(data_of(hub), "folders"):
+                    shelves[wanted] = shelf_for_writing(hub.discovery(), data_of(hub), settings, wanted)
+            if _take(hub, shelves[wanted], record):
+                added += 1
+            else:
+                known += 1
+        except (UsageError, WriteRefused) as error:
+            problems.append(Problem(subject=record.title or record.id or f"memory {number}", message=str(error)))
+    hub.rediscover()
+    for shelf in shelves.values():
+        bring_in_step(hub, shelf)
+    return Imported(format=form, added=added, known=known, failed=tuple(problems[:MOST_PROBLEMS]))
+
+
+def _read(source: Path | str) -> tuple[Literal["kbhub", "basic-memory", "mcp-memory"], Sequence[Record], list[Problem]]:
+    problems: list[Problem] = []
+    if not isinstance(source, str) and source.is_dir():
+        records = basic_memory(source, problems)
+        if not records and not problems:
+            raise UsageError(f"{source} holds no Markdown; name the folder of a basic-memory project.")
+        return "basic-memory", records, problems
+    if isinstance(source, str):
+        text = source
+    else:
+        with source.open("rb") as file:
+            data = file.read(MAX_IMPORT_BYTES + 1)
+        if len(data) > MAX_IMPORT_BYTES:
+            raise UsageError(f"{source} is longer than {MAX_IMPORT_BYTES:,} bytes; split it.")
+        text = data.decode("utf-8", "replace")
+    if is_memory_graph(text):
+        return "mcp-memory", memory_graph(text, problems), problems
+    try:
+        return "kbhub", Exported.model_validate_json(text).memories, problems
+    except ValidationError as error:
+        field, message = first_error(error)
+        where = ".".join(field)
+        why = f"{where}: {message}" if where else message
+        raise UsageError(
+            f"This is neither an export of kbhub ({why}), nor the file of an MCP memory server, nor a folder of "
+            "basic-memory."
+        ) from error
+
+
+def _take(hub: Hub, shelf: Shelf, record: Record) -> bool:
+    """Write one record; says whether it is new."""
+    text = checked_text(record.text)
+    ours = wording(text)
+    fields = _fields(hub, record, text)
+    own = [record.id] if _could_be_ours(record.id) else []
+    with locked(data_of(hub), shelf.place):
+        for name in (*own, id_of(text)):
+            other = with_id(shelf, name)
+            if other and wording(other.content.body) == ours:
+                return False
+        for name in (*own, *(id_of(text, attempt) for attempt in range(ATTEMPTS))):
+            if with_id(shelf, name):
+                continue
+            try:
+                create(shelf, f"{slug(text)}-{name}.md", new_file({**fields, "id": name}, text))
+            except FileExistsError:
+                continue
+            uses_of(hub).put(shelf.place, {name: use} if (use := _use(record)) else {})
+            return True
+    return False
+
+
+def _could_be_ours(name: str) -> bool:
+    return name.isascii() and name.isalnum() and len(name) == ID_CHARACTERS
+
+
+def _fields(hub: Hub, record: Record, text: str) -> dict[str, Any]:
+    now = timestamp(hub.options.clock())
+    # What came from elsewhere is read as our own files are: a moment that is none counts as missing.
+    facts = facts_of("", {"created": record.created, "updated": record.updated}, ())
+    created = _iso(facts.created) or now
+    return {
+        "title": " ".join(record.title.split()) or title_of(text),
+        "created": created,
+        "updated": _iso(facts.updated) or created,
+        "by": record.by,
+        "source": record.source,
+        "project": record.project,
+        "commit": record.commit,
+        "from": record.origin,
+        "tags": checked_tags(record.tags),
+        "namespace": checked_namespace(record.namespace) if record.namespace else "",
+        "about": record.about,
+        "about_hash": record.about_hash,
+        "refers": record.refers,
+        "supersedes": record.supersedes,
+        "superseded_by": record.superseded_by,
+    }
+
+
+def _use(record: Record) -> Use | None:
+    facts = facts_of("", {"created": record.last_use}, ())
+    return Use(record.uses, facts.created) if record.uses and facts.created is not None else None
+
+
+def _iso(moment: float | None) -> str | None:
+    return None if moment is None else timestamp(moment)

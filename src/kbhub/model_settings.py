@@ -1,0 +1,69 @@
+"""Settings of what models do: vectors, other words, grades. All but vectors is off unless somebody asks for it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from kbhub.pointer import FileModel
+
+DEFAULT_OLLAMA_MODEL = "qwen3:0.6b"
+"""The smallest model of Ollama's library (0.5 GB) that answers in a given form; it runs on any machine."""
+DEFAULT_MODEL_SECONDS = 4.0
+"""Longest that a search waits for a language model: as long as people wait for a page."""
+MOST_MODEL_SECONDS = 600.0
+"""Longest wait that can be set; who asks has gone by then."""
+MOST_CANDIDATES = 40
+"""Hits that are graded at most: what comes after is hardly ever the answer, and each costs a request."""
+DEFAULT_CANDIDATES = 20
+"""Hits that are graded; those that the built-in second look takes in."""
+
+
+class EmbedderSettings(FileModel):
+    """What turns text into vectors."""
+
+    model: str | None = Field(
+        None,
+        min_length=1,
+        description="Folder or hub id of a model2vec model, `ollama/MODEL`, or `openai/MODEL` of an OpenAI-compatible "
+        "server at `embedder.url`; null is the one that comes with kbhub; `none` switches semantic search off.",
+    )
+    url: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s/]+",
+        description="Address of the server of an `openai/` model, up to and with `/v1`; of an `ollama/` model, if it "
+        "is not the one of `OLLAMA_HOST`.",
+    )
+    key_variable: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        description="Name of the environment variable that holds the key for that server, where it wants one.",
+    )
+
+
+class ExpansionSettings(FileModel):
+    """Other words for a query, by a language model of Ollama."""
+
+    enabled: bool = Field(False, description="Whether every search is expanded; without it, only where one asks so.")
+    model: str = Field(DEFAULT_OLLAMA_MODEL, min_length=1, description="Model of Ollama.")
+    seconds: float = Field(
+        DEFAULT_MODEL_SECONDS,
+        gt=0,
+        le=MOST_MODEL_SECONDS,
+        description="Longest that a search waits for it; then it goes on without.",
+    )
+
+
+class RerankSettings(FileModel):
+    """Grades for the best hits, by a language model of Ollama."""
+
+    enabled: bool = Field(False, description="Whether every search is reranked; without it, only where one asks so.")
+    model: str = Field(DEFAULT_OLLAMA_MODEL, min_length=1, description="Model of Ollama.")
+    seconds: float = Field(
+        DEFAULT_MODEL_SECONDS,
+        gt=0,
+        le=MOST_MODEL_SECONDS,
+        description="Longest that a search waits for grades; those that are there by then count.",
+    )
+    candidates: int = Field(
+        DEFAULT_CANDIDATES, ge=2, le=MOST_CANDIDATES, description="Hits that are graded, from the first one on."
+    )

@@ -1,0 +1,45 @@
+"""How a hub is opened, and what it says of a base that is behind."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class HubOptions:
+    """How a hub is opened; the defaults are those of the command line."""
+
+    root: Path | str | None = None
+    """Workspace directory that wins over everything else."""
+    config: Path | None = None
+    """Global config instead of `~/.kbhub.json`."""
+    bases: Mapping[str, Path] = field(default_factory=dict)
+    """Further global bases: id → folder."""
+    cache: Path | None = None
+    """Cache directory instead of the user's."""
+    serve: bool = False
+    """Whether a client's own variables may name the workspace."""
+    every_base: bool = False
+    """Whether every base of the global config is active, whatever its `repos` say."""
+    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    cwd: Path = field(default_factory=Path.cwd)
+    home: Path = field(default_factory=Path.home)
+    clock: Callable[[], float] = time.time
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """A base that is further behind its files than a search will wait for."""
+
+    base: str
+    files: int
+    """Files to look at."""
+    new_index: bool
+    """Whether it has no usable index at all."""
+    busy: bool = False
+    """Whether another process, or another thread, is indexing it."""

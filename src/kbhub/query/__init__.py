@@ -1,0 +1,31 @@
+"""User text → terms, FTS5 expressions, filters, excerpts. Total on any string."""
+
+from kbhub.query.excerpts import excerpt, spans
+from kbhub.query.filtering import Filter, Value, selected_bases
+from kbhub.query.parsing import MAX_TERMS, ParsedQuery, Term, parse_query, parsed
+from kbhub.query.stopwords import STOP_WORDS
+from kbhub.query.tokens import HAN_KANA, RUN, TOKENIZER, cased_parts, fold, normalise, paired, searchable, stems, tokens
+
+__all__ = [
+    "HAN_KANA",
+    "MAX_TERMS",
+    "RUN",
+    "STOP_WORDS",
+    "TOKENIZER",
+    "Filter",
+    "ParsedQuery",
+    "Term",
+    "Value",
+    "cased_parts",
+    "excerpt",
+    "fold",
+    "normalise",
+    "paired",
+    "parse_query",
+    "parsed",
+    "searchable",
+    "selected_bases",
+    "spans",
+    "stems",
+    "tokens",
+]

@@ -1,0 +1,153 @@
+"""What of a text shows a query's terms: where they stand, and the part that shows most of them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kbhub.query.tokens import RUN, cased_parts, searchable, stems, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from kbhub.query.parsing import Term
+
+
+def spans(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
+    """Find where terms occur in a text.
+
+    Args:
+        text: any string.
+        terms: what to find; a phrase counts wherever one of its words stands.
+
+    Returns:
+        (start, end) character offsets, in order, not overlapping.
+    """
+    wanted = {token for term in terms for token in term.tokens}
+    if not wanted:
+        return []
+    found = _script_spans(text, wanted)
+    apart = {term.apart.tokens for term in terms if term.apart}
+    raw = text.encode("utf-8", "replace")
+    every = tokens(raw)
+    first, counted = 0, 0
+    for start, end in _wanted(raw, every, wanted, apart):
+        first, counted = first + len(raw[counted:start].decode("utf-8", "replace")), start
+        found.append((first, first + len(raw[start:end].decode("utf-8", "replace"))))
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(found):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def excerpt(text: str, terms: tuple[Term, ...], limit: int) -> tuple[str, int]:
+    """Cut the part of a text that shows most of the terms, at line ends where it can.
+
+    Args:
+        text: text of a chunk.
+        terms: what was asked for.
+        limit: characters at most.
+
+    Returns:
+        The part, verbatim (with `…` where a line had to be cut), and the offset of its first line in `text`.
+    """
+    if len(text) <= limit:
+        return text, 0
+    lines = text.split("\n")
+    worth = _line_worth(lines, terms)
+    best, best_value, start, size = (0, 0), -1, 0, 0
+    for end, line in enumerate(lines):
+        size += len(line) + 1
+        while size - 1 > limit and start < end:
+            size -= len(lines[start]) + 1
+            start += 1
+        if worth[end] or not end:  # nothing else makes a window better
+            rows = [row for row in worth[start : end + 1] if row]
+            value = sum(max(column) for column in zip(*rows, strict=True))
+            if value > best_value:
+                best, best_value = (start, end), value
+    first, last = _settle(lines, worth, best, limit)
+    if first == last and len(lines[first]) > limit:
+        return _cut(lines[first], terms, limit), first
+    part = "\n".join(lines[first : last + 1])
+    end = sum(len(line) + 1 for line in lines[: last + 1]) - 1
+    if len(part) < limit // 2 and (more := text[end : end + limit]).strip():
+        part += _cut(more, (), limit - len(part))  # the line after it is long: its beginning
+    return part, first
+
+
+def _wanted(
+    raw: bytes, every: list[tuple[int, int, str]], wanted: set[str], apart: set[tuple[str, ...]]
+) -> Iterator[tuple[int, int]]:
+    """Give the tokens that are wanted, those in mixed case of which a part is, and identifiers written apart."""
+    for at, (start, end, token) in enumerate(every):
+        if token in wanted or (not raw[start + 1 : end].islower() and _has_part(raw[start:end], wanted)):
+            yield start, end
+            continue
+        for sequence in apart:
+            if token == sequence[0] and tuple(one[2] for one in every[at : at + len(sequence)]) == sequence:
+                yield start, every[at + len(sequence) - 1][1]
+
+
+def _has_part(word: bytes, wanted: set[str]) -> bool:
+    return any(stem in wanted for part in cased_parts(word.decode("utf-8", "replace")) for stem in stems(part))
+
+
+def _script_spans(text: str, wanted: set[str]) -> list[tuple[int, int]]:
+    """Find Han and Kana terms, which the tokenizer sees only as part of a whole run."""
+    if text.isascii():
+        return []
+    return [
+        (at, at + len(pair))
+        for pair in wanted
+        if RUN.fullmatch(pair)
+        for at in (found.start() for found in re.finditer(re.escape(pair), text))
+    ]
+
+
+def _line_worth(lines: list[str], terms: tuple[Term, ...]) -> list[list[int]]:
+    """Give per line, for each term, how many of its words occur there; nothing for a line without any."""
+    worth = []
+    for line in lines:
+        here = set(stems(searchable(line))) if line.strip() else ()
+        row = [_line_share(term, here) for term in terms] if here else []
+        worth.append(row if any(row) else [])
+    return worth
+
+
+def _line_share(term: Term, here: Collection[str]) -> int:
+    own = sum(token in here for token in term.tokens)
+    return own or int(term.apart is not None and all(token in here for token in term.apart.tokens))
+
+
+def _settle(lines: list[str], worth: list[list[int]], window: tuple[int, int], limit: int) -> tuple[int, int]:
+    """Start a window one line before its first match and let what still fits follow."""
+    first, last = window
+    while first < last and not (any(worth[first]) or any(worth[first + 1])):
+        first += 1
+    while first < last and not lines[first].strip():
+        first += 1
+    size = sum(len(line) + 1 for line in lines[first : last + 1]) - 1
+    while last + 1 < len(lines) and size + len(lines[last + 1]) + 1 <= limit:
+        last += 1
+        size += len(lines[last]) + 1
+    while first < last and not lines[last].strip():
+        last -= 1
+    return first, last
+
+
+def _cut(line: str, terms: tuple[Term, ...], limit: int) -> str:
+    """Cut a long line around the first term in it, at spaces."""
+    if len(line) <= limit:
+        return line
+    found = spans(line[: 50 * limit], terms)
+    start = max(0, (found[0][0] if found else 0) - limit // 4)
+    part = line[start : start + limit - 2]
+    if start and (space := part.find(" ", 0, limit // 8)) >= 0:
+        part = part[space + 1 :]
+    if start + limit - 2 < len(line) and (space := part.rfind(" ", len(part) - limit // 8)) > 0:
+        part = part[:space]
+    return f"{'…' if start else ''}{part}{'…' if start + limit - 2 < len(line) else ''}"

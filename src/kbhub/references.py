@@ -1,0 +1,125 @@
+"""The language of refs: what a ref asks for, and how one string names several documents."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import product
+
+from kbhub.errors import UsageError
+
+MOST_REFS = 256
+"""Refs that braces may stand for: nobody names more one by one, and a few braces in a row would make millions."""
+
+MAX_DIGITS = 18
+"""Digits of a line number that are looked at; no file has more lines, and Python refuses to read very long numbers."""
+
+_RANGE = re.compile(
+    r"^(?P<target>.+?):(?P<start>\d+)(?:\+(?P<offset>\d+))?(?:(?P<kind>[:-])(?P<other>\d+))?$", re.DOTALL
+)
+_WILD = re.compile(r"[*?]|\[[^\]/]+\]")
+_CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a ref asks for: a document, and maybe a part of it."""
+
+    target: str
+    """Path, `id@path`, title, alias, pattern or `#docid`."""
+    start: int | None = None
+    """First line, from 1."""
+    count: int | None = None
+    """Lines."""
+    heading: str | None = None
+    """Heading, or `Heading > Heading`."""
+    offset: int = 0
+    """Characters of the first line to leave out."""
+
+
+def parse_reference(text: str) -> list[Reference]:
+    """Give what a ref can mean, likeliest first; a file name may itself hold `:`, `#` or `@`.
+
+    Args:
+        text: `path`, `path:from`, `path:from:count`, `path:from-to`, `path:from+characters`, `path#Heading`,
+            `path::Heading > Heading`, each with `id@` before it, or a title, an alias, a pattern or `#docid` for the
+            path.
+    """
+    # A file name may begin or end with a blank; who types a ref means none.
+    return list(dict.fromkeys(meaning for form in (text, text.strip()) for meaning in _meanings(form)))
+
+
+def _meanings(text: str) -> list[Reference]:
+    meanings = [Reference(text)]
+    if part := _RANGE.match(text):
+        start, other = max(1, _number(part["start"])), _number(part["other"]) if part["other"] else None
+        if other is not None and part["kind"] == "-":
+            other = max(1, other - start + 1)
+        meanings.append(Reference(part["target"], start, other, offset=_number(part["offset"] or "0")))
+    target, found, heading = text.partition("::")
+    if found and heading.strip():
+        meanings.append(Reference(target, heading=heading.strip()))
+    at = text.find("#", 1)  # a docid starts with one
+    if at > 0 and text[at + 1 :].strip():
+        meanings.append(Reference(text[:at], heading=text[at + 1 :].strip()))
+    return meanings
+
+
+def split_refs(text: str) -> list[str]:
+    """Split a string at its commas, except those between braces.
+
+    Args:
+        text: any string.
+    """
+    parts, start, depth = [], 0, 0
+    for at, mark in enumerate(text):
+        if mark == "{":
+            depth += 1
+        elif mark == "}":
+            depth = max(0, depth - 1)
+        elif mark == "," and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    # A brace that nothing closes is a letter like any other.
+    parts = text.split(",") if depth else [*parts, text[start:]]
+    return [part.strip() for part in parts if part.strip()]
+
+
+def expand_braces(text: str) -> list[str]:
+    """Write out the choices of a ref: `{a,b}.md` is `a.md` and `b.md`; one without choices stands for itself.
+
+    Args:
+        text: a ref; braces may be inside braces.
+
+    Raises:
+        UsageError: it stands for more than `MOST_REFS`.
+    """
+    done: list[str] = []
+    left = [text]
+    while left:
+        parts = _CHOICE.split(left.pop())
+        if len(parts) == 1:
+            done.append(parts[0])
+            continue
+        # Even places are outside of braces, odd ones inside.
+        choices = [part.split(",") if place % 2 else [part] for place, part in enumerate(parts)]
+        if _size(choices) + len(left) + len(done) > MOST_REFS:
+            raise UsageError(f"{text[:60]!r} stands for more than {MOST_REFS} refs. Ask for fewer at a time.")
+        left += reversed(["".join(one) for one in product(*choices)])
+    return list(dict.fromkeys(done))
+
+
+def is_pattern(target: str) -> bool:
+    """Say whether a target can stand for several documents: it holds `*`, `?` or `[…]`."""
+    return _WILD.search(target) is not None
+
+
+def _size(choices: list[list[str]]) -> int:
+    size = 1
+    for one in choices:
+        size *= len(one)
+    return size
+
+
+def _number(digits: str) -> int:
+    return int(digits[:MAX_DIGITS])

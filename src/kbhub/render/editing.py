@@ -1,0 +1,60 @@
+"""What was written, deleted, restored and renamed, as text for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbhub.render.plain import one_line
+from kbhub.render.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kbhub.editing import Deleted, Renamed, Restored, TrashEntry, Written
+
+_LATER = "; search finds that after the next sync"
+
+
+def written_text(done: Written) -> str:
+    """Say what `write_document` did, on one line; its warnings are told apart from it."""
+    lines = f", lines {done.start_line}-{done.end_line}" if done.start_line else ""
+    later = "" if done.indexed else _LATER
+    return f"{done.action.capitalize()} {one_line(done.ref)} ({done.docid}{lines}), now {done.hash}{later}."
+
+
+def deleted_text(done: Deleted) -> str:
+    """Say what `delete_document` did."""
+    later = "" if done.indexed else _LATER
+    return f"Deleted {one_line(done.ref)}; `kbhub restore {done.trash}` brings it back{later}."
+
+
+def restored_text(done: Restored) -> str:
+    """Say what `restore` did."""
+    return f"Restored {one_line(done.ref)}, {done.hash}{'' if done.indexed else _LATER}."
+
+
+def renamed_text(done: Renamed) -> str:
+    """Say what `rename` did: the paths, then a line per link."""
+    later = "" if done.indexed else _LATER
+    head = f"Renamed {one_line(done.before)} to {one_line(done.ref)} ({done.docid}){later}."
+    if not done.links:
+        return head
+    what = "mended" if done.mended else "would break"
+    lines = [
+        f"  {one_line(link.ref)}{f':{link.line}' if link.line else ''}: "
+        f"{one_line(link.before)} → {one_line(link.after)}"
+        for link in done.links
+    ]
+    return "\n".join((head, f"{counted(len(done.links), 'link')} {what}:", *lines))
+
+
+def trash_text(entries: Sequence[TrashEntry], *, emptied: bool) -> str:
+    """List what is in the trash, or what was removed from it."""
+    if emptied:
+        return f"{counted(len(entries), 'document')} removed for good."
+    if not entries:
+        return "The trash is empty."
+    return "\n".join(
+        f"{entry.id}  {entry.deleted[:16].replace('T', ' ')}  {one_line(entry.ref)}  {entry.bytes} bytes"
+        for entry in entries
+    )

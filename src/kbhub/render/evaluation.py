@@ -1,0 +1,119 @@
+"""What `kbhub eval` found → text for a person at a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbhub.render.plain import one_line
+from kbhub.render.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kbhub.evaluation.report import Comparison, DatasetFigures, EvalReport, Figures, RunFigures, Verdicts
+
+HEADS = {
+    "ndcg5": "nDCG@5",
+    "ndcg10": "nDCG@10",
+    "recall5": "recall@5",
+    "recall10": "recall@10",
+    "mrr10": "MRR@10",
+    "hit1": "hit@1",
+}
+"""Metric → head of its column."""
+
+SIGNIFICANT = 0.05
+"""p below which a difference has a star: it would come by chance in fewer than one of 20 cases."""
+
+FELL_BACK = "only a part of this mode could run for {} of the queries, which have no vector."
+_TIMES = ("empty", "p50 ms", "p95 ms")
+_CHANGE = "Δ nDCG@10"
+_GAP = "  "
+
+
+def evaluation_text(report: EvalReport) -> str:
+    """Give a table per data set, the means over several, and what is below the floor."""
+    blocks = [_dataset(one) for one in report.datasets]
+    if report.means:
+        rows = [[name, *(_share(figures[metric]) for metric in HEADS)] for name, figures in report.means.items()]
+        blocks.append(f"Mean over {counted(len(report.datasets), 'data set')}\n" + _table(["", *HEADS.values()], rows))
+    blocks += [one_line(sentence) for sentence in report.below]
+    return "\n\n".join(blocks)
+
+
+def _dataset(one: DatasetFigures) -> str:
+    queries = one.runs[0].overall.queries if one.runs else 0
+    counts = f"{counted(one.documents, 'document')}, {counted(one.chunks, 'chunk')}, {_queries(queries)}"
+    rows = []
+    for run in one.runs:
+        rows.append([run.name, *_cells(run.overall), *_change(run.comparison)])
+        rows += [[f"  {name}", *_cells(figures), "", "", ""] for name, figures in run.strata.items()]
+    table = _table(["", *HEADS.values(), *_TIMES, _CHANGE, "p", "against"], rows)
+    lines = [f"{one_line(one.name)}: {counts}; answers are {one.unit}s", table]
+    lines += [_changes(run, run.comparison) for run in one.runs if run.comparison and run.bases > 1]
+    lines += [_changes(run, run.earlier) for run in one.runs if run.earlier]
+    lines += [_verdicts(run, verdicts) for run in one.runs for verdicts in run.verdicts]
+    lines += [f"{run.name}: {FELL_BACK.format(run.fell_back)}" for run in one.runs if run.fell_back]
+    return "\n".join([*lines[:2], *(one_line(line) for line in (*lines[2:], *one.notes))])
+
+
+def _queries(count: int) -> str:
+    return f"{count} {'query' if count == 1 else 'queries'}"
+
+
+def _cells(figures: Figures) -> list[str]:
+    times = (f"{figures.p50_ms:.1f}", f"{figures.p95_ms:.1f}")
+    return [*(_share(getattr(figures, metric)) for metric in HEADS), _share(figures.empty), *times]
+
+
+def _change(comparison: Comparison | None) -> list[str]:
+    if comparison is None:
+        return ["", "", ""]
+    change = comparison.changes["ndcg10"]
+    return [_signed(change.difference), _chance(change.p), comparison.other]
+
+
+def _changes(run: RunFigures, comparison: Comparison) -> str:
+    changes = (
+        f"{HEADS[metric]} {_signed(change.difference)} (p {_chance(change.p)})"
+        for metric, change in comparison.changes.items()
+    )
+    return f"{run.name} against {comparison.other}: {', '.join(changes)}"
+
+
+def _verdicts(run: RunFigures, verdicts: Verdicts) -> str:
+    counts = f"{verdicts.answerable_queries} answerable, {verdicts.unanswerable_queries} not"
+    text = f"{run.name}, {verdicts.unanswerable}: AUC of the best score {_share(verdicts.auc)} ({counts})"
+    if verdicts.answerable_shares or verdicts.unanswerable_shares:
+        text += f"; answerable {_shares(verdicts.answerable_shares)}; not {_shares(verdicts.unanswerable_shares)}"
+    return text
+
+
+def _shares(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {share:.0%}" for name, share in shares.items()) or "without a verdict"
+
+
+def _share(value: float) -> str:
+    return f"{value:.3f}".removeprefix("0") if value < 1 else f"{value:.2f}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("0.", ".", 1)
+
+
+def _chance(p: float) -> str:
+    return f"{_share(p) if p >= 0.001 else '<.001'}{'*' if p < SIGNIFICANT else ''}"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Set a table: names to the left, figures to the right, the last column, where it is words, to the left."""
+    cells = [[one_line(cell) for cell in row] for row in (heads, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        first, *others = (
+            cell.ljust(width) if column == 0 or heads[column] == "against" else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append(_GAP.join((first, *others)).rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,108 @@
+"""Memories → text for a person at a terminal, and records for programs. What a memory says is a stranger's text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbhub.render.formats import Listing
+from kbhub.render.plain import neutralised, one_line
+from kbhub.render.words import counted
+
+if TYPE_CHECKING:
+    from kbhub.memory.models import Forgotten, Imported, Memory, MemoryList, Moved, Remembered
+
+FIELDS = (
+    *("id", "ref", "scope", "strength", "uses", "namespace", "tags", "title", "text"),
+    *("created", "updated", "last_use", "by", "source", "about", "supersedes", "superseded_by"),
+)
+"""Fields of a memory in a table."""
+
+_INDENT = "    "
+
+_DID = {
+    "stored": "Remembered",
+    "strengthened": "Known already, strengthened",
+    "updated": "Changed",
+    "confirmed": "Confirmed",
+}
+
+
+def remembered_text(done: Remembered) -> str:
+    """Say what `remember` did, and which memories are near."""
+    lines = [f"{_DID[done.did]}: {_head(done.memory)}"]
+    lines += [f"  takes the place of {one_line(name)}" for name in done.superseded]
+    if done.near:
+        lines.append("  Near to it and different:")
+        lines += [f"    {one_line(near.id)}  {one_line(near.text)}" for near in done.near]
+        lines.append(
+            f"  If it takes the place of one: kbhub remember --id {one_line(done.memory.id)} "
+            f"--supersedes {one_line(done.near[0].id)}"
+        )
+    else:
+        lines += [f"  {one_line(note)}" for note in done.notes]
+    return "\n".join(lines)
+
+
+def memories_text(found: MemoryList) -> str:
+    """Give memories, some lines each, shortened."""
+    return "\n\n".join(_block(memory) for memory in found.memories)
+
+
+def recalled_text(found: MemoryList) -> str:
+    """Give memories with all of their text."""
+    blocks = []
+    for memory in found.memories:
+        text = neutralised(memory.text).replace("\n", f"\n{_INDENT}")
+        blocks.append(f"{_head(memory)}\n{_INDENT}{text}{_superseded(memory)}")
+    return "\n\n".join(blocks)
+
+
+def memories_listing(found: MemoryList) -> Listing:
+    """Give memories as records."""
+    records = [{key: value for key, value in memory.model_dump().items() if key in FIELDS} for memory in found.memories]
+    return Listing("memory", FIELDS, records)
+
+
+def forgotten_text(done: Forgotten) -> str:
+    """Say what was forgotten, and where it lies."""
+    if not done.memories:
+        return "Nothing was forgotten: no memory fits."
+    lines = [f"Forgot {counted_memories(len(done.memories))}:"]
+    lines += [f"  {one_line(memory.id)}  {one_line(memory.title)}" for memory in done.memories]
+    if done.trash:
+        lines.append(f"Their files are in {one_line(str(done.trash))}. {' '.join(done.notes)}".rstrip())
+    return "\n".join(lines)
+
+
+def imported_text(done: Imported) -> str:
+    """Say what was taken in."""
+    text = f"Imported {counted_memories(done.added)} ({done.format}), {done.known} known already"
+    return f"{text}, {counted(len(done.failed), 'problem')}." if done.failed else f"{text}."
+
+
+def moved_text(done: Moved) -> str:
+    """Say what was moved."""
+    source, target = one_line(str(done.source)), one_line(str(done.target))
+    return f"Moved {counted_memories(done.moved)} from {source} to {target}."
+
+
+def counted_memories(count: int) -> str:
+    """Give a number of memories in words."""
+    return "1 memory" if count == 1 else f"{count} memories"
+
+
+def _block(memory: Memory) -> str:
+    text = " ".join(neutralised(memory.text).split())
+    return f"{_head(memory)}\n{_INDENT}{text}{_superseded(memory)}"
+
+
+def _head(memory: Memory) -> str:
+    facts = [f"strength {memory.strength:.2f}", counted(memory.uses, "use")]
+    facts += [f"in {one_line(memory.namespace)}"] if memory.namespace else []
+    facts += [one_line(" ".join(f"#{tag}" for tag in memory.tags))] if memory.tags else []
+    return f"{one_line(memory.ref)}  [{one_line(memory.id)}]  {', '.join(facts)}"
+
+
+def _superseded(memory: Memory) -> str:
+    names = one_line(", ".join(memory.superseded_by))
+    return f"\n{_INDENT}(superseded by {names})" if names else ""

@@ -1,0 +1,289 @@
+"""Where a ref leads: the document it names, or why there is none and what was probably meant."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kbhub.errors import AmbiguousReference, DocumentNotFound, IndexUnavailable, PathNotContained
+from kbhub.hits import ref_of, short_docid
+from kbhub.ignore import parse_rules
+from kbhub.index.names import document_names
+from kbhub.indexing import document_id
+from kbhub.references import Reference, is_pattern, parse_reference
+from kbhub.suggestions import closest
+from kbhub.walk import MARKDOWN_SUFFIXES, open_contained
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kbhub.index import Index
+    from kbhub.opening import Opened, Opener
+    from kbhub.types import Base
+
+_DOCID = re.compile(r"#?[0-9a-fA-F]{4,16}")
+_BASE_ID = re.compile(r"[^\s/@]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A document that a ref leads to."""
+
+    base: Base
+    path: str
+    docid: str
+
+
+class Shelves:
+    """The documents of all active bases, by what they are called.
+
+    Args:
+        shelves: each base with its index; the project base first.
+        opener: opens their files.
+    """
+
+    def __init__(self, shelves: Sequence[tuple[Base, Index]], opener: Opener) -> None:
+        self.bases = [base for base, _ in shelves]
+        self._opener = opener
+        self._shelves = shelves
+        self._names: dict[str, dict[str, list[Place]]] = {}
+        self._opened: list[tuple[Base, Index]] = []
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Hold the indexes that can be read to one state each; whatever else is done here is done inside."""
+        with ExitStack() as stack:
+            for base, index in self._shelves:
+                try:
+                    stack.enter_context(index.snapshot())
+                except IndexUnavailable:
+                    continue
+                self._opened.append((base, index))
+            try:
+                yield
+            finally:
+                self._opened, self._names = [], {}
+
+    def find(self, ref: str) -> tuple[Reference, Place] | None:
+        """Find the one document that a ref leads to, with what it asks of it; none if no base has it.
+
+        A path or docid is what it is before it is anybody's title.
+
+        Raises:
+            AmbiguousReference: several documents answer to it.
+        """
+        meanings = parse_reference(ref)
+        for look in (self._by_path, self._by_name):
+            for meaning in meanings:
+                if place := look(meaning.target):
+                    return meaning, place
+        return None
+
+    def matching(self, ref: str) -> tuple[Reference, list[Place]] | None:
+        """Find the documents whose paths match the pattern that a ref is, in order; none if there are none.
+
+        Patterns are those of `.gitignore`: without a slash they are about the file name in any folder.
+        """
+        for meaning in parse_reference(ref):
+            if is_pattern(meaning.target):
+                for bases, pattern in self._groups(meaning.target):
+                    if places := [place for base in bases for place in self._match(base, pattern)]:
+                        return meaning, places
+        return None
+
+    def ref(self, place: Place) -> str:
+        """Give the ref by which a document is named in answers."""
+        return ref_of(place.base, place.path, self.bases)
+
+    def docid(self, place: Place) -> str:
+        """Give the short docid of a document."""
+        try:
+            return short_docid(place.docid, [index for _, index in self._opened])
+        except IndexUnavailable:  # damaged: it names no other documents either
+            return short_docid(place.docid, ())
+
+    def open(self, place: Place) -> Opened:
+        """Open a document, as it is now.
+
+        Raises:
+            PathNotContained, OSError: it cannot be read.
+        """
+        index = next((index for base, index in self._opened if base is place.base), None)
+        return self._opener.open(place.base, place.path, index)
+
+    def not_found(self, ref: str, *, suggest: bool = True) -> DocumentNotFound:
+        """Say why a ref leads nowhere: a rule, a place outside, an unknown base, a folder; and what is near.
+
+        Args:
+            ref: as it was asked for.
+            suggest: whether to look for what was probably meant, which takes some ten milliseconds.
+        """
+        meanings = parse_reference(ref)
+        reason, refs = self._why_not(meanings), self._refs()
+        target = meanings[-1].target
+        if not reason and (below := _folder(target)) and any(one.startswith(below) for one in refs):
+            return DocumentNotFound(ref, f"it is a folder; `{below}**` reads what is in it")
+        if not suggest:
+            return DocumentNotFound(ref, reason)
+        if is_pattern(target):
+            return DocumentNotFound(ref, reason or "no indexed document matches the pattern")
+        near = closest(target, refs, {name: list(map(self.ref, found)) for name, found in self._all_names().items()})
+        if _DOCID.fullmatch(target) and not target.startswith("#") and self._by_docid(target.lower()):
+            near.insert(0, f"#{target.lower()}")
+        return DocumentNotFound(ref, reason, near)
+
+    def _by_path(self, target: str) -> Place | None:
+        if target.startswith("#") and _DOCID.fullmatch(target):
+            return self._one(target, self._by_docid(target[1:].lower()), "a docid that starts so")
+        return self._first(target, self._in_base, "this path")
+
+    def _by_name(self, target: str) -> Place | None:
+        def called(base: Base, name: str) -> list[Place]:
+            return self._names_of(base).get(folded(name), [])
+
+        return self._first(target, called, "this title or alias") if target.strip() else None
+
+    def _first(self, target: str, look: Callable[[Base, str], list[Place]], what: str) -> Place | None:
+        for bases, name in self._groups(target):
+            if found := [place for base in bases for place in look(base, name)]:
+                return self._one(target, found, what)
+        return None
+
+    def _one(self, target: str, found: list[Place], what: str) -> Place | None:
+        if len(found) > 1:
+            raise AmbiguousReference(target, what, list(map(self.ref, found)))
+        return found[0] if found else None
+
+    def _groups(self, target: str) -> Iterator[tuple[list[Base], str]]:
+        """Give the bases to look in, those that come first before the others, and what to look for there."""
+        name, mark, rest = target.partition("@")
+        if named := [base for base in self.bases if mark and name in (base.id, *base.names)]:
+            yield named, rest
+        yield [base for base in self.bases if base.id == "project"], target
+        yield [base for base in self.bases if base.id != "project"], target
+
+    def _in_base(self, base: Base, path: str) -> list[Place]:
+        """Find a document in a base by its path, with or without its ending, indexed or not yet."""
+        for name in _forms(base, path):
+            try:
+                if self._opener.has(base, name):
+                    return [Place(base, name, document_id(base, name))]
+            except PathNotContained:
+                continue
+        return []
+
+    def _by_docid(self, digits: str) -> list[Place]:
+        found = []
+        for base, index in self._opened:
+            try:
+                found += [Place(base, row.path, row.docid) for row in index.documents_by_docid(digits)]
+            except IndexUnavailable:
+                continue
+        return found
+
+    def _match(self, base: Base, pattern: str) -> list[Place]:
+        escaped = f"\\{pattern}" if pattern.startswith(("!", "#")) else pattern
+        rules = parse_rules([unicodedata.normalize("NFC", escaped.removeprefix("./"))], "ref")
+        return [
+            Place(base, path, document_id(base, path))
+            for path in self._paths(base)
+            if any(rule.matches(unicodedata.normalize("NFC", path), directory=False) for rule in rules)
+        ]
+
+    def _paths(self, base: Base) -> list[str]:
+        for one, index in self._opened:
+            if one is base:
+                try:
+                    return index.paths()
+                except IndexUnavailable:
+                    break
+        return []
+
+    def _names_of(self, base: Base) -> dict[str, list[Place]]:
+        if base.id not in self._names:
+            names: dict[str, list[Place]] = {}
+            self._names[base.id] = names
+            for one, index in self._opened:
+                try:
+                    found = list(document_names(index)) if one is base else []
+                except IndexUnavailable:
+                    continue
+                for path, name in found:
+                    places = names.setdefault(folded(name), [])
+                    if not places or places[-1].path != path:
+                        places.append(Place(base, path, document_id(base, path)))
+        return self._names[base.id]
+
+    def _all_names(self) -> dict[str, list[Place]]:
+        every: dict[str, list[Place]] = {}
+        for base in self.bases:
+            for name, places in self._names_of(base).items():
+                every.setdefault(name, []).extend(places)
+        return every
+
+    def _refs(self) -> list[str]:
+        return [ref_of(base, path, self.bases) for base in self.bases for path in self._paths(base)]
+
+    def _why_not(self, meanings: Sequence[Reference]) -> str:
+        """Say which rule keeps an existing file out, that a path leads out of every base, or that its base is none."""
+        for target in dict.fromkeys(meaning.target for meaning in meanings):
+            tried = [(base, path) for bases, path in self._groups(target) for base in bases]
+            for base, path in tried:
+                if reason := self._rule(base, path):
+                    return reason
+            if any(_leads_out(base, path) for base, path in tried):
+                return "it lies outside every base"
+        name, mark, _ = meanings[0].target.partition("@")
+        if mark and _BASE_ID.fullmatch(name) and all(name not in (base.id, *base.names) for base in self.bases):
+            return f"no base {name!r} is active (active: {', '.join(base.id for base in self.bases)})"
+        return ""
+
+    def _rule(self, base: Base, path: str) -> str | None:
+        for name in _forms(base, path):
+            try:
+                open_contained(base, name).close()
+            except (OSError, PathNotContained, ValueError):
+                continue
+            if rule := self._opener.excluded_by(base, name):
+                return rule
+        return None
+
+
+def folded(name: str) -> str:
+    """Give a title or alias as it is compared: case, form of accents and blanks around it do not matter."""
+    return unicodedata.normalize("NFC", name).casefold().strip()
+
+
+def _forms(base: Base, path: str) -> Iterator[str]:
+    """Give the paths in a base that a path can mean; an absolute one means what lies there, if that is in the base."""
+    if os.path.isabs(path) and path.startswith(f"{base.path}{os.sep}"):  # noqa: PTH117 - any string comes here
+        path = path[len(str(base.path)) + 1 :].replace(os.sep, "/")
+    elif not path.startswith("/"):
+        path = "/".join(part for part in path.split("/") if part not in ("", "."))
+    for form in dict.fromkeys((path, unicodedata.normalize("NFC", path), unicodedata.normalize("NFD", path))):
+        yield form
+        for suffix in MARKDOWN_SUFFIXES:
+            yield form + suffix
+
+
+def _leads_out(base: Base, path: str) -> bool:
+    """Say whether a path is one to a place outside of a base, or what is there in the base is a link to such."""
+    path = next(_forms(base, path))
+    try:
+        open_contained(base, path).close()
+    except PathNotContained:
+        if os.path.isabs(path) or ".." in path.split("/"):  # noqa: PTH117 - any string comes here
+            return True
+        return "\0" not in path and path != "" and os.path.lexists(base.path / path)
+    except (OSError, ValueError):
+        return False
+    return False
+
+
+def _folder(target: str) -> str | None:
+    path = target.removeprefix("./").rstrip("/")
+    return f"{path}/" if path else None

@@ -1,0 +1,63 @@
+"""What kind of document a file is, by its base and its name."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kbhub.types import Base, Kind
+
+PDF_SUFFIX = ".pdf"
+"""Lower-case end of the name of a PDF file."""
+
+LOG_SUFFIX = ".jsonl"
+"""Lower-case end of the name of a session log, one JSON object a line."""
+
+RECORD_PREFIX, RECORD_SUFFIX = "session-", ".json"
+"""How a session in one JSON document is named (Gemini CLI before 0.39); other JSON beside it is settings."""
+
+LIMIT_NAMES: dict[Kind, str] = {"pdf": "limits.pdfBytes", "session": "limits.sessionBytes"}
+"""Kind → the setting that limits its files; the others have `limits.fileBytes`."""
+
+
+def kind_of(base: Base, path: str) -> Kind:
+    """Give the kind of a file.
+
+    Args:
+        base: its base.
+        path: relative to the base, with `/`.
+    """
+    name = path.rpartition("/")[2].lower()
+    if base.kind == "session":
+        return "session" if is_session(name) else "document"
+    return "pdf" if name.endswith(PDF_SUFFIX) else base.kind
+
+
+def is_session(name: str) -> bool:
+    """Whether a file name is that of a session log.
+
+    Args:
+        name: in lower case.
+    """
+    return name.endswith(LOG_SUFFIX) or (name.startswith(RECORD_PREFIX) and name.endswith(RECORD_SUFFIX))
+
+
+@cache
+def can_read_pdf() -> bool:
+    """Whether the extra `kbhub[pdf]` is installed."""
+    return find_spec("pypdf") is not None
+
+
+def byte_limit(kind: Kind, max_bytes: int, kind_bytes: Mapping[Kind, int]) -> int:
+    """Give the size limit of files of a kind.
+
+    Args:
+        kind: the kind.
+        max_bytes: limit of a document.
+        kind_bytes: limits of kinds that have their own.
+    """
+    return kind_bytes.get(kind, max_bytes)

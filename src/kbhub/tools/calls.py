@@ -1,0 +1,162 @@
+"""What every call needs: the hub off the event loop, the client's roots, fresh indexes, results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+from anyio.to_thread import run_sync
+from mcp.types import CallToolResult, InputRequiredResult, TextContent
+
+from kbhub.background import Background
+from kbhub.render import model
+from kbhub.roots import RootsQuestion
+from kbhub.watch import Watcher
+from kbhub.workspace import FROM_ROOTS
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import Context
+
+    from kbhub.announcing import Announcer
+    from kbhub.hub import Hub
+    from kbhub.types import Model
+
+FRESHEN_SECONDS = 0.5
+"""How long a search waits for changed files to be found and indexed; what takes longer serves the next one."""
+
+FIRST_ANSWER_SECONDS = 2.0
+"""How long a search waits for the first index of a base: most projects have one by then, and clients wait longer."""
+
+PROGRESS_SECONDS = 0.25
+"""Time between two reports of progress."""
+
+STOP_SECONDS = 0.3
+"""How long the end of a connection waits for a batch that is being indexed; a process that ends does not need it."""
+
+T = TypeVar("T")
+
+
+class Calls:
+    """The hub as tools use it, and what belongs to one connection with a client: indexing, watching, its roots.
+
+    Args:
+        hub: what answers.
+        announcer: tells the client what has changed.
+        structured: whether results carry structured content beside their text.
+    """
+
+    def __init__(self, hub: Hub, announcer: Announcer, *, structured: bool = False) -> None:
+        self.hub, self.announcer, self.structured = hub, announcer, structured
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Make what belongs to one connection."""
+        self.background = Background(self.hub, self.announcer.look)
+        self.roots = RootsQuestion()
+        self.watcher = Watcher(self.hub, self._notice)
+        self._begun = False
+
+    def begin(self) -> None:
+        """Start indexing and watching, once; not before the handshake is done."""
+        if not self._begun:
+            self._begun = True
+            self.background.look()
+            self.watcher.start()
+
+    def end(self) -> None:
+        """Stop both."""
+        self.watcher.stop(0)
+        self.background.stop(STOP_SECONDS)
+
+    async def run(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Do blocking work on a thread; a call that is cancelled or a server that ends does not wait for it."""
+        return await run_sync(work, *arguments, abandon_on_cancel=True)
+
+    async def ask_roots(self, context: Context[None, Any]) -> InputRequiredResult | None:
+        """Take the client's roots for the workspace where nothing else names one."""
+        workspace = (await self.run(self.hub.discovery)).workspace
+        question = self.roots
+        known = workspace.directory and not (question.again and workspace.source == FROM_ROOTS)
+        if context.protocol_version is None or known:
+            return None
+        answer = await question.ask(context)
+        if isinstance(answer, InputRequiredResult):
+            return answer
+        try:
+            if answer:
+                await self.run(self.hub.use_roots, answer)
+                await self.run(self.announcer.look)
+        finally:
+            question.settle()
+        return None
+
+    async def has_bases(self) -> bool:
+        """Say whether any base is active."""
+        return bool((await self.run(self.hub.discovery)).bases)
+
+    async def freshen(
+        self,
+        context: Context[None, Any],
+        names: tuple[str, ...] = (),
+        *,
+        first_index: bool = False,
+        max_age: float | None = None,
+    ) -> None:
+        """Let changed files into the index as far as that is quick.
+
+        Args:
+            context: of the call, which is told the progress.
+            names: ids of the bases, none for all.
+            first_index: whether to wait a little for a base that has no index yet.
+            max_age: as in `Hub.freshen`.
+        """
+        bases = [base.id for base in await self.run(self.hub.select, names)]
+        with anyio.move_on_after(FRESHEN_SECONDS):
+            await self.run(self._compare, bases, max_age)
+        end = anyio.current_time() + (FIRST_ANSWER_SECONDS if first_index else 0)
+        reported = -1
+        while True:
+            done, todo = self.background.progress()
+            if todo and done > reported and context.protocol_version is not None:
+                reported = done
+                await context.report_progress(done, todo, f"Indexing: {done} of {todo} files")
+            left = min(end - anyio.current_time(), PROGRESS_SECONDS)
+            if left <= 0 or await self.run(self.background.wait_for_first_index, bases, left):
+                return
+
+    def result(self, text: str, result: Model, *, is_error: bool = False) -> CallToolResult:
+        """Make a tool's result: a text, and what it says as JSON where that is wanted."""
+        structured = result.model_dump(mode="json") if self.structured and not is_error else None
+        return text_result(text, structured, is_error=is_error)
+
+    async def nothing(self, empty: Model) -> CallToolResult:
+        """Say that no base is active, with an empty result."""
+        return self.result(model.nothing_here(await self.run(self.hub.discovery)), empty)
+
+    def _compare(self, bases: list[str], max_age: float | None) -> None:
+        # What the background has in hand need not be compared again, and would only be waited for.
+        if idle := [base for base in bases if base not in self.background.busy()]:
+            self.background.hand(one for one in self.hub.freshen(idle, max_age=max_age) if not one.busy)
+            self.announcer.look()
+
+    def _notice(self, bases: frozenset[str] | None) -> None:
+        """Take up what the watcher saw, on its thread: changed files, or maybe other bases or settings."""
+        self.background.look(bases or ())
+        if bases is None:
+            self.announcer.look()
+
+
+def text_result(text: str, structured: dict[str, Any] | None = None, *, is_error: bool = False) -> CallToolResult:
+    """Make a tool's result of a text."""
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)], structured_content=structured, is_error=is_error
+    )
+
+
+def client_name(context: Context[None, Any]) -> str | None:
+    """Give the name of the client that calls, for what is written down on its word; none if it has not said."""
+    if context.protocol_version is None:
+        return None
+    params = context.session.client_params
+    return params.client_info.name if params else None

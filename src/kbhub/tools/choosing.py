@@ -1,0 +1,40 @@
+"""Which tools are offered: what the settings choose, less what cannot be used now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbhub.editing.paths import why_not_writable
+from kbhub.tools.names import ALL, CORE, DOCUMENT_WRITERS, MEMORY_TOOLS, WRITERS
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+    from kbhub.tools.names import ToolName
+
+
+def offered(hub: Hub) -> tuple[ToolName, ...]:
+    """Give the tools that a client is offered now, in the order of their list.
+
+    Raises:
+        KbhubError: the configuration is wrong.
+    """
+    return tuple(name for name in ALL if why_not(hub, name) is None)
+
+
+def why_not(hub: Hub, name: ToolName) -> str | None:
+    """Say why a tool is not offered now, and what would change that; none if it is.
+
+    Raises:
+        KbhubError: the configuration is wrong.
+    """
+    settings = hub.config().settings
+    chosen = CORE if settings.tools == "core" else ALL if settings.tools == "all" else settings.tools
+    if name not in chosen:
+        return 'the setting `tools` leaves it out; `"tools": "all"` in the global config offers every tool'
+    if name in WRITERS and settings.read_only:
+        return "kbhub is set to read only, by `readOnly` in the global config, KBHUB_READ_ONLY or `--read-only`"
+    if name in MEMORY_TOOLS and not settings.memory.enabled:
+        return "`memory.enabled` is false in the global config"
+    if name in DOCUMENT_WRITERS and all(why_not_writable(hub, base) for base in hub.discovery().bases):
+        return 'no base here may be written; `kbhub init`, or `"writable": true` of a base of yours, changes that'
+    return None

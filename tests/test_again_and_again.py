@@ -1,0 +1,145 @@
+"""What was done is not done again: not for a file that cannot be read, and not for another version or embedder."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+
+import apsw
+import pytest
+
+import faults
+import kbhub.index.schema
+from kbhub.embedding import PACKAGED_MODEL
+from kbhub.history import FRESH_PATHS
+from kbhub.types import Query
+from test_faults_index import bring_in_step
+from test_faults_storage import ROOT, edit, index_of, no_pause, places, public, refs, shop
+from test_sync import committed, folder, git
+
+__all__ = ["folder", "no_pause", "public", "shop"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are for POSIX")
+def test_a_file_that_may_not_be_read_is_no_work_for_every_search(public, children):
+    """It is named and left in peace until it can be read; then it is indexed though it has not changed."""
+    secret = public.write("knowledge/secret.md", "# Secret\n\nA platypus.\n")
+    own = public.home.parent
+    if ROOT:
+        for path in (own, *own.rglob("*")):
+            os.chown(path, faults.NOBODY, faults.NOBODY)
+    secret.chmod(0)
+
+    answer = children.call("as_nobody", "look_again", places(public), str(secret))
+
+    assert [0, 0, 0, 0] == answer["looks"]
+    assert not answer["written"]
+    assert answer["opened"] == 1
+    assert "secret.md" in answer["refs"]
+    assert [] == answer["problems"]
+
+
+def test_two_versions_on_one_cache_leave_each_other_alone(shop, monkeypatch):
+    """Each has its index; going back and forth indexes nothing anew."""
+    hub = shop.hub()
+    hub.sync()
+    mine = index_of(hub)
+    monkeypatch.setattr(kbhub.index.schema, "SCHEMA_VERSION", kbhub.index.schema.SCHEMA_VERSION + 1)
+    other = shop.hub()
+    assert index_of(other) != mine
+    assert [report.added for report in other.sync(["project"])] != [0]
+    monkeypatch.undo()
+
+    again = shop.hub()
+
+    assert index_of(again) == mine
+    assert [(report.added, report.changed, report.notes) for report in again.sync()] == [(0, 0, ())] * 2
+
+
+def test_two_embedders_on_one_cache_leave_each_other_alone(shop, tmp_path):
+    """Two configurations of one user: going back and forth makes no vector anew."""
+    model = tmp_path / "model"
+    model.mkdir()
+    for file in PACKAGED_MODEL.iterdir():
+        if file.suffix in (".json", ".safetensors"):
+            (model / file.name).symlink_to(file)
+    config = json.loads((shop.home / ".kbhub.json").read_text())
+    second = shop.write(shop.home / "second.json", json.dumps({**config, "embedder": {"model": str(model)}}))
+    none = shop.write(shop.home / "none.json", json.dumps({**config, "embedder": {"model": "none"}}))
+    made = [sum(report.vectors_made for report in shop.hub(config=one).sync()) for one in (None, second)]
+    again = [
+        (report.vectors_made, report.vectors_reused, report.added, report.notes)
+        for one in (None, second, none, None, second)
+        for report in shop.hub(config=one).sync()
+    ]
+
+    assert all(made)
+    assert set(again) == {(0, 0, 0, ())}
+    assert index_of(shop.hub()) == index_of(shop.hub(config=none)) != index_of(shop.hub(config=second))
+
+
+@pytest.mark.parametrize("count", [1, FRESH_PATHS + 5])
+def test_a_document_that_is_taken_later_knows_its_commit(folder, count):
+    """Also where nothing was committed since the last look, or only other files were; a new file has no commit."""
+    repository = folder.base.path.parent
+    folder.write(".kbhubignore", "late*\n")
+    for number in range(count):
+        folder.write(f"late {number} [x].md", "# Late\n")
+    git(repository, "init", "-q")
+    git(repository, "add", "notes")
+    git(repository, "commit", "-qm", "one", when=1_700_000_000)
+    folder.sync()
+    assert len(committed(folder)) == 5
+    folder.write(".kbhubignore", "")
+    folder.write("new.md", "# New\n")
+    folder.sync()
+
+    late = {path: moment for path, moment in committed(folder).items() if path.startswith("late")}
+    assert late == {f"late {number} [x].md": 1_700_000_000 for number in range(count)}
+    assert committed(folder)["new.md"] is None
+
+    folder.write(".kbhubignore", "late*\n")
+    folder.sync()
+    git(repository, "add", "notes/new.md")
+    git(repository, "commit", "-qm", "two", when=1_710_000_000)
+    folder.write(".kbhubignore", "")
+    folder.sync()
+    assert set(committed(folder).values()) == {1_700_000_000, 1_710_000_000}
+    assert committed(folder)["new.md"] == 1_710_000_000
+
+
+def pages_of(path, table):
+    """Give the pages that hold a table's rows, as SQLite itself counts them."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        found = connection.execute("SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf'", (table,))
+        return [page for (page,) in found]
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_damage_in_pages_of_words_alone_heals_by_itself(shop, seed):
+    """Whichever page of the full-text index is lost, whoever searches for what was in it has it found soon."""
+    edit(shop, 60)
+    hub = shop.hub()
+    hub.sync()
+    path = index_of(hub)
+    good = faults.content(path)
+    choose = random.Random(seed)
+    pages = pages_of(path, "fts_data")
+    with path.open("r+b") as file:
+        for page in choose.sample(pages, k=max(1, len(pages) // (seed + 1))):
+            file.seek((page - 1) * 4096 + 8)
+            file.write(choose.randbytes(4088))
+    met = [hub.search(Query(text=words, mode="keyword")).skipped for words in ("platypus", "deploy", "fresh w17")]
+    assert any(met)  # or the test damages nothing that counts
+
+    said = bring_in_step(hub)
+
+    assert len(said) == 1
+    assert "set aside" in said[0]
+    assert faults.content(path) == good
+    assert "deploy.md" in refs(hub)
+    assert bring_in_step(hub) == []

@@ -1,0 +1,206 @@
+"""The user's own bases, changed from the command line: the config keeps every other byte."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kbhub.base_changes import NewBase, add_base, remove_base, rename_base
+from kbhub.bases import list_bases, show_base
+from kbhub.errors import ConfigError, UsageError
+
+CONFIG = """\
+{
+  // what I keep
+  "bases": { "notes": "~/notes" }, // more to come
+  "repos": { "*": ["notes"], "~/work": "notes" }
+}
+"""
+
+
+@pytest.fixture
+def folders(environment):
+    """A user with notes and a handbook, and an empty config."""
+    environment.write(environment.home / "notes" / "a.md", "# A\n")
+    environment.write(environment.home / "team" / "handbook" / "b.md", "# B\n")
+    return environment
+
+
+def config_of(environment):
+    return (environment.home / ".kbhub.json").read_text()
+
+
+def test_a_folder_becomes_a_base_of_every_project(folders):
+    """Its id is its name, and it is active at once."""
+    hub = folders.hub()
+
+    change = add_base(hub, NewBase(str(folders.home / "notes")))
+
+    assert (change.id, change.changed, change.active, change.places) == ("notes", True, True, ("*",))
+    assert json.loads(config_of(folders)) == {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}}
+    assert [base.id for base in hub.discovery().bases] == ["notes"]
+
+
+def test_adding_twice_changes_nothing(folders):
+    """A script may say it again."""
+    add_base(folders.hub(), NewBase("~/notes"))
+    before = config_of(folders)
+
+    change = add_base(folders.hub(), NewBase("~/notes"))
+
+    assert (change.changed, config_of(folders)) == (False, before)
+    assert "says so already" in change.notes[0]
+
+
+def test_all_fields_are_written_and_nothing_else_is_touched(folders):
+    """Comments, order and layout of the file are the user's."""
+    folders.write(folders.home / ".kbhub.json", CONFIG)
+    new = NewBase(
+        "ops=~/team/handbook",
+        places=(str(folders.home / "team"),),
+        include=("*.txt",),
+        exclude=("old/",),
+        name="Ops",
+        description="runbooks",
+        writable=True,
+    )
+
+    change = add_base(folders.hub(), new)
+
+    text = config_of(folders)
+    assert text.startswith(
+        '{\n  // what I keep\n  "bases": { "notes": "~/notes", "ops": {"knowledge": "~/team/handbook"'
+    )
+    assert "}, // more to come\n" in text
+    assert '"~/work": "notes", "~/team": ["ops"]' in text
+    assert (change.active, change.places) == (False, ("~/team",))
+    shown = show_base(folders.hub(cwd=folders.home / "team"), "ops")
+    assert (shown.active, shown.name, shown.include, shown.exclude, shown.writable) == (
+        True,
+        "Ops",
+        ("*.txt",),
+        ("old/",),
+        True,
+    )
+
+
+def test_an_entry_for_a_folder_inside_is_named(folders):
+    """Of `repos`, only the longest entry counts; who adds a base above is told."""
+    inner = folders.home / "team" / "handbook"
+    folders.write(folders.home / ".kbhub.json", '{"repos": {"~/team/handbook": []}}')
+
+    change = add_base(folders.hub(), NewBase("~/notes", places=("~/team",)))
+
+    assert change.notes == ("Not below ~/team/handbook, which has an entry of its own in `repos`.",)
+    assert "notes" not in [base.id for base in folders.hub(cwd=inner).discovery().bases]
+
+
+def test_a_second_place_is_added_to_the_first(folders):
+    """The same base may be active below several folders, and a single id becomes a list."""
+    folders.write(folders.home / ".kbhub.json", '{"bases": {"h": "~/team/handbook"}, "repos": {"~/team": "h"}}')
+
+    add_base(folders.hub(), NewBase("~/notes", places=("~/team",)))
+    change = add_base(folders.hub(), NewBase("h=~/team/handbook", places=("~/notes",)))
+
+    assert json.loads(config_of(folders))["repos"] == {"~/team": ["h", "notes"], "~/notes": ["h"]}
+    assert change.changed
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        (NewBase("~/nowhere"), "does not exist"),
+        (NewBase("n2=~/notes"), "kbhub bases rename notes n2"),
+        (NewBase("notes=~/team"), "Choose another id"),
+        (NewBase("project=~/team"), "reserved"),
+        (NewBase("a/b=~/team"), "must not have"),
+        (NewBase("a=~/team", id="b"), "two ids"),
+        (NewBase("~/team", places=("~/nowhere",)), "does not exist"),
+        (NewBase("~/notes", writable=True), "other settings"),
+    ],
+)
+def test_what_cannot_be_a_base_is_refused_with_what_to_do(folders, new, message):
+    """The config stays as it is."""
+    folders.write(folders.home / ".kbhub.json", CONFIG)
+
+    with pytest.raises(UsageError, match=message):
+        add_base(folders.hub(), new)
+
+    assert config_of(folders) == CONFIG
+
+
+def test_a_malformed_config_is_never_edited(folders):
+    """The error names the line."""
+    folders.write(folders.home / ".kbhub.json", '{\n"bases": {"a" "b"}\n}')
+
+    with pytest.raises(ConfigError, match="line 2"):
+        add_base(folders.hub(), NewBase("~/notes"))
+
+    assert config_of(folders) == '{\n"bases": {"a" "b"}\n}'
+
+
+def test_removing_takes_a_base_out_of_everything_but_leaves_its_documents(folders):
+    """An entry of `repos` that it alone was in still keeps others away."""
+    folders.write(folders.home / ".kbhub.json", CONFIG)
+
+    change = remove_base(folders.hub(), "notes")
+
+    assert config_of(folders) == CONFIG.replace('{ "notes": "~/notes" }', "{ }").replace('["notes"]', "[]").replace(
+        ': "notes"', ": []"
+    )
+    assert (folders.home / "notes" / "a.md").exists()
+    assert "not touched" in change.notes[0]
+
+
+def test_renaming_keeps_place_comments_and_index(folders):
+    """Only the id changes, wherever it stands."""
+    folders.write(folders.home / ".kbhub.json", CONFIG)
+    folders.hub().sync(("notes",))
+    index = show_base(folders.hub(), "notes").index
+
+    rename_base(folders.hub(), "notes", "mine")
+
+    assert config_of(folders) == CONFIG.replace('"notes"', '"mine"')
+    assert show_base(folders.hub(), "mine").index == index
+    with pytest.raises(UsageError, match="did you mean 'mine'"):
+        rename_base(folders.hub(), "mina", "x")
+
+
+def test_all_bases_are_listed_active_or_not(folders):
+    """A base that cannot be used is listed with its reason."""
+    folders.write("knowledge/x.md", "# X\n")
+    folders.write(
+        folders.home / ".kbhub.json",
+        '{"bases": {"notes": "~/notes", "gone": "~/gone", "h": "~/team/handbook"}, "repos": {"*": "notes"}}',
+    )
+
+    listed = list_bases(folders.hub()).bases
+
+    assert [(one.id, one.active, one.places) for one in listed] == [
+        ("project", True, ()),
+        ("gone", False, ()),
+        ("h", False, ()),
+        ("notes", True, ("*",)),
+    ]
+    assert "does not exist" in listed[1].problem
+
+
+def test_bases_that_no_file_names_cannot_be_changed(folders):
+    """The project base is found, not configured."""
+    folders.write("knowledge/x.md", "# X\n")
+
+    with pytest.raises(UsageError, match="found, not configured"):
+        remove_base(folders.hub(), "project")
+    with pytest.raises(UsageError, match="named by --base"):
+        remove_base(folders.hub(bases={"extra": folders.home / "notes"}), "extra")
+
+
+def test_the_config_that_is_in_force_is_the_one_that_is_edited(folders):
+    """An option names another file than the usual one."""
+    named = folders.write(folders.home / "other.json", "{}\n")
+
+    add_base(folders.hub(config=named), NewBase("~/notes"))
+
+    assert json.loads(named.read_text())["bases"] == {"notes": "~/notes"}
+    assert not (folders.home / ".kbhub.json").exists()

@@ -1,0 +1,235 @@
+"""Bases, contexts, listings and their formats from the shell."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree.ElementTree import fromstring
+
+import pytest
+
+from kbhub.__main__ import main
+from kbhub.cli.hits import MACHINE_LIMIT
+
+SOURCE = str(Path(__file__).parent.parent / "src")
+NUMBERED = "# Rolling back\n\nfirst\n\nRun `shop rollback`.\n\nthen\n\nwait\n\nafter\n\nTell them of the rollback.\n"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def kbhub(environment, monkeypatch, capsys):
+    """Runs a command in this process, in the project, as a user with a base of notes and a project with knowledge."""
+    for name in [name for name in os.environ if name.startswith("KBHUB_") or name in ("NO_COLOR", "FORCE_COLOR")]:
+        monkeypatch.delenv(name)
+    for name, value in {**environment.env, "COLUMNS": "80"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(environment.project)
+    environment.write("knowledge/rollback.md", NUMBERED)
+    environment.write(
+        environment.home / "notes" / "ops" / "a.md", "---\ntags: [x, y/z]\ndate: 2024-01-02\n---\n# A | b\n"
+    )
+    environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": "notes"}}')
+
+    def run(*arguments: str) -> Outcome:
+        code = main(list(arguments))
+        return Outcome(code, *capsys.readouterr())
+
+    return run
+
+
+def test_a_base_is_added_listed_renamed_and_removed(kbhub, environment):
+    """Each step says what it did and where the base is active."""
+    environment.write(environment.home / "team" / "t.md", "# T\n")
+
+    added = kbhub("bases", "add", "ops=~/team", "--for", str(environment.home))
+    assert added.out == f"Added ops: {environment.home}/team\nActive in projects below ~, but not here.\n"
+    listed = kbhub("bases", "list")
+    assert [line.split()[0] for line in listed.out.splitlines()] == ["base", "project", "notes", "ops"]
+    assert "Renamed to o2" in kbhub("bases", "rename", "ops", "o2").out
+    assert f"{environment.home}/team" in kbhub("bases", "show", "o2").out
+    assert "Removed o2" in kbhub("bases", "remove", "o2").out
+    again = kbhub("bases", "remove", "o2")
+    assert (again.code, again.err) == (2, "kbhub: No base 'o2'; there are notes.\n")
+
+
+def test_documents_are_listed_by_base_folder_and_pattern(kbhub):
+    """With docid, date, ref, title and tags."""
+    assert kbhub("ls").out.splitlines()[-1].split()[1:] == ["2024-01-02", "notes@ops/a.md", "A", "|", "b", "#x", "#y/z"]
+    assert len(kbhub("ls", "notes").out.splitlines()) == 1
+    assert len(kbhub("ls", "notes/ops/*.md").out.splitlines()) == 1
+    assert len(kbhub("ls", "*.md").out.splitlines()) == 2
+    assert len(kbhub("ls", "rollback.md").out.splitlines()) == 1
+    nothing = kbhub("ls", "notes/nope")
+    assert (nothing.code, nothing.out) == (1, "")
+    assert "notes" in nothing.err
+    assert kbhub("ls", "notes/../..").code == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("ls",),
+        ("ls", "notes/nope"),
+        ("bases", "list"),
+        ("context", "list"),
+        ("status",),
+        ("search", "rollback"),
+        ("search", "--mode", "keyword", "zzzz"),
+        ("read", "rollback.md"),
+    ],
+)
+def test_every_listing_is_valid_in_every_format(kbhub, command):
+    """Also where there is nothing to list; and one that was asked twice is refused."""
+    json.loads(kbhub(*command, "--json").out)
+    assert fromstring(kbhub(*command, "--xml").out).tag == "results"
+    assert len({len(row) for row in csv.reader(io.StringIO(kbhub(*command, "--csv").out))}) == 1
+    assert kbhub(*command, "--md").out.startswith(("| ", "## "))
+    assert all(len(row) == 4 for row in csv.reader(io.StringIO(kbhub(*command, "--files").out)))
+    both = kbhub(*command, "--csv", "--json")
+    assert (both.code, both.out) == (2, "")
+
+
+def test_contexts_are_shown_with_files_and_hits(kbhub, environment, monkeypatch):
+    """From inside a base, its name is not needed; `/` is all bases."""
+    kbhub("context", "add", "/", "all of it")
+    kbhub("context", "add", "notes/ops", "what to do")
+    monkeypatch.chdir(environment.project / "knowledge")
+    assert kbhub("context", "add", "the shop").out.startswith("project is: the shop\n")
+
+    assert kbhub("ls", "notes", "--files").out.split(",")[-1] == "all of it / what to do\n"
+    assert kbhub("search", "rollback", "--files", "-n", "1").out.endswith(",rollback.md,all of it / the shop\n")
+    assert "notes/ops/  what to do" in kbhub("context", "list").out
+    assert kbhub("context", "rm").code == 0
+    assert kbhub("context", "rm").code == 2
+
+
+def test_lines_around_matches_are_shown_as_grep_does(kbhub):
+    """Numbers of matching lines have a colon, of others a dash; groups are apart."""
+    out = kbhub("search", "shop rollback", "--in", "project", "-C", "1", "--line-numbers").out
+
+    shown = [line.removeprefix("  │ ") for line in out.splitlines() if line.startswith("  │")]
+    assert shown == [
+        *(" 4-", " 5:Run `shop rollback`.", " 6-", "--"),
+        *("12-", "13:Tell them of the rollback."),
+    ]
+
+
+def test_whole_documents_and_every_hit_are_shown_if_wanted(kbhub, environment):
+    """`--full` is no excerpt; `--all` is no page; the number of hits for programs is larger."""
+    for number in range(MACHINE_LIMIT + 10):
+        environment.write(f"knowledge/n{number}.md", f"# Rollback {number}\n\n{'filler words here. ' * 80}\nthe end\n")
+
+    def hits(*options):
+        return json.loads(kbhub("search", "rollback", "--in", "project", "--json", *options).out)["hits"]
+
+    assert len(hits()) == MACHINE_LIMIT
+    assert len(hits("-n", "3")) == 3
+    assert len(hits("--all")) == MACHINE_LIMIT + 11
+    assert all(
+        hit["excerpt"].rstrip("\n").endswith("the end") for hit in hits("--full") if hit["path"] != "rollback.md"
+    )
+    assert all(hit["score"] >= 0.5 for hit in hits("--all", "--min-score", "0.5"))
+    assert kbhub("search", "x", "--all", "-n", "3").code == 2
+    assert kbhub("search", "x", "--full", "-C", "3").code == 2
+
+
+def test_lines_of_a_document_are_chosen_and_numbered(kbhub):
+    """`--from` and `-l` serve for every ref; beyond the end is an error."""
+    assert kbhub("read", "rollback.md", "--from", "5", "-l", "3", "--line-numbers").out == (
+        "5:Run `shop rollback`.\n6:\n7:then\n"
+    )
+    reading = json.loads(kbhub("read", "rollback.md", "--from", "5", "-l", "3", "--json").out)["readings"][0]
+    assert (reading["start_line"], reading["end_line"], reading["rest"]) == (5, 7, "rollback.md:8:6")
+    beyond = kbhub("read", "rollback.md", "--from", "99")
+    assert (beyond.code, beyond.out) == (2, "")
+
+
+def test_cleanup_asks_before_it_deletes(kbhub, environment, monkeypatch):
+    """With nobody to ask, it deletes nothing and says how to."""
+    kbhub("index")
+    kbhub("bases", "remove", "notes")
+    index = next((environment.hub().cache / "bases").glob("notes-*.db"))
+
+    dry = kbhub("cleanup", "--dry-run")
+    asked = kbhub("cleanup")
+    assert (dry.code, asked.code) == (0, 2)
+    assert str(index) in dry.out
+    assert "--yes" in asked.err
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    assert kbhub("cleanup").code == 0
+    assert index.exists()
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    assert "freed" in kbhub("cleanup").out
+    assert not index.exists()
+    assert "Nothing to delete" in kbhub("cleanup").out
+
+
+class Terminal(io.StringIO):
+    """Somebody who answers."""
+
+    def isatty(self):
+        return True
+
+
+def test_pulling_is_said_and_its_failure_counts(kbhub, environment):
+    """Bases that are no checkouts are passed over; one that is asked for by name is explained."""
+    assert kbhub("index", "--pull").code == 0
+    named = kbhub("index", "--pull", "notes")
+    assert "notes: not pulled. It is no git checkout." in named.err
+    subprocess.run(["git", "init", "-q", str(environment.home / "notes")], check=True)
+    pulled = json.loads(kbhub("index", "--pull", "--json").out)["pulled"]
+    assert {one["base"]: one["state"] for one in pulled} == {"project": "skipped", "notes": "skipped"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a terminal")
+@pytest.mark.parametrize(
+    ("options", "paged"), [(("-n", "20"), True), (("-n", "20", "--no-pager"), False), (("-n", "1"), False)]
+)
+def test_long_text_goes_through_the_pager_of_a_terminal(environment, tmp_path, options, paged):
+    """What fits on the screen, and what is to go without, does not."""
+    for number in range(30):
+        environment.write(f"knowledge/n{number}.md", f"# Rollback {number}\n")
+    pager = tmp_path / "pager"
+    pager.write_text("#!/bin/sh\necho PAGED\nexec cat\n")
+    pager.chmod(0o755)
+    env = {**os.environ, **environment.env, "PYTHONPATH": SOURCE, "PAGER": str(pager), "TERM": "xterm", "NO_COLOR": "1"}
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "kbhub", "search", "rollback", *options],
+        cwd=environment.project,
+        env={**env, "LINES": "24", "COLUMNS": "80"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        os.close(theirs)
+        seen = b""
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not piece:
+                break
+            seen += piece
+        process.wait()
+    os.close(ours)
+
+    assert process.returncode == 0
+    assert (b"PAGED" in seen) is paged
+    assert b"Rollback" in seen

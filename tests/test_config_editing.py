@@ -1,0 +1,228 @@
+"""Editing a configuration changes one value and no other byte."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbhub.config_editing import add_item, alone, edit_file, remove_value, rename_key, set_value
+from kbhub.errors import ConfigError
+from kbhub.jsonc import parse_jsonc
+
+CONFIG = """\
+{
+  // what I keep
+  "bases": {
+    "notes": "~/notes", // the first
+    "ops": { "knowledge": "~/ops" } /* shared */
+  },
+  "repos": { "*": ["notes"], "~/work": "ops" }, // where
+}
+"""
+
+
+def read(text):
+    return parse_jsonc(text, "config")
+
+
+def test_a_new_member_comes_after_the_last_and_its_comment():
+    """The comma stands at the old member, and the comment stays with it."""
+    text = set_value(CONFIG, ["bases", "team"], "~/team", "config")
+
+    assert text == CONFIG.replace(
+        '{ "knowledge": "~/ops" } /* shared */', '{ "knowledge": "~/ops" }, /* shared */\n    "team": "~/team"'
+    )
+
+
+def test_a_trailing_comma_is_kept_as_the_files_habit():
+    """Where the last member has a comma, the new last one has one."""
+    text = set_value(CONFIG, ["contexts"], {"": "mine"}, "config")
+
+    assert text == CONFIG.replace("// where\n", '// where\n  "contexts": {\n    "": "mine"\n  },\n')
+
+
+def test_a_value_is_replaced_where_it_stands():
+    """Only the value's own characters change."""
+    assert set_value(CONFIG, ["bases", "notes"], "~/n", "config") == CONFIG.replace('"~/notes"', '"~/n"')
+
+
+def test_items_are_added_and_removed_in_their_line():
+    """A list of ids stays as it is written."""
+    longer = add_item(CONFIG, ["repos", "*"], "team", "config")
+
+    assert longer == CONFIG.replace('["notes"]', '["notes", "team"]')
+    assert remove_value(longer, ["repos", "*", 1], "config") == CONFIG
+    assert remove_value(longer, ["repos", "*", 0], "config") == CONFIG.replace('["notes"]', '["team"]')
+
+
+def test_a_member_is_removed_with_its_line_and_never_a_comment():
+    """What people wrote around a member outlives it."""
+    first = remove_value(CONFIG, ["bases", "notes"], "config")
+    last = remove_value(CONFIG, ["bases", "ops"], "config")
+
+    assert first == CONFIG.replace('"notes": "~/notes", // the first', "// the first")
+    assert last == CONFIG.replace('"~/notes", //', '"~/notes" //').replace(
+        '"ops": { "knowledge": "~/ops" } /* shared */', "/* shared */"
+    )
+
+
+def test_a_key_is_renamed_in_place():
+    """Order and value stay."""
+    assert rename_key(CONFIG, ["bases", "ops"], "öps", "config") == CONFIG.replace('"ops": {', '"öps": {')
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("{}", '{\n  "a": {\n    "b": 1\n  }\n}'),
+        ("{\n}\n", '{\n  "a": {\n    "b": 1\n  }\n}\n'),
+        ("{\r\n\t// c\r\n}\r\n", '{\r\n\t// c\r\n\t"a": {\r\n\t\t"b": 1\r\n\t}\r\n}\r\n'),
+        ('{"x":1}', '{"x":1, "a": {"b": 1}}'),
+        ('{"a": {}, }', '{"a": {\n  "b": 1\n}, }'),
+        ('{"a": {"b": [1, // c\n 2]}}', '{"a": {"b": 1}}'),
+        ('{"x": "// no comment, }" // one\n}', '{"x": "// no comment, }", "a": {"b": 1} // one\n}'),
+    ],
+)
+def test_objects_on_the_way_are_made_in_the_files_style(before, after):
+    """Indentation, line endings and one-line objects are as they were."""
+    assert set_value(before, ["a", "b"], 1, "config") == after
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [('{\n"a": 1\n"b": 2\n}', "line 3"), ('{\n\n"a": 1, "a": 2}', "line 3"), ("{", "line 1")]
+)
+def test_a_malformed_file_is_refused_with_its_line(text, line, tmp_path):
+    """Nothing is guessed, and nothing is written."""
+    file = tmp_path / "config.json"
+    file.write_text(text)
+
+    with pytest.raises(ConfigError, match=line):
+        edit_file(file, lambda text: set_value(text, ["a"], 1, file), lambda data: None)
+
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("text", ['{"a": []}', '{"a": 1}', "[]", '"a"'])
+def test_a_way_through_something_else_than_an_object_is_refused(text):
+    """An edit never replaces what it does not understand."""
+    with pytest.raises(ConfigError, match="expected an object"):
+        set_value(text, ["a", "b"], 1, "config")
+
+
+names = st.sampled_from(["a", "b", "c d", "é", 'q"'])
+values = st.one_of(st.integers(0, 9), st.sampled_from(["", "x // y", "}", "a,b"]), st.lists(names, max_size=3))
+edits = st.lists(st.tuples(st.sampled_from(["set", "remove", "rename"]), names, names, values), max_size=8)
+gaps = st.sampled_from(["", " ", "\n", "\n  ", " // note, }\n  ", "/* [ */", "\r\n\t"])
+
+
+def written(draw, value):
+    """Write a value as somebody might by hand."""
+    gap = lambda: draw(gaps)  # noqa: E731
+    if not isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    members = [f"{gap()}{json.dumps(key)}{gap()}:{gap()}{written(draw, one)}{gap()}" for key, one in value.items()]
+    last = "," + gap() if members and draw(st.booleans()) else gap()
+    return "{" + ",".join(members) + last + "}"
+
+
+@st.composite
+def files(draw):
+    data = draw(st.dictionaries(names, st.one_of(values, st.dictionaries(names, values, max_size=3)), max_size=4))
+    return draw(gaps) + written(draw, data) + draw(st.sampled_from(["", "\n", "// end"])), data
+
+
+@given(files(), edits)
+def test_any_edits_of_any_file_do_what_they_say_and_keep_every_comment(file, steps):
+    """The result says what the edits say of the data; all comments are still there, in order."""
+    text, data = file
+    comments = re.findall(r"// note, }|/\* \[ \*/|// end", text)
+    for what, outer, inner, value in steps:
+        holder = data.get(outer)
+        path = [outer, inner] if isinstance(holder, dict) else [outer]
+        target = holder if isinstance(holder, dict) else data
+        if what == "set":
+            if isinstance(target.get(path[-1]), dict):
+                continue  # replacing an object replaces the comments in it
+            text, target[path[-1]] = set_value(text, path, value, "config"), value
+        elif path[-1] in target and what == "remove" and not isinstance(target[path[-1]], dict):
+            text = remove_value(text, path, "config")
+            del target[path[-1]]
+        elif path[-1] in target and what == "rename" and inner not in target:
+            text = rename_key(text, path, inner, "config")
+            target[inner] = target.pop(path[-1])
+        assert read(text) == data
+    # Between a key and its value, a comment goes with the member.
+    assert [one for one in comments if one == "// end"] == re.findall("// end", text)
+
+
+@given(files(), names, values)
+def test_adding_keeps_every_byte(file, name, value):
+    """Without what was added, the new text is the old one."""
+    text, data = file
+    if name in data:
+        return
+    new = set_value(text, [name], value, "config")
+    kept = iter(new)
+
+    # Between the braces of an empty object, blanks are no one's words.
+    assert all(any(character == other for other in kept) for character in text if not character.isspace())
+    assert read(new) == {**data, name: value}
+
+
+def test_a_file_keeps_its_mode_and_a_link_stays_a_link(tmp_path):
+    """Dotfiles that lie in a repository elsewhere are edited there."""
+    real = tmp_path / "dotfiles.json"
+    real.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n')
+    real.chmod(0o640)
+    link = tmp_path / "link.json"
+    link.symlink_to(real)
+
+    assert edit_file(link, lambda text: set_value(text, ["a"], 2, link), lambda data: None)
+
+    assert link.is_symlink()
+    assert real.read_bytes() == b'\xef\xbb\xbf{"a": 2}\r\n'
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dotfiles.json", "link.json"]
+
+
+def test_what_the_check_refuses_is_not_written(tmp_path):
+    """A file that would not load never comes to be."""
+    file = tmp_path / "config.json"
+
+    def refuse(data):
+        raise ConfigError(file, "no")
+
+    with pytest.raises(ConfigError):
+        edit_file(file, lambda text: set_value(text, ["a"], 2, file), refuse)
+
+    assert not file.exists()
+
+
+def test_a_change_by_somebody_else_is_never_lost(tmp_path):
+    """Who saves in an editor between our reading and writing wins."""
+    file = tmp_path / "config.json"
+    file.write_text("{}")
+
+    with pytest.raises(ConfigError, match="try again"):
+        edit_file(file, lambda text: set_value(text, ["a"], 2, file), lambda data: file.write_text('{"b": 1}'))
+
+    assert file.read_text() == '{"b": 1}'
+
+
+def test_only_one_process_edits_at_a_time(tmp_path):
+    """The lock lies in kbhub's own data, and is free afterwards."""
+    with alone(tmp_path / "data"):
+        pass
+    with alone(tmp_path / "data"):
+        assert (tmp_path / "data" / "locks" / "config.lock").exists()
+
+
+@pytest.mark.parametrize("text", ['{"a": 0, // note, }\n "b": 1}', '{"a": 0, /* x */ "b": 1 /* y */ }'])
+def test_a_brace_in_or_after_comments_hides_no_comma(text):
+    """Only a comma that nothing but comments parts from the closing brace is a trailing one."""
+    assert read(text) == {"a": 0, "b": 1}

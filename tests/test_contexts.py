@@ -1,0 +1,178 @@
+"""What is said of a path, and where it is written down."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbhub.contexts import Place, add_context, list_contexts, matching, parse_place, remove_context
+from kbhub.errors import ConfigError, UsageError
+
+
+@pytest.mark.parametrize(
+    ("contexts", "everywhere", "path", "expected"),
+    [
+        ({"api/": "REST"}, {}, "api/x.md", ("REST",)),
+        ({"api": "REST"}, {}, "api/v1/x.md", ("REST",)),
+        ({"./api": "REST"}, {}, "api/x.md", ("REST",)),
+        ({"api": "REST"}, {}, "apis/x.md", ()),
+        ({"api": "REST"}, {}, "v1/api/x.md", ()),
+        ({"x.md": "the one"}, {}, "x.md", ("the one",)),
+        ({"api/v1": "old", "": "all", "api/": "REST"}, {}, "api/v1/x.md", ("all", "REST", "old")),
+        ({"": "the base"}, {"": "mine", "api": "everywhere"}, "api/x.md", ("mine", "the base", "everywhere")),
+        ({"": "same", "api": "same"}, {}, "api/x.md", ("same",)),
+        ({"/": "all", "api/": ""}, {}, "api/x.md", ("all",)),
+    ],
+)
+def test_all_contexts_of_a_path_match_the_longest_last(contexts, everywhere, path, expected):
+    """A prefix ends where a part of the path ends."""
+    assert matching(contexts, everywhere, path) == expected
+
+
+@given(st.dictionaries(st.text("ab/.", max_size=5), st.text(min_size=1)), st.text("ab/.", max_size=8))
+def test_any_prefix_and_path_are_compared(contexts, path):
+    """What is found was said, once."""
+    found = matching(contexts, {}, path)
+
+    assert set(found) <= set(contexts.values())
+    assert len(set(found)) == len(found)
+
+
+@pytest.fixture
+def notes(environment):
+    """A user with a base of notes that has two folders, and a project with knowledge."""
+    environment.write(environment.home / "notes" / "api" / "a.md", "# A\n")
+    environment.write(environment.home / "notes" / "b.md", "# B\n")
+    environment.write("knowledge/x.md", "# X\n")
+    environment.write(
+        environment.home / ".kbhub.json",
+        '{\n  "bases": { "notes": "~/notes" }, // mine\n  "repos": { "*": "notes" }\n}\n',
+    )
+    return environment
+
+
+def test_a_context_of_a_global_base_goes_into_the_config(notes):
+    """A base that was a path becomes an object, and comments stay."""
+    change = add_context(notes.hub(), Place("notes", "api"), "REST\n reference")
+
+    text = (notes.home / ".kbhub.json").read_text()
+    assert (change.context.path, change.context.context) == ("api/", "REST reference")
+    assert "}, // mine\n" in text
+    assert notes.hub().select(("notes",))[0].contexts == {"api/": "REST reference"}
+
+
+def test_saying_it_again_changes_nothing_and_saying_it_anew_replaces_it(notes):
+    """A path has one context, however its prefix is written."""
+    add_context(notes.hub(), Place("notes", "api"), "REST")
+
+    assert not add_context(notes.hub(), Place("notes", "api"), "REST").changed
+    assert add_context(notes.hub(), Place("notes", "api"), "GraphQL").changed
+    assert notes.hub().select(("notes",))[0].contexts == {"api/": "GraphQL"}
+
+
+def test_a_context_of_every_base_goes_to_the_top_of_the_config(notes):
+    """It matches in each of them."""
+    add_context(notes.hub(), Place(None, ""), "ours")
+
+    assert notes.hub().config().settings.contexts == {"": "ours"}
+
+
+def test_a_context_of_the_project_makes_a_pointer_that_means_the_same(notes):
+    """The base stays what and where it was; the next context goes into the same file."""
+    before = notes.hub().select(("project",))[0]
+
+    add_context(notes.hub(), Place("project", ""), "the shop")
+    add_context(notes.hub(), Place("project", "x.md"), "an example")
+
+    pointer = notes.project / ".kbhub.json"
+    assert json.loads(pointer.read_text()) == {"contexts": {"": "the shop", "x.md": "an example"}}
+    after = notes.hub().select(("project",))[0]
+    assert (after.path, after.writable, after.name) == (before.path, before.writable, before.name)
+    assert after.contexts == {"": "the shop", "x.md": "an example"}
+
+
+def test_where_no_pointer_would_mean_the_same_it_says_what_to_do(environment):
+    """Knowledge elsewhere than in ./knowledge needs a pointer that names it."""
+    environment.write("docs/x.md", "# X\n")
+
+    with pytest.raises(UsageError, match="kbhub init --knowledge docs"):
+        add_context(environment.hub(), Place("project", ""), "the docs")
+
+    assert not (environment.project / ".kbhub.json").exists()
+
+
+def test_removing_a_context_leaves_the_others_and_no_empty_object(notes):
+    """The last one takes `contexts` with it."""
+    for path, text in (("api", "REST"), ("b.md", "B")):
+        add_context(notes.hub(), Place("notes", path), text)
+
+    remove_context(notes.hub(), Place("notes", "api"))
+    assert notes.hub().select(("notes",))[0].contexts == {"b.md": "B"}
+    with pytest.raises(UsageError, match=r"it has: 'b\.md'"):
+        remove_context(notes.hub(), Place("notes", "api"))
+    remove_context(notes.hub(), Place("notes", "b.md"))
+    assert "contexts" not in (notes.home / ".kbhub.json").read_text()
+
+
+def test_contexts_are_listed_with_their_files(notes):
+    """Of one place, those above and below it."""
+    hub = notes.hub()
+    add_context(hub, Place(None, ""), "ours")
+    add_context(hub, Place("notes", "api"), "REST")
+    add_context(hub, Place("notes", "b.md"), "B")
+    add_context(hub, Place("project", ""), "the shop")
+
+    assert {(one.base, one.path) for one in list_contexts(notes.hub())} == {
+        (None, ""),
+        ("notes", "api/"),
+        ("notes", "b.md"),
+        ("project", ""),
+    }
+    assert [one.context for one in list_contexts(notes.hub(), Place("notes", "api/a.md"))] == ["ours", "REST"]
+    assert {one.file.parent for one in list_contexts(notes.hub())} == {notes.home, notes.project}
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("notes", Place("notes", "")),
+        ("notes/api/", Place("notes", "api")),
+        ("notes@api", Place("notes", "api")),
+        ("/", Place(None, "")),
+        ("project/x.md", Place("project", "x.md")),
+    ],
+)
+def test_a_place_is_named_by_base_and_path(notes, text, place):
+    """Both forms of a ref serve, too."""
+    assert parse_place(notes.hub(), text) == place
+
+
+def test_inside_a_base_its_name_is_not_needed(notes):
+    """The working directory says which base and where."""
+    inside = notes.hub(cwd=notes.home / "notes" / "api")
+
+    assert parse_place(inside, None) == Place("notes", "api")
+    assert parse_place(inside, "a.md") == Place("notes", "api/a.md")
+    assert parse_place(inside, "../b.md") == Place("notes", "b.md")
+    with pytest.raises(UsageError, match="leads out"):
+        parse_place(inside, "../../..")
+
+
+@pytest.mark.parametrize("text", ["nots/api", "notes/../../etc", None])
+def test_what_is_no_place_is_refused(notes, text):
+    """A typo makes no context, and no path leaves its base."""
+    with pytest.raises(UsageError):
+        parse_place(notes.hub(), text)
+
+
+def test_a_broken_pointer_is_not_edited(notes):
+    """Its line is named."""
+    notes.write(".kbhub.json", '{\n"knowledge": "./knowledge"\n"name": 1}')
+
+    with pytest.raises((ConfigError, UsageError)):
+        add_context(notes.hub(), Place("project", ""), "x")
+
+    assert (notes.project / ".kbhub.json").read_text().endswith('"name": 1}')

@@ -1,0 +1,605 @@
+"""Documents are created, changed and appended to as asked, and found at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import kbhub.hub
+from kbhub.editing import delete_document, write_document
+from kbhub.errors import BaseNotFound, DocumentChanged, DocumentNotFound, PathNotContained, UsageError, WriteRefused
+from kbhub.types import Query
+from trees import snapshot
+
+NOON = 1_763_812_800.0  # 2025-11-22T12:00:00Z
+
+ROLLBACK = """---
+# who to ask
+owner: 'Ada'   # until May
+tags:
+  - ops  # always
+  - runbook
+---
+# Rolling back
+
+Run `shop rollback`.
+
+## Log
+
+- 2025-01-01 Ada
+
+### Older
+
+- 2024-01-01 Bo
+
+## See also
+
+Nothing.
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    """Every call looks again, so that tests need not wait."""
+    monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
+
+
+@pytest.fixture
+def shop(environment):
+    """A project with a document, and two global bases of which one is writable."""
+    environment.write("knowledge/rollback.md", ROLLBACK)
+    environment.write(environment.home / "notes" / "vim.md", "# Vim\n")
+    environment.write(environment.home / "fixed" / "law.md", "# Law\n")
+    config = {
+        "bases": {"notes": {"knowledge": "~/notes", "writable": True}, "fixed": "~/fixed"},
+        "repos": {"*": ["notes", "fixed"]},
+    }
+    environment.write(environment.home / ".kbhub.json", json.dumps(config))
+    return environment
+
+
+@pytest.fixture
+def hub(shop):
+    """A hub at a fixed moment, with everything indexed."""
+    hub = shop.hub(clock=lambda: NOON)
+    hub.sync()
+    return hub
+
+
+def bytes_of(environment, path):
+    return (environment.project / "knowledge" / path).read_bytes()
+
+
+def found(hub, words):
+    return [hit.ref for hit in hub.search(Query(text=words, mode="keyword")).hits]
+
+
+# Create
+
+
+def test_a_new_document_has_default_front_matter_and_is_found_at_once(hub, shop):
+    """Tags, who wrote it, and the day in UTC come before the text; search finds it before the answer returns."""
+    done = write_document(hub, "guides/cache", text="# Cache\n\nEvict the platypus first.\n", client="codex")
+
+    assert bytes_of(shop, "guides/cache.md") == (
+        b"---\ntags: []\nsource: codex\ncreated: 2025-11-22\n---\n\n# Cache\n\nEvict the platypus first.\n"
+    )
+    assert (done.action, done.ref, done.before, done.indexed) == ("created", "guides/cache.md", None, True)
+    assert done.hash == hashlib.sha256(bytes_of(shop, "guides/cache.md")).hexdigest()[:12]
+    assert (done.start_line, done.end_line) == (7, 9)
+    assert found(hub, "platypus") == ["guides/cache.md"]
+    assert done.docid == hub.search(Query(text="platypus", mode="keyword")).hits[0].docid
+    assert done.warnings == ()
+
+
+def test_given_keys_win_over_the_defaults(hub, shop):
+    """A key that is none removes a default."""
+    keys = {"tags": ["a", "b c"], "source": None, "version": "1.10", "due": "2026-01-02"}
+    write_document(hub, "a.md", text="# A", front_matter=keys, client="codex")
+
+    assert bytes_of(shop, "a.md") == (
+        b"---\ntags: [a, b c]\ncreated: 2025-11-22\nversion: '1.10'\ndue: 2026-01-02\n---\n\n# A\n"
+    )
+
+
+def test_text_with_front_matter_of_its_own_is_written_as_it_is(hub, shop):
+    """Line endings too."""
+    text = "---\r\nstatus: draft # mine\r\n---\r\n# B\r\n"
+    write_document(hub, "b.md", text=text, client="codex")
+    write_document(hub, "c.md", text=text, front_matter={"status": "done"})
+
+    assert bytes_of(shop, "b.md") == text.encode()
+    assert bytes_of(shop, "c.md") == text.replace("draft", "done").encode()
+
+
+def test_creating_never_touches_what_is_there(hub, shop):
+    """Not the document, and not one whose name differs by case alone."""
+    before = snapshot(shop.project / "knowledge")
+    for ref in ("rollback.md", "rollback", "Rollback.md"):
+        with pytest.raises(WriteRefused):
+            write_document(hub, ref, text="# New")
+
+    assert snapshot(shop.project / "knowledge") == before
+
+
+def test_another_base_is_written_where_the_user_says_so(hub, shop):
+    """The refusal says what to change where not."""
+    write_document(hub, "notes@emacs", text="# Emacs")
+    assert (shop.home / "notes" / "emacs.md").exists()
+
+    with pytest.raises(WriteRefused, match='"writable": true'):
+        write_document(hub, "fixed@x", text="# X")
+    with pytest.raises(WriteRefused, match='"writable": true'):
+        delete_document(hub, "fixed@law.md")
+    with pytest.raises(WriteRefused, match="is read only"):
+        write_document(hub, "fixed@law.md", text="x", mode="append")
+
+
+def test_read_only_takes_writing_away(shop):
+    """Whatever the base allows."""
+    hub = shop.hub(env={**shop.env, "KBHUB_READ_ONLY": "true"})
+    for act in (
+        lambda: write_document(hub, "x", text="# X"),
+        lambda: write_document(hub, "rollback.md", text="x", mode="append"),
+        lambda: delete_document(hub, "rollback.md"),
+    ):
+        with pytest.raises(WriteRefused, match="KBHUB_READ_ONLY"):
+            act()
+
+
+def test_docs_are_not_written(environment):
+    """A folder that was found, not chosen, is left alone."""
+    environment.write("docs/guide.md", "# Guide\n")
+    hub = environment.hub()
+    with pytest.raises(WriteRefused, match="kbhub init"):
+        write_document(hub, "docs/new.md", text="# New")
+
+
+def test_a_project_base_outside_the_repository_is_not_written(environment):
+    """Until the user allows it."""
+    (environment.project.parent / "shop.knowledge").mkdir()
+    hub = environment.hub()
+    with pytest.raises(WriteRefused, match="kbhub trust --writable"):
+        write_document(hub, "x", text="# X")
+    hub.trust.add(environment.project.parent / "shop.knowledge", environment.project.parent / "shop.knowledge", True)
+
+    assert write_document(environment.hub(), "x", text="# X").action == "created"
+
+
+def test_without_a_project_base_a_base_must_be_named(shop):
+    """A document does not land wherever there is room."""
+    (shop.project / "knowledge").rename(shop.project / "other")
+    with pytest.raises(BaseNotFound, match="notes"):
+        write_document(shop.hub(), "x", text="# X")
+
+
+@pytest.mark.parametrize(
+    ("ref", "error"),
+    [
+        ("../out", PathNotContained),
+        ("a/../../out", PathNotContained),
+        ("a/../b", PathNotContained),
+        ("/etc/x", PathNotContained),
+        ("\\\\server\\x", PathNotContained),
+        ("C:\\x", PathNotContained),
+        ("c:x.md", PathNotContained),
+        ("~/x", PathNotContained),
+        ("x\0.md", PathNotContained),
+        ("", PathNotContained),
+        ("notes@../x", PathNotContained),
+        ("a//b", WriteRefused),
+        ("a/./b", WriteRefused),
+        (".git/x", WriteRefused),
+        (".GIT/hooks/x", WriteRefused),
+        ("git~1/x", WriteRefused),
+        (".kbhub.json", WriteRefused),
+        (".kbhubignore", WriteRefused),
+        (".hidden/x", WriteRefused),
+        (".hidden", WriteRefused),
+        ("node_modules/x", WriteRefused),
+        ("CON", WriteRefused),
+        ("nul.md", WriteRefused),
+        ("lpt1.txt.md", WriteRefused),
+        ("aux /x", WriteRefused),
+        ("folder./x", WriteRefused),
+        ("folder /x", WriteRefused),
+        ("x/ y", WriteRefused),
+        ("x?.md", WriteRefused),
+        ("a\\b", WriteRefused),
+        ("stream.md:hidden", WriteRefused),
+        ("bell\x07", WriteRefused),
+        ("gp\u202enj.md", WriteRefused),
+        ("zero\u2060width", WriteRefused),
+        ("half\ud800", WriteRefused),
+        ("x" * 300, WriteRefused),
+        ("/".join("x" * 120), WriteRefused),
+        ("script.sh", WriteRefused),
+        ("notes.txt", WriteRefused),
+        (".md", WriteRefused),
+        ("a/.md", WriteRefused),
+        ("#a1b2c3", WriteRefused),
+        ("rollback.md/x", WriteRefused),
+        ("ignored/x", WriteRefused),
+    ],
+)
+def test_hostile_and_useless_paths_are_refused(hub, shop, ref, error):
+    """Nothing is written anywhere, not even a folder."""
+    shop.write("knowledge/.gitignore", "/ignored/\n")
+    before = snapshot(shop.home.parent, leaving_out=(shop.home.parent / "cache", shop.home.parent / "data"))
+    with pytest.raises(error):
+        write_document(hub, ref, text="# X")
+
+    assert before == snapshot(shop.home.parent, leaving_out=(shop.home.parent / "cache", shop.home.parent / "data"))
+
+
+@pytest.mark.parametrize("ref", ["日本語/メモ", "v1.2", "C# notes", "a@b", "naïve", "می‌خواهم", "./x", "ADR-001.MD"])
+def test_names_that_people_use_are_taken(hub, ref):
+    """And they are found by the ref that the answer gives."""
+    done = write_document(hub, ref, text="# Xylophone\n")
+
+    assert done.indexed
+    assert found(hub, "xylophone") == [done.ref]
+    assert write_document(hub, done.ref, text="more", mode="append").action == "appended"
+
+
+def test_a_folder_that_differs_by_case_is_named(hub, shop):
+    """One of the two could not be checked out elsewhere."""
+    write_document(hub, "Guides/a", text="# A")
+    with pytest.raises(WriteRefused, match="'Guides'"):
+        write_document(hub, "guides/b", text="# B")
+
+
+def test_a_link_out_of_the_base_is_never_written_through(hub, shop, tmp_path):
+    """Neither a folder nor a file that is one."""
+    outside = shop.write(shop.home / "secret" / "x.md", "# Secret\n")
+    (shop.project / "knowledge" / "out").symlink_to(outside.parent)
+    (shop.project / "knowledge" / "link.md").symlink_to(outside)
+    before = snapshot(outside.parent)
+    for act in (
+        lambda: write_document(hub, "out/new", text="# X"),
+        lambda: write_document(hub, "out/x.md", text="x", mode="append"),
+        lambda: write_document(hub, "link.md", text="x", mode="append"),
+        lambda: write_document(hub, "link.md", text="x"),
+        lambda: delete_document(hub, "out/x.md"),
+        lambda: delete_document(hub, "link.md"),
+    ):
+        with pytest.raises((WriteRefused, PathNotContained)):
+            act()
+
+    assert snapshot(outside.parent) == before
+
+
+def test_a_link_inside_the_base_is_written_through(hub, shop):
+    """The link stays a link."""
+    link = shop.project / "knowledge" / "undo.txt.md"
+    link.symlink_to("rollback.md")
+    write_document(hub, "undo.txt.md", text="The end.", mode="append")
+
+    assert link.is_symlink()
+    assert bytes_of(shop, "rollback.md") == ROLLBACK.encode() + b"\nThe end.\n"
+    with pytest.raises(WriteRefused, match=r"rollback\.md"):
+        delete_document(hub, "undo.txt.md")
+
+
+@pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="needs openat")
+def test_a_folder_that_turns_into_a_link_is_not_followed(hub, shop):
+    """Whoever swaps a folder for a link at any moment gets nothing written where it leads."""
+    inside, outside = shop.project / "knowledge" / "sub", shop.home / "secret"
+    aside = shop.project / "knowledge" / "aside"
+    outside.mkdir()
+    inside.mkdir()
+    stop = threading.Event()
+
+    def swap():
+        steps = (
+            lambda: inside.rename(aside),
+            lambda: inside.symlink_to(outside),
+            inside.unlink,
+            lambda: aside.rename(inside),
+        )
+        while not stop.is_set():
+            for step in steps:
+                with suppress(OSError):  # a writer has made the folder anew in between
+                    step()
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        for number in range(60):
+            try:
+                write_document(hub, f"sub/{number}", text="# X")
+            except (WriteRefused, PathNotContained):
+                continue
+    finally:
+        stop.set()
+        thread.join()
+
+    assert list(outside.iterdir()) == []
+
+
+def test_two_creators_do_not_overwrite_each_other(shop):
+    """Of many at once, one wins, and the document is the winner's."""
+    hubs = [shop.hub(clock=lambda: NOON) for _ in range(8)]
+    start = threading.Barrier(len(hubs))
+    won: list[int] = []
+
+    def create(number):
+        start.wait()
+        try:
+            write_document(hubs[number], "race", text=f"# Runner {number}\n")
+        except WriteRefused:
+            return
+        won.append(number)
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(len(hubs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(won) == 1
+    assert f"# Runner {won[0]}\n".encode() in bytes_of(shop, "race.md")
+
+
+def test_writers_at_once_lose_nothing(shop):
+    """Every line that was appended is there."""
+    hubs = [shop.hub() for _ in range(4)]
+
+    def append(number):
+        for turn in range(5):
+            write_document(hubs[number], "rollback.md", text=f"- {number}.{turn}", mode="append", section="Log")
+
+    threads = [threading.Thread(target=append, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    lines = bytes_of(shop, "rollback.md").decode().splitlines()
+    assert {f"- {number}.{turn}" for number in range(4) for turn in range(5)} <= set(lines)
+
+
+# Append and update
+
+
+def test_a_line_is_appended_to_a_section_proper(hub, shop):
+    """Above its first subsection, in the list that is there, and nothing else changes."""
+    done = write_document(hub, "rollback", text="- 2025-11-22 Cy", mode="append", section="log")
+
+    expected = ROLLBACK.replace("- 2025-01-01 Ada\n", "- 2025-01-01 Ada\n- 2025-11-22 Cy\n")
+    assert bytes_of(shop, "rollback.md").decode() == expected
+    assert expected.splitlines()[done.start_line - 1 : done.end_line] == ["- 2025-11-22 Cy"]
+
+
+def test_a_subsection_is_appended_below_the_others(hub, shop):
+    """Text that begins with a heading goes to the end of the section."""
+    write_document(hub, "rollback", text="### Oldest\n\n- 2023", mode="append", section="Rolling back > Log")
+
+    expected = ROLLBACK.replace("## See also", "### Oldest\n\n- 2023\n\n## See also")
+    assert bytes_of(shop, "rollback.md").decode() == expected
+
+
+def test_a_section_that_is_not_there_is_named_with_those_that_are(hub, shop):
+    """So is one of several."""
+    with pytest.raises(WriteRefused, match="`See also`"):
+        write_document(hub, "rollback", text="x", mode="append", section="History")
+    shop.write("knowledge/two.md", "# A\n\n## Log\n\n# B\n\n## Log\n")
+    with pytest.raises(WriteRefused, match="'A > Log' or 'B > Log'"):
+        write_document(hub, "two", text="x", mode="append", section="Log")
+    write_document(hub, "two", text="x", mode="append", section="A > Log")
+    assert bytes_of(shop, "two.md") == b"# A\n\n## Log\n\nx\n\n# B\n\n## Log\n"
+
+
+def test_headings_in_code_are_none(hub, shop):
+    """And text is not written into a code block that nobody closed."""
+    shop.write("knowledge/code.md", "# A\n\n```sh\n# Log\n```\n\n# Log\n\nold\n")
+    write_document(hub, "code", text="new", mode="append", section="Log")
+    assert bytes_of(shop, "code.md") == b"# A\n\n```sh\n# Log\n```\n\n# Log\n\nold\n\nnew\n"
+
+    shop.write("knowledge/open.md", "# A\n\n```sh\nls\n")
+    with pytest.raises(WriteRefused, match="line 3"):
+        write_document(hub, "open", text="new", mode="append")
+    with pytest.raises(WriteRefused, match="does not close"):
+        write_document(hub, "rollback", text="```\nls", mode="append", section="Log")
+
+
+def test_updating_replaces_the_body_and_keeps_the_front_matter(hub, shop):
+    """What was lost with the old text is said."""
+    done = write_document(hub, "rollback", text="# Rolling back\n\nCall Ada.\n", mode="update")
+
+    head = ROLLBACK[: ROLLBACK.index("# Rolling")]
+    assert bytes_of(shop, "rollback.md").decode() == head + "# Rolling back\n\nCall Ada.\n"
+    assert done.warnings == ("Replaced with the old text: `Log`, `Older`, `See also`.",)
+
+
+def test_updating_a_section_leaves_the_others(hub, shop):
+    """With or without its heading in the new text."""
+    write_document(hub, "rollback", text="See the wiki.", mode="update", section="See also")
+    assert bytes_of(shop, "rollback.md").decode() == ROLLBACK.replace("Nothing.", "See the wiki.")
+    write_document(hub, "rollback", text="## See too\n\nNothing.", mode="update", section="See also")
+    assert bytes_of(shop, "rollback.md").decode() == ROLLBACK.replace("See also", "See too")
+
+
+def test_a_text_with_front_matter_replaces_the_whole_document(hub, shop):
+    """Also where the old front matter could not be read."""
+    shop.write("knowledge/broken.md", "---\na: [\n---\nText.\n")
+    with pytest.raises(WriteRefused, match="not valid YAML"):
+        write_document(hub, "broken", front_matter={"a": 1}, mode="update")
+    with pytest.raises(WriteRefused, match="not valid YAML"):
+        write_document(hub, "broken", text="New.", mode="update")
+    write_document(hub, "broken", text="---\na: []\n---\nNew.\n", mode="update")
+
+    assert bytes_of(shop, "broken.md") == b"---\na: []\n---\nNew.\n"
+
+
+def test_keys_are_set_without_touching_anything_else(hub, shop):
+    """Comments, quotes and order of the others stay, and so do the items of a list that are still in it."""
+    keys = {"tags": ["ops", "new one"], "Owner": "Bo", "status": "done"}
+    write_document(hub, "rollback", front_matter=keys, mode="update")
+
+    expected = ROLLBACK.replace("'Ada'", "Bo").replace("- runbook\n---", "- new one\nstatus: done\n---")
+    assert bytes_of(shop, "rollback.md").decode() == expected
+    write_document(hub, "rollback", front_matter={"status": None, "tags": None}, mode="update")
+    assert bytes_of(shop, "rollback.md").decode() == expected.replace(
+        "tags:\n  - ops  # always\n  - new one\nstatus: done\n", ""
+    )
+
+
+def test_what_is_as_asked_already_is_not_written(hub, shop):
+    """The file keeps its time."""
+    file = shop.project / "knowledge" / "rollback.md"
+    before = file.stat()
+    done = write_document(hub, "rollback", front_matter={"owner": "Ada", "tags": ["ops", "runbook"]}, mode="update")
+
+    assert (done.action, done.before) == ("unchanged", done.hash)
+    assert (file.stat().st_mtime_ns, file.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+
+
+@pytest.mark.parametrize(("mark", "encoding"), [(b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")])
+def test_encoding_line_endings_and_missing_newline_stay(hub, shop, mark, encoding):
+    """New text is written as the old one is."""
+    shop.write("knowledge/old.md", mark + "# Ö\r\n\r\ntext".encode(encoding))
+    write_document(hub, "old", text="mehr\nText\n", mode="append")
+
+    assert bytes_of(shop, "old.md") == mark + "# Ö\r\n\r\ntext\r\n\r\nmehr\r\nText".encode(encoding)
+
+
+def test_a_document_that_does_not_decode_is_left_alone(hub, shop):
+    """An edit would write replacement characters over its bytes."""
+    shop.write("knowledge/latin.md", "# Caf\xe9\n".encode("latin-1"))
+    with pytest.raises(WriteRefused, match="lose bytes"):
+        write_document(hub, "latin", text="x", mode="append")
+
+    assert bytes_of(shop, "latin.md") == b"# Caf\xe9\n"
+
+
+def test_the_mode_of_a_file_stays_and_a_write_protected_one_too(hub, shop):
+    """Nothing is left beside it."""
+    file = shop.project / "knowledge" / "rollback.md"
+    file.chmod(0o640)
+    write_document(hub, "rollback", text="x", mode="append")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert [path.name for path in file.parent.iterdir()] == ["rollback.md"]
+
+    file.chmod(0o440)
+    with pytest.raises(WriteRefused, match="read only"):
+        write_document(hub, "rollback", text="y", mode="append")
+
+
+def test_a_stale_edit_is_refused(hub, shop):
+    """With the hash that the document has now."""
+    first = write_document(hub, "rollback", text="one", mode="append")
+    second = write_document(hub, "rollback", text="two", mode="append", based_on=first.hash[:8])
+    with pytest.raises(DocumentChanged, match=second.hash):
+        write_document(hub, "rollback", text="three", mode="append", based_on=first.hash)
+    with pytest.raises(DocumentChanged, match=second.hash):
+        delete_document(hub, "rollback", based_on=first.hash)
+    with pytest.raises(UsageError, match="8 to 64"):
+        write_document(hub, "rollback", text="three", mode="append", based_on="abc")
+
+    assert hashlib.sha256(bytes_of(shop, "rollback.md")).hexdigest().startswith(second.hash)
+
+
+def test_changes_need_a_document_that_is_there(hub):
+    """One in another base must be named in full, and one that is left out is told with its rule."""
+    with pytest.raises(DocumentNotFound, match="notes@vim"):
+        write_document(hub, "vim.md", text="x", mode="append")
+    with pytest.raises(DocumentNotFound):
+        write_document(hub, "none.md", text="x", mode="update")
+
+
+def test_a_document_is_changed_by_its_docid(hub, shop):
+    """As `search` shows it."""
+    docid = hub.search(Query(text="rollback", mode="keyword")).hits[0].docid
+    write_document(hub, docid, text="By docid.", mode="append")
+
+    assert bytes_of(shop, "rollback.md").endswith(b"By docid.\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"text": ""},
+        {"text": "x", "section": "A"},
+        {"text": "x", "based_on": "0123456789ab"},
+        {"mode": "append"},
+        {"mode": "append", "front_matter": {"a": 1}},
+        {"mode": "update"},
+        {"mode": "update", "text": " \n"},
+        {"mode": "update", "section": "Log", "front_matter": {"a": 1}},
+        {"mode": "replace", "text": "x"},
+    ],
+)
+def test_arguments_that_cannot_be_meant_are_refused(hub, shop, arguments):
+    """Nothing is written."""
+    before = snapshot(shop.project / "knowledge")
+    for ref in ("rollback.md", "new.md"):
+        with pytest.raises(UsageError):
+            write_document(hub, ref, **arguments)
+
+    assert snapshot(shop.project / "knowledge") == before
+
+
+def test_a_document_larger_than_the_limit_is_not_written(shop):
+    """It would not be indexed."""
+    hub = shop.hub(env={**shop.env, "KBHUB_LIMITS__FILE_BYTES": "400"})
+    with pytest.raises(WriteRefused, match="400"):
+        write_document(hub, "rollback", text="x" * 300, mode="append")
+    with pytest.raises(WriteRefused, match="400"):
+        write_document(hub, "new", text="x" * 400)
+
+
+# Warnings
+
+
+def test_what_a_reader_would_stumble_over_is_said(hub, shop):
+    """Broken links, refs and related, tags and titles that are nearly there already."""
+    shop.write("src/app.py", "class Shop:\n    def sell(self): ...\n")
+    text = "# Rolling Back\n\n[a](gone.md) [b](rollback.md#log) [[Vanished]] [c](notes@vim.md) ![i](../src/app.py)\n"
+    keys = {
+        "tags": ["Op", "Runbooks", "fresh"],
+        "related": ["rollback", "nowhere", "notes@vim"],
+        "refs": ["src/app.py::Shop::sell", "src/app.py::Shop::buy", "src/gone.py", "../x.py"],
+    }
+    done = write_document(hub, "new", text=text, front_matter=keys)
+
+    assert set(done.warnings) == {
+        "Line 10: the link to 'gone.md' leads nowhere.",
+        "Line 10: the link to 'Vanished' leads nowhere.",
+        "`related` names 'nowhere', which is no document.",
+        "`refs` names 'src/app.py::Shop::buy', but the file has no 'buy'.",
+        "`refs` names 'src/gone.py', but there is no such file.",
+        "`refs` names '../x.py', but it lies outside the project.",
+        "The tag 'Op' is new; 'ops' is there already (documents: 1).",
+        "The tag 'Runbooks' is new; 'runbook' is there already (documents: 1).",
+        "rollback.md has nearly the same title, 'Rolling back'; one document is easier to keep than two.",
+    }
+
+
+def test_front_matter_that_cannot_be_read_is_written_and_said(hub, shop):
+    """A text of one's own is not second-guessed."""
+    done = write_document(hub, "x", text="---\na: [\n---\nText.\n")
+
+    assert bytes_of(shop, "x.md") == b"---\na: [\n---\nText.\n"
+    assert any("not valid YAML" in warning for warning in done.warnings)
+
+
+def test_what_a_killed_process_left_is_swept_later(hub, shop):
+    """Old halves go; one that may still be written stays."""
+    folder = shop.project / "knowledge"
+    old, new = folder / ".kbhub-0123456789abcdef.tmp", folder / ".kbhub-fedcba9876543210.tmp"
+    for file in (old, new):
+        Path(file).write_text("half")
+    os.utime(old, (1, 1))
+    write_document(hub, "x", text="# X")
+
+    assert not old.exists()
+    assert new.exists()

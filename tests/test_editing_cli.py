@@ -1,0 +1,133 @@
+"""Documents are written, deleted, restored and renamed from a shell."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+
+import pytest
+
+from kbhub.__main__ import main
+
+HOSTILE = "\x1b]0;owned\x07\u202egnp"
+
+
+@pytest.fixture
+def kbhub(environment, monkeypatch, capsys):
+    """Runs a command in this process, in a project with a document."""
+    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(environment.project)
+    environment.write("knowledge/a.md", "---\nx: 1\n---\n# A\n\n## Log\n\n- one\n")
+    environment.write("knowledge/index.md", "[a](a.md)\n")
+
+    def run(*arguments: str, code: int = 0):
+        assert main(list(arguments)) == code
+        return capsys.readouterr()
+
+    return run
+
+
+def text_of(environment, path):
+    return (environment.project / "knowledge" / path).read_text()
+
+
+def test_a_document_is_written_and_changed(kbhub, environment):
+    """One line says what was done; a hash serves for the next edit."""
+    assert kbhub("write", "new", "--text", "# New").out.startswith("Created new.md (#")
+    done = json.loads(kbhub("write", "a", "--mode", "append", "--section", "Log", "--text", "- two", "--json").out)
+    assert done["action"] == "appended"
+    assert "lines" in kbhub("write", "a", "--mode", "append", "--text", "End.", "--based-on", done["hash"]).out
+    assert (
+        "changed since"
+        in kbhub("write", "a", "--mode", "append", "--text", "End.", "--based-on", done["hash"], code=1).err
+    )
+
+    assert text_of(environment, "a.md") == "---\nx: 1\n---\n# A\n\n## Log\n\n- one\n- two\n\nEnd.\n"
+
+
+def test_keys_are_json_or_text(kbhub, environment):
+    """And they are taken away by name."""
+    kbhub("write", "a", "--mode", "update", "--set", 'tags=["a"]', "--set", "n=3", "--set", "s=a: b", "--unset", "x")
+
+    assert text_of(environment, "a.md").startswith("---\ntags: [a]\nn: 3\ns: 'a: b'\n---\n# A\n")
+
+
+def test_text_is_read_from_standard_input(kbhub, environment, monkeypatch):
+    """UTF-8, or nothing is written."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("# Über\n".encode())))
+    kbhub("write", "über", "-")
+    assert text_of(environment, "über.md").endswith("# Über\n")
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
+    assert "UTF-8" in kbhub("write", "latin", "-", code=2).err
+    assert not (environment.project / "knowledge" / "latin.md").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("write", "x"),
+        ("write", "x", "--text", "a", "-"),
+        ("write", "a", "--mode", "update", "--set", "novalue"),
+        ("write", "a", "--mode", "update", "--set", "x=null"),
+        ("restore",),
+        ("restore", "a", "--list"),
+        ("restore", "--list", "--empty-older-than", "1"),
+        ("restore", "--empty-older-than", "-1"),
+        ("restore", "nothing"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_code_2(kbhub, arguments):
+    """Standard output stays empty."""
+    done = kbhub(*arguments, code=2)
+
+    assert done.out == ""
+    assert done.err.count("\n") == 1
+
+
+def test_a_refusal_is_one_line_and_code_1(kbhub):
+    """With what to do."""
+    for arguments in (("write", "a", "--text", "x"), ("write", "../x", "--text", "x"), ("delete", "none")):
+        done = kbhub(*arguments, code=1)
+        assert (done.out, done.err.count("\n")) == ("", 1)
+
+
+def test_what_was_deleted_is_listed_restored_and_emptied(kbhub, environment):
+    """The links that broke are told."""
+    kbhub("index")
+    done = kbhub("delete", "a")
+    assert "kbhub restore" in done.out
+    assert done.err == "kbhub: index.md:1: the link to it leads nowhere now.\n"
+    assert "a.md" in kbhub("restore", "--list").out
+    assert kbhub("restore", "a.md").out.startswith("Restored a.md")
+    assert kbhub("restore", "--list").out == "The trash is empty.\n"
+    kbhub("delete", "a")
+    assert len(json.loads(kbhub("restore", "--list", "--json").out)["entries"]) == 1
+    assert kbhub("restore", "--empty-older-than", "1").out == "0 documents removed for good.\n"
+    assert kbhub("restore", "--empty-older-than", "0").out == "1 document removed for good.\n"
+
+
+def test_a_renamed_document_shows_its_links_and_mends_them(kbhub, environment):
+    """Only if that is wanted."""
+    kbhub("index")
+    done = kbhub("rename", "a", "b/")
+    assert "1 link would break:\n  index.md:1: a.md → b/a.md" in done.out
+    assert "--mend-links" in done.err
+    kbhub("write", "index", "--mode", "update", "--text", "[a](b/a.md)")
+    assert "1 link mended" in kbhub("rename", "b/a.md", "c.md", "--mend-links").out
+    assert text_of(environment, "index.md") == "[a](c.md)\n"
+
+
+def test_what_is_shown_moves_no_cursor(kbhub, environment):
+    """Names and links of strangers are made harmless."""
+    environment.write(f"knowledge/{HOSTILE}.md", f"[x]({HOSTILE}/../a.md) [a](a.md)\n")
+    kbhub("index")
+    shown = [kbhub("rename", "a", "b"), kbhub("delete", f"{HOSTILE}.md"), kbhub("restore", "--list")]
+
+    for done in shown:
+        assert not set("\x1b\x07\u202e") & set(done.out + done.err)

@@ -1,0 +1,278 @@
+"""Documents are deleted, brought back and renamed without loss."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+
+import kbhub.hub
+from kbhub.editing import delete_document, empty_trash, rename, restore, trash, write_document
+from kbhub.errors import DocumentNotFound, PathNotContained, UsageError, WriteRefused
+from kbhub.types import Query
+from trees import snapshot
+
+DAY = 86_400.0
+NOON = 1_763_812_800.0  # 2025-11-22T12:00:00Z
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    """Every call looks again, so that tests need not wait."""
+    monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
+
+
+@pytest.fixture
+def shop(environment):
+    """A project whose documents link to each other, a writable base and one that is not."""
+    environment.write("knowledge/rollback.md", "# Rolling back\r\n\r\nAsk the platypus.\r\n")
+    environment.write(
+        "knowledge/index.md",
+        "---\nrelated: [rollback, 'guides/deploy']  # both\n---\n# Index\n\n"
+        'See [how](rollback.md#log "Title") and [[rollback|undo]], `[[rollback]]`, [x][r].\n\n'
+        "```\n[no](rollback.md)\n```\n\n[r]: <rollback.md>\n",
+    )
+    environment.write("knowledge/guides/deploy.md", "# Deploy\n\n![p](img/a.png) [back](../rollback.md) [[index]]\n")
+    environment.write("knowledge/guides/img/a.png", b"PNG")
+    environment.write(environment.home / "notes" / "vim.md", "# Vim\n\n[there](project@rollback.md)\n")
+    environment.write(environment.home / "fixed" / "law.md", "# Law\n\n[[project@rollback]]\n")
+    config = {
+        "bases": {"notes": {"knowledge": "~/notes", "writable": True}, "fixed": "~/fixed"},
+        "repos": {"*": ["notes", "fixed"]},
+    }
+    environment.write(environment.home / ".kbhub.json", json.dumps(config))
+    return environment
+
+
+@pytest.fixture
+def hub(shop):
+    """A hub at a fixed moment, with everything indexed."""
+    hub = shop.hub(clock=lambda: NOON)
+    hub.sync()
+    return hub
+
+
+def text_of(environment, path):
+    return (environment.project / "knowledge" / path).read_bytes().decode()
+
+
+def refs(hub, words):
+    return [hit.ref for hit in hub.search(Query(text=words, mode="keyword")).hits]
+
+
+# Trash
+
+
+def test_a_deleted_document_comes_back_as_it_was(hub, shop):
+    """Bytes and mode, and search forgets and finds it at once."""
+    file = shop.project / "knowledge" / "rollback.md"
+    file.chmod(0o640)
+    before = file.read_bytes()
+    done = delete_document(hub, "rollback")
+
+    assert not file.exists()
+    assert (done.ref, done.indexed, refs(hub, "platypus")) == ("rollback.md", True, [])
+    entry = trash(hub)[0]
+    assert (entry.id, entry.path, entry.base, entry.deleted) == (
+        done.trash, "rollback.md", "project", "2025-11-22T12:00:00+00:00",
+    )  # fmt: skip
+
+    back = restore(hub, done.trash)
+    assert (back.ref, back.hash, back.indexed) == ("rollback.md", done.hash, True)
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (before, 0o640)
+    assert refs(hub, "platypus") == ["rollback.md"]
+    assert trash(hub) == ()
+
+
+def test_the_links_that_a_deletion_breaks_are_named(hub):
+    """Those of other bases too."""
+    done = delete_document(hub, "rollback.md")
+
+    assert set(done.broken) == {
+        "index.md:6", "index.md (related)", "guides/deploy.md:3", "notes@vim.md:3", "fixed@law.md:3",
+    }  # fmt: skip
+
+
+def test_the_trash_is_the_users_alone(hub, shop):
+    """Nobody else reads what was deleted."""
+    delete_document(hub, "rollback")
+    root = shop.home.parent / "data" / "trash"
+
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700
+    for path in root.rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
+
+
+def test_restoring_never_overwrites(hub, shop):
+    """Not a file of the same name, not one that differs by case, not through a link."""
+    delete_document(hub, "guides/deploy.md")
+    write_document(hub, "guides/Deploy.md", text="# New")
+    with pytest.raises(WriteRefused, match=r"Deploy\.md"):
+        restore(hub, "guides/deploy.md")
+    delete_document(hub, "guides/Deploy.md")
+    folder = shop.project / "knowledge" / "guides"
+    folder.rename(shop.home / "guides")
+    folder.symlink_to(shop.home / "guides")
+    before = snapshot(shop.home / "guides")
+    with pytest.raises((WriteRefused, PathNotContained)):
+        restore(hub, "guides/deploy.md")
+
+    assert snapshot(shop.home / "guides") == before
+    assert len(trash(hub)) == 2
+
+
+def test_the_one_deleted_last_is_restored_by_its_ref(shop):
+    """A folder that went meanwhile is made again."""
+    for moment, text in ((NOON, "# One"), (NOON + 1, "# Two")):
+        hub = shop.hub(clock=lambda moment=moment: moment)
+        write_document(hub, "drafts/a", text=text)
+        delete_document(hub, "drafts/a")
+    (shop.project / "knowledge" / "drafts").rmdir()
+    restore(hub, "drafts/a.md")
+
+    assert "# Two" in text_of(shop, "drafts/a.md")
+    with pytest.raises(UsageError, match="--list"):
+        restore(hub, "drafts/b.md")
+
+
+def test_a_base_that_is_not_active_gets_nothing_back(shop, tmp_path):
+    """The refusal says where it was."""
+    hub = shop.hub()
+    delete_document(hub, "notes@vim.md")
+    shop.write(shop.home / ".kbhub.json", "{}")
+    with pytest.raises(WriteRefused, match="notes"):
+        restore(shop.hub(), "notes@vim.md")
+
+
+def test_the_trash_is_kept_until_it_is_emptied(shop):
+    """By age."""
+    for day, ref in ((0, "rollback"), (5, "guides/deploy")):
+        delete_document(shop.hub(clock=lambda day=day: NOON + day * DAY), ref)
+    hub = shop.hub(clock=lambda: NOON + 6 * DAY)
+
+    assert [entry.ref for entry in empty_trash(hub, older_than_days=3)] == ["rollback.md"]
+    assert [entry.ref for entry in trash(hub)] == ["guides/deploy.md"]
+    assert len(empty_trash(hub)) == 1
+    assert list((shop.home.parent / "data" / "trash").iterdir()) == []
+
+
+def test_a_broken_entry_of_the_trash_hides_nothing_else(hub, shop):
+    """Whatever lies there is looked at as data."""
+    delete_document(hub, "rollback")
+    root = shop.home.parent / "data" / "trash"
+    for name, text in (("bad", "{"), ("other", json.dumps({"id": "../../x"}))):
+        (root / name).mkdir()
+        (root / name / "entry.json").write_text(text)
+    (root / "file").write_text("x")
+
+    assert [entry.ref for entry in trash(hub)] == ["rollback.md"]
+
+
+# Renaming
+
+
+def test_a_document_gets_another_path(hub, shop):
+    """Byte for byte, found at once, and the links that broke are listed with what they should be."""
+    before = text_of(shop, "rollback.md")
+    index = text_of(shop, "index.md")
+    done = rename(hub, "rollback", "runbooks/undo")
+
+    assert text_of(shop, "runbooks/undo.md") == before
+    assert not (shop.project / "knowledge" / "rollback.md").exists()
+    assert (done.before, done.ref, done.indexed, done.mended) == ("rollback.md", "runbooks/undo.md", True, False)
+    assert refs(hub, "platypus") == ["runbooks/undo.md"]
+    assert text_of(shop, "index.md") == index
+    assert {(link.ref, link.line, link.before, link.after) for link in done.links} == {
+        ("index.md", 6, "rollback.md#log", "runbooks/undo.md#log"),
+        ("index.md", 6, "rollback", "undo"),
+        ("index.md", 12, "<rollback.md>", "<runbooks/undo.md>"),
+        ("index.md", None, "rollback", "runbooks/undo"),
+        ("guides/deploy.md", 3, "../rollback.md", "../runbooks/undo.md"),
+        ("notes@vim.md", 3, "project@rollback.md", "project@runbooks/undo.md"),
+        ("fixed@law.md", 3, "project@rollback", "project@runbooks/undo"),
+    }
+
+
+def test_links_are_mended_on_request(hub, shop):
+    """Nothing else in those documents changes; what may not be written is named."""
+    old = text_of(shop, "index.md")
+    done = rename(hub, "rollback", "runbooks/undo it.md", mend_links=True)
+
+    assert text_of(shop, "index.md") == old.replace("(rollback.md#log", "(runbooks/undo%20it.md#log").replace(
+        "and [[rollback|", "and [[undo it|"
+    ).replace("<rollback.md>", "<runbooks/undo it.md>").replace("[rollback, ", "[runbooks/undo it, ")
+    assert "(../runbooks/undo%20it.md)" in text_of(shop, "guides/deploy.md")
+    assert "(project@runbooks/undo%20it.md)" in (shop.home / "notes" / "vim.md").read_text()
+    assert (shop.home / "fixed" / "law.md").read_text() == "# Law\n\n[[project@rollback]]\n"
+    assert [problem.subject for problem in done.unmended] == ["fixed@law.md"]
+    shop.write(shop.home / "fixed" / "law.md", "# Law\n")
+    assert delete_document(hub, "runbooks/undo it.md").broken == (
+        "guides/deploy.md:3", "index.md:6", "index.md (related)", "notes@vim.md:3",
+    )  # fmt: skip
+
+
+def test_a_moved_document_keeps_its_own_links(hub, shop):
+    """Those to documents and those to pictures."""
+    done = rename(hub, "guides/deploy.md", "ops/eu/", mend_links=True)
+
+    assert done.ref == "ops/eu/deploy.md"
+    assert text_of(shop, "ops/eu/deploy.md") == (
+        "# Deploy\n\n![p](../../guides/img/a.png) [back](../../rollback.md) [[index]]\n"
+    )
+    assert "related: [rollback, ops/eu/deploy]  # both" in text_of(shop, "index.md")
+
+
+def test_a_name_that_differs_by_case_alone_is_another_name(hub, shop):
+    """Whatever the file system thinks of it."""
+    done = rename(hub, "rollback.md", "Rollback.md")
+
+    assert done.ref == "Rollback.md"
+    names = {file.name for file in (shop.project / "knowledge").iterdir()}
+    assert ("Rollback.md" in names, "rollback.md" in names) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("new", "error"),
+    [
+        ("index.md", WriteRefused),
+        ("Index.md", WriteRefused),
+        ("rollback.md", UsageError),
+        ("../rollback.md", PathNotContained),
+        ("notes@rollback.md", WriteRefused),
+        (".git/x", WriteRefused),
+        ("x.sh", WriteRefused),
+        ("con", WriteRefused),
+    ],
+)
+def test_a_path_that_a_document_may_not_have_is_refused(hub, shop, new, error):
+    """And nothing has moved."""
+    before = snapshot(shop.home.parent, leaving_out=(shop.home.parent / "cache", shop.home.parent / "data"))
+    with pytest.raises(error):
+        rename(hub, "rollback.md", new)
+
+    assert before == snapshot(shop.home.parent, leaving_out=(shop.home.parent / "cache", shop.home.parent / "data"))
+
+
+def test_only_what_may_be_written_is_renamed(hub):
+    """And only what is there."""
+    with pytest.raises(WriteRefused, match="writable"):
+        rename(hub, "fixed@law.md", "rule.md")
+    with pytest.raises(DocumentNotFound):
+        rename(hub, "gone.md", "here.md")
+
+
+def test_a_name_in_another_base_stays_there(hub, shop):
+    """A plain new path is one in the document's own base."""
+    assert rename(hub, "notes@vim.md", "editors/vim.md").ref == "notes@editors/vim.md"
+    assert (shop.home / "notes" / "editors" / "vim.md").exists()
+
+
+def test_a_link_by_path_is_not_left_to_its_name(hub, shop):
+    """It would lead there in kbhub, and nowhere on GitHub."""
+    shop.write("knowledge/guides/a.md", "[b](b.md) [[b]]\n")
+    shop.write("knowledge/guides/b.md", "# B\n")
+    hub.sync()
+    rename(hub, "guides/a.md", "a.md", mend_links=True)
+
+    assert text_of(shop, "a.md") == "[b](guides/b.md) [[b]]\n"

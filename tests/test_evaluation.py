@@ -1,0 +1,454 @@
+"""Data sets are read as they are meant, searched as a user's bases are, and reported."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from kbhub.__main__ import main
+from kbhub.errors import DatasetError
+from kbhub.evaluation.corpus import Setup, open_corpus
+from kbhub.evaluation.datasets import load_dataset
+from kbhub.evaluation.headed import best_answer, headed_sections
+from kbhub.index.naive import NaiveIndex
+from kbhub.markdown import parse_document
+from kbhub.types import Query
+
+TEXTS = {
+    "roll": ("Rolling back", "Put the earlier release in place again."),
+    "A/b c": ("", "Invoices are sent on Mondays.\n"),
+    "a/B C": ("", "Parcels leave the hall at noon."),
+    "con": ("Backups", "Restore the database from the nightly copy."),
+    "dot": ("Coffee", "The machine is cleaned by whoever empties it."),
+}
+QUERIES = {"q1": "how do we roll back", "q2": "restore a database", "q3": "invoices", "q4": "never judged"}
+JUDGED = [("q1", "roll", 2), ("q1", "con", 1), ("q2", "con", 1), ("q3", "A/b c", 1), ("q3", "dot", 0)]
+
+GUIDE = """\
+Before any heading.
+
+# Guide
+
+{words}
+
+## Rolling back
+
+Run `shop rollback` to put the earlier release in place again. {words}
+
+## Payments
+
+Cards that are refused are tried again after an hour. {words}
+"""
+
+
+def jsonl(rows) -> str:
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+
+
+@pytest.fixture
+def beir(tmp_path):
+    """A small BEIR folder whose ids no file system likes."""
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    corpus = [{"_id": name, "title": title, "text": text} for name, (title, text) in TEXTS.items()]
+    (folder / "corpus.jsonl").write_text(jsonl(corpus), "utf-8")
+    (folder / "queries.jsonl").write_text(jsonl({"_id": k, "text": text} for k, text in QUERIES.items()), "utf-8")
+    lines = ["query-id\tcorpus-id\tscore", *("\t".join(map(str, row)) for row in JUDGED)]
+    (folder / "qrels.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+    return folder
+
+
+@pytest.fixture
+def vault(tmp_path):
+    """Markdown with sections as answers, and a question that nothing answers."""
+    folder = tmp_path / "vault"
+    (folder / "docs" / "runbooks").mkdir(parents=True)
+    filler = "word " * 60
+    (folder / "docs" / "guide.md").write_text(GUIDE.format(words=filler), "utf-8")
+    (folder / "docs" / "runbooks" / "backups.md").write_text("# Backups\n\nRestore the nightly copy.\n", "utf-8")
+    rows = [
+        {"id": "s1", "stratum": "question", "query": "earlier release", "expected": "guide.md::Guide > Rolling back"},
+        {
+            "id": "s2",
+            "stratum": "keyword",
+            "query": "card refused",
+            "expected": ["guide.md::Guide > Payments"],
+            "also_valid": {"guide.md::Guide > Rolling back": 1},
+        },
+        {"id": "s3", "stratum": "keyword", "query": "nightly copy", "expected": "runbooks/backups.md"},
+        {"id": "n1", "stratum": "none", "query": "bread recipe", "expected": None},
+    ]
+    (folder / "queries.jsonl").write_text(jsonl(rows), "utf-8")
+    return folder
+
+
+@pytest.fixture
+def evaluate(environment, monkeypatch, capsys):
+    """Runs `kbhub eval` in this process, for a user who has bases of their own."""
+    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
+        monkeypatch.delenv(name)
+    environment.write("knowledge/noise.md", "# Rolling back\n\nHow do we roll back? Restore invoices.\n")
+    for name, value in {**environment.env, "COLUMNS": "80", "NO_COLOR": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(environment.project)
+
+    def run(*arguments: str | Path):
+        code = main(["eval", *map(str, arguments)])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def setup(environment) -> Setup:
+    return Setup(environment.env)
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+def test_a_beir_folder_is_read(beir):
+    """Titles become headings, judged documents gains; a query that nobody judged is left out and counted."""
+    dataset = load_dataset(beir)
+
+    assert [one.id for one in dataset.documents] == list(TEXTS)
+    assert dataset.documents[0].data == b"# Rolling back\n\nPut the earlier release in place again."
+    assert {query.id: query.gold for query in dataset.queries} == {
+        "q1": {"roll": 2, "con": 1},
+        "q2": {"con": 1},
+        "q3": {"A/b c": 1},
+    }
+    assert dataset.notes == ("Queries without a relevant document, not asked: 1.",)
+    assert (dataset.exponential, dataset.sections) == (False, None)
+
+
+def test_any_id_becomes_a_file_name_of_its_own(beir):
+    """Slashes, letters that differ in case only, and names of devices: what any file system takes, and distinct."""
+    paths = [one.path for one in load_dataset(beir).documents]
+
+    assert paths[0] == "roll.md"
+    assert len({path.lower() for path in paths}) == len(TEXTS)
+    assert not any("/" in path or path.startswith("con.") for path in paths)
+
+
+def test_judgements_where_beir_puts_them(beir):
+    """`qrels/test.tsv` is what the published sets have."""
+    (beir / "qrels").mkdir()
+    (beir / "qrels.tsv").rename(beir / "qrels" / "test.tsv")
+
+    assert len(load_dataset(beir).queries) == 3
+
+
+def test_a_vault_is_read(vault):
+    """Answers are sections or files; null is a query without an answer."""
+    dataset = load_dataset(vault)
+
+    assert {query.id: query.gold for query in dataset.queries} == {
+        "s1": {"guide.md::Guide > Rolling back": 2},
+        "s2": {"guide.md::Guide > Payments": 2, "guide.md::Guide > Rolling back": 1},
+        "s3": {"runbooks/backups.md": 2},
+        "n1": {},
+    }
+    assert dataset.exponential
+    assert dataset.sections is not None
+
+
+def test_a_vault_need_not_have_a_docs_folder(vault):
+    """Queries may lie beside the notes themselves."""
+    for path in ("guide.md", "runbooks"):
+        (vault / "docs" / path).rename(vault / path)
+    (vault / "docs").rmdir()
+
+    assert [one.id for one in load_dataset(vault).documents] == ["guide.md", "runbooks/backups.md"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "fault"),
+    [
+        ("queries.jsonl", '{"_id": "q1", "text": "x"}\n{"_id": \n', r"queries\.jsonl, line 2: is not JSON"),
+        ("queries.jsonl", "[1]\n", r"queries\.jsonl, line 1: is not a JSON object"),
+        ("queries.jsonl", '\n{"_id": "q1"}\n', r"queries\.jsonl, line 2: has no `text`"),
+        ("queries.jsonl", '{"_id": "q1", "text": ["x"]}\n', r"queries\.jsonl, line 1: `text` is not a string"),
+        ("queries.jsonl", '{"_id": "q9", "text": "x"}\n', "no query has a relevant document"),
+        ("corpus.jsonl", '{"_id": "a", "text": ""}\n{"_id": "a", "text": ""}\n', r"line 2: the document id 'a' is giv"),
+        ("qrels.tsv", "query-id\tcorpus-id\tscore\nq1\troll\n", r"qrels\.tsv, line 2: expected query-id"),
+        ("qrels.tsv", "q1\troll\tyes\n", r"qrels\.tsv, line 1: expected query-id"),
+    ],
+)
+def test_a_wrong_line_of_a_beir_folder_is_named(beir, file, text, fault):
+    """File, line and what was expected."""
+    (beir / file).write_text(text, "utf-8")
+
+    with pytest.raises(DatasetError, match=fault):
+        load_dataset(beir)
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        ({"query": "x", "expected": "nowhere.md"}, "there is no document 'nowhere.md'"),
+        ({"query": "x", "expected": "guide.md::Rolling back"}, "there is no section 'Rolling back' in 'guide.md'"),
+        ({"query": "x"}, "has no `expected`"),
+        ({"query": "x", "expected": [3]}, "`expected` is"),
+        ({"query": "x", "expected": "guide.md", "also_valid": ["a"]}, "`also_valid` is not an object"),
+        ({"query": "x", "expected": "guide.md", "stratum": "all"}, "the stratum 'all'"),
+        ({"id": "s1", "query": "x", "expected": "guide.md"}, "the query id 's1' is given twice"),
+    ],
+)
+def test_a_wrong_line_of_a_vault_is_named(vault, row, fault):
+    """An answer that is not there would only look like a bad search."""
+    file = vault / "queries.jsonl"
+    file.write_text(f"{file.read_text('utf-8')}{json.dumps(row)}\n", "utf-8")
+
+    with pytest.raises(DatasetError, match=rf"queries\.jsonl, line 5: .*{fault}"):
+        load_dataset(vault)
+
+
+def test_what_is_no_data_set_is_said(tmp_path, evaluate):
+    """One line, exit code 2."""
+    code, out, err = evaluate(tmp_path)
+
+    assert (code, out) == (2, "")
+    assert err.startswith("kbhub: ")
+    assert "queries.jsonl" in err
+    assert err.count("\n") == 1
+
+
+# -- sections ------------------------------------------------------------------------------------------------------
+
+
+def test_sections_cover_a_document_in_order():
+    """From each heading to the next of any level, named by its path; what stands before the first has none."""
+    document = parse_document("a.md", b"intro\n\n# One\ntext\n### Deep\n\n## Two\nmore\n# Three\n")
+
+    found = [(one.path, one.start_line, one.end_line) for one in headed_sections(document)]
+
+    assert found == [("", 1, 2), ("One", 3, 4), ("One > Deep", 5, 6), ("One > Two", 7, 8), ("Three", 9, 9)]
+
+
+def test_a_chunk_counts_as_the_best_section_that_it_covers():
+    """Never as one that it does not cover, and as its document where that is the answer."""
+    document = parse_document("a.md", b"# One\ntext\n## Two\nmore\n# Three\nend\n")
+    sections = headed_sections(document)
+    gold = {"a.md::One > Two": 2, "a.md::Three": 1}
+
+    assert best_answer("a.md", sections, (1, 6), gold) == "a.md::One > Two"
+    assert best_answer("a.md", sections, (5, 6), gold) == "a.md::Three"
+    assert best_answer("a.md", sections, (1, 2), gold) == "a.md::One"
+    assert best_answer("a.md", sections, (1, 2), {"a.md": 2}) == "a.md"
+
+
+# -- bases ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_corpus_is_searched_as_bases_are(beir, environment):
+    """Every document is indexed once, and its id is known again from where it was found."""
+    dataset = load_dataset(beir)
+    corpus = open_corpus(dataset, setup(environment))
+
+    found = corpus.hub.search(Query(text="invoices", bases=corpus.bases))
+
+    assert sorted(corpus.documents.values()) == sorted(TEXTS)
+    assert corpus.documents[found.hits[0].base, found.hits[0].path] == "A/b c"
+
+
+def test_a_cut_corpus_has_every_document_once(beir, environment):
+    """In bases of nearly the same size, and the same ones on every run."""
+    dataset = load_dataset(beir)
+    one, again = (open_corpus(dataset, setup(environment), 2) for _ in range(2))
+
+    assert one.bases == ("part1", "part2")
+    assert sorted(one.documents.values()) == sorted(TEXTS)
+    assert dict(one.documents) == dict(again.documents)
+
+
+def test_a_second_run_indexes_nothing(beir, environment):
+    """The corpus and its index are kept in the cache; `fresh` makes the index anew."""
+    dataset = load_dataset(beir)
+    open_corpus(dataset, setup(environment))
+    corpus = open_corpus(dataset, setup(environment))
+
+    assert [report.unchanged for report in corpus.hub.sync(corpus.bases)] == [len(TEXTS)]
+    assert open_corpus(dataset, Setup(environment.env, fresh=True)).chunks == corpus.chunks
+
+
+def test_an_interrupted_writing_leaves_no_half_corpus(beir, environment, tmp_path):
+    """What an earlier run left behind is not taken for a corpus."""
+    dataset = load_dataset(beir)
+    cache = Path(environment.env["KBHUB_CACHE_DIR"]) / "eval" / dataset.digest
+    cache.mkdir(parents=True)
+    (cache / "making-left").mkdir()
+
+    corpus = open_corpus(dataset, setup(environment))
+
+    assert len(corpus.documents) == len(TEXTS)
+    assert (cache / "bases1").is_dir()
+
+
+# -- the baseline --------------------------------------------------------------------------------------------------
+
+
+def test_the_baseline_finds_any_word_stemmed():
+    """And takes any string for words."""
+    index = NaiveIndex(["rolling back releases", "back", "nothing"])
+
+    assert [number for number, _ in index.rank("release roll", 5)] == [0]
+    assert [number for number, _ in index.rank('"back" OR NEAR(', 5)] == [1, 0]
+    assert index.rank("?!", 5) == []
+
+
+# -- the command ---------------------------------------------------------------------------------------------------
+
+
+def test_the_command_reports_every_mode(beir, evaluate):
+    """Figures per mode, times, and what the run is compared with; the user's own bases take no part."""
+    code, out, _ = evaluate(beir, "--json", "--mode", "naive", "--mode", "keyword", "--mode", "hybrid")
+    report = json.loads(out)
+    runs = {run["name"]: run for run in report["datasets"][0]["runs"]}
+
+    assert code == 0
+    assert list(runs) == ["naive", "keyword", "hybrid"]
+    assert report["datasets"][0]["documents"] == len(TEXTS)
+    overall = runs["hybrid"]["overall"]
+    assert (overall["queries"], overall["hit1"], overall["recall10"], overall["empty"]) == (3, 1.0, 1.0, 0.0)
+    assert 0 < overall["p50_ms"] <= overall["p95_ms"]
+    assert runs["hybrid"]["comparison"]["other"] == "naive"
+    assert set(runs["hybrid"]["comparison"]["changes"]) == {
+        "ndcg5",
+        "ndcg10",
+        "recall5",
+        "recall10",
+        "mrr10",
+        "hit1",
+    }
+
+
+def test_sections_and_strata_and_queries_without_an_answer(vault, evaluate):
+    """Only the right section counts; the query without an answer is in no figure but the verdicts'."""
+    code, out, _ = evaluate(vault, "--json", "--mode", "hybrid")
+    dataset = json.loads(out)["datasets"][0]
+    run = dataset["runs"][0]
+
+    assert code == 0
+    assert (dataset["unit"], dataset["gains"]) == ("section", "exponential")
+    assert run["overall"]["queries"] == 3
+    assert {name: one["queries"] for name, one in run["strata"].items()} == {"question": 1, "keyword": 2}
+    assert run["overall"]["hit1"] == 1.0
+    verdicts = run["verdicts"][0]
+    assert (verdicts["answerable_queries"], verdicts["unanswerable_queries"]) == (3, 1)
+    assert 0 <= verdicts["auc"] <= 1
+
+
+def test_the_table(beir, vault, evaluate):
+    """What a person sees: a row per run and stratum, columns in line, and the means over both sets."""
+    code, out, err = evaluate(beir, vault, "--mode", "naive", "--mode", "hybrid", "--bases", "2", "--none", vault)
+    lines = out.splitlines()
+
+    assert (code, err) == (0, "")
+    assert lines[0] == "shop: 5 documents, 5 chunks, 3 queries; answers are documents"
+    assert lines[1].split()[:3] == ["nDCG@5", "nDCG@10", "recall@5"]
+    assert [line.split("  ")[0] for line in lines[2:5]] == ["naive", "hybrid", "hybrid, 2 bases"]
+    assert any(line.startswith("hybrid, vault: AUC of the best score") for line in lines)
+    assert "Mean over 2 data sets" in lines
+
+
+def test_a_run_is_compared_with_an_earlier_one(beir, evaluate, tmp_path):
+    """The same run differs by nothing; files of several runs are found by the name they were written under."""
+    file = tmp_path / "base.trec"
+    modes = ("--mode", "keyword", "--mode", "hybrid")
+    wrote, _, _ = evaluate(beir, *modes, "--run", file)
+    _, out, _ = evaluate(beir, *modes, "--compare", file, "--json")
+    runs = json.loads(out)["datasets"][0]["runs"]
+
+    assert wrote == 0
+    assert sorted(path.name for path in tmp_path.glob("base*")) == ["base.shop.hybrid.trec", "base.shop.keyword.trec"]
+    assert [run["earlier"]["other"] for run in runs] == [
+        str(tmp_path / "base.shop.keyword.trec"),
+        str(tmp_path / "base.shop.hybrid.trec"),
+    ]
+    changes = [change for run in runs for change in run["earlier"]["changes"].values()]
+    assert {(change["difference"], change["p"]) for change in changes} == {(0.0, 1.0)}
+
+
+def test_a_worse_run_is_worse(beir, evaluate, tmp_path):
+    """A run that found nothing right is what is compared with, under the one name that was given."""
+    file = tmp_path / "poor.run"
+    file.write_text("q1 Q0 dot 1 1.0 poor\n", "utf-8")
+
+    _, out, _ = evaluate(beir, "--mode", "hybrid", "--compare", file)
+
+    assert f"hybrid against {file}: nDCG@5 +" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (("--compare", "missing.trec"), "missing.trec: is not there to compare hybrid on shop with"),
+        (("--run", "nowhere/new.trec"), "cannot be written: its folder does not exist"),
+        (("{beir}",), "Two data sets are named 'shop'"),
+        (("--bases", "50"), "shop has 5 documents; they do not fill 50 bases"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(beir, evaluate, arguments, fault):
+    """With exit code 2 and no figures."""
+    code, out, err = evaluate(beir, "--mode", "hybrid", *(one.format(beir=beir) for one in arguments))
+
+    assert (code, out) == (2, "")
+    assert fault in err
+    assert err.count("\n") == 1
+
+
+def test_ablations_and_cuts_are_of_the_main_mode(beir, evaluate):
+    """Each is compared with the same mode whole; signals joined by commas are left out together."""
+    _, out, _ = evaluate(beir, "--json", "--without", "semantic", "--without", "path,title", "--bases", "2")
+    runs = json.loads(out)["datasets"][0]["runs"]
+
+    assert [(run["name"], (run["comparison"] or {}).get("other")) for run in runs] == [
+        ("keyword", None),
+        ("semantic", "keyword"),
+        ("hybrid", "keyword"),
+        ("hybrid without semantic", "hybrid"),
+        ("hybrid without path+title", "hybrid"),
+        ("hybrid, 2 bases", "hybrid"),
+    ]
+    assert runs[4]["without"] == ["path", "title"]
+    assert runs[5]["bases"] == 2
+
+
+def test_a_floor_that_is_kept_changes_nothing(beir, evaluate):
+    """For CI: exit 0. Unless modes are named the floor is hybrid's, whatever the others do."""
+    code, out, _ = evaluate(beir, "--min-ndcg10", "0.5")
+
+    assert code == 0
+    assert "below" not in out
+
+
+def test_a_floor_that_is_missed_names_the_run(vault, evaluate):
+    """A set that cannot be answered well is below any floor worth the name."""
+    rows = [{"query": "zebra", "expected": "runbooks/backups.md"}, {"query": "card refused", "expected": "guide.md"}]
+    (vault / "queries.jsonl").write_text(jsonl(rows), "utf-8")
+
+    code, out, _ = evaluate(vault, "--mode", "keyword", "--min-ndcg10", "0.9")
+
+    assert code == 1
+    assert out.splitlines()[-1] == "vault, keyword: nDCG@10 is 0.5000, below 0.9."
+
+
+def test_a_quick_look_asks_some_of_the_queries(beir, evaluate):
+    """Chosen at random, the same ones on every run."""
+    _, first, _ = evaluate(beir, "--mode", "keyword", "--limit", "2", "--json")
+    _, again, _ = evaluate(beir, "--mode", "keyword", "--limit", "2", "--json")
+    one, other = (json.loads(text)["datasets"][0]["runs"][0]["overall"] for text in (first, again))
+
+    assert one["queries"] == 2
+    assert one["ndcg10"] == other["ndcg10"]
+
+
+def test_nothing_named_is_a_usage_error(evaluate):
+    """And says how to call it."""
+    code, out, err = evaluate()
+
+    assert (code, out) == (2, "")
+    assert "kbhub eval DATASET" in err

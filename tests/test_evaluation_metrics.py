@@ -1,0 +1,175 @@
+"""The figures are the standard ones, a difference is judged fairly, and run files are those of the field."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from kbhub.errors import DatasetError
+from kbhub.evaluation.asking import Answer
+from kbhub.evaluation.datasets import EvalQuery
+from kbhub.evaluation.metrics import METRICS, judge
+from kbhub.evaluation.runs import read_run, run_file, write_run
+from kbhub.evaluation.significance import area_under_curve, randomisation_p
+
+
+def figures(ranked, gold, **options):
+    return dict(zip(METRICS, judge(ranked, gold, **options), strict=True))
+
+
+def test_figures_worked_by_hand():
+    """Relevant a (1), b (2) and c (1), found b at 2 and a at 7 of ten results."""
+    ranked = ["x", "b", "y", "z", "v", "w", "a", "u", "t", "s"]
+    ideal = 2 / math.log2(2) + 1 / math.log2(3) + 1 / math.log2(4)
+
+    found = figures(ranked, {"a": 1, "b": 2, "c": 1})
+
+    assert found == pytest.approx(
+        {
+            "ndcg5": (2 / math.log2(3)) / ideal,
+            "ndcg10": (2 / math.log2(3) + 1 / math.log2(8)) / ideal,
+            "recall5": 1 / 3,
+            "recall10": 2 / 3,
+            "mrr10": 1 / 2,
+            "hit1": 0.0,
+        }
+    )
+
+
+def test_an_exponential_gain_makes_a_full_answer_worth_three_half_ones():
+    """Gains 2 and 1 count 3 and 1: the half answer first gives (1 + 3/log2 3) / (3 + 1/log2 3)."""
+    found = figures(["half", "full"], {"half": 1, "full": 2}, exponential=True)
+
+    assert found["ndcg5"] == pytest.approx((1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)))
+
+
+@pytest.mark.parametrize(
+    ("ranked", "gold", "expected"),
+    [
+        (
+            "d17 d26 d22 d24 d14 d9 d5 d11 d34 d7",
+            "d24:1 d22:1 d1:3 d29:3 d38:3 d10:1 d7:1 d31:3 d3:3 d6:2 d39:1 d9:3",
+            (0.105216, 0.199227, 0.166667, 0.333333, 0.333333, 0.0),
+        ),
+        (
+            "d22 d9 d35 d37 d8 d1 d0 d6 d36 d13 d27 d32",
+            "d8:3 d1:1 d9:3",
+            (0.566191, 0.632243, 0.666667, 1.0, 0.5, 0.0),
+        ),
+    ],
+)
+def test_figures_are_those_of_ir_measures(ranked, gold, expected):
+    """nDCG, R, RR and Success of ir-measures 0.4.3 (trec_eval) for the same rankings; 600 more agreed to the digit."""
+    relevant = {name: int(gain) for name, _, gain in (pair.partition(":") for pair in gold.split())}
+
+    assert judge(ranked.split(), relevant) == pytest.approx(expected, abs=1e-6)
+
+
+def test_nothing_found_is_nought_and_everything_is_one():
+    """The ends of the scale."""
+    assert set(judge([], {"a": 1})) == {0.0}
+    assert set(judge(["a"], {"a": 3})) == {1.0}
+
+
+def test_a_hit_beyond_the_tenth_result_counts_nothing():
+    """A deeper run has the same figures."""
+    ranked = [f"x{number}" for number in range(10)]
+
+    assert set(judge([*ranked, "a"], {"a": 1})) == {0.0}
+
+
+# -- significance --------------------------------------------------------------------------------------------------
+
+
+def test_equal_runs_do_not_differ():
+    """No difference is always chance."""
+    values = np.random.default_rng(1).random((30, 2))
+
+    assert list(randomisation_p(values, values)) == [1.0, 1.0]
+
+
+def test_the_test_gives_the_exact_p_of_a_small_case():
+    """Of the 2⁵ ways to swap signs of five equal differences, two are as large as the observed: p = 1/16."""
+    first = np.full((5, 1), 0.2)
+
+    assert randomisation_p(first, np.zeros((5, 1)))[0] == pytest.approx(1 / 16, abs=0.01)
+
+
+def test_a_steady_gain_is_significant_and_noise_is_not():
+    """Both at once, as they come in a table; the same on every run."""
+    chance = np.random.default_rng(2)
+    before = chance.random((50, 2))
+    after = before + np.stack([chance.normal(0.1, 0.1, 50), chance.permutation([0.1, -0.1] * 25)], axis=1)
+
+    first, again = randomisation_p(after, before), randomisation_p(before, after)
+
+    assert first[0] < 0.001
+    assert first[1] > 0.5
+    assert list(first) == list(again)
+
+
+def test_many_queries_are_tested_in_blocks(monkeypatch):
+    """What is held at a time does not change the result by more than chance."""
+    values = np.random.default_rng(3).normal(0.02, 0.1, (200, 1))
+    whole = randomisation_p(values, np.zeros((200, 1)))
+    monkeypatch.setattr("kbhub.evaluation.significance.BLOCK", 1000)
+
+    assert randomisation_p(values, np.zeros((200, 1))) == pytest.approx(whole, abs=0.01)
+
+
+def test_the_area_under_the_curve_counts_pairs():
+    """Of the four pairs two are in order, one is tied and one is not."""
+    assert area_under_curve(np.array([0.9, 0.4]), np.array([0.4, 0.5])) == (2 + 0.5) / 4
+
+
+# -- run files -----------------------------------------------------------------------------------------------------
+
+
+def answer(query, ranked, scores):
+    return Answer(EvalQuery(query, "", {"a": 1}), tuple(ranked), tuple(scores), 1.0)
+
+
+def test_a_run_file_comes_back_as_it_was(tmp_path):
+    """Names with spaces, per cent signs and other scripts too, and equal scores keep their order."""
+    names = ["b.md::Setup > First run", "100%.md", "ロール　バック.md", "a b\u2028c", "%41"]
+    file = tmp_path / "run.trec"
+
+    write_run(file, [answer("q 1", names, [0.5, 0.5, 0.5, 0.1, 0.1])], "hybrid without path")
+    lines = [line.split(" ") for line in file.read_text("utf-8").splitlines() if line]
+
+    assert read_run(file) == {"q 1": tuple(names)}
+    assert {len(fields) for fields in lines} == {6}
+    assert [fields[3] for fields in lines] == list("12345")
+    assert {fields[5] for fields in lines} == {"hybrid-without-path"}
+    scores = [float(fields[4]) for fields in lines]
+    assert scores == sorted(set(scores), reverse=True)
+
+
+def test_a_run_file_of_another_tool_is_read(tmp_path):
+    """Tabs, any order, blank lines; what counts is the score."""
+    file = tmp_path / "other.run"
+    file.write_text("q1\tQ0\td2\t2\t3.5\tx\n\nq2 Q0 d1 1 1 x\nq1 Q0 d1 1 9 x\nq1 Q0 d0 3 -1e3 x\n", "utf-8")
+
+    assert read_run(file) == {"q1": ("d1", "d2", "d0"), "q2": ("d1",)}
+
+
+@pytest.mark.parametrize("line", ["q1 Q0 d1 1 0.5", "q1 Q0 d1 one 0.5 x", "query-id\tcorpus-id\tscore"])
+def test_a_file_that_is_no_run_file_is_refused_with_its_line(tmp_path, line):
+    """The first wrong line is named, with what was expected."""
+    file = tmp_path / "wrong.run"
+    file.write_text(f"q1 Q0 d1 1 0.5 x\n{line}\n", "utf-8")
+
+    with pytest.raises(DatasetError, match=r"wrong\.run, line 2: expected six fields"):
+        read_run(file)
+
+
+def test_several_runs_have_files_of_their_own(tmp_path):
+    """One run has the very name that was asked for; of several, each names its data set and plan."""
+    file = tmp_path / "base.trec"
+
+    assert run_file(file, "cacm", "hybrid", alone=True) == file
+    assert run_file(file, "cacm", "hybrid without path, 10 bases", alone=False) == (
+        tmp_path / "base.cacm.hybrid-without-path-10-bases.trec"
+    )

@@ -1,0 +1,279 @@
+"""Filters and exclusions decide before the top is cut, in every base and mode."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbhub.index import Index, IndexWriter, KeywordTerm, NewChunk, NewDocument
+from kbhub.index.selection import Selection, known_keys, newest, select
+from kbhub.query import Filter, Value, parse_query
+from kbhub.vectors import quantise
+
+NOW = 1_750_000_000.0
+DAY = 86_400
+DIMENSIONS = 8
+
+
+def vector(number: int) -> np.ndarray:
+    made = np.random.default_rng(number).normal(size=DIMENSIONS).astype(np.float32)
+    return made / np.linalg.norm(made)
+
+
+class Written:
+    """An index with documents of one chunk each, or several."""
+
+    def __init__(self, path, documents):
+        self.index = Index(path, "notes")
+        self.keys = frozenset()
+        number = 0
+        with IndexWriter(path) as writer, writer.transaction():
+            for name, front_matter, *paragraphs in documents:
+                chunks, vectors = [], {}
+                for paragraph in paragraphs or ["text"]:
+                    number += 1
+                    chunks.append(NewChunk((), len(chunks) + 1, len(chunks) + 1, 0, paragraph, number))
+                    vectors[number] = quantise(vector(number)).tobytes()
+                tags = tuple(front_matter.pop("tags", ()))
+                dated = int(front_matter.pop("dated", 0)) or None
+                self.keys |= {key.casefold() for key in front_matter}
+                writer.put(
+                    NewDocument(name, f"{number:064x}", 1, int(NOW * 1e9), b"", name, tags, (), front_matter, dated,
+                                None, tuple(chunks)),
+                    vectors,
+                )  # fmt: skip
+
+    def selection(self, query: str) -> Selection | None:
+        understood = parse_query(query, self.keys)
+        return select(self.index, {"notes", "n"}, understood.filters, understood.excluded, NOW)
+
+    def paths(self, query: str) -> list[str]:
+        with self.index.snapshot():
+            return self.of(self.selection(query))
+
+    def of(self, selection: Selection | None) -> list[str]:
+        rows = newest(self.index, selection, 10_000)
+        places = self.index.places([chunk for chunk, _ in rows])
+        return sorted(places[chunk][0] for chunk, _ in rows)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    return Written(
+        tmp_path_factory.mktemp("index") / "notes.db",
+        [
+            ("api/a.md", {"tags": ["Ops", "team/infra"], "priority": 1, "date": "2023-05-01", "owner": "Jane Doe"}),
+            ("api/v2/b.md", {"tags": ["ops"], "priority": 3, "date": "2024-02-29", "owner": ["jane doe", "Bob"]}),
+            ("API/c.draft.md", {"tags": ["team"], "priority": "5", "date": "2024-12-31t10:00:00", "draft": True}),
+            ("docs/d.md", {"tags": ["teamwork"], "version": "1.10", "meta": {"level": 2}, "dated": NOW - 40 * DAY}),
+            ("docs/Über uns.md", {"Größe": "STRASSE", "dated": NOW - 400 * DAY}, "about", "a draft of it"),
+            ("e.md", {"year": 2024, "draft": False, "date": "unknown"}),
+        ],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("tag:OPS", "a b"),
+        ("tag:#ops", "a b"),
+        ("tag:team", "a c"),
+        ("tag:team/infra", "a"),
+        ("tag:team,teamwork", "a c d"),
+        ("tag:ops tag:team", "a"),
+        ("-tag:ops", "c d e u"),
+        ("tag:*", "a b c d"),
+        ("tag:nothing", ""),
+        ("path:api/", "a b c"),
+        ("path:api/v2", "b"),
+        ("path:./API/A.md", "a"),
+        ("path:*.draft.md", "c"),
+        ("path:api/*.md", "a c"),
+        ("path:api/**/b.md", "b"),
+        ("path:v2/", ""),
+        ("path:*/v2", "b"),
+        ("path:docs/Ü", "u"),
+        ('path:"docs/über uns.md"', "u"),
+        ("path:docs/,e.md", "d e u"),
+        ("-path:docs/ -path:api", "e"),
+        ("path:[", ""),
+        ("path:!*", ""),
+        ("base:notes tag:ops", "a b"),
+        ("base:N tag:ops", "a b"),
+        ("base:other", ""),
+        ("base:other base:notes tag:ops", "a b"),
+        ("-base:notes", ""),
+        ("kind:document tag:ops", "a b"),
+        ("kind:memory", ""),
+        ("owner:bob", "b"),
+        ('owner:"jane doe"', "a b"),
+        ("owner:*", "a b"),
+        ("-owner:*", "c d e u"),
+        ("größe:strasse", "u"),
+        ("GRÖSSE:straße", "u"),
+        ("meta.level:2", "d"),
+        ("draft:true", "c"),
+        ("draft:yes", "c"),
+        ("draft:no", "e"),
+        ("priority:3", "b"),
+        ("priority:3.0", "b"),
+        ("priority:5", "c"),
+        ("priority:>=3", "b c"),
+        ("priority:<3", "a"),
+        ("priority:2..4", "b"),
+        ("priority:2..", "b c"),
+        ("-priority:>=3", "a d e u"),
+        ("priority:>=3 tag:ops", "b"),
+        ("date:2024", "b c"),
+        ("date:2024-02", "b"),
+        ("date:>2023", "b c"),
+        ("date:>=2023", "a b c"),
+        ("date:<2024", "a"),
+        ("date:<=2024-02", "a b"),
+        ("date:2023-06..2024-11", "b"),
+        ("date:2024-12-31", "c"),
+        ("date:unknown", "e"),
+        ("year:>2023", "e"),
+        ("version:1.10", "d"),
+        ("age:<30d", "a b c e"),
+        ("age:>30d", "d u"),
+        ("age:>1y", "u"),
+        ("age:40", "d"),
+        ("age:5w..2m", "d"),
+        ("-age:<30d", "d u"),
+    ],
+)
+def test_a_filter_leaves_the_documents_it_names(written, query, found):
+    """Every kind of filter: prefix, glob, tag, list, number, date, age, and each turned round."""
+    names = {"a": "api/a.md", "b": "api/v2/b.md", "c": "API/c.draft.md", "d": "docs/d.md", "e": "e.md"}
+    names["u"] = "docs/Über uns.md"
+    keys = written.keys | {"größe", "meta.level"}
+    written.keys = keys
+
+    assert written.paths(query) == sorted(names[letter] for letter in found.split())
+
+
+def test_an_exclusion_leaves_out_the_document(written):
+    """A document that has the word anywhere, be it in another chunk, its title or its tags, is left out whole."""
+    assert written.paths("x -draft") == ["api/a.md", "api/v2/b.md", "docs/d.md", "e.md"]
+    assert written.paths('x -"draft of"') == sorted(set(written.paths("x")) - {"docs/Über uns.md"})
+    assert "api/a.md" not in written.paths("x -infra")
+
+
+def test_nothing_to_filter_is_no_selection(written):
+    """A query of plain words restricts nothing, and costs nothing."""
+    with written.index.snapshot():
+        assert written.selection("plain words") is None
+
+
+def test_keys_are_known_as_they_are_folded(written):
+    """Which keys filter is asked of the index, nested ones with their dots."""
+    with written.index.snapshot():
+        found = known_keys(written.index, {"grösse", "meta.level", "owner", "http", ""})
+
+    assert found == {"grösse", "meta.level", "owner"}
+
+
+def test_a_list_of_documents_is_newest_first(written):
+    """A query of filters only lists documents by age, those of one time by path."""
+    with written.index.snapshot():
+        rows = newest(written.index, written.selection("-tag:ops"), 3)
+        places = written.index.places([chunk for chunk, _ in rows])
+
+    assert [places[chunk][0] for chunk, _ in rows] == ["API/c.draft.md", "e.md", "docs/d.md"]
+    assert [day for _, day in rows][2] == NOW - 40 * DAY
+
+
+VALUES = st.builds(Value, st.text(max_size=8), st.sampled_from(["=", ">", ">=", "<", "<=", ".."]), st.text(max_size=8))
+FILTERS = st.builds(
+    Filter,
+    st.sampled_from(["tag", "path", "base", "kind", "age", "date", "priority", "owner", "\0"]),
+    st.lists(VALUES, min_size=1, max_size=3).map(tuple),
+    st.booleans(),
+)
+
+
+@given(st.lists(FILTERS, max_size=3), st.text())
+def test_no_filter_fails(written, filters, text):
+    """Any filter and any exclusion selects something or nothing, and never fails."""
+    understood = parse_query(text, written.keys)
+    with written.index.snapshot():
+        chosen = select(written.index, {"notes"}, [*filters, *understood.filters], understood.excluded, NOW)
+        every = len(newest(written.index, None, 100))
+
+        assert chosen is None or chosen.documents <= every
+
+
+@given(FILTERS)
+def test_a_dash_turns_a_filter_round(written, one):
+    """A document fulfils a filter or its opposite, never both."""
+    with written.index.snapshot():
+        yes, no = (
+            select(written.index, {"notes"}, [Filter(one.key, one.values, excluded)], [], NOW)
+            for excluded in (False, True)
+        )
+
+    assert not yes or not no or set(yes.chunks).isdisjoint(no.chunks)
+
+
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
+    """Three documents among thousands that all have the words and are nearer than they."""
+    documents = [(f"x/{number}.md", {"tags": ["many"]}, "alpha beta " * (number % 7 + 1)) for number in range(3000)]
+    for number in (0, 1500, 2999):
+        documents[number] = (f"x/{number}.md", {"tags": ["rare"]}, "alpha " + "filler " * 300)
+    return Written(tmp_path_factory.mktemp("crowd") / "crowd.db", documents)
+
+
+def test_no_filter_starves(crowd):
+    """The three documents that a filter names are all found, though far from the best by word and by vector."""
+    wanted = ["x/0.md", "x/1500.md", "x/2999.md"]
+    terms = [KeywordTerm('"alpha"', 1.0, 1.0), KeywordTerm('"beta"', 1.0, 1.0)]
+    with crowd.index.snapshot():
+        chosen = crowd.selection("tag:rare")
+        by_word = crowd.index.keyword(terms, "OR", 6000, 20.0, chosen)
+        by_vector = crowd.index.semantic(vector(7), 100, chosen)
+        places = crowd.index.places([chunk for chunk, _ in [*by_word, *by_vector]])
+
+    assert chosen is not None
+    assert chosen.documents == 3
+    for found in (by_word, by_vector):
+        assert sorted(places[chunk][0] for chunk, _ in found) == wanted
+
+
+def test_a_large_selection_is_ranked_as_the_whole_is(crowd):
+    """A filter that most documents pass gives the same order as none, less those that do not pass."""
+    terms = [KeywordTerm('"beta"', 1.0, 1.0)]
+    with crowd.index.snapshot():
+        chosen = crowd.selection("tag:many")
+        best = crowd.index.semantic(vector(7), 50, chosen)
+        every = crowd.index.semantic(vector(7), 60)
+        assert chosen is not None
+        inside = set(chosen.chunks)
+
+        assert best == [one for one in every if one[0] in inside][:50]
+        assert dict(crowd.index.keyword(terms, "OR", 6000, 20.0, chosen)) == dict(
+            crowd.index.keyword(terms, "OR", 6000, 20.0)
+        )
+
+
+def test_an_empty_selection_finds_nothing(crowd):
+    """A filter that nothing fulfils leaves nothing to find, by word, by vector or in a list."""
+    with crowd.index.snapshot():
+        chosen = crowd.selection("tag:none")
+
+        assert chosen is not None
+        assert crowd.index.keyword([KeywordTerm('"alpha"', 1.0, 1.0)], "OR", 3000, 20.0, chosen) == []
+        assert crowd.index.semantic(vector(7), 10, chosen) == []
+        assert newest(crowd.index, chosen, 10) == []
+
+
+def test_properties_of_an_index_are_folded_as_filters_are(written):
+    """Both sides of a comparison have been through the same folding, composed and decomposed letters too."""
+    decomposed = json.loads('"gro\\u0308sse"')
+
+    assert written.paths(f"{decomposed}:STRASSE") == ["docs/Über uns.md"]

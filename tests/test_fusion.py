@@ -1,0 +1,93 @@
+"""Joining signals."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbhub.fusion import SEMANTIC_SHARE, Fused, Part, best_first, fuse
+from kbhub.ranking import Candidate
+
+
+def candidate(number: int, value: float, base: int = 0) -> Candidate:
+    return Candidate((base, number), value, (f"{number:03}.md", 1, str(base)), number)
+
+
+rankings = st.dictionaries(
+    st.sampled_from(["keyword", "semantic"]),
+    st.lists(st.integers(0, 30), unique=True, max_size=20).map(
+        lambda numbers: [candidate(number, 1.0 - place / 100) for place, number in enumerate(numbers)]
+    ),
+    min_size=1,
+)
+fusions = st.sampled_from(["convex", "rrf"])
+
+
+@given(rankings, fusions)
+def test_scores_lie_between_0_and_1_and_are_the_sum_of_their_parts(rankings, fusion):
+    """Every chunk of any ranking is there once, with a score in 0..1 that its parts add up to."""
+    similar = {one.key: one.value for one in rankings.get("semantic", ())}
+    fused = fuse(rankings, similar, fusion)
+
+    assert {one.key for one in fused} == {one.key for ranking in rankings.values() for one in ranking}
+    assert len({one.key for one in fused}) == len(fused)
+    for one in fused:
+        assert 0 < one.score <= 1 + 1e-12
+        assert one.score == pytest.approx(sum(part.amount for part in one.parts))
+
+
+@given(rankings, st.randoms(), fusions)
+def test_fusion_ignores_the_order_of_its_input(rankings, random, fusion):
+    """The same rankings in another order of signals give the same result."""
+    shuffled = list(rankings.items())
+    random.shuffle(shuffled)
+
+    assert fuse(rankings, {}, fusion) == fuse(dict(shuffled), {}, fusion)
+
+
+@pytest.mark.parametrize("fusion", ["convex", "rrf"])
+def test_first_in_every_signal_scores_1(fusion):
+    """A chunk that leads every ranking that ran has the full score."""
+    lead = [candidate(1, 9.0), candidate(2, 8.0)]
+
+    assert fuse({"keyword": lead, "semantic": lead}, {}, fusion)[0].score == pytest.approx(1.0)
+    assert fuse({"keyword": lead}, {}, fusion)[0].score == pytest.approx(1.0)
+
+
+def test_how_much_better_counts_and_not_only_that_it_is():
+    """A wide lead by words outweighs a narrow one by meaning; a narrow lead does not outweigh a wide one."""
+    wide, narrow = [candidate(1, 9.0), candidate(2, 3.0)], [candidate(2, 0.70), candidate(1, 0.68)]
+
+    assert [one.key[1] for one in fuse({"keyword": wide, "semantic": narrow}, {})] == [1, 2]
+    close, clear = [candidate(1, 9.0), candidate(2, 8.9)], [candidate(2, 0.7), candidate(1, 0.3)]
+    assert [one.key[1] for one in fuse({"keyword": close, "semantic": clear}, {})] == [2, 1]
+
+
+def test_a_similarity_outside_the_semantic_ranking_counts():
+    """What only the keyword ranking found is not treated as if it had no meaning."""
+    keyword = [candidate(1, 5.0), candidate(2, 5.0)]
+    fused = fuse({"keyword": keyword, "semantic": [candidate(3, 0.9)]}, {(0, 2): 0.6})
+
+    part = next(part for one in fused if one.key == (0, 2) for part in one.parts if part.signal == "semantic")
+    assert part.rank is None
+    assert part.amount == pytest.approx(SEMANTIC_SHARE * 0.6 / 0.9)
+
+
+def test_a_chunk_without_a_vector_is_judged_by_its_words():
+    """A base that another embedder indexed is neither favoured nor buried."""
+    keyword = [candidate(1, 8.0, base=1), candidate(2, 8.0)]
+    fused = {one.key: one.score for one in fuse({"keyword": keyword, "semantic": [candidate(2, 0.9)]}, {})}
+
+    assert fused[1, 1] == pytest.approx(1.0)
+    assert fused[0, 2] == pytest.approx(1.0)
+
+
+def test_factors_multiply_and_a_factor_of_one_is_not_told():
+    """The weight of a base moves its hits, and the trace names only what changed something."""
+    one = Fused((0, 1), 1, ("a.md", 1, "a"), (Part("keyword", 3.0, 0.5, 1),))
+    other = Fused((1, 2), 2, ("b.md", 1, "b"), (Part("keyword", 2.0, 0.4, 2),))
+
+    assert [one.key for one in best_first([one.times("weight", 0.5), other.times("weight", 1.0)])] == [(1, 2), (0, 1)]
+    assert other.times("weight", 1.0).factors == ()
+    assert one.times("weight", 0.5).score == pytest.approx(0.25)

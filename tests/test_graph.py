@@ -1,0 +1,362 @@
+"""What is related to a document is found over all bases, and what leads nowhere is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from kbhub.errors import DocumentNotFound, IndexUnavailable, UsageError
+from kbhub.graph import backlinks, related, resolved_links
+from kbhub.graph.building import graph_of
+from trees import snapshot
+
+DEPLOY = """---
+aliases: [Shipping]
+tags: [deploy, team/ops]
+related:
+  - runbooks/rollback
+  - "[[Canary|one in ten]]"
+  - ops@oncall
+  - nowhere
+  - https://example.com/page
+---
+# Deploying
+
+Look at [how to go back](../runbooks/rollback.md#by-hand), and
+again [back](../runbooks/rollback.md) or [[Canary#watch]].
+
+![[plan.png]] and [the script](../deploy.sh), [source](../../src/main.py), [gone](gone.md),
+[far](../../../../elsewhere.md), [on call][oncall], [[ops@oncall]], [[nobase@x]], [mine](#deploying).
+
+[oncall]: ops@oncall.md
+"""
+
+
+@pytest.fixture
+def shop(environment):
+    """A project base and two global ones, linked to each other."""
+    environment.write("knowledge/guides/deploy.md", DEPLOY)
+    environment.write("knowledge/runbooks/rollback.md", "---\ntags: deploy\n---\n# Roll back\n\n## By hand\n\nCopy.\n")
+    environment.write(
+        "knowledge/runbooks/canary.md", "---\ntags: [Deploy, team]\n---\n# Canary\n\nOr [back](rollback.md).\n"
+    )
+    environment.write("knowledge/alone.md", "# Alone\n\nPenguins live in the cold south.\n")
+    environment.write("knowledge/img/plan.png", b"\x89PNG")
+    environment.write("knowledge/deploy.sh", "true\n")
+    environment.write("src/main.py", "pass\n")
+    environment.write(
+        environment.home / "ops/oncall.md", "# On call\n\nRead [[project@Shipping]] and [p](../notes/p.md).\n"
+    )
+    environment.write(environment.home / "notes/p.md", "---\nrelated: project@Roll back\n---\n# Page\n\nEmpty.\n")
+    environment.write(
+        environment.home / ".kbhub.json",
+        '{"bases": {"ops": "~/ops", "notes": "~/notes"}, "repos": {"*": ["ops", "notes"]}}',
+    )
+    return environment
+
+
+@pytest.fixture
+def hub(shop):
+    """A hub over them, indexed."""
+    made = shop.hub()
+    made.sync()
+    return made
+
+
+def of(result, kind):
+    return [one for one in result.neighbours if one.kind == kind]
+
+
+def refs(result, kind):
+    return [one.ref for one in of(result, kind)]
+
+
+def base(hub, name):
+    return next(one for one in hub.select() if one.id == name)
+
+
+def test_links_come_with_line_text_and_heading(hub):
+    """In the order of the document, each document once, links into other bases among them."""
+    links = of(related(hub, "guides/deploy.md"), "link")
+
+    assert [
+        ("runbooks/rollback.md", 13, "how to go back", "by-hand", 2),
+        ("runbooks/canary.md", 14, "Canary#watch", "watch", 1),
+        ("ops@oncall.md", 17, "on call", "", 2),
+    ] == [(one.ref, one.line, one.context, one.heading, one.count) for one in links]
+    assert {("out", 1, None)} == {(one.direction, one.hop, one.via) for one in links}
+    assert ["Roll back", "Canary", "On call"] == [one.title for one in links]
+
+
+def test_backlinks_come_from_all_bases(hub):
+    """With the line in the document that holds the link."""
+    found = of(related(hub, "Shipping"), "backlink")
+
+    assert [("ops@oncall.md", 3, "in")] == [(one.ref, one.line, one.direction) for one in found]
+
+
+def test_related_goes_both_ways_and_is_marked(hub):
+    """`related` without ending, in brackets, with a base; and who names the document so."""
+    out = of(related(hub, "guides/deploy.md"), "related")
+    back = of(related(hub, "runbooks/rollback.md"), "related")
+
+    assert [("runbooks/rollback.md", 5), ("runbooks/canary.md", 6), ("ops@oncall.md", 7)] == [
+        (one.ref, one.line) for one in out
+    ]
+    assert {"out"} == {one.direction for one in out}
+    assert {("guides/deploy.md", "in"), ("notes@p.md", "in")} == {(one.ref, one.direction) for one in back}
+
+
+def test_what_leads_to_no_document_is_said(hub):
+    """Broken links as they stand, places outside, and other files, which are not broken."""
+    left = [(one.status, one.target, one.line) for one in related(hub, "guides/deploy.md").left]
+
+    assert [
+        ("broken", "nowhere", 8),
+        ("broken", "gone.md", 16),
+        ("broken", "nobase@x", 17),
+        ("outside", "../../../../elsewhere.md", 17),
+        ("file", "plan.png", 16),
+        ("file", "../deploy.sh", 16),
+        ("file", "../../src/main.py", 16),
+    ] == left
+
+
+def test_nothing_outside_is_looked_at(environment):
+    """A link that leads out of the base is no way to learn which files a machine has."""
+    environment.write(environment.home / "secret.txt", "secret")
+    environment.write("knowledge/a.md", "[a](secret.txt) [b](../../../home/secret.txt) [c](/secret.txt) [d](\0)\n")
+    (environment.project / "knowledge" / "secret.txt").symlink_to(environment.home / "secret.txt")
+    hub = environment.hub()
+    hub.sync()
+
+    left = {one.target: one.status for one in related(hub, "a.md").left}
+
+    assert "file" not in left.values()
+    assert "outside" == left["../../../home/secret.txt"]
+
+
+def test_a_link_out_of_a_base_may_lead_into_another(hub):
+    """By the real path."""
+    (page,) = of(related(hub, "ops@oncall.md"), "link")[1:]
+
+    assert "notes@p.md" == page.ref
+
+
+@pytest.mark.parametrize(
+    ("hops", "reached"),
+    [
+        (1, {("runbooks/canary.md", 1, None), ("guides/deploy.md", 1, None), ("notes@p.md", 1, None)}),
+        (2, {("ops@oncall.md", 2, "guides/deploy.md")}),
+    ],
+)
+def test_hops_go_on_from_what_was_reached(hub, hops, reached):
+    """Each document at its fewest hops, with the one before it."""
+    found = related(hub, "runbooks/rollback.md", hops=hops, kinds=("link", "backlink", "related")).neighbours
+
+    assert reached == {(one.ref, one.hop, one.via) for one in found if one.hop == hops}
+    assert len({one.ref for one in found if one.hop > 1}) == len([one for one in found if one.hop > 1])
+
+
+def test_at_no_hops_nothing_is_followed(hub):
+    """What there is one hop away is counted, and what is broken said."""
+    result = related(hub, "guides/deploy.md", hops=0)
+
+    assert () == result.neighbours
+    assert {"link": 3, "backlink": 1, "related": 3, "tag": 2} == result.totals
+    assert 7 == len(result.left)
+
+
+def test_rare_tags_weigh_more(environment):
+    """Who shares a tag that few have is nearer than who shares one that all have."""
+    environment.write("knowledge/a.md", "---\ntags: [all, rare/one]\n---\n# A\n")
+    for name, tags in {"b": "all", "c": "RARE/One", "d": "rare", "e": "all", "f": "all"}.items():
+        environment.write(f"knowledge/{name}.md", f"---\ntags: [{tags}]\n---\n# {name}\n")
+    hub = environment.hub()
+    hub.sync()
+
+    found = of(related(hub, "a.md", kinds=("tag",)), "tag")
+
+    assert ["c.md", "d.md", "b.md", "e.md", "f.md"] == [one.ref for one in found]
+    assert ["#rare/one", "#rare", "#all", "#all", "#all"] == [one.context.lower() for one in found]
+    assert 1 > found[0].score > found[1].score > found[2].score == found[3].score > 0
+
+
+def test_documents_of_like_meaning_are_near(environment):
+    """Over all bases, best first, itself left out, and what is about something else left out too."""
+    environment.write("knowledge/a.md", "# Database backups\n\nBack up the database to another server every night.\n")
+    environment.write("knowledge/b.md", "# Penguins\n\nEmperor penguins breed on the ice in winter.\n")
+    environment.write(
+        environment.home / "ops/c.md", "# Backing up\n\nA nightly database backup goes to a second server.\n"
+    )
+    environment.write(environment.home / ".kbhub.json", '{"bases": {"ops": "~/ops"}, "repos": {"*": "ops"}}')
+    hub = environment.hub()
+    hub.sync()
+
+    found = of(related(hub, "a.md"), "near")
+
+    assert ["ops@c.md"] == [one.ref for one in found]
+    assert 0.4 < found[0].score <= 1
+
+
+def test_without_vectors_nothing_is_near(environment):
+    """The rest is found as ever."""
+    environment.write("knowledge/a.md", "# A\n\n[b](b.md)\n")
+    environment.write("knowledge/b.md", "# B\n")
+    environment.write(environment.home / ".kbhub.json", '{"embedder": {"model": "none"}}')
+    hub = environment.hub()
+    hub.sync()
+
+    result = related(hub, "a.md")
+
+    assert ["b.md"] == refs(result, "link")
+    assert 0 == result.totals["near"]
+
+
+@pytest.mark.parametrize(
+    "ref", ["guides/deploy.md", "guides/deploy", "deploying", "Shipping", "project@Shipping", "guides/deploy.md:3:2"]
+)
+def test_a_document_goes_by_every_ref_that_read_takes(hub, ref):
+    """Path, title, alias; and by docid."""
+    result = related(hub, ref, hops=0)
+
+    assert "guides/deploy.md" == result.ref
+    assert result == related(hub, result.docid, hops=0)
+
+
+def test_a_ref_to_nothing_is_an_error(hub, shop):
+    """Also one of a document that is in no index yet, which is told from one that is not there."""
+    shop.write("knowledge/new.md", "# New\n")
+
+    with pytest.raises(DocumentNotFound, match=r"Did you mean .*guides/deploy\.md"):
+        related(hub, "guides/deplyo.md")
+    with pytest.raises(DocumentNotFound, match="kbhub index project"):
+        related(hub, "new.md")
+
+
+@pytest.mark.parametrize("wrong", [{"hops": 4}, {"hops": -1}, {"limit": 0}, {"kinds": ("friend",)}])
+def test_what_cannot_be_meant_is_refused(hub, wrong):
+    """With what it can be."""
+    with pytest.raises(UsageError, match=r"can be|there are"):
+        related(hub, "guides/deploy.md", **wrong)
+
+
+def test_of_many_neighbours_some_are_shown_and_all_counted(environment):
+    """Those first that link most often."""
+    environment.write("knowledge/hub.md", "# Hub\n")
+    for number in range(30):
+        environment.write(f"knowledge/n{number:02}.md", "[h](hub.md)\n" * (2 if number == 17 else 1))
+    hub = environment.hub()
+    hub.sync()
+
+    result = related(hub, "hub.md", limit=3)
+
+    assert ["n17.md", "n00.md", "n01.md"] == refs(result, "backlink")
+    assert 30 == result.totals["backlink"]
+
+
+def test_an_ambiguous_link_takes_the_nearest_and_says_so(environment):
+    """With the others it could mean."""
+    environment.write("knowledge/x.md", "[[note]]\n")
+    environment.write("knowledge/a/note.md", "# A\n")
+    environment.write("knowledge/b/deep/note.md", "# B\n")
+    hub = environment.hub()
+    hub.sync()
+
+    (link,) = of(related(hub, "x.md"), "link")
+
+    assert ("a/note.md", ("b/deep/note.md",)) == (link.ref, link.ambiguous)
+
+
+def test_links_are_resolved_once_per_state_of_the_indexes(hub, shop):
+    """And anew when a document has changed."""
+    before = graph_of(hub)
+    assert before is graph_of(hub)
+
+    shop.write("knowledge/alone.md", "# Alone\n\n[no more](guides/deploy.md)\n")
+    hub.sync()
+
+    after = graph_of(hub)
+    assert after is not before
+    assert after.bases["ops"] is before.bases["ops"]
+    assert "alone.md" in refs(related(hub, "Shipping"), "backlink")
+
+
+def test_a_base_that_cannot_be_looked_at_is_named(hub, shop):
+    """And the others answer."""
+    hub.index(base(hub, "ops")).path.write_bytes(b"no index")
+
+    result = related(hub, "guides/deploy.md")
+
+    assert ["ops"] == [one.base for one in result.skipped]
+    assert ["runbooks/rollback.md", "runbooks/canary.md"] == refs(result, "link")
+    assert "outside" == next(one for one in result.left if one.target == "ops@oncall").status
+    with pytest.raises(IndexUnavailable):
+        resolved_links(hub, base(hub, "ops"))
+
+
+def test_nothing_is_written(hub, shop):
+    """Neither to documents nor elsewhere."""
+    before = snapshot(shop.home), snapshot(shop.project)
+
+    related(hub, "guides/deploy.md", hops=3)
+    resolved_links(hub, base(hub, "project"))
+    backlinks(hub, "guides/deploy.md")
+
+    assert before == (snapshot(shop.home), snapshot(shop.project))
+
+
+def test_every_link_of_a_base_has_its_resolution_or_its_fault(hub):
+    """By document, in its order; links within a document among them."""
+    found = resolved_links(hub, base(hub, "project"))
+
+    assert sorted({one.path for one in found}) == list(dict.fromkeys(one.path for one in found))
+    assert {"document": 10, "broken": 3, "outside": 1, "file": 3} == {
+        status: sum(one.status == status for one in found) for status in ("document", "broken", "outside", "file")
+    }
+    own = next(one for one in found if one.by == "itself")
+    assert (("project", "guides/deploy.md"), "deploying") == (own.goal, own.fragment)
+    assert all(one.why for one in found if one.status != "document")
+    assert all((one.goal is None) == (one.status != "document") for one in found)
+
+
+def test_the_links_to_a_document_are_found_for_mending(hub):
+    """From other documents of all bases, as they are written."""
+    found = {(one.base, one.path, one.line, one.target, one.kind) for one in backlinks(hub, "runbooks/rollback.md")}
+
+    assert {
+        ("project", "guides/deploy.md", 13, "../runbooks/rollback.md", "markdown"),
+        ("project", "guides/deploy.md", 14, "../runbooks/rollback.md", "markdown"),
+        ("project", "guides/deploy.md", 5, "runbooks/rollback", "related"),
+        ("project", "runbooks/canary.md", 6, "rollback.md", "markdown"),
+        ("notes", "p.md", 2, "project@Roll back", "related"),
+    } == found
+
+
+def test_the_root_of_a_repository_counts_as_on_github(environment):
+    """A path that begins with a slash is one from the base, else from the repository."""
+    environment.write("knowledge/a.md", "[b](/knowledge/b.md) [s](/src/x.py) [n](/src/y.py)\n")
+    environment.write("knowledge/b.md", "# B\n")
+    environment.write("src/x.py", "pass\n")
+    hub = environment.hub()
+    hub.sync()
+
+    result = related(hub, "a.md")
+
+    assert ["b.md"] == refs(result, "link")
+    assert {"/src/x.py": "file", "/src/y.py": "broken"} == {one.target: one.status for one in result.left}
+
+
+def test_odd_values_of_related_do_no_harm(environment):
+    """Numbers, nothing, lists in lists and mappings."""
+    environment.write(
+        "knowledge/1.md", "---\nrelated: [1, null, true, [b, [b]], {c: d}, '', '[[]]', '#x']\n---\n# One\n"
+    )
+    environment.write("knowledge/b.md", "---\nRelated: 1\n---\n# B\n")
+    hub = environment.hub()
+    hub.sync()
+
+    result = related(hub, "1.md")
+
+    assert [("b.md", "out"), ("b.md", "in")] == [(one.ref, one.direction) for one in of(result, "related")]
+    assert 1 == result.totals["related"]
+    assert () == result.left

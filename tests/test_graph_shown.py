@@ -1,0 +1,173 @@
+"""The link graph on the command line and for a model: readable, bounded, harmless."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from kbhub.__main__ import main
+from kbhub.graph import related, tags
+from kbhub.render.graph import related_answer, related_text, tags_answer, tags_text
+from kbhub.render.model import ANSWER_BYTES
+
+HOSTILE = '\x1b]0;owned\x07\u202egnp ``` " · fake'
+
+
+@pytest.fixture
+def kbhub(environment, monkeypatch, capsys):
+    """Runs a command in this process, in a project with three documents."""
+    environment.write("knowledge/a.md", "---\ntags: ops\n---\n# A\n\nSee [the other](b.md) and [none](gone.md).\n")
+    environment.write("knowledge/b.md", "---\ntags: [ops/red]\n---\n# B\n\nNothing.\n")
+    environment.write("knowledge/c.md", "# C\n\n[b](b.md)\n")
+    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(environment.project)
+
+    def run(*arguments):
+        code = main(list(arguments))
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def hostile(environment):
+    """A hub over documents that try to break out of an answer."""
+    tags_line = json.dumps([f"{HOSTILE}\n# x"])
+    environment.write('knowledge/odd `".md', f"---\ntags: {tags_line}\ntitle: {json.dumps(HOSTILE)}\n---\n[[a]]\n")
+    link = HOSTILE.replace("`", "'")
+    environment.write("knowledge/a.md", f"---\ntags: {tags_line}\n---\n# A\n\n[{link}](<{link}.md>)\n")
+    hub = environment.hub()
+    hub.sync()
+    return hub
+
+
+def test_related_is_shown_by_kind(kbhub):
+    """Headings with counts, documents with docid, line and text, then what is broken."""
+    code, out, err = kbhub("related", "b.md", "--kind", "backlink", "--kind", "tag")
+    assert (0, "") == (code, err)
+    assert "Linked from (2)" in out
+    assert "a.md" in out
+    assert "“the other”" in out
+    assert "Links to" not in out
+
+    _, out, _ = kbhub("related", "a.md", "--hops", "0")
+    assert "Links to (1)" in out
+    assert "line 6  gone.md  no document or file is there" in out
+
+
+def test_related_in_every_format(kbhub):
+    """JSON is the whole answer, the others are records of the neighbours."""
+    _, out, _ = kbhub("related", "a.md", "--json", "--hops", "2")
+    assert {"link", "backlink", "tag"} <= {one["kind"] for one in json.loads(out)["neighbours"]}
+    _, out, _ = kbhub("related", "a.md", "--csv")
+    assert out.startswith('"kind","direction","hop","docid","ref"')
+    _, out, _ = kbhub("related", "a.md", "--files", "--kind", "link")
+    assert ",b.md," in out
+
+
+def test_a_wrong_ref_is_one_line(kbhub):
+    """With what was probably meant, and exit code 1."""
+    code, out, err = kbhub("related", "a.mdd")
+
+    assert (1, "") == (code, out)
+    assert "Did you mean a.md" in err
+
+
+def test_tags_are_shown_as_a_tree(kbhub):
+    """Those under a tag are indented below it."""
+    code, out, err = kbhub("tags")
+
+    assert (0, "#ops        2\n  #ops/red  1\n", "") == (code, out, err)
+
+
+def test_documents_of_tags_are_shown_with_their_way(kbhub):
+    """And names that are no tags on standard error."""
+    code, out, err = kbhub("tags", "ops", "opp", "--limit", "3")
+
+    assert 0 == code
+    assert ["a.md", "b.md", "c.md"] == [line.split()[1] for line in out.splitlines()]
+    assert out.rstrip().endswith("hop 1, backlink via b.md")
+    assert "No document has the tag 'opp'. Did you mean ops?" in err
+
+
+def test_tags_in_every_format(kbhub):
+    """Also valid when there is nothing to list."""
+    _, out, _ = kbhub("tags", "--csv")
+    assert '"tag","count","own"\n"ops",2,1\n"ops/red",1,1\n' == out
+    _, out, _ = kbhub("tags", "nothing", "--md")
+    assert out.startswith("| docid | ref |")
+    _, out, _ = kbhub("tags", "ops", "--json")
+    assert ["a.md", "b.md", "c.md"] == [one["ref"] for one in json.loads(out)["documents"]]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--all", "--limit", "3"), ("--hops", "4"), ("--in", "nothing"), ("--json", "--csv")]
+)
+def test_wrong_usage_of_tags(kbhub, arguments):
+    """Exit code 2."""
+    assert 2 == kbhub("tags", *arguments)[0]
+
+
+def test_without_knowledge_it_says_so(environment, kbhub, monkeypatch):
+    """As the other commands do."""
+    monkeypatch.chdir(environment.home)
+
+    code, out, err = kbhub("tags")
+
+    assert (1, "") == (code, out)
+    assert "kbhub init" in err
+
+
+def test_hostile_texts_stay_where_they_are(hostile):
+    """No line of an answer is theirs, no control character, no fence, no quote that ends ours."""
+    answers = [
+        related_answer(related(hostile, "a.md", hops=3)),
+        tags_answer(tags(hostile)),
+        tags_answer(tags(hostile, ["*"])),
+    ]
+    for answer in answers:
+        assert not {"\x1b", "\x07", "\u202e"} & set(answer)
+        assert "`" not in answer
+        assert all(
+            line.startswith(("a.md", "- ", "Li", "Sh", "Ne", "Br", "5 tags", "2 documents"))
+            for line in answer.splitlines()
+        )
+    texts = [related_text(related(hostile, "a.md")), tags_text(tags(hostile)), tags_text(tags(hostile, ["*"]))]
+    for text in texts:
+        assert not {"\x1b", "\x07", "\u202e"} & set(text)
+
+
+def test_an_answer_to_a_model_is_bounded(environment):
+    """What does not fit is counted; who asks for everything gets it."""
+    for number in range(200):
+        environment.write(
+            f"knowledge/n{number:03}.md", f"---\ntags: [t, 'u{number}']\ntitle: {'long ' * 40}\n---\n[a](a.md)\n"
+        )
+    environment.write("knowledge/a.md", "# A\n")
+    hub = environment.hub()
+    hub.sync()
+
+    long = [
+        related_answer(related(hub, "a.md", limit=200)),
+        tags_answer(tags(hub, ["t"], limit=200)),
+    ]
+    whole = tags_answer(tags(hub, ["t"], everything=True), whole=True)
+
+    for answer in long:
+        assert len(answer.encode()) <= ANSWER_BYTES
+        assert "more lines; ask for fewer" in answer.splitlines()[-1]
+    assert all(f"n{number:03}.md" in whole for number in range(200))
+
+
+def test_a_lonely_document_is_said_to_be_one(environment):
+    """Rather than an empty answer."""
+    environment.write("knowledge/a.md", "# A\n")
+    hub = environment.hub()
+    hub.sync()
+
+    assert "Nothing is related to it" in related_answer(related(hub, "a.md"))

@@ -1,0 +1,310 @@
+"""Texts of files that were rotated away stay searchable, until they are forgotten."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from kbhub.cli.run import run
+from kbhub.errors import UsageError
+from kbhub.keeping import FOLDER, Keeping, change_keeping
+from kbhub.types import Query
+from pdfs import a_pdf
+
+TURNS = b"".join(
+    json.dumps({"type": role, "sessionId": "s-1", "message": {"role": role, "content": text}}).encode() + b"\n"
+    for role, text in (("user", "Why is the pump loud?"), ("assistant", "The bearing is worn."))
+)
+
+
+class Place:
+    """A base of logs and notes whose logs are kept."""
+
+    def __init__(self, environment, patterns=("*.jsonl",)):
+        self.environment = environment
+        self.folder = environment.home / "logs"
+        self.configure(patterns)
+        self.write("2026/a.jsonl", TURNS)
+        self.write("b.jsonl", TURNS.replace(b"pump", b"fan"))
+
+    def configure(self, patterns, **more):
+        base = {"knowledge": "~/logs", "kind": "session", "keepDeleted": list(patterns), **more}
+        self.environment.write(
+            self.environment.home / ".kbhub.json", json.dumps({"bases": {"logs": base}, "repos": {"*": "logs"}})
+        )
+
+    def write(self, path, data):
+        return self.environment.write(self.folder / path, data)
+
+    def sync(self, **options):
+        """Open a new hub, as another process would, and sync."""
+        self.hub = self.environment.hub()
+        (self.report,) = self.hub.sync(["logs"], **options)
+        return self.report
+
+    def found(self, words="bearing"):
+        return sorted(hit.path for hit in self.hub.search(Query(text=words, mode="keyword", limit=50)).hits)
+
+    @property
+    def kept(self) -> list[Path]:
+        return sorted((Path(self.environment.env["KBHUB_DATA_DIR"]) / FOLDER).rglob("*.kept"))
+
+
+@pytest.fixture
+def place(environment):
+    made = Place(environment)
+    made.sync()
+    return made
+
+
+def test_what_was_deleted_is_still_found_and_read(place):
+    """The hit is the same, and so is the text that it leads to."""
+    before = place.hub.read(["logs@2026/a.jsonl"]).readings[0]
+    (place.folder / "2026" / "a.jsonl").unlink()
+    place.sync()
+    after = place.hub.read(["logs@2026/a.jsonl"]).readings[0]
+
+    assert ["2026/a.jsonl", "b.jsonl"] == place.found()
+    assert ("session", (before.text, before.hash, before.docid)) == (
+        place.hub.search(Query(text="loud pump")).hits[0].kind, (after.text, after.hash, after.docid),
+    )  # fmt: skip
+
+
+def test_a_second_sync_has_nothing_to_do(place):
+    """A file that is gone is noticed once."""
+    (place.folder / "b.jsonl").unlink()
+    first, second = place.sync(), place.sync()
+
+    assert (0, 0, 0, 2) == (first.added, first.changed, first.removed, first.unchanged)
+    assert (0, 0, 0, 2) == (second.added, second.changed, second.removed, second.unchanged)
+    assert () == place.hub.freshen()
+
+
+@pytest.mark.parametrize("how", ["full", "cache deleted", "folder of the file deleted"])
+def test_it_survives_rebuilds(place, how):
+    """The index can be thrown away: what is kept is not in it."""
+    shutil.rmtree(place.folder / "2026")
+    if how != "full":
+        place.sync()
+        shutil.rmtree(place.environment.env["KBHUB_CACHE_DIR"])
+    place.sync(full=how == "full")
+
+    assert ["2026/a.jsonl", "b.jsonl"] == place.found()
+
+
+def test_a_file_that_comes_back_is_a_file_again(place):
+    """With what is in it now."""
+    file = place.folder / "b.jsonl"
+    file.unlink()
+    place.sync()
+    place.write("b.jsonl", TURNS.replace(b"bearing", b"gasket"))
+    place.sync()
+
+    assert ["2026/a.jsonl"] == place.found()
+    assert ["b.jsonl"] == place.found("gasket")
+
+
+@pytest.mark.parametrize(
+    ("patterns", "kept"),
+    [
+        (["2026"], ["2026/a.jsonl"]),
+        (["2026/"], ["2026/a.jsonl"]),
+        (["2026/a.jsonl"], ["2026/a.jsonl"]),
+        (["/b*"], ["b.jsonl"]),
+        (["*", "!b.jsonl"], ["2026/a.jsonl"]),
+        (["a"], []),
+        ([], []),
+    ],
+)
+def test_patterns_say_what_is_kept(environment, patterns, kept):
+    """A path, a folder, or a pattern as in `.gitignore`; the rest goes with its file."""
+    place = Place(environment, patterns)
+    place.sync()
+    shutil.rmtree(place.folder)
+    place.folder.mkdir()
+    place.sync()
+
+    assert kept == place.found()
+
+
+def test_a_pattern_that_comes_later_keeps_what_is_indexed_already(environment):
+    """Unchanged files are taken in, too."""
+    place = Place(environment, [])
+    place.sync()
+    assert [] == place.kept
+    place.configure(["*"])
+    place.sync()
+    (place.folder / "b.jsonl").unlink()
+    place.sync()
+
+    assert ["2026/a.jsonl", "b.jsonl"] == place.found()
+
+
+def test_without_its_pattern_a_deleted_file_is_found_no_more(place):
+    """The config decides; what is kept lies there until it is forgotten or wanted again."""
+    (place.folder / "b.jsonl").unlink()
+    place.sync()
+    place.configure([])
+    place.sync()
+    assert ["2026/a.jsonl"] == place.found()
+    place.configure(["*"])
+    place.sync()
+
+    assert ["2026/a.jsonl", "b.jsonl"] == place.found()
+
+
+def test_what_is_left_out_now_is_found_no_more(place):
+    """`exclude` is about kept texts, too."""
+    shutil.rmtree(place.folder / "2026")
+    place.sync()
+    place.configure(["*"], exclude=["2026/"])
+    place.sync()
+
+    assert ["b.jsonl"] == place.found()
+
+
+def test_what_is_kept_is_text_for_its_owner_alone(place):
+    """No other user may read it; no source, no picture, only the text."""
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in (*place.kept, place.kept[0].parent)}
+
+    assert len(place.kept) == 2
+    assert modes == ({0o600, 0o700} if os.name != "nt" else modes)
+
+
+def test_markdown_and_pdf_are_kept_too(environment):
+    """Whatever a base holds."""
+    environment.write(
+        environment.home / ".kbhub.json",
+        '{"bases": {"n": {"knowledge": "~/n", "keepDeleted": ["*"]}}, "repos": {"*": "n"}}',
+    )
+    note = environment.write(
+        environment.home / "n" / "note.md", "---\ntags: [ops]\n---\n# Note\n\nabout onions [x](y.md)\n"
+    )
+    manual = environment.write(environment.home / "n" / "manual.pdf", a_pdf("valve torque", "spare parts"))
+    hub = environment.hub()
+    hub.sync()
+    before = hub.read(["n@note.md", "n@manual.pdf"])
+    note.unlink()
+    manual.unlink()
+    hub = environment.hub()
+    hub.sync(full=True)
+
+    assert before == hub.read(["n@note.md", "n@manual.pdf"])
+    assert ["pdf", "document"] == [hub.search(Query(text=text)).hits[0].kind for text in ("valve torque", "onions")]
+
+
+def test_a_damaged_copy_does_no_harm(place):
+    """It is reported, and the others are found."""
+    shutil.rmtree(place.folder / "2026")
+    for path in place.kept:
+        head = path.read_bytes().partition(b"\n")[0]
+        if b"2026" in head:
+            path.write_bytes(head + b"\nbroken")
+    shutil.rmtree(place.environment.env["KBHUB_CACHE_DIR"])
+    report = place.sync()
+
+    assert ["b.jsonl"] == place.found()
+    assert ["2026/a.jsonl"] == [problem.subject for problem in report.failed]
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs a folder that cannot be written")
+def test_a_text_that_cannot_be_kept_is_reported(place):
+    """The document is indexed all the same."""
+    place.kept[0].parent.chmod(0o500)
+    place.write("c.jsonl", TURNS)
+    report = place.sync()
+    place.kept[0].parent.chmod(0o700)
+
+    assert "cannot be kept" in report.failed[0].message
+
+
+def test_a_kept_text_is_no_way_out_of_its_base(place):
+    """A crafted copy names no other file than its own."""
+    path = place.kept[0]
+    head, _, rest = path.read_bytes().partition(b"\n")
+    header = json.loads(head) | {"path": "../../secret.jsonl"}
+    path.write_bytes(json.dumps(header).encode() + b"\n" + rest)
+    shutil.rmtree(place.folder)
+    place.folder.mkdir()
+    place.sync(full=True)
+
+    assert 1 == len(place.found())
+    assert place.hub.read(["logs@../../secret.jsonl"]).unread
+
+
+# From the command line
+
+
+def test_a_pattern_of_the_command_line_is_remembered(environment):
+    """The next sync without the option keeps on."""
+    place = Place(environment, [])
+    place.sync()
+    change_keeping(place.hub, ["logs"], keep=["*.jsonl"], forget=[])
+    place.sync()
+    (place.folder / "b.jsonl").unlink()
+    place.sync()
+    place.sync(full=True)
+
+    assert ["2026/a.jsonl", "b.jsonl"] == place.found()
+
+
+def test_what_is_forgotten_is_gone(place):
+    """Its copy is deleted, and search finds it no more; files that are there lose nothing."""
+    shutil.rmtree(place.folder / "2026")
+    place.sync()
+    said = change_keeping(place.hub, ["logs"], keep=[], forget=["*.jsonl"])
+    place.sync(full=True)
+
+    assert ["b.jsonl"] == place.found()
+    assert 1 == len(place.kept)
+    assert "1 deleted files is forgotten" in said[0] or "1 deleted file is forgotten" in said[0]
+    assert "the config goes on to keep '*.jsonl'" in said[1]
+
+
+def test_forgetting_takes_the_remembered_pattern_back(environment):
+    """Nothing more is kept."""
+    place = Place(environment, [])
+    place.sync()
+    change_keeping(place.hub, ["logs"], keep=["*"], forget=[])
+    place.sync()
+    change_keeping(place.hub, ["logs"], keep=[], forget=["*"])
+    (place.folder / "b.jsonl").unlink()
+    place.sync()
+
+    assert ["2026/a.jsonl"] == place.found()
+
+
+def test_an_empty_pattern_is_an_error(place):
+    """It would be everything or nothing."""
+    with pytest.raises(UsageError, match="empty"):
+        change_keeping(place.hub, ["logs"], keep=[" "], forget=[])
+
+
+def test_the_command_keeps_and_forgets(environment, monkeypatch, capsys):
+    """`kbhub index --keep-deleted` and `--forget-deleted`."""
+    place = Place(environment, [])
+    for name, value in environment.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(environment.project)
+
+    assert 0 == run(["index", "logs", "--keep-deleted", "2026"])
+    shutil.rmtree(place.folder / "2026")
+    assert 0 == run(["index", "logs"])
+    assert 0 == run(["read", "logs@2026/a.jsonl"])
+    assert "The bearing is worn." in capsys.readouterr().out
+    assert 0 == run(["index", "logs", "--forget-deleted", "*"])
+    assert 1 == run(["read", "logs@2026/a.jsonl"])
+
+
+def test_two_names_of_a_base_have_the_same_texts(place):
+    """The folder counts, as for the index."""
+    base = place.hub.select(["logs"])[0]
+    other = base.model_copy(update={"id": "other"})
+    root = Path(place.environment.env["KBHUB_DATA_DIR"]) / FOLDER
+
+    assert Keeping(root, base).load("b.jsonl") == Keeping(root, other).load("b.jsonl") is not None

@@ -1,0 +1,588 @@
+"""What is remembered is found again, in the right project, once, and as its owner left it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
+from kbhub.index import index_path
+from kbhub.memory.folders import memory_bases, project_folders
+from kbhub.memory.forgetting import forget
+from kbhub.memory.known import count_read, count_refs, standings, uses_of
+from kbhub.memory.listing import memories
+from kbhub.memory.moving import move
+from kbhub.memory.remember import remember
+from kbhub.memory.strength import DAY_SECONDS
+from kbhub.memory.subjects import definition, subjects_changed
+from kbhub.types import Query
+
+VPN = "Releases need the VPN; without it the upload hangs."
+START = 1_800_000_000.0
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self):
+        self.now = START
+
+    def __call__(self):
+        return self.now
+
+    def pass_days(self, days):
+        self.now += days * DAY_SECONDS
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def hub(environment, clock):
+    return environment.hub(clock=clock)
+
+
+def config(environment, **fields):
+    (environment.home / ".kbhub.json").write_text(json.dumps(fields))
+
+
+def files(environment):
+    data = environment.home.parent / "data"
+    return sorted(path for path in (data / "memories").rglob("*.md"))
+
+
+def texts(found):
+    return [memory.text for memory in found.memories]
+
+
+def test_a_memory_is_a_readable_file_with_where_it_comes_from(environment, hub):
+    done = remember(hub, VPN, tags=["#deploy"], namespace="Ops/Release", client="some-agent", origin="the release log")
+
+    (file,) = files(environment)
+    assert file.name == f"releases-need-the-vpn-without-it-the-{done.memory.id}.md"
+    assert file.read_text().endswith(f"---\n\n{VPN}\n")
+    memory = done.memory
+    assert (done.did, memory.scope, memory.tags, memory.namespace) == ("stored", "project", ("deploy",), "ops/release")
+    assert (memory.by, memory.source, memory.origin) == ("some-agent", "agent", "the release log")
+    assert memory.created == "2027-01-15T08:00:00+00:00"
+    assert memory.project == str(environment.project)
+    assert oct(file.stat().st_mode & 0o777) == "0o600"
+
+
+def test_the_commit_that_was_checked_out_is_kept(environment, hub):
+    git = ["git", "-c", "user.name=A", "-c", "user.email=a@b.c", "-C", str(environment.project)]
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+
+    assert remember(hub, VPN).memory.commit == head
+
+
+def test_ordinary_search_and_read_find_a_memory_at_once(environment, hub):
+    environment.write("knowledge/a.md", "# Cats\n\nCats sleep.\n")
+    hub.sync()
+    ref = remember(hub, VPN).memory.ref
+
+    result = hub.search(Query(text="release vpn"))
+
+    assert result.hits[0].ref == ref
+    assert result.hits[0].kind == "memory"
+    assert set(result.searched) == {"project", "memory"}
+    assert VPN in hub.read(ref).readings[0].text
+
+
+def test_without_memories_there_are_no_bases_for_them(environment, hub):
+    assert hub.discovery().bases == ()
+    remember(hub, VPN, scope="user")
+    assert [base.id for base in hub.discovery().bases] == ["user"]
+    forget(hub, everything=True, scope="user")
+    assert hub.discovery().bases == ()
+
+
+def test_other_projects_do_not_see_it_and_the_users_own_are_seen_everywhere(environment, hub, tmp_path):
+    remember(hub, VPN)
+    remember(hub, "The user prefers short commit messages", scope="user")
+    (tmp_path / "other").mkdir()
+    other = environment.hub(cwd=tmp_path / "other")
+
+    assert texts(memories(other)) == ["The user prefers short commit messages"]
+    assert len(memories(hub).memories) == 2
+    assert not other.search(Query(text="vpn", mode="keyword")).hits
+
+
+def test_what_is_known_already_is_strengthened_and_not_written_twice(environment, hub, clock):
+    first = remember(hub, VPN, tags=["deploy"], client="a")
+    clock.pass_days(90)
+    again = remember(hub, "releases need the VPN, without it uploads hang", tags=["vpn"], client="b")
+
+    assert again.did == "strengthened"
+    assert again.memory.id == first.memory.id
+    assert again.memory.tags == ("deploy", "vpn")
+    assert again.memory.text == VPN
+    assert (first.memory.strength, again.memory.strength) == (0.5, 0.6)
+    assert len(files(environment)) == 1
+
+
+def test_what_a_changed_memory_says_is_known_too(environment, hub):
+    """The id follows from the first text; the text of now is found by meaning."""
+    first = remember(hub, "Cats sleep all day in the office")
+    remember(hub, VPN, id=first.memory.id)
+    hub.sync()
+
+    assert remember(hub, VPN).memory.id == first.memory.id
+    assert remember(hub, "Cats sleep all day in the office").did == "stored"
+
+
+def test_what_the_user_told_for_every_project_is_known_in_each(hub):
+    first = remember(hub, VPN, scope="user")
+    assert remember(hub, VPN).memory.id == first.memory.id
+    assert remember(hub, "Tests need Docker").did == "stored"
+    assert remember(hub, "Tests need Docker", scope="user").did == "stored"
+
+
+def test_a_near_memory_that_says_something_else_is_offered_back(environment, hub):
+    old = remember(hub, "The timeout of the gateway is 30 seconds").memory
+    new = remember(hub, "The timeout of the gateway is 60 seconds", client="a")
+
+    assert new.did == "stored"
+    assert [near.id for near in new.near] == [old.id]
+    assert f'supersedes=["{old.id}"]' in new.notes[0]
+    assert len(files(environment)) == 2
+
+
+def test_what_is_superseded_is_kept_marked_and_ranked_below(environment, hub):
+    old = remember(hub, "The timeout of the gateway is 30 seconds").memory
+    new = remember(hub, "The timeout of the gateway is 60 seconds", supersedes=[old.id])
+
+    assert new.superseded == (old.id,)
+    assert not new.near
+    listed = {memory.id: memory for memory in memories(hub).memories}
+    assert listed[old.id].superseded_by == (new.memory.id,)
+    assert listed[new.memory.id].supersedes == (old.id,)
+    base = next(base for base in hub.discovery().bases if base.id == "memory")
+    index = hub.index(base)
+    hub.sync()
+    with index.snapshot():
+        found = standings(index, base, uses_of(hub), index.paths(), START)
+    by_id = {standing.id: standing for standing in found.values()}
+    assert by_id[old.id].factor < by_id[new.memory.id].factor
+    assert by_id[old.id].superseded
+
+    forget(hub, [new.memory.id])
+    assert memories(hub).memories[0].superseded_by == ()
+
+
+def test_nothing_supersedes_itself(hub):
+    one = remember(hub, VPN).memory
+    with pytest.raises(UsageError, match="itself"):
+        remember(hub, id=one.id, supersedes=[one.id])
+
+
+def test_confirming_strengthens_and_to_be_shown_does_not(environment, hub, clock):
+    one = remember(hub, VPN, client="a").memory
+    before = files(environment)[0].read_bytes()
+    for _ in range(3):
+        memories(hub)
+        memories(hub, "vpn")
+        hub.search(Query(text="vpn"))
+    assert memories(hub).memories[0].uses == 0
+
+    clock.pass_days(90)
+    done = remember(hub, id=one.id)
+
+    assert (done.did, done.memory.uses, done.memory.strength) == ("confirmed", 1, 0.6)
+    assert files(environment)[0].read_bytes() == before
+
+
+def test_reading_and_citing_count_as_use(environment, hub):
+    environment.write("knowledge/a.md", "# Cats\n")
+    one = remember(hub, VPN).memory
+    count_read(hub, hub.read([one.ref, "a.md"]))
+    count_refs(hub, [one.ref, "nothing.md", "x@y.md"])
+
+    assert memories(hub).memories[0].uses == 2
+
+
+def test_strength_fades_with_disuse_and_a_faded_memory_comes_after_a_fresh_one(hub, clock):
+    old = remember(hub, "Cats sleep at night").memory
+    clock.pass_days(90)
+    new = remember(hub, "Dogs bark at noon").memory
+
+    listed = memories(hub).memories
+    assert [(memory.id, memory.strength) for memory in listed] == [(new.id, 0.7), (old.id, 0.35)]
+    clock.pass_days(1000)
+    assert [memory.strength for memory in memories(hub).memories] == [0.07, 0.07]
+
+
+def test_a_change_keeps_the_file_its_name_and_what_was_not_changed(environment, hub, clock):
+    one = remember(hub, VPN, tags=["a"], namespace="x").memory
+    (file,) = files(environment)
+    file.write_text(file.read_text().replace("---\n\n", "mine: kept  # by hand\n---\n\n"))
+    clock.pass_days(1)
+
+    done = remember(hub, "Releases need no VPN any more", id=one.ref, tags=["b"])
+
+    assert (done.did, done.memory.text, done.memory.tags) == ("updated", "Releases need no VPN any more", ("b",))
+    assert (done.memory.namespace, done.memory.created, done.memory.id) == ("x", one.created, one.id)
+    assert done.memory.title == "Releases need no VPN any more"
+    assert done.memory.updated != one.updated
+    assert files(environment) == [file]
+    assert "mine: kept  # by hand" in file.read_text()
+    assert hub.search(Query(text="no vpn any more")).hits[0].ref == one.ref
+
+
+def test_editing_and_deleting_by_hand_is_as_good_as_a_call(environment, hub):
+    remember(hub, VPN)
+    remember(hub, "Tests need Docker")
+    docker, vpn = sorted(files(environment), key=lambda file: "docker" not in file.name)
+    docker.unlink()
+    renamed = vpn.with_name("mine.md")
+    vpn.rename(renamed)
+    renamed.write_text("---\ntags: [hand]\n---\nReleases need a badge.\n")
+    (vpn.parent / "sub").mkdir()
+    (vpn.parent / "sub" / "new.md").write_text("No front matter at all.")
+
+    listed = {memory.id: memory for memory in memories(hub).memories}
+
+    assert {name: memory.text for name, memory in listed.items()} == {
+        "mine": "Releases need a badge.",
+        "new": "No front matter at all.",
+    }
+    assert listed["mine"].tags == ("hand",)
+    assert remember(hub, id="new", tags=["x"]).memory.tags == ("x",)
+    assert len(forget(hub, ["sub/new.md", "memory@mine.md"]).memories) == 2
+    assert not memories(hub).memories
+
+
+def test_search_among_memories_finds_no_documents_and_obeys_filters(environment, hub):
+    environment.write("knowledge/release.md", "# Release\n\nReleases need the VPN and much more.\n")
+    remember(hub, VPN, tags=["deploy", "Net"], namespace="ops/release")
+    remember(hub, "Releases need a changelog", tags=["deploy"], namespace="ops")
+    remember(hub, "Releases of the user need tea", scope="user")
+
+    def found(**filters):
+        return sorted(texts(memories(hub, "releases need", **filters)))
+
+    assert len(found()) == 3
+    assert found(tags=["deploy", "net"]) == [VPN]
+    assert found(namespace="ops") == ["Releases need a changelog", VPN]
+    assert found(namespace="op") == []
+    assert found(scope="user") == ["Releases of the user need tea"]
+    assert memories(hub, "releases need", limit=1).total == 3
+
+
+def test_all_that_fit_a_filter_are_found_however_many_there_are(hub):
+    for number in range(30):
+        remember(hub, f"Release {number} needs the word vpn{number}", tags=["rare"] if number == 7 else ["often"])
+
+    assert [memory.tags for memory in memories(hub, "release word", tags=["rare"], limit=3).memories] == [("rare",)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"text": ""},
+        {"text": "a\0b"},
+        {"text": "x" * 100_001},
+        {"text": None},
+        {"text": "x", "tags": ["a b"]},
+        {"text": "x", "namespace": "a/*"},
+        {"text": "x", "about": ["nothing.md"]},
+        {"text": "x", "about": ["../../etc/passwd"]},
+        {"text": "x", "about": ["/etc/passwd"]},
+        {"text": "x", "scope": "shared"},
+        {"text": "x", "supersedes": ["unknown1"]},
+        {"text": "x", "id": "unknown1"},
+        {"id": "%"},
+        {"id": "../user/x.md"},
+    ],
+)
+def test_bad_input_is_a_clear_error_and_changes_nothing(environment, hub, wrong):
+    with pytest.raises((UsageError, MemoryNotFound)) as caught:
+        remember(hub, wrong.pop("text", None), **wrong)
+
+    assert len(str(caught.value)) < 400
+    assert files(environment) == []
+
+
+def test_nothing_is_written_where_the_user_wants_none(environment, hub):
+    config(environment, readOnly=True)
+    for call in (lambda: remember(hub, VPN), lambda: forget(hub, ["x"]), lambda: move(hub, "x")):
+        with pytest.raises(WriteRefused):
+            call()
+    config(environment, memory={"enabled": False})
+    hub.rediscover()
+    with pytest.raises(WriteRefused):
+        remember(hub, VPN)
+    assert files(environment) == []
+
+
+def test_without_a_project_there_is_only_the_users_scope(environment):
+    hub = environment.hub(cwd=environment.home)
+    with pytest.raises(UsageError, match="user"):
+        remember(hub, VPN)
+    assert remember(hub, VPN, scope="user").did == "stored"
+
+
+def test_where_kbhub_is_off_memories_are_off(environment, hub):
+    remember(hub, VPN)
+    off = environment.hub(env={**environment.env, "KBHUB_DISABLE": "1"})
+    assert off.discovery().bases == ()
+    environment.write(".kbhub.json", '{"enabled": false}')
+    assert environment.hub().discovery().bases == ()
+
+
+def test_a_memory_of_many_pages_is_found_by_its_end(hub):
+    pages = "\n\n".join(f"## Part {number}\n\n{'word ' * 80}" for number in range(30))
+    ref = remember(hub, f"# Long\n\n{pages}\n\nThe zebra is at the end.").memory.ref
+
+    hit = hub.search(Query(text="zebra")).hits[0]
+    assert hit.ref == ref
+    assert hit.start_line > 100
+
+
+def test_shared_memories_lie_in_the_project_if_the_user_allowed_it(environment, hub):
+    environment.write("knowledge/a.md", "# Cats\n\nCats sleep.\n")
+    config(environment, memory={"shared": True})
+    hub.rediscover()
+
+    done = remember(hub, VPN, scope="shared")
+
+    assert done.memory.ref.startswith("memories/releases-need")
+    assert (environment.project / "knowledge" / done.memory.ref).is_file()
+    assert hub.search(Query(text="vpn")).hits[0].ref == done.memory.ref
+    assert [memory.id for memory in memories(hub, scope="shared").memories] == [done.memory.id]
+    assert [memory.id for memory in memories(hub, "vpn", scope="shared").memories] == [done.memory.id]
+    assert remember(hub, id=done.memory.id).memory.uses == 1
+    assert forget(hub, [done.memory.id]).memories[0].scope == "shared"
+    assert (environment.project / "knowledge" / "a.md").is_file()
+
+
+def test_shared_memories_are_never_written_through_a_link_or_into_a_base_that_is_read_only(environment, hub, tmp_path):
+    environment.write("knowledge/a.md", "# Cats\n")
+    (tmp_path / "elsewhere").mkdir()
+    (environment.project / "knowledge" / "memories").symlink_to(tmp_path / "elsewhere")
+    config(environment, memory={"shared": True})
+    with pytest.raises(UsageError, match="link"):
+        remember(hub, VPN, scope="shared")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+    (environment.project / "knowledge" / "memories").unlink()
+    (environment.project / "knowledge").rename(environment.project / "docs")
+    hub.rediscover()
+    with pytest.raises(UsageError, match="read-only"):
+        remember(hub, VPN, scope="shared")
+
+
+def test_forgetting_by_filter_forgets_whole_segments_and_what_it_says(environment, hub, clock):
+    remember(hub, "Cats sleep", namespace="user")
+    remember(hub, "Dogs bark", namespace="user/prefs", tags=["x"])
+    remember(hub, "Birds sing", namespace="users")
+    remember(hub, "Fish swim", scope="user", namespace="user")
+
+    done = forget(hub, namespace="user")
+
+    assert sorted(memory.text for memory in done.memories) == ["Cats sleep", "Dogs bark"]
+    assert sorted(texts(memories(hub))) == ["Birds sing", "Fish swim"]
+    assert not hub.search(Query(text="cats", mode="keyword")).hits
+
+
+def test_forgetting_by_age_counts_from_the_last_use(hub, clock):
+    for text in ("Cats sleep", "Dogs bark"):
+        remember(hub, text)
+    clock.pass_days(100)
+    remember(hub, "Dogs bark")
+    clock.pass_days(50)
+
+    assert [memory.text for memory in forget(hub, older_than=100).memories] == ["Cats sleep"]
+
+
+def test_a_filter_that_would_match_everything_is_refused(environment, hub):
+    for text in ("Cats sleep", "Dogs bark"):
+        remember(hub, text, tags=["all"])
+    for filters in ({}, {"scope": "project"}, {"tags": ["all"]}, {"older_than": -1}):
+        with pytest.raises(UsageError):
+            forget(hub, **filters)
+    with pytest.raises(UsageError):
+        forget(hub, ["x"], tags=["all"])
+    assert len(files(environment)) == 2
+
+    assert len(forget(hub, tags=["all"], everything=True).memories) == 2
+
+
+def test_one_unknown_id_and_nothing_is_forgotten(environment, hub):
+    one = remember(hub, VPN).memory
+    with pytest.raises(MemoryNotFound):
+        forget(hub, [one.id, "%"])
+    assert len(files(environment)) == 1
+
+
+def test_what_is_forgotten_can_be_had_back_for_a_while(environment, hub, clock):
+    one = remember(hub, VPN).memory
+    (file,) = files(environment)
+    trash = forget(hub, [one.id]).trash
+
+    (kept,) = trash.glob("*.md")
+    file.parent.mkdir(exist_ok=True)
+    kept.rename(file)
+    hub.rediscover()
+    assert memories(hub).memories[0].id == one.id
+
+    forget(hub, [one.id])
+    clock.pass_days(31)
+    forget(hub, [remember(hub, "Cats sleep").memory.id])
+    assert [path.name.partition("-")[0] for path in trash.glob("*.md")] == ["cats"]
+
+
+def test_memories_follow_a_folder_that_was_moved(environment, hub, tmp_path):
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    old = environment.hub(cwd=before)
+    one = remember(old, VPN).memory
+    remember(old, id=one.id)
+    before.rename(after)
+    moved = environment.hub(cwd=after)
+    assert memories(moved).total == 0
+
+    done = move(moved, str(before))
+
+    assert done.moved == 1
+    assert [(memory.text, memory.uses) for memory in memories(moved).memories] == [(VPN, 1)]
+    assert not done.source.exists()
+    for wrong in (str(before), "nothing", str(after)):
+        with pytest.raises(UsageError):
+            move(moved, wrong)
+
+
+def test_a_first_commit_or_an_origin_loses_no_memory_without_a_word(environment, hub):
+    remember(hub, VPN)
+    subprocess.run(["git", "-C", environment.project, "remote", "add", "origin", "git@h.example:a/b"], check=True)
+    hub.rediscover()
+
+    listed = memories(hub)
+    assert listed.total == 0
+    command = listed.notes[0].split("`")[1].split()[-1]
+    assert move(hub, command).moved == 1
+    assert texts(memories(hub)) == [VPN]
+    assert not memories(hub).notes
+
+
+def test_clones_share_memories_by_their_origin(environment, tmp_path):
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder, address in zip(folders, ("git@h.example:a/b.git", "https://H.example/a/b"), strict=True):
+        subprocess.run(["git", "init", "-q", str(folder)], check=True)
+        subprocess.run(["git", "-C", str(folder), "remote", "add", "origin", address], check=True)
+    remember(environment.hub(cwd=folders[0]), VPN)
+
+    assert texts(memories(environment.hub(cwd=folders[1]))) == [VPN]
+    (folder,) = project_folders(tmp_path / "data")
+    assert folder.name.startswith("b-")
+    assert json.loads((folder / ".project.json").read_text()) == {"project": "h.example/a/b", "by": "origin"}
+
+
+def test_a_memory_says_when_its_subject_changed_or_vanished(environment, hub):
+    environment.write("knowledge/run.md", "# Run\n\nA\n\n## Back\n\nB\n")
+    environment.write(
+        "src/a.py", "import os\n\n\ndef f(x):\n    return x\n\n\nclass K:\n    def g(self):\n        return 1\n"
+    )
+    about = ["run.md#Back", "src/a.py::f", "src/a.py::K.g", "src/a.py"]
+    one = remember(hub, VPN, about=about).memory
+    assert one.about == tuple(about)
+    assert subjects_changed(hub) == ()
+
+    environment.write(
+        "src/a.py", "import os\n\n\nclass K:\n    def g(self):\n        return 2\n\n\ndef f(x):\n    return x\n"
+    )
+    environment.write("knowledge/run.md", "# Run\n\nC\n\n## Back\n\nB\n")
+    found = {(change.subject, change.state) for change in subjects_changed(hub)}
+    assert found == {("src/a.py::K.g", "changed"), ("src/a.py", "changed")}
+
+    (environment.project / "src" / "a.py").write_text("x = 1\n")
+    (environment.project / "knowledge" / "run.md").unlink()
+    states = {change.subject: change.state for change in subjects_changed(hub)}
+    assert states == {
+        "run.md#Back": "vanished",
+        "src/a.py::f": "vanished",
+        "src/a.py::K.g": "vanished",
+        "src/a.py": "changed",
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "symbol", "first", "lines"),
+    [
+        ("a()\nfunction a(x) {\n  return 1;\n}\nb\n", "a", "function a(x) {", 3),
+        ("pub fn run<T>(t: T) {\n    x\n}\n", "run", "pub fn run<T>(t: T) {", 3),
+        ("type T struct {\n\tA int\n}\nfunc (t *T) Do() {\n\treturn\n}\n", "Do", "func (t *T) Do() {", 3),
+        ("# LIMIT is old\nLIMIT = 3\nuse(LIMIT)\n", "LIMIT", "LIMIT = 3", 1),
+        (
+            "class A:\n    def f(self): ...\nclass B:\n    def f(self):\n        return 2\n",
+            "B.f",
+            "    def f(self):",
+            2,
+        ),
+        ("x = 1\n", "y", None, 0),
+        ("x = 1\n", "", None, 0),
+        ("x.*y\n", ".*", None, 0),
+    ],
+)
+def test_a_definition_is_found_in_any_language(code, symbol, first, lines):
+    found = definition(code, symbol)
+    assert (found.split("\n")[0] if found else None) == first
+    assert (len(found.split("\n")) if found else 0) == lines
+
+
+def test_counts_that_cannot_be_read_cost_no_memory(environment, hub):
+    one = remember(hub, VPN).memory
+    counts = environment.home.parent / "data" / "memories" / "uses.db"
+    counts.write_bytes(b"not a database, whatever it is called" * 100)
+
+    assert memories(hub).memories[0].uses == 0
+    assert remember(hub, id=one.id).memory.uses == 1
+    assert counts.with_suffix(".aside.db").exists()
+
+
+def test_a_broken_front_matter_is_left_for_its_owner_to_mend(environment, hub):
+    one = remember(hub, VPN).memory
+    (file,) = files(environment)
+    file.write_text("---\nid: [\n---\nMine.\n")
+
+    assert memories(hub).total == 1
+    from kbhub.errors import MemoriesUnavailable
+
+    with pytest.raises(MemoriesUnavailable, match="YAML"):
+        remember(hub, "New text", id=file.name)
+    assert file.read_text() == "---\nid: [\n---\nMine.\n"
+    assert one.id
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_that_changes_nothing(environment, hub):
+    remember(hub, VPN)
+    (file,) = files(environment)
+    if os.geteuid() == 0:
+        pytest.skip("root writes everywhere")
+    file.parent.chmod(0o500)
+    try:
+        with pytest.raises(Exception, match="cannot be written"):
+            remember(hub, "Cats sleep")
+    finally:
+        file.parent.chmod(0o700)
+    assert files(environment) == [file]
+
+
+def test_the_index_of_memories_is_in_the_cache_and_the_memories_are_not(environment, hub):
+    """To throw the cache away loses nothing."""
+    one = remember(hub, VPN).memory
+    remember(hub, id=one.id)
+    (base,) = memory_bases(hub.discovery(), environment.home.parent / "data")
+    path = index_path(base, hub.cache)
+    assert path.is_relative_to(environment.home.parent / "cache")
+    path.unlink()
+
+    fresh = environment.hub(clock=hub.options.clock)
+    assert memories(fresh).memories[0].uses == 1
+    assert not list(environment.project.glob("*.md"))

@@ -1,0 +1,132 @@
+"""The commands about memories do what they say, in words, streams and exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+
+import pytest
+
+from kbhub.__main__ import main
+
+
+@pytest.fixture
+def kbhub(environment, monkeypatch, capsys):
+    """Runs a command in this process, in the project, as a user with an empty home."""
+    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(environment.project)
+
+    def run(*arguments, stdin=b""):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = main(list(arguments))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def identifier(out):
+    return re.search(r"\[(\w{8})\]", out)[1]
+
+
+def test_remember_recall_and_forget(kbhub):
+    code, out, err = kbhub("remember", "--tag", "deploy", "Releases", "need the VPN")
+    assert (code, err) == (0, "")
+    assert out.startswith("Remembered: memory@releases-need-the-vpn-")
+    name = identifier(out)
+
+    assert kbhub("recall", "vpn")[1].endswith("    Releases need the VPN\n")
+    assert name in kbhub("memories", "--tag", "deploy")[1]
+    assert kbhub("remember", "--id", name)[1].startswith("Confirmed: ")
+    assert kbhub("remember", "Releases need the VPN")[1].startswith("Known already, strengthened: ")
+    code, out, _ = kbhub("forget", name)
+    assert code == 0
+    assert "Forgot 1 memory:" in out
+    assert "Kept for 30 days" in out
+    assert kbhub("recall", "vpn")[0] == 1
+
+
+def test_a_text_comes_from_standard_input(kbhub):
+    code, out, _ = kbhub("remember", "-", "--json", stdin="Größe zählt.\n\nSecond.\n".encode())
+
+    assert code == 0
+    assert json.loads(out)["memory"]["text"] == "Größe zählt.\n\nSecond."
+
+
+def test_a_near_memory_is_shown_with_what_to_do(kbhub):
+    old = identifier(kbhub("remember", "The timeout of the gateway is 30 seconds")[1])
+    out = kbhub("remember", "The timeout of the gateway is 60 seconds")[1]
+
+    command = re.search(r"kbhub (remember --id \w+ --supersedes \w+)", out)[1].split()
+    assert command[-1] == old
+    assert f"takes the place of {old}" in kbhub(*command)[1]
+    assert "(superseded by" in kbhub("memories")[1]
+
+
+@pytest.mark.parametrize("form", ["--json", "--csv", "--md", "--xml", "--files"])
+def test_memories_come_in_every_format_also_when_there_are_none(kbhub, form):
+    assert kbhub("memories", form)[0] == 0
+    kbhub("remember", "Cats | sleep")
+    code, out, _ = kbhub("memories", form)
+    assert code == 0
+    assert "cats-sleep" in out
+
+
+def test_export_and_import_go_through_a_pipe(kbhub):
+    kbhub("remember", "Cats sleep", "--scope", "user")
+    out = kbhub("memories", "export")[1]
+    kbhub("forget", "--all", "--scope", "user")
+
+    code, said, _ = kbhub("memories", "import", "-", stdin=out.encode())
+    assert (code, said) == (0, "Imported 1 memory (kbhub), 0 known already.\n")
+    assert "Cats sleep" in kbhub("memories", "--scope", "user")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words", "code"),
+    [
+        (["remember"], "nothing to remember", 2),
+        (["remember", " "], "empty", 2),
+        (["remember", "-", "x"], "not both", 2),
+        (["remember", "--id", "nothing1"], "No memory 'nothing1'", 1),
+        (["remember", "x", "--scope", "shared"], '"shared": true', 2),
+        (["remember", "x", "--about", "no.md"], "no.md", 2),
+        (["recall"], "Nothing to recall", 2),
+        (["forget"], "--all", 2),
+        (["forget", "nothing1"], "No memory", 1),
+        (["memories", "import", "nothing.json"], "No such file", 2),
+        (["memories", "move", "nothing"], "Nothing was remembered", 2),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_what_to_do(kbhub, arguments, words, code):
+    done, out, err = kbhub(*arguments)
+
+    assert (done, out) == (code, "")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_a_memory_cannot_act_on_the_terminal(kbhub, environment):
+    kbhub("remember", "Cats sleep")
+    (file,) = (environment.home.parent / "data" / "memories").rglob("*.md")
+    file.write_text('---\ntitle: "\\e[2Jx"\nnamespace: "\\u202e"\n---\n\x1b]0;owned\x07 \u202ecats\n')
+
+    for command in (["memories"], ["recall", "cats"], ["forget", file.name]):
+        out = kbhub(*command)[1]
+        assert not {"\x1b", "\x07", "\u202e"} & set(out)
+
+
+def test_a_memory_that_was_read_was_used_and_one_that_was_shown_was_not(kbhub):
+    ref = kbhub("remember", "Cats sleep")[1].split()[1]
+    kbhub("search", "cats")
+    kbhub("recall", "cats")
+    kbhub("memories")
+    assert kbhub("read", ref)[0] == 0
+
+    (memory,) = json.loads(kbhub("memories", "--json")[1])["memories"]
+    assert memory["uses"] == 1

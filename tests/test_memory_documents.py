@@ -1,0 +1,207 @@
+"""A memory is a file that a person reads and edits; what kbhub changes in it leaves the rest alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbhub.embedding import packaged_embedder
+from kbhub.errors import UsageError
+from kbhub.memory.documents import (
+    MAX_TEXT_BYTES,
+    changed_file,
+    checked_namespace,
+    checked_tags,
+    checked_text,
+    in_namespace,
+    new_file,
+    parse_memory,
+    slug,
+    title_of,
+)
+from kbhub.memory.likeness import NEAR_SIMILARITY, id_of, wording
+from memory_pairs import CONTRADICTING, OTHER_RESPECT, SAME_MEANING
+
+HAND = """---
+# what I know
+title: "Mine"   # quoted
+tags: [a, b]
+other:
+  deep: 1
+superseded_by:
+- old
+---
+
+Text of mine.
+"""
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "a\0b", "\x1b[2J", "a\ud800", "x" * (MAX_TEXT_BYTES + 1), "é" * 50_001])
+def test_a_text_that_is_empty_binary_or_too_long_is_refused(text):
+    with pytest.raises(UsageError):
+        checked_text(text)
+
+
+def test_the_longest_text_is_kept_whole():
+    assert checked_text("x" * MAX_TEXT_BYTES) == "x" * MAX_TEXT_BYTES
+
+
+@pytest.mark.parametrize("tag", ["", "two words", "a,b", "a\nb", "-a", "x" * 65, "[a]"])
+def test_what_cannot_be_a_tag_is_refused(tag):
+    with pytest.raises(UsageError):
+        checked_tags([tag])
+
+
+def test_tags_lose_their_mark_and_their_doubles():
+    assert checked_tags(["#ops", "ops", "api/v1", "größe"]) == ("ops", "api/v1", "größe")
+
+
+@pytest.mark.parametrize("name", ["a//b", "..", "a/../b", "a b", "%", "*", "/", "a/*", "x" * 129])
+def test_what_cannot_be_a_namespace_is_refused(name):
+    """Patterns are no namespaces, so nobody deletes by one."""
+    with pytest.raises(UsageError):
+        checked_namespace(name)
+
+
+def test_a_namespace_holds_itself_and_those_below_by_whole_segments():
+    assert checked_namespace("/Ops/Deploy/") == "ops/deploy"
+    assert in_namespace("ops/deploy", "ops")
+    assert in_namespace("ops", "ops")
+    assert not in_namespace("operations", "ops")
+    assert not in_namespace("my_vault", "myxvault")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("# Releases need the VPN!", "releases-need-the-vpn"),
+        ("../../etc/passwd", "etc-passwd"),
+        (".hidden", "hidden"),
+        ("--all", "all"),
+        ("リリースには", "リリースには"),
+        ("!!!", "memory"),
+        ("x" * 300, "x" * 48),
+        ("CON", "con"),
+    ],
+)
+def test_a_file_is_called_by_the_first_words(text, name):
+    assert slug(text) == name
+
+
+@given(st.text(max_size=200))
+def test_any_text_gives_a_name_that_stays_in_its_folder(text):
+    name = slug(text)
+    assert name
+    assert not set(name) & set("/\\\0\n.:")
+    assert len(name.encode()) <= 200
+
+
+def test_a_title_is_the_first_line_cut_at_a_word():
+    assert title_of("\n## Why we tag\nmore") == "Why we tag"
+    assert len(title_of("word " * 40)) < 80
+
+
+@given(st.text(max_size=300).filter(str.strip))
+def test_what_is_written_is_read(text):
+    """Whatever the text looks like, front matter too, it stays the text."""
+    try:
+        body = checked_text(text)
+    except UsageError:
+        return
+    again = parse_memory("x-abcdefgh.md", new_file({"id": "abcdefgh", "tags": ("a",)}, body).encode())
+
+    assert again.body == body
+    assert again.facts.id == "abcdefgh"
+    assert again.facts.tags == ("a",)
+
+
+def test_a_change_leaves_everything_else_as_somebody_wrote_it():
+    memory = parse_memory("mine.md", HAND.encode())
+
+    changed = changed_file(memory, {"tags": ("c",), "superseded_by": (), "updated": "2026-01-01"})
+
+    assert changed == (
+        '---\n# what I know\ntitle: "Mine"   # quoted\ntags:\n- c\nother:\n  deep: 1\n'
+        "updated: '2026-01-01'\n---\n\nText of mine.\n"
+    )
+    assert parse_memory("mine.md", changed.encode()).facts.id == "mine"
+
+
+def test_a_new_text_takes_the_place_of_the_old_one():
+    changed = changed_file(parse_memory("mine.md", HAND.encode()), {}, "---\nnot: front matter\n---")
+
+    again = parse_memory("mine.md", changed.encode())
+    assert again.body == "---\nnot: front matter\n---"
+    assert again.title == "Mine"
+
+
+def test_a_file_without_front_matter_gets_one():
+    changed = changed_file(parse_memory("mine.md", b"Just text"), {"tags": ("a",)})
+
+    assert parse_memory("mine.md", changed.encode()).body == "Just text"
+    assert parse_memory("mine.md", changed.encode()).facts.tags == ("a",)
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "source: root",
+        "created: never",
+        "about: 1",
+        "supersedes: {a: b}",
+        "id: [1]",
+        "about_hash: x",
+        "created: 99999-01-01",
+    ],
+)
+def test_front_matter_that_makes_no_sense_counts_as_missing(front):
+    facts = parse_memory("some-name.md", f"---\n{front}\n---\ntext".encode()).facts
+
+    assert facts.id == "some-name"
+    assert facts.source == "agent"
+    assert facts.created is None
+
+
+def test_the_same_words_are_the_same_memory():
+    """Case, articles, inflection and punctuation at the end of words do not make two memories."""
+    one = "Releases need the VPN; without it, uploads hang."
+    for other in ("releases need VPN: without it uploads hang", "- **Releases** need the VPN. Without it upload hangs"):
+        assert wording(one) == wording(other)
+        assert id_of(one) == id_of(other)
+
+
+@pytest.mark.parametrize(("one", "other"), CONTRADICTING)
+def test_a_contradiction_is_never_taken_for_a_repetition(one, other):
+    assert wording(one) != wording(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("use `a == b`", "use `a != b`"),
+        ("v1.2", "v12"),
+        ("set -e", "set +e"),
+        ("a<b", "a>b"),
+        ("Anna asks Bo", "Bo asks Anna"),
+    ],
+)
+def test_a_mark_or_the_order_can_make_a_difference(one, other):
+    assert wording(one) != wording(other)
+
+
+def test_the_threshold_of_nearness_is_what_was_measured():
+    """The numbers in the docstrings of `likeness` are those of the packaged model on these pairs."""
+
+    def similarities(pairs):
+        vectors = [packaged_embedder().embed([pair[side] for pair in pairs]) for side in (0, 1)]
+        return (vectors[0] * vectors[1]).sum(axis=1)
+
+    assert [
+        int((similarities(pairs) >= NEAR_SIMILARITY).sum()) for pairs in (SAME_MEANING, CONTRADICTING, OTHER_RESPECT)
+    ] == [
+        19,
+        18,
+        1,
+    ]
+    assert similarities(SAME_MEANING).min() < similarities(CONTRADICTING).max()

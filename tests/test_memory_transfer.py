@@ -1,0 +1,189 @@
+"""Memories go out and come in whole, from kbhub and from two other memory servers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbhub.errors import UsageError, WriteRefused
+from kbhub.memory.foreign import is_memory_graph, memory_graph
+from kbhub.memory.forgetting import forget
+from kbhub.memory.listing import memories
+from kbhub.memory.remember import remember
+from kbhub.memory.transfer import export, import_
+
+NOTE = """---
+title: Coffee Brewing
+type: note
+permalink: coffee/coffee-brewing
+tags:
+- brewing
+- two words
+created: 2025-03-01T10:00:00
+---
+
+# Coffee Brewing
+
+## Observations
+- [method] Pour over gives clarity #clear
+
+## Relations
+- relates_to [[Beans]]
+"""
+GRAPH = [
+    {"type": "entity", "name": "Anna", "entityType": "team member", "observations": ["Owns billing", "Works in Bern"]},
+    {"type": "entity", "name": "Billing", "entityType": "service", "observations": []},
+    {"type": "relation", "from": "Anna", "to": "Billing", "relationType": "owns"},
+    {"type": "relation", "from": "Boris", "to": "Anna", "relationType": "asks"},
+]
+
+
+@pytest.fixture
+def hub(environment):
+    return environment.hub()
+
+
+def text_of(hub):
+    return {memory.title: memory for memory in memories(hub, limit=100).memories}
+
+
+def test_an_export_taken_in_elsewhere_is_the_same(environment, hub, tmp_path):
+    environment.write("src/a.py", "def f(): ...\n")
+    old = remember(hub, "The timeout is 30 s", tags=["a"], namespace="x/y", about=["src/a.py::f"], client="c").memory
+    new = remember(hub, "The timeout is 60 s", supersedes=[old.id], origin="a talk").memory
+    remember(hub, "The user likes tea", scope="user")
+    remember(hub, id=old.id)
+    exported = export(hub)
+    file = tmp_path / "memories.json"
+    file.write_text(exported.model_dump_json())
+
+    (tmp_path / "there").mkdir()
+    other = environment.hub(env={**environment.env, "KBHUB_DATA_DIR": str(tmp_path / "data2")}, cwd=tmp_path / "there")
+    done = import_(other, file)
+
+    assert (done.format, done.added, done.known, done.failed) == ("kbhub", 3, 0, ())
+    assert export(other) == exported
+    assert {new.id, old.id} <= {memory.id for memory in memories(other).memories}
+    assert import_(other, exported.model_dump_json()).known == 3
+    assert export(other) == exported
+
+
+def test_basic_memory_keeps_text_tags_dates_and_folders(environment, hub, tmp_path):
+    folder = tmp_path / "basic"
+    (folder / "coffee").mkdir(parents=True)
+    (folder / "coffee" / "Coffee Brewing.md").write_text(NOTE)
+    (folder / "plain.md").write_text("Just a line.\n")
+    (folder / "empty.md").write_text("---\ntitle: Empty\n---\n")
+    (folder / "out.md").symlink_to("/etc/hostname")
+
+    done = import_(hub, folder)
+
+    assert (done.format, done.added) == ("basic-memory", 2)
+    assert {problem.subject for problem in done.failed} == {"out.md", "Empty"}
+    coffee = text_of(hub)["Coffee Brewing"]
+    assert coffee.text.startswith("# Coffee Brewing\n\n## Observations\n- [method] Pour over gives clarity #clear")
+    assert coffee.tags == ("brewing", "two-words", "note")
+    assert (coffee.namespace, coffee.created) == ("coffee", "2025-03-01T10:00:00+00:00")
+    assert coffee.origin == "basic-memory: coffee/coffee-brewing"
+    assert import_(hub, folder).added == 0
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_a_memory_graph_becomes_one_memory_per_entity(hub, lines):
+    """Both the server's file and what its `read_graph` answers."""
+    kinds = {"entities": "entity", "relations": "relation"}
+    text = (
+        "\n".join(map(json.dumps, GRAPH))
+        if lines
+        else json.dumps({name: [one for one in GRAPH if one["type"] == kind] for name, kind in kinds.items()}, indent=1)
+    )
+
+    done = import_(hub, text)
+
+    assert (done.format, done.added, done.failed) == ("mcp-memory", 3, ())
+    found = text_of(hub)
+    assert found["Anna"].text == "# Anna\n\n- Owns billing\n- Works in Bern\n\n## Relations\n\n- owns Billing"
+    assert found["Anna"].tags == ("team-member",)
+    assert found["Boris"].text == "# Boris\n\n\n## Relations\n\n- asks Anna"
+    assert found["Billing"].by == "mcp-memory"
+
+
+def test_broken_lines_are_named_and_stop_no_other(hub):
+    lines = [
+        json.dumps(GRAPH[0]),
+        "{",
+        "[]",
+        '{"type": "entity"}',
+        '{"type": "entity", "name": "B", "observations": 3}',
+    ]
+
+    done = import_(hub, "\n".join(lines))
+
+    assert done.added == 2
+    assert [problem.subject for problem in done.failed] == ["line 2", "line 3", "line 4"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", "null", "word", '{"format": "kbhub-memories", "version": 2}', "[" * 5000]
+)
+def test_what_is_none_of_the_formats_is_a_clear_error(hub, text):
+    with pytest.raises(UsageError, match="neither"):
+        import_(hub, text)
+    assert memories(hub).total == 0
+
+
+def test_a_folder_without_markdown_and_a_file_that_is_not_there_are_errors(hub, tmp_path):
+    with pytest.raises(UsageError, match="no Markdown"):
+        import_(hub, tmp_path)
+    with pytest.raises(OSError, match="No such file"):
+        import_(hub, tmp_path / "nothing.json")
+
+
+def test_an_import_cannot_leave_its_folder_or_take_the_place_of_a_memory(environment, hub):
+    """Ids, names and tags of an import are a stranger's."""
+    mine = remember(hub, "Mine stays mine").memory
+    records = [
+        {"id": "../../../x", "text": "One"},
+        {"id": mine.id, "text": "Two"},
+        {"id": "x" * 8, "text": "Three", "title": "../..", "tags": ["a/../b"], "created": "never", "uses": 9},
+        {"id": "y" * 8, "text": "Four", "tags": ["a b"]},
+        {"id": "z" * 8, "text": "Five", "namespace": "../x"},
+        {"id": "w" * 8, "text": "a\u0000b"},
+    ]
+
+    done = import_(hub, json.dumps({"format": "kbhub-memories", "version": 1, "memories": records}))
+
+    assert (done.added, len(done.failed)) == (3, 3)
+    found = {memory.text: memory for memory in memories(hub).memories}
+    assert found["Mine stays mine"].id == mine.id
+    assert found["Two"].id != mine.id
+    assert found["Three"].uses == 0
+    data = environment.home.parent / "data" / "memories"
+    assert len(list(data.rglob("*.md"))) == 4
+    assert not list(environment.home.parent.glob("x*"))
+
+
+def test_an_import_goes_where_it_is_told_to(hub):
+    remember(hub, "Cats sleep")
+    exported = export(hub).model_dump_json()
+    forget(hub, everything=True)
+
+    assert import_(hub, exported, scope="user").added == 1
+    assert [memory.scope for memory in memories(hub).memories] == ["user"]
+
+
+def test_nothing_is_imported_where_nothing_may_be_written(environment):
+    (environment.home / ".kbhub.json").write_text('{"readOnly": true}')
+    with pytest.raises(WriteRefused):
+        import_(environment.hub(), json.dumps(GRAPH[0]))
+
+
+@given(st.text(max_size=100) | st.recursive(st.none() | st.text(max_size=5), st.lists, max_leaves=5).map(json.dumps))
+def test_any_text_is_a_graph_or_is_not(text):
+    """Reading what a stranger wrote never fails."""
+    if is_memory_graph(text):
+        memory_graph(text, [])
+    memory_graph(text, [])

@@ -1,0 +1,240 @@
+"""What the words of a query ask for: terms, phrases, exclusions, filters, identifiers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kbhub.query import ParsedQuery, cased_parts, excerpt, parse_query, searchable, spans, stems
+
+PIECES = st.sampled_from(
+    ["word", "the", "-draft", '-"two words"', '"a phrase"', "tag:ops", "-tag:a,b", 'owner:"Jane Doe"', "n:>=3", "-m",
+     "age:<30d", "path:api/*.md", "d:2024-01..", "base:x", "base:y", "http://x", "std::vector", "12:30", "C:\\x", ",",
+     "--no-track", "-", '"', ":", "maxRetries", "日本語", "-日本", "tag:日本", '-k:"x y"', 'k:">3"', "tag:", 'tag:""',
+     "-x=y", "1日-foo", "1日tag:x", "status:a..b", "age:old", "İ:x", 'key:a"b']
+)  # fmt: skip
+QUERIES = st.one_of(
+    st.text(),
+    st.lists(st.one_of(PIECES, st.text(max_size=6)), max_size=8).map(" ".join),
+    st.lists(PIECES, max_size=5).map("".join),
+)
+KEYS = st.frozensets(st.sampled_from(["owner", "n", "d", "k", "status", "http", "c", "key"]))
+
+
+def texts(query: str, *known: str) -> list[str]:
+    return [term.text for term in parse_query(query, frozenset(known)).terms]
+
+
+def excluded(query: str, *known: str) -> list[str]:
+    return [term.text for term in parse_query(query, frozenset(known)).excluded]
+
+
+def filters(query: str, *known: str) -> list[str]:
+    return [str(one) for one in parse_query(query, frozenset(known)).filters]
+
+
+def meaning(query: ParsedQuery) -> object:
+    return (
+        [(term.tokens, term.quoted) for term in query.terms],
+        [term.tokens for term in query.excluded],
+        query.filters,
+    )
+
+
+@given(QUERIES, KEYS)
+@example('0000"0000', frozenset())
+@example('-A":', frozenset())
+@example("㊀THE", frozenset())
+@example("㊀D:0", frozenset({"d"}))
+def test_what_was_understood_asks_for_the_same(query, known):
+    """A query written anew from what was understood of it has the same meaning, and then stays as it is."""
+    first = parse_query(query, known)
+    again = parse_query(str(first), known)
+
+    assert meaning(again) == meaning(first)
+    assert str(again) == str(first)
+
+
+@given(QUERIES)
+def test_a_key_that_no_document_has_makes_no_filter(query):
+    """Without known keys only the five filter words filter; the keys to ask for are told."""
+    understood = parse_query(query)
+
+    assert {one.key for one in understood.filters} <= {"tag", "path", "base", "kind", "age"}
+    assert {one.key for one in parse_query(query, understood.keys).filters} <= {
+        *(one.key for one in understood.filters),
+        *understood.keys,
+    }
+
+
+def test_quotes_are_known():
+    """Which terms are meant as they stand is known, also where the same stood without quotes before."""
+    assert [(term.text, term.quoted) for term in parse_query('a1 "b2 c3" d4 "d4"').terms] == [
+        ("a1", False),
+        ("b2 c3", True),
+        ("d4", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "terms", "without"),
+    [
+        ("deploy -draft", ["deploy"], ["draft"]),
+        ('deploy -"work in progress"', ["deploy"], ["work in progress"]),
+        ("deploy -日本", ["deploy"], ["日本"]),
+        ("deploy -error:x", ["deploy"], ["error:x"]),
+        ("git checkout --no-track", ["git", "checkout", "--no-track"], []),
+        ("git commit -m", ["git", "commit", "-m"], []),
+        ("rm -rf build", ["rm", "-rf", "build"], []),
+        ("java -Dfile=x", ["java", "-Dfile=x"], []),
+        ("deploy - draft", ["deploy", "draft"], []),
+        ("well-known", ["well-known"], []),
+        ("x (-draft)", ["x", "(-draft)"], []),
+        ("5 -3", ["5", "-3"], []),
+        ("-v", ["-v"], []),
+        ("-draft", ["draft"], []),
+        ('-draft -"a b"', ["draft", "a b"], []),
+        ("the -draft", ["the"], ["draft"]),
+        ('"-draft"', ["-draft"], []),
+    ],
+)
+def test_a_dash_excludes_only_where_it_is_meant_to(query, terms, without):
+    """Flags, numbers, bullets and words with a dash are text; so is a query that is nothing but exclusions."""
+    assert (texts(query), excluded(query)) == (terms, without)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["http://example.org/x", "std::vector", "12:30", "C:\\temp", "error:foo", '"tag:x"', "tag:", 'tag:""', "tag: x",
+     "age:old", "say:", ":x", "a:b:c"],
+)  # fmt: skip
+def test_text_with_a_colon_stays_text(query):
+    """URLs, paths, times, code, log lines and what stands in quotes are searched for."""
+    understood = parse_query(query)
+
+    assert understood.filters == ()
+    assert understood.terms
+
+
+def test_a_key_of_the_documents_filters():
+    """`status:draft` is a filter where documents have the key and text where they have not."""
+    assert parse_query("status:draft x").keys == {"status"}
+    assert (texts("status:draft x"), filters("status:draft x")) == (["status:draft", "x"], [])
+    assert (texts("Status:draft x", "status"), filters("Status:draft x", "status")) == (["x"], ["status:draft"])
+    assert filters('owner:"Jane Doe",bob -n:>=3', "owner", "n") == ['owner:"Jane Doe",bob', "-n:>=3"]
+    assert texts("http://x c:\\y a::b", "http", "c", "a") == ["http://x", "c:\\y", "a::b"]
+
+
+def test_filters_are_read_with_their_operators():
+    """Comparisons and ranges are those of numbers, dates and ages; anything else after a sign is a value."""
+    found = parse_query('n:>=3 n:1..5 n:">3" n:>x n:a..b age:<30d tags:#a', frozenset({"n"})).filters
+
+    assert [(one.key, value.operator, value.text, value.upper) for one in found for value in one.values] == [
+        ("n", ">=", "3", ""),
+        ("n", "..", "1", "5"),
+        ("n", "=", ">3", ""),
+        ("n", "=", ">x", ""),
+        ("n", "=", "a..b", ""),
+        ("age", "<", "30d", ""),
+        ("tag", "=", "#a", ""),
+    ]
+
+
+def test_the_text_to_compare_is_what_is_asked_in_words():
+    """Filters, exclusions and quotes say nothing of the meaning; stop words do."""
+    assert parse_query('how do I "roll back" tag:ops -draft status:x').text == "how do I roll back status:x"
+    assert parse_query("-v").text == "-v"
+    assert parse_query("-draft").text == "draft"
+    assert parse_query("tag:ops").text == ""
+
+
+def test_two_bases_mean_either():
+    """A document has one base and one kind, so that two filters on them are one list; others must both hold."""
+    assert filters("base:a base:b kind:memory -base:c tag:x tag:y") == [
+        "base:a,b",
+        "kind:memory",
+        "-base:c",
+        "tag:x",
+        "tag:y",
+    ]
+
+
+def test_a_pasted_page_of_filters_takes_no_time():
+    """Very many filters, values and exclusions are limited; the limit of a test's time is the check."""
+    understood = parse_query(
+        " ".join(f"tag:t{number} -word{number}" for number in range(30_000)) + " tag:" + ",".join(["a"] * 200_000)
+    )
+
+    assert len(understood.filters) == len(understood.excluded) == len(understood.terms) == 64
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("maxRetries", "max Retries"),
+        ("MaxRetries", "Max Retries"),
+        ("HTTPServer", "HTTP Server"),
+        ("parseJSON", "parse JSON"),
+        ("getURLFor", "get URL For"),
+        ("parseURLs", "parse URLs"),
+        ("utf8Decode", "utf8 Decode"),
+        ("OAuth2Token", "OAuth2 Token"),
+        ("iPhoneCase", "iPhone Case"),
+        ("GitHub", "Git Hub"),
+        ("APIs", ""),
+        ("IDs", ""),
+        ("xAxis", ""),
+        ("MAX_RETRIES", ""),
+        ("Word", ""),
+        ("WORD", ""),
+        ("aGVsbG8gV29ybGQgYW5kIGFnYWluIQaGVsbG8gV29ybGQ", ""),
+        ("a" * 40 + "B" * 40, ""),
+    ],
+)
+def test_words_in_mixed_case_come_apart(word, parts):
+    """Identifiers are taken apart where their capitals say so; acronyms, their plurals and encoded data are not."""
+    assert " ".join(cased_parts(word)) == parts
+
+
+def test_parts_stand_behind_the_text():
+    """What is added for identifiers comes once each, after the text, so that phrases in it stay whole."""
+    assert searchable("set maxRetries to 3; maxRetries again") == "set maxRetries to 3; maxRetries again max Retries"
+
+
+def test_an_identifier_is_found_by_its_words_and_the_other_way_round():
+    """`maxRetries` in a text has the stems of `max retries`, and as a query also asks for that phrase."""
+    (term,) = parse_query("maxRetries").terms
+
+    assert set(stems("max retries")) <= set(stems(searchable("the option maxRetries")))
+    assert term.tokens == ("maxretri",)
+    assert term.apart is not None
+    assert (term.apart.match, term.apart.tokens) == ('"max Retries"', ("max", "retri"))
+    assert parse_query('"maxRetries"').terms[0].apart is None
+
+
+def test_identifiers_are_marked_however_they_are_written():
+    """Highlights and excerpts show `maxRetries` for `retries`, and `max_retries` for `maxRetries`."""
+    text = "see maxRetries or max_retries, not max"
+    shown = [text[start:end] for start, end in spans(text, parse_query("maxRetries").terms)]
+    part, _ = excerpt("x\n" * 300 + "the max_retries\n" + "x\n" * 300, parse_query("maxRetries").terms, 100)
+
+    assert shown == ["maxRetries", "max_retries"]
+    assert [text[start:end] for start, end in spans(text, parse_query("retries").terms)] == ["maxRetries", "retries"]
+    assert "max_retries" in part
+
+
+@pytest.mark.parametrize(
+    ("question", "needed"),
+    [
+        ("wie kann ich den Server neu starten", {"server", "neu", "starten"}),
+        ("comment redémarrer le serveur", {"redemarr", "serveur"}),
+        ("cómo reiniciar el servidor", {"reiniciar", "servidor"}),
+        ("was will der Benutzer so", {"benutz"}),
+    ],
+)
+def test_questions_in_other_languages_keep_their_words(question, needed):
+    """English function words and stems take nothing from German, French and Spanish that a search needs."""
+    found = {token for term in parse_query(question).terms for token in term.tokens}
+
+    assert {stem for word in needed for stem in stems(word)} <= found

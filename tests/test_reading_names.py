@@ -1,0 +1,273 @@
+"""A ref may name a document in many ways; one that names none, or several, is told so and what was meant."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+import pytest
+
+from kbhub.cli.run import run
+from kbhub.errors import UsageError
+from kbhub.references import MOST_REFS, expand_braces, split_refs
+
+
+@pytest.fixture
+def shop(environment):
+    """A project base and two global ones."""
+    environment.write("knowledge/guides/deploy.md", "---\naliases: [Shipping, ship it]\n---\n# Deploying\n\nPush.\n")
+    environment.write("knowledge/guides/café.md", "# Café\n\nCoffee.\n")
+    environment.write("knowledge/runbooks/rollback.md", "# Roll back\n\nBack.\n\n## By hand\n\nCopy.\n")
+    environment.write("knowledge/runbooks/canary.md", "# Canary\n\nOne in ten.\n\n## By hand\n\nWatch.\n")
+    environment.write("knowledge/runbooks/old/legacy.md", "# Legacy\n\nGone.\n")
+    environment.write("knowledge/notes [old].md", "# Old\n\nBrackets.\n")
+    environment.write("knowledge/x{1,2}.md", "# Braces\n\nCurly.\n")
+    environment.write("knowledge/twin-a.md", "# Twin\n")
+    environment.write("knowledge/twin-b.md", "---\naliases: Twin\n---\n# Other twin\n")
+    environment.write("knowledge/.gitignore", "private.md\n")
+    environment.write("knowledge/private.md", "secret\n")
+    for name in ("one", "two"):
+        environment.write(environment.home / name / "shared.md", f"# Shared {name}\n")
+        environment.write(environment.home / name / f"{name}.md", f"# Number {name}\n")
+    environment.write(
+        environment.home / ".kbhub.json",
+        '{"bases": {"one": "~/one", "two": "~/two"}, "repos": {"*": ["one", "two"]}}',
+    )
+    return environment
+
+
+@pytest.fixture
+def hub(shop):
+    """A hub over them, indexed."""
+    made = shop.hub()
+    made.sync()
+    return made
+
+
+def refs_of(hub, refs):
+    result = hub.read(refs)
+    assert not result.unread, result.unread
+    return [reading.ref for reading in result.readings]
+
+
+def refused(hub, ref):
+    result = hub.read([ref])
+    assert () == result.readings
+    (unread,) = result.unread
+    return unread.message
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        "Deploying",
+        "deploying",
+        "Shipping",
+        "ship it",
+        " Shipping ",
+        "project@Shipping",
+        "guides/deploy",
+        "./guides//deploy.md",
+        "{project}",
+    ],
+)
+def test_a_document_goes_by_title_and_alias(hub, shop, ref):
+    """Case and blanks do not matter."""
+    ref = str(shop.project / "knowledge" / "guides" / "deploy.md") if ref == "{project}" else ref
+
+    assert ["guides/deploy.md"] == refs_of(hub, [ref])
+
+
+def test_a_title_may_have_a_part_and_a_comma(hub, shop):
+    """What follows the title is a part of the document, as with a path."""
+    shop.write("knowledge/plan.md", "# First, think\n\nThen act.\n")
+    hub.sync()
+
+    assert "Push." == hub.read(["Shipping:6:1"]).readings[0].text
+    assert "## By hand\n\nCopy." == hub.read(["roll back#By hand"]).readings[0].text
+    assert ["plan.md"] == refs_of(hub, "First, think")
+
+
+def test_a_title_of_another_base_is_found(hub):
+    """As its path is: where the project has none such."""
+    assert ["two@two.md"] == refs_of(hub, ["Number two"])
+    assert ["two@two.md"] == refs_of(hub, ["two@Number two"])
+
+
+def test_a_title_does_not_take_the_place_of_a_path(hub, shop):
+    """A document cannot answer to the ref of another by calling itself so."""
+    shop.write("knowledge/evil.md", "---\naliases: ['guides/deploy.md', 'guides/deploy.md:4:1']\n---\n# Evil\n")
+    hub.sync()
+
+    assert ["guides/deploy.md"] == refs_of(hub, ["guides/deploy.md"])
+    assert "# Deploying" == hub.read(["guides/deploy.md:4:1"]).readings[0].text
+
+
+@pytest.mark.parametrize(
+    ("ref", "candidates"),
+    [("Twin", ["twin-a.md", "twin-b.md"]), ("shared.md", ["one@shared.md", "two@shared.md"])],
+)
+def test_an_ambiguous_name_is_refused_with_the_candidates(hub, ref, candidates):
+    """Nobody guesses which one was meant."""
+    message = refused(hub, ref)
+
+    assert f"{ref!r} is ambiguous" in message
+    assert ", ".join(candidates) in message
+
+
+@pytest.mark.parametrize(
+    ("refs", "found"),
+    [
+        (["runbooks/*.md"], ["runbooks/canary.md", "runbooks/rollback.md"]),
+        (["runbooks/**"], ["runbooks/canary.md", "runbooks/old/legacy.md", "runbooks/rollback.md"]),
+        (["[cd]*.md"], ["guides/café.md", "guides/deploy.md", "runbooks/canary.md"]),
+        (["two@*.md"], ["two@shared.md", "two@two.md"]),
+        (["one.m?"], ["one@one.md"]),
+        (["guides/cafe\u0301.*"], ["guides/café.md"]),
+        (["guides/{deploy,café}.md"], ["guides/deploy.md", "guides/café.md"]),
+        (["{guides/d*,runbooks/{c,r}*}.md"], ["guides/deploy.md", "runbooks/canary.md", "runbooks/rollback.md"]),
+        ("guides/{deploy,café}.md, Canary", ["guides/deploy.md", "guides/café.md", "runbooks/canary.md"]),
+        (["notes [old].md"], ["notes [old].md"]),
+        (["x{1,2}.md"], ["x{1,2}.md"]),
+        (["runbooks/canary.md", "runbooks/*.md"], ["runbooks/canary.md", "runbooks/rollback.md"]),
+    ],
+)
+def test_one_ref_names_several_documents(hub, refs, found):
+    """Patterns as in `.gitignore`, braces and commas; what is named twice is read once, a real name wins."""
+    assert found == refs_of(hub, refs)
+
+
+def test_a_part_is_read_of_each_document_of_a_pattern(hub):
+    """Range and heading follow the pattern as they follow a path."""
+    headed = hub.read(["runbooks/*.md#By hand"])
+    ranged = hub.read(["runbooks/*.md:1:1"])
+
+    assert ["## By hand\n\nWatch.", "## By hand\n\nCopy."] == [reading.text for reading in headed.readings]
+    assert ["# Canary", "# Roll back"] == [reading.text for reading in ranged.readings]
+
+
+@pytest.mark.parametrize(
+    ("ref", "told"),
+    [
+        ("deploy.md", "Did you mean guides/deploy.md"),
+        ("guide/deploy.md", "Did you mean guides/deploy.md"),
+        ("Deployin", "Did you mean guides/deploy.md"),
+        ("private", "left out by 'private.md'"),
+        ("private.md", "left out by 'private.md'"),
+        ("tow@one.md", "no base 'tow' is active (active: project, one, two)"),
+        ("tow@two.md", "two@two.md"),
+        ("runbooks", "it is a folder; `runbooks/**` reads what is in it"),
+        ("runbooks/", "it is a folder; `runbooks/**` reads what is in it"),
+        ("/etc/passwd", "outside every base"),
+        ("../work/x.md", "outside every base"),
+        ("nowhere/*.md", "no indexed document matches"),
+        ("runbooks/canary.md#Nowhere", "it has `Canary`, `By hand`"),
+        ("runbooks/canary.md:99", "7 lines only"),
+        ("runbooks/canary.md:3+99", "its line 3 has 11 characters only"),
+        ("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", f"more than {MOST_REFS} refs"),
+    ],
+)
+def test_what_leads_nowhere_is_told_why(hub, ref, told):
+    """A rule, a place outside, an unknown base, a folder, a near name: each in one sentence or two."""
+    message = refused(hub, ref)
+
+    assert told in message
+    assert "\n" not in message
+
+
+def test_a_docid_without_its_mark_is_recognised(hub):
+    """`#` is easily lost on the way."""
+    docid = hub.read(["guides/deploy.md"]).readings[0].docid
+
+    assert f"Did you mean {docid}" in refused(hub, docid.removeprefix("#"))
+
+
+def test_the_nearest_of_many_namesakes_comes_first(shop):
+    """The same file in a folder of the name that was meant comes before those of other folders."""
+    for folder in ("pages.de", "pages.fr", "pages.zh", "pages"):
+        shop.write(f"knowledge/{folder}/common/tar.md", f"# tar {folder}\n")
+        shop.write(f"knowledge/{folder}/common/taxi.md", f"# taxi {folder}\n")
+    hub = shop.hub()
+    hub.sync()
+
+    for asked in ("tar.md", "common/tar.md", "page/common/tar.md", "pages/linux/tar.md"):
+        assert "Did you mean pages/common/tar.md, pages." in refused(hub, asked), asked
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights elsewhere")
+def test_a_link_out_is_outside_in_whatever_base_it_is(hub, shop):
+    """Also where another base knows nothing of it."""
+    target = shop.write(shop.home / "secret.md", "secret\n")
+    (shop.project / "knowledge" / "leak.md").symlink_to(target)
+
+    assert "outside every base" in refused(hub, "leak.md")
+    assert "outside every base" in refused(hub, str(target))
+
+
+def test_names_are_read_without_an_index(shop):
+    """A path needs none; a title says that nothing is known by it."""
+    hub = shop.hub()
+
+    assert ["guides/deploy.md"] == refs_of(hub, ["guides/deploy"])
+    assert "No document 'Shipping'" in refused(hub, "Shipping")
+
+
+def test_a_reading_has_the_hash_of_its_file(hub, shop):
+    """What a writer names to be sure that nobody wrote in between."""
+    data = (shop.project / "knowledge" / "guides" / "deploy.md").read_bytes()
+
+    (reading,) = hub.read(["guides/deploy.md:2:1"]).readings
+
+    assert hashlib.sha256(data).hexdigest()[:12] == reading.hash
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["-dash.md"], 2), (["--", "-dash.md"], 0)])
+def test_a_name_that_begins_with_a_dash_goes_after_two_dashes(shop, monkeypatch, capsys, arguments, code):
+    """The command line takes it for an option, and says what to do."""
+    shop.write("knowledge/-dash.md", "dashed\n")
+    monkeypatch.chdir(shop.project)
+    for name, value in shop.env.items():
+        monkeypatch.setenv(name, value)
+
+    assert code == run(["read", *arguments])
+    out, err = capsys.readouterr()
+    assert (out == "dashed\n") is (code == 0)
+    assert ("Put refs that start with a dash after `--`." in err) is (code == 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a.md, b.md", ["a.md", "b.md"]),
+        ("{a,b}.md,c.md", ["{a,b}.md", "c.md"]),
+        ("a{b,c.md", ["a{b", "c.md"]),
+        ("a},b", ["a}", "b"]),
+        (" , ", []),
+    ],
+)
+def test_commas_between_braces_do_not_split(text, parts):
+    """Braces that are not closed are letters."""
+    assert parts == split_refs(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "refs"),
+    [
+        ("a.md", ["a.md"]),
+        ("{a}.md", ["{a}.md"]),
+        ("{a,b}.md", ["a.md", "b.md"]),
+        ("{a,b}/{c,d}.md", ["a/c.md", "a/d.md", "b/c.md", "b/d.md"]),
+        ("{a,b{c,d}}", ["a", "bc", "bd"]),
+        ("{a,}.md", ["a.md", ".md"]),
+        ("{a,b", ["{a,b"]),
+    ],
+)
+def test_braces_are_written_out(text, refs):
+    """As a shell does it."""
+    assert sorted(refs) == sorted(expand_braces(text))
+
+
+def test_a_bomb_of_braces_is_refused():
+    """Forty pairs would be a million million refs."""
+    with pytest.raises(UsageError, match="stands for more than"):
+        expand_braces("{a,b}" * 40)

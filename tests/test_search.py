@@ -1,0 +1,238 @@
+"""From a query to hits: filters, spelling, verdicts, traces, copies, ages."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from kbhub.search import HALF_LIFE_DAYS, NOT_COVERED, recency
+from kbhub.types import Query
+
+NOW = 1_700_000_000.0  # 2023-11-14
+
+
+@pytest.fixture
+def shop(environment):
+    """A project with some documents that differ in front matter, and a second base."""
+    pages = {
+        "deploy.md": "---\ntags: [ops, release/train]\nstatus: final\n---\n# Deploy\n\nA release by `ship --canary`.\n",
+        "rollback.md": "---\ntags: ops\nstatus: draft\npriority: 3\n---\n# Roll back\n\nA release that is broken.\n",
+        "api/errors.md": "# Errors\n\nAPI: 429 after max_retries.\n\n## max_retries\n\nHow often it is called.\n",
+        "api/paging.md": "# Paging\n\nLists have a cursor; see max_retries for what happens when a page fails.\n",
+        "bread.md": "# Bread\n\nSourdough is baked in a hot oven until the crust is brown.\n",
+    }  # fmt: skip
+    for path, text in pages.items():
+        environment.write(f"knowledge/{path}", text)
+    notes = environment.home / "notes"
+    environment.write(str(notes / "release.md"), "---\ntags: [ops]\n---\n# Notes\n\nWhat was in each release.\n")
+    environment.write(
+        str(environment.home / ".kbhub.json"), json.dumps({"bases": {"notes": str(notes)}, "repos": {"*": "notes"}})
+    )
+    return environment
+
+
+def search(environment, text, **fields):
+    hub = environment.hub(clock=lambda: NOW)
+    hub.sync()
+    return hub.search(Query(text=text, **fields))
+
+
+def refs(result):
+    return [hit.ref for hit in result.hits]
+
+
+@pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("release tag:ops", {"deploy.md", "rollback.md", "notes@release.md"}),
+        ("release tag:release", {"deploy.md"}),
+        ("release tag:ops status:draft", {"rollback.md"}),
+        ("release status:draft,final", {"deploy.md", "rollback.md"}),
+        ("release -tag:ops", {"bread.md", "api/errors.md", "api/paging.md"}),
+        ("release priority:>=3", {"rollback.md"}),
+        ("release base:notes", {"notes@release.md"}),
+        ("api path:api/", {"api/errors.md", "api/paging.md"}),
+        ("api path:*ging.md", {"api/paging.md"}),
+        ("release -broken tag:ops", {"deploy.md", "notes@release.md"}),
+    ],
+)
+def test_filters_hold_in_every_mode_before_the_cut(shop, mode, query, expected):
+    """Nothing that a filter leaves out is a hit, whatever ranks; by meaning, all that it leaves is."""
+    found = set(refs(search(shop, query, mode=mode, limit=20)))
+
+    assert found <= expected
+    if mode != "keyword":
+        assert found == expected
+
+
+def test_a_filter_alone_lists_what_it_leaves(shop):
+    """Without a word to rank by, the newest come first, and nothing is judged."""
+    shop.write("knowledge/new.md", "---\ntags: ops\ndate: 2023-11-01\n---\n# New\n")
+    result = search(shop, "tag:ops", limit=2)
+
+    assert refs(result)[0] in {"deploy.md", "rollback.md", "notes@release.md", "new.md"}
+    assert (len(result.hits), result.total, result.verdict) == (2, 4, None)
+    assert result.filters == ("tag:ops",)
+    everything = refs(search(shop, "tag:ops", limit=2)) + refs(search(shop, "tag:ops", limit=2, offset=2))
+    assert sorted(everything) == ["deploy.md", "new.md", "notes@release.md", "rollback.md"]
+
+
+def test_a_colon_is_text_where_no_document_has_the_key(shop):
+    """`error:foo` is looked up as it stands."""
+    result = search(shop, "errors:api retries")
+
+    assert result.filters == ()
+    assert "api/errors.md" in refs(result)
+
+
+def test_a_narrow_filter_is_never_starved(environment):
+    """Three documents among 3,000 that have all the query's words are found, in every mode."""
+    for number in range(3_000):
+        tags = "rare" if number in (7, 1_500, 2_999) else "common"
+        environment.write(f"knowledge/{number}.md", f"---\ntags: {tags}\n---\nThe release of deploy {number}.\n")
+    hub = environment.hub()
+    hub.sync()
+    for mode in ("keyword", "semantic", "hybrid"):
+        found = hub.search(Query(text="the release deploy tag:rare", mode=mode, limit=10))
+        assert sorted(refs(found)) == ["1500.md", "2999.md", "7.md"], mode
+
+
+def test_a_word_that_occurs_nowhere_is_taken_for_the_nearest(shop):
+    """The answer says what was searched for in its place, and the excerpt shows it."""
+    result = search(shop, "sourdouhg crust")
+
+    assert [(one.typed, one.used) for one in result.corrections] == [("sourdouhg", "sourdough")]
+    assert result.unmatched == ()
+    assert refs(result)[0] == "bread.md"
+    assert any("'sourdough' in place of 'sourdouhg'" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    "query", ["roll back a release", "max_retries", '"release that is broken"', "ship --canary", "Roll"]
+)
+@pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
+@pytest.mark.parametrize("fusion", ["convex", "rrf"])
+def test_the_parts_of_a_trace_add_up_to_the_score(shop, query, mode, fusion):
+    """Contributions times factors are the score, for every hit, mode and fusion; scores fall from hit to hit."""
+    result = search(shop, query, mode=mode, explain=True, limit=10, fusion=fusion, recency=0.5)
+
+    assert result.hits
+    for hit in result.hits:
+        total = sum(part.contribution for part in hit.trace.signals) * math.prod(hit.trace.factors.values())
+        assert hit.score == pytest.approx(min(1.0, total), abs=1e-3)
+    scores = [hit.score for hit in result.hits]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_definition_comes_before_a_mention(shop):
+    """The section that is called so is first, and the trace says why."""
+    hit = search(shop, "max_retries", explain=True, granularity="chunk").hits[0]
+
+    assert hit.path == "api/errors.md"
+    assert {"identifier", "definition"} <= {part.name for part in hit.trace.signals}
+
+
+def test_signals_can_be_left_out(shop):
+    """An ablation changes the trace and nothing else."""
+    whole = search(shop, "max_retries", explain=True).hits[0].trace
+    less = search(shop, "max_retries", explain=True, without=("identifier", "semantic")).hits[0].trace
+
+    assert {part.name for part in whole.signals} - {part.name for part in less.signals} == {"identifier", "semantic"}
+
+
+def test_an_answer_is_judged(shop):
+    """What the bases cover is strong; what they do not is none, and says so before the hits."""
+    assert search(shop, "how do I roll back a broken release").verdict == "strong"
+    result = search(shop, "photosynthesis of tropical orchids in winter", mode="semantic")
+    assert result.verdict == "none"
+    assert not result.hits or NOT_COVERED in result.notes
+
+
+def test_hits_can_be_asked_to_be_sure(shop):
+    """`min_score` and `min_signals` leave out the rest, before paging."""
+    whole = search(shop, "release", limit=10)
+    sure = search(shop, "release", limit=10, min_score=whole.hits[1].score)
+    both = search(shop, "release", limit=10, min_signals=2)
+
+    assert refs(sure) == refs(whole)[: len(sure.hits)]
+    assert sure.total == len(sure.hits) < whole.total
+    assert all(hit.score >= whole.hits[1].score for hit in sure.hits)
+    assert set(refs(both)) <= set(refs(whole))
+
+
+def test_copies_are_one_hit(shop):
+    """The same document in two bases is shown once and both places are named."""
+    text = "# Handbook\n\nEverybody who deploys reads the checklist and asks a colleague to watch the dashboards.\n"
+    shop.write("knowledge/handbook.md", text)
+    shop.write(str(shop.home / "notes" / "copy.md"), text)
+    result = search(shop, "deploy checklist dashboards", limit=10)
+
+    first = result.hits[0]
+    assert {first.ref, *first.duplicates} == {"handbook.md", "notes@copy.md"}
+    assert refs(result).count("notes@copy.md") + refs(result).count("handbook.md") == 1
+
+
+def test_pages_that_share_a_paragraph_are_not_copies(shop):
+    """The title says which of them is meant."""
+    options = "Use `--verbose` to see what is done, `--dry-run` to see what would be, `--yes` to be asked nothing.\n"
+    for name in ("push", "pull"):
+        shop.write(f"knowledge/{name}.md", f"# orchard {name}\n\n{options}")
+    result = search(shop, "orchard pull --dry-run", limit=10)
+
+    assert refs(result)[0] == "pull.md"
+    assert "push.md" in refs(result)
+
+
+@pytest.mark.parametrize(
+    ("front", "why"),
+    [
+        ("expires: 2023-01-01", "expires 2023-01-01"),
+        ("review: 2023-11-01", "review 2023-11-01"),
+        ("superseded_by: new.md", "superseded by new.md"),
+        ("status: superseded", "superseded"),
+        ("review: 2024-11-01", None),
+        ("status: final", None),
+    ],
+)
+def test_a_document_says_how_long_it_holds(environment, front, why):
+    """Past its day, or with another in its place, it is stale however young it is."""
+    environment.write("knowledge/a.md", f"---\nupdated: 2023-11-10\n{front}\n---\n# Zebra\n\nAll about zebras.\n")
+    hit = search(environment, "zebra").hits[0]
+
+    assert (hit.outdated, hit.stale) == (why, why is not None)
+
+
+def test_a_document_is_superseded_by_one_that_says_so(environment):
+    """The old one need not know."""
+    environment.write("knowledge/old/a.md", "---\nupdated: 2023-11-10\n---\n# Zebra\n\nAll about zebras.\n")
+    environment.write("knowledge/b.md", "---\nupdated: 2023-11-10\nsupersedes: old/a\n---\n# Horse\n\nHorses.\n")
+
+    assert search(environment, "zebra").hits[0].outdated == "superseded by b.md"
+
+
+def test_newer_documents_are_preferred_only_if_asked(environment):
+    """Recency moves equal documents apart by their age, and does nothing by default."""
+    text = "# {0} zebra\n\nZebras of the kind {0} are striped and run.\n"
+    environment.write("knowledge/a.md", "---\ndate: 2023-11-01\n---\n" + text.format("alpha"))
+    environment.write("knowledge/b.md", "---\ndate: 2020-01-01\n---\n" + text.format("omega"))
+
+    assert refs(search(environment, "striped zebras"))[0] == "b.md"
+    assert refs(search(environment, "striped zebras", recency=0.5))[0] == "a.md"
+    assert recency(0, 1) == 1
+    assert recency(HALF_LIFE_DAYS, 1) == pytest.approx(0.5)
+    assert recency(10_000, 0) == 1
+
+
+def test_hits_say_what_lies_where(shop):
+    """Contexts of the base and of the global config are returned with the hits below their path."""
+    shop.write(
+        str(shop.home / ".kbhub.json"),
+        json.dumps({"contexts": {"": "Everything of the shop"}, "bases": {}}),
+    )
+    shop.write("knowledge/../.kbhub.json", json.dumps({"contexts": {"api/": "REST reference"}}))
+    hits = {hit.path: hit.contexts for hit in search(shop, "max_retries api", limit=10).hits}
+
+    assert hits["api/errors.md"] == ("Everything of the shop", "REST reference")

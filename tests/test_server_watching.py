@@ -1,0 +1,81 @@
+"""What `status` tells a client of how changes are noticed."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from mcp import Client
+
+import kbhub.watch
+from kbhub.server import create_server
+from test_many_processes import close
+from test_server import anyio_backend, mode, patient, text_of
+from test_stdio import SERVE, Wire, call
+from test_watch import WAIT_SECONDS
+
+EXIT_SECONDS = 4.0
+"""Less than a watcher that is not told takes; measured are 0.07 s, promised is one second."""
+
+__all__ = ["anyio_backend", "mode", "patient"]
+
+
+def begun(server):
+    """Wait until the watcher has told that all is to be looked at once."""
+    background = server._background
+    with background._changed:
+        assert background._changed.wait_for(lambda: server._watcher.state("project") is not None, WAIT_SECONDS)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("mounts", "told"), [([], "watched live"), ([("/", "nfs4")], "polled every 2 s: it lies on nfs4")]
+)
+async def test_status_says_how_changes_are_noticed(environment, mode, monkeypatch, mounts, told):
+    """Live, or by polling and why."""
+    monkeypatch.setattr(kbhub.watch, "_remote_mounts", lambda: mounts)
+    environment.write("knowledge/deploy.md", "# Deploy\n")
+    server = create_server(environment.hub())
+    async with Client(server, mode=mode) as client:
+        await client.call_tool("search", {"query": "deploy"})
+        begun(server)
+        status = text_of(await client.call_tool("status", {}))
+
+    assert told in status
+
+
+@pytest.mark.anyio
+async def test_status_says_that_no_events_can_be_had(environment, mode, monkeypatch):
+    """An exhausted limit of the system is named."""
+
+    def refuse(*_, **__):
+        raise OSError("OS file watch limit reached.")
+
+    monkeypatch.setattr(kbhub.watch, "watch", refuse)
+    environment.write("knowledge/deploy.md", "# Deploy\n")
+    server = create_server(environment.hub())
+    async with Client(server, mode=mode) as client:
+        await client.call_tool("search", {"query": "deploy"})
+        begun(server)
+        while "limit reached" not in (server._watcher.state("project") or ""):  # pytest's timeout bounds this
+            await client.call_tool("search", {"query": "deploy"})
+        status = text_of(await client.call_tool("status", {}))
+
+    assert "polled every 2 s: OS file watch limit reached." in status
+
+
+def test_a_server_that_watches_ends_at_once(environment):
+    """The thread that waits for events, five seconds unless it is told, does not keep the process."""
+    environment.write("knowledge/deploy.md", "# Deploy\n")
+    wire = Wire(environment, SERVE.format(""))
+    try:
+        wire.handshake()
+        status = ""
+        while "watched live" not in status:  # pytest's timeout bounds this
+            wire.ask(call("search", query="deploy"))
+            status = wire.ask(call("status"))["result"]["content"][0]["text"]
+        begun = time.monotonic()
+        assert wire.end() == (0, [])
+        assert time.monotonic() - begun < EXIT_SECONDS
+    finally:
+        close([wire])

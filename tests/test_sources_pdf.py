@@ -1,0 +1,208 @@
+"""PDF files are searched and read by page, and none of them can do harm."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+import kbhub.sources.kinds
+import kbhub.sources.pdf
+from kbhub.types import Query
+from pdfs import a_pdf, encrypted
+
+MANUAL = a_pdf(
+    "The intake pump\nprimes itself.",
+    "Valve torque is 12 Nm.",
+    "",
+    "Spare parts list.",
+    title="Pump manual",
+    outline=(("Start", 1), ("Maintenance", 2)),
+)
+
+
+def read(hub, ref):
+    result = hub.read([ref])
+    assert not result.unread, result.unread
+    return result.readings[0]
+
+
+@pytest.fixture
+def hub(environment):
+    """A hub over a base with a manual and a note."""
+    environment.write("knowledge/manual.pdf", MANUAL)
+    environment.write("knowledge/note.md", "# Note\n\nAbout onions.\n")
+    made = environment.hub()
+    made.sync()
+    return made
+
+
+def problems(hub):
+    return {one.subject: one.message for one in hub.status().bases[0].problems}
+
+
+def test_a_page_is_found_with_its_number_and_chapter(hub):
+    """The hit names document, chapter and page, and shows the very text."""
+    hit = hub.search(Query(text="valve torque")).hits[0]
+
+    assert ("manual.pdf", "Pump manual", ("Maintenance", "Page 2"), "pdf") == (
+        hit.ref, hit.title, hit.headings, hit.kind,
+    )  # fmt: skip
+    assert "Valve torque is 12 Nm." in hit.excerpt
+
+
+def test_the_lines_of_a_hit_are_those_that_reading_shows(hub):
+    """Line numbers of search lead to the same text in `read`."""
+    hit = hub.search(Query(text="valve torque")).hits[0]
+    reading = read(hub, f"manual.pdf:{hit.start_line}-{hit.end_line}")
+
+    assert "## Page 2\nValve torque is 12 Nm." == reading.text
+
+
+def test_what_is_read_is_the_same_from_index_and_file(hub, environment):
+    """A file that is not indexed yet is read as it will be when it is."""
+    environment.write("knowledge/copy.pdf", MANUAL)
+    indexed, fresh = read(hub, "manual.pdf"), read(hub, "copy.pdf")
+
+    assert (indexed.text, indexed.title, indexed.hash) == (fresh.text, fresh.title, fresh.hash)
+    assert "author: Ada" in fresh.text
+    assert read(hub, "manual.pdf#Maintenance").text == read(hub, "copy.pdf#Maintenance").text
+
+
+@pytest.mark.parametrize("name", ["manual.pdf", "copy.pdf"])
+def test_a_page_is_read_by_its_name(hub, environment, name):
+    """A page or chapter serves as heading in a ref, indexed or not."""
+    environment.write("knowledge/copy.pdf", MANUAL)
+
+    assert "## Page 2\nValve torque is 12 Nm." == read(hub, f"{name}#Page 2").text.strip()
+    assert ["## Page 2", "## Page 4"] == [
+        line for line in read(hub, f"{name}#Maintenance").text.split("\n") if line.startswith("##")
+    ]
+
+
+def test_a_page_without_text_is_left_out(hub):
+    """Blank pages make no chunks, and the numbers of the others stay."""
+    text = read(hub, "manual.pdf").text
+
+    assert "## Page 3" not in text
+    assert "## Page 4\nSpare parts list." in text
+
+
+def test_its_day_is_that_of_its_metadata(environment):
+    """Age counts from the day that the file gives."""
+    environment.write("knowledge/manual.pdf", MANUAL)
+    hub = environment.hub(clock=lambda: 1_764_547_200.0)  # 2025-12-01
+    hub.sync()
+
+    assert 29 == hub.search(Query(text="valve torque")).hits[0].age_days
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (encrypted(MANUAL, "secret"), "It is encrypted"),
+        (a_pdf("", ""), "None of its 2 pages has text"),
+        (MANUAL[: len(MANUAL) // 2], "It is no PDF that can be read"),
+        (b"no pdf at all", "It is no PDF that can be read"),
+        (b"", "It is no PDF that can be read"),
+        (a_pdf("x", content=b"q " * 600_000), "Pages that cannot be read are left out: 1."),
+    ],
+    ids=["encrypted", "scan", "cut", "other", "empty", "too much"],
+)
+def test_a_file_that_cannot_be_read_is_reported(environment, data, says):
+    """Nothing fails, the file is named with its reason, and the others are found."""
+    environment.write("knowledge/bad.pdf", data)
+    environment.write("knowledge/note.md", "# Note\n\nAbout onions.\n")
+    hub = environment.hub()
+    hub.sync()
+
+    assert says in problems(hub)["bad.pdf"]
+    assert ["note.md"] == [hit.ref for hit in hub.search(Query(text="onions", mode="keyword")).hits]
+    assert "" == read(hub, "bad.pdf").text
+
+
+def test_a_file_that_anybody_may_open_is_read(environment):
+    """Encrypted with an empty password is what printing restrictions look like."""
+    environment.write("knowledge/open.pdf", encrypted(MANUAL, ""))
+    hub = environment.hub()
+    hub.sync()
+
+    assert {} == problems(hub)
+    assert "Valve torque" in read(hub, "open.pdf").text
+
+
+def test_a_damaged_table_of_objects_is_mended(environment):
+    """A file whose xref lies is still read."""
+    at = MANUAL.index(b"startxref")
+    environment.write("knowledge/bent.pdf", MANUAL[:at] + b"startxref\n7\n%%EOF\n")
+    hub = environment.hub()
+    hub.sync()
+
+    assert "Valve torque" in read(hub, "bent.pdf").text
+
+
+def test_time_is_bounded(environment, monkeypatch):
+    """A page that never ends is given up, and so are the pages after the time is over."""
+    monkeypatch.setattr(kbhub.sources.pdf, "PDF_SECONDS", 0.2)
+    environment.write("knowledge/slow.pdf", a_pdf(*["x"] * 50, content=b"BT /F1 9 Tf " + b"(a) Tj " * 20_000 + b"ET"))
+    hub = environment.hub()
+    started = time.monotonic()
+    hub.sync()
+
+    assert "It takes too long or has too much text; pages from" in problems(hub)["slow.pdf"]
+    assert time.monotonic() - started < 20  # all of it would take 50 times 0.5 s and more
+
+
+def test_size_has_its_own_limit(environment):
+    """A PDF may be longer than a document, up to `limits.pdfBytes`."""
+    environment.write(environment.home / ".kbhub.json", '{"limits": {"fileBytes": 50, "pdfBytes": 4000}}')
+    environment.write("knowledge/manual.pdf", MANUAL)
+    environment.write("knowledge/big.pdf", MANUAL + b"%" * 4000)
+    hub = environment.hub()
+    hub.sync()
+
+    assert 50 < len(MANUAL) < 4000
+    assert "limits.pdfBytes" in problems(hub)["big.pdf"]
+    assert "Valve torque" in read(hub, "manual.pdf").text
+    assert "limits.pdfBytes" in hub.read(["big.pdf"]).unread[0].message
+
+
+@pytest.fixture
+def without_the_extra(monkeypatch):
+    """A machine without pypdf."""
+    monkeypatch.setitem(sys.modules, "pypdf", None)
+    kbhub.sources.kinds.can_read_pdf.cache_clear()
+    monkeypatch.setattr(kbhub.sources.kinds, "find_spec", lambda name: None)
+    yield
+    kbhub.sources.kinds.can_read_pdf.cache_clear()
+
+
+def test_without_the_extra_pdf_is_passed_over(environment, without_the_extra):
+    """Who did not ask for PDF hears nothing about it."""
+    environment.write("knowledge/manual.pdf", MANUAL)
+    hub = environment.hub()
+    hub.sync()
+
+    assert {} == problems(hub)
+    assert "kbhub[pdf]" in hub.read(["manual.pdf"]).unread[0].message
+
+
+def test_without_the_extra_a_named_pdf_is_a_problem(environment, without_the_extra):
+    """Who named PDF in `include` is told what to install."""
+    environment.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.pdf"]}')
+    environment.write("knowledge/manual.pdf", MANUAL)
+    hub = environment.hub()
+    hub.sync()
+
+    assert "kbhub[pdf]" in problems(hub)["manual.pdf"]
+    assert "kbhub[pdf]" in hub.read(["manual.pdf"]).unread[0].message
+
+
+def test_the_library_is_loaded_for_pdf_alone():
+    """A base without PDF does not pay for the extra."""
+    program = "import sys, kbhub.hub; print('pypdf' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert "False" == done.stdout.strip()

@@ -1,0 +1,352 @@
+"""Logs of coding agents are searched by turn, whatever is broken in them."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kbhub.sources.sessions
+from kbhub.reading import ReadOptions
+from kbhub.sources import chunks_of, parse_source, read_source
+from kbhub.types import Base, Query
+
+BASE = Base(id="logs", path=Path("/logs"), origin="config", kind="session")
+MEGABYTE = 1 << 20
+
+
+def log(*records) -> bytes:
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+def claude(kind, content, line_time="2026-11-02T10:11:12.000Z", **more):
+    message = {"role": kind, "content": content, **more.pop("message", {})}
+    return {"type": kind, "message": message, "sessionId": "s-1", "timestamp": line_time, "cwd": "/work/shop", **more}
+
+
+CLAUDE = log(
+    {"type": "file-history-snapshot", "messageId": "m"},
+    claude("user", "<system-reminder>be kind</system-reminder>Why does the build fail? It worked before."),
+    claude("user", "Caveat: injected", isMeta=True),
+    claude("assistant", [{"type": "thinking", "thinking": "hidden"}, {"type": "text", "text": "Let me look."}],
+           message={"id": "a1", "model": "claude-sonnet-4"}),
+    claude("assistant", [{"type": "tool_use", "name": "Bash", "input": {"command": "make"}}],
+           message={"id": "a1", "model": "claude-sonnet-4"}),
+    claude("user", [{"type": "tool_result", "content": [{"type": "text", "text": "error: no rule\n" + "x" * 5000}]}]),
+    claude("assistant", [{"type": "text", "text": "The Makefile lacks the target."}],
+           "2026-11-02T10:20:00Z", message={"id": "a2", "model": "claude-sonnet-4"}),
+)  # fmt: skip
+
+CODEX = log(
+    {"timestamp": "2026-10-01T08:00:00Z", "type": "session_meta", "payload": {"id": "c-1", "cwd": "/work/api"}},
+    {"timestamp": "2026-10-01T08:00:00Z", "type": "turn_context", "payload": {"model": "gpt-5-codex"}},
+    {"type": "response_item", "payload": {"type": "message", "role": "user", "content": [
+        {"type": "input_text", "text": "<environment_context><cwd>/x</cwd></environment_context>"}]}},
+    {"type": "response_item", "timestamp": "2026-10-01T08:00:01Z", "payload": {"type": "message", "role": "user",
+     "content": [{"type": "input_text", "text": "Add a health check"}]}},
+    {"type": "event_msg", "payload": {"type": "user_message", "message": "Add a health check"}},
+    {"type": "response_item", "payload": {"type": "reasoning", "summary": [], "encrypted_content": "zzz"}},
+    {"type": "response_item", "payload": {"type": "function_call", "name": "shell", "arguments": "{\"cmd\":\"ls\"}"}},
+    {"type": "response_item", "payload": {"type": "function_call_output", "output": "main.go"}},
+    {"type": "response_item", "payload": {"type": "message", "role": "assistant",
+     "content": [{"type": "output_text", "text": "Added /healthz."}]}},
+)  # fmt: skip
+
+GEMINI = log(
+    {"sessionId": "g-1", "projectHash": "abc", "startTime": "2026-09-01T00:00:00Z", "kind": "main"},
+    {"id": "1", "type": "user", "content": [{"text": "Explain the cache"}], "timestamp": "2026-09-01T00:00:01Z"},
+    {"id": "2", "type": "gemini", "content": "", "model": "gemini-3-pro", "toolCalls": [{"name": "read_file"}]},
+    {"id": "2", "type": "gemini", "content": "It is an LRU.", "model": "gemini-3-pro", "thoughts": [{"subject": "x"}],
+     "toolCalls": [{"name": "read_file", "args": {"path": "c.py"}, "resultDisplay": "class Cache"}]},
+    {"id": "3", "type": "user", "content": "A wrong turn"},
+    {"$rewindTo": "3"},
+    {"$set": {"summary": "How the cache works"}},
+)  # fmt: skip
+
+GEMINI_JSON = json.dumps(
+    {
+        "sessionId": "g-0",
+        "projectHash": "abc",
+        "messages": [
+            {"id": "1", "type": "user", "content": "Old question"},
+            {"id": "2", "type": "gemini", "content": "Old answer", "model": "gemini-2.5-pro"},
+        ],
+    }
+).encode()
+
+
+def parse(data, path="a.jsonl"):
+    document, chunks, kind = parse_source(BASE, path, data)
+    assert kind == "session"
+    return document, chunks
+
+
+def said(chunks):
+    """Heading and prose of each chunk."""
+    return [(chunk.headings[0], chunk.text[chunk.prose :]) for chunk in chunks]
+
+
+def test_a_session_of_claude_code_has_a_chunk_per_turn():
+    """Turns with role, model and day; thinking, injected text and the bulk of tool output are left out."""
+    document, chunks = parse(CLAUDE)
+
+    assert "Why does the build fail?" == document.title
+    assert [
+        "2026-11-02 · user",
+        "2026-11-02 · assistant (claude-sonnet-4)",
+        "2026-11-02 · assistant (claude-sonnet-4)",
+    ] == [heading for heading, _ in said(chunks)]
+    assert "Why does the build fail? It worked before." == said(chunks)[0][1]
+    assert said(chunks)[1][1].startswith('Let me look.\n\nTool Bash: {"command": "make"}\nResult: error: no rule xxx')
+    assert len(said(chunks)[1][1]) < 600
+    assert "hidden" not in "\n".join(document.lines)
+
+
+def test_a_session_says_what_it_is():
+    """Session id, agent, model, folder and the day of the last turn can be filtered by and are shown."""
+    document, _ = parse(CLAUDE)
+
+    assert {
+        "session": "s-1",
+        "agent": "Claude Code",
+        "model": "claude-sonnet-4",
+        "folder": "/work/shop",
+        "date": "2026-11-02T10:20:00+00:00",
+    } == document.front_matter
+    assert document.lines[:2] == ("session: s-1", "agent: Claude Code")
+    assert document.aliases == ("s-1",)
+
+
+def test_a_turn_names_its_line_in_the_log():
+    """From a hit one gets to the record."""
+    document, _ = parse(CLAUDE)
+
+    assert [
+        "## user · 2026-11-02 10:11 · line 2",
+        "## assistant (claude-sonnet-4) · 2026-11-02 10:11 · line 4",
+        "## assistant (claude-sonnet-4) · 2026-11-02 10:20 · line 7",
+    ] == [line for line in document.lines if line.startswith("## ")]
+
+
+def test_a_session_of_codex_is_read():
+    """Messages once, though events repeat them; no environment, no reasoning."""
+    document, chunks = parse(CODEX)
+
+    assert ("Add a health check", "c-1", "gpt-5-codex") == (
+        document.title, document.front_matter["session"], document.front_matter["model"],
+    )  # fmt: skip
+    assert ["Add a health check", 'Tool shell: {"cmd":"ls"}\nResult: main.go', "Added /healthz."] == [
+        text for _, text in said(chunks)
+    ]
+
+
+def test_a_session_of_gemini_is_read():
+    """A message that was written again counts once, one that was taken back not at all."""
+    document, chunks = parse(GEMINI)
+
+    assert "How the cache works" == document.title
+    assert ["Explain the cache", 'It is an LRU.\n\nTool read_file: {"path": "c.py"}\nResult: class Cache'] == [
+        text for _, text in said(chunks)
+    ]
+
+
+def test_an_older_session_of_gemini_is_read():
+    """One JSON document instead of lines."""
+    document, chunks = parse(GEMINI_JSON, "session-2025-09-30-abc.json")
+
+    assert ["Old question", "Old answer"] == [text for _, text in said(chunks)]
+    assert document.problems == ()
+
+
+def test_plain_chat_records_are_read():
+    """`role` and `content`, as many programs write them."""
+    _, chunks = parse(log({"role": "user", "content": "hi there"}, {"role": "assistant", "content": "hello"}))
+
+    assert [("user", "hi there"), ("assistant", "hello")] == said(chunks)
+
+
+@pytest.mark.parametrize(
+    ("record", "title"),
+    [
+        ({"type": "summary", "summary": "Build mended", "leafUuid": "x"}, "Build mended"),
+        ({"type": "custom-title", "customTitle": "My build", "sessionId": "s-1"}, "My build"),
+    ],
+)
+def test_a_session_is_called_what_its_log_calls_it(record, title):
+    """The summary, else the first sentence of the user."""
+    document, _ = parse(CLAUDE + log(record))
+
+    assert title == document.title
+
+
+def test_broken_lines_are_counted_once_and_passed_over(monkeypatch):
+    """Values that are no objects, halves of lines, bytes, depth and length do no harm."""
+    monkeypatch.setattr(kbhub.sources.sessions, "LINE_BYTES", 20_000)
+    broken = [b"{oops", b"\xff\xfe", b'{"type": "user"', b"[" * 15_000, b'{"type":"user","x":"' + b"y" * 70_000 + b'"}']
+    odd = [b"[1,2]", b"null", b"7", b'"text"', b'{"type": 5}', b'{"type":"user","message":7}', b"", b"{}"]
+    document, chunks = parse(b"\n".join([*broken, *odd, b""]) + CLAUDE)
+
+    assert 3 == len(chunks)
+    (problem,) = document.problems
+    assert problem.startswith("5 lines are no JSON or too long, line 1 first")
+    assert "## user · 2026-11-02 10:11 · line 15" in document.lines
+
+
+def test_a_line_that_is_being_written_is_no_problem():
+    """The last one, without its end."""
+    document, chunks = parse(CLAUDE + b'{"type": "user", "mess')
+
+    assert (3, ()) == (len(chunks), document.problems)
+
+
+def test_a_file_of_other_data_is_reported():
+    """JSON lines that are no session."""
+    document, chunks = parse(log({"id": 1, "price": 2}, {"id": 2, "price": 3}))
+
+    assert chunks == []
+    assert "no record of a session" in document.problems[0]
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(),
+            lambda inner: st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["type", "message", "content", "role", "payload", "text", "id", "$set", "messages", "toolCalls",
+                     "timestamp", "result", "summary", "$rewindTo", "name"]
+                ),
+                inner | st.sampled_from(["user", "assistant", "gemini", "response_item", "message", "text"]),
+                max_size=5,
+            ),
+            max_leaves=12,
+        ),
+        max_size=8,
+    )
+)  # fmt: skip
+def test_no_record_breaks_the_reading(records):
+    """Whatever the records are, chunks point at the very text of the document."""
+    document, chunks = parse(log(*records))
+
+    for chunk in chunks:
+        assert chunk.text == "\n".join(document.lines[chunk.start_line - 1 : chunk.end_line])
+    covered = {line for chunk in chunks for line in range(chunk.start_line, chunk.end_line + 1)}
+    assert all(number in covered for number, line in enumerate(document.lines, 1) if line.strip())
+
+
+def test_a_log_is_read_as_a_stream():
+    """No more than its limit is read, and no more than a line is in memory at once."""
+
+    class Counting(io.BytesIO):
+        longest = 0
+
+        def readline(self, size=-1):
+            line = super().readline(size)
+            self.longest = max(self.longest, len(line))
+            return line
+
+        def read(self, *_):
+            raise AssertionError("read as a whole")
+
+    file = Counting(CLAUDE * 200)
+    document, kind = read_source(BASE, "a.jsonl", file, len(CLAUDE) * 10)
+
+    assert file.longest < 6000
+    assert 30 == len(chunks_of(document, kind))
+
+
+# In a base
+
+
+@pytest.fixture
+def logs(environment):
+    """A base of logs, with files beside them that are none."""
+    folder = environment.home / ".claude" / "projects"
+    environment.write(
+        environment.home / ".kbhub.json",
+        '{"bases": {"logs": {"knowledge": "~/.claude/projects", "kind": "session"}}, "repos": {"*": ["logs"]}}',
+    )
+    environment.write(folder / "-work-shop" / "s-1.jsonl", CLAUDE)
+    environment.write(folder / "chats" / "session-1.json", GEMINI_JSON)
+    environment.write(folder / "settings.json", "{}")
+    environment.write(folder / "memory.md", "# Makefile notes\n")
+    return folder
+
+
+def test_only_logs_are_taken(environment, logs):
+    """Settings and Markdown beside them are left out."""
+    hub = environment.hub()
+    hub.sync()
+
+    with hub.index(hub.select(["logs"])[0]).snapshot():
+        assert ["-work-shop/s-1.jsonl", "chats/session-1.json"] == hub.index(hub.select(["logs"])[0]).paths()
+    assert "no session log" in hub.read(["logs@memory.md"]).unread[0].message
+
+
+def test_a_turn_is_found_and_read(environment, logs):
+    """The hit has kind, heading and lines, which lead to the same text in `read`."""
+    hub = environment.hub()
+    hub.sync()
+    hit = hub.search(Query(text="Makefile lacks the target")).hits[0]
+    reading = hub.read([f"{hit.ref}:{hit.start_line}-{hit.end_line}"]).readings[0]
+
+    assert ("logs@-work-shop/s-1.jsonl", "session", ("2026-11-02 · assistant (claude-sonnet-4)",)) == (
+        hit.ref, hit.kind, hit.headings,
+    )  # fmt: skip
+    assert reading.text.split("\n")[1] == "The Makefile lacks the target." == hit.excerpt.strip()
+
+
+def test_what_is_read_is_the_same_from_index_and_file(environment, logs):
+    """Long turns, code and all: the index gives back the lines that it was made of."""
+    long = "\n\n".join(f"Paragraph {n} " + "word " * 60 for n in range(12)) + "\n```\ncode\n\n\n```\n" + "long " * 2000
+    data = CLAUDE + log(claude("assistant", [{"type": "text", "text": long}]), claude("user", "thanks"))
+    environment.write(logs / "one.jsonl", data)
+    hub = environment.hub()
+    hub.sync()
+    environment.write(logs / "two.jsonl", data)
+    every = ReadOptions(answer_bytes=1 << 20)
+    one, two = (hub.read([f"logs@{name}.jsonl"], every).readings[0] for name in ("one", "two"))
+
+    assert (one.text, one.total_lines) == (two.text, two.total_lines)
+    assert "```\ncode\n\n\n```" in two.text
+
+
+def test_a_log_that_grew_embeds_its_new_turns_alone(environment, logs):
+    """Old turns keep their vectors."""
+    hub = environment.hub()
+    hub.sync()
+    environment.write(logs / "-work-shop" / "s-1.jsonl", CLAUDE + log(claude("user", "And the tests?")))
+    (report,) = hub.sync()
+
+    assert (1, 1, 3) == (report.changed, report.vectors_made, report.vectors_reused)
+
+
+def test_size_has_its_own_limit(environment, logs):
+    """A log may be longer than a document, up to `limits.sessionBytes`."""
+    settings_file = environment.home / ".kbhub.json"
+    text = settings_file.read_text()[:-1] + f', "limits": {{"fileBytes": 10, "sessionBytes": {len(CLAUDE) + 10}}}}}'
+    environment.write(settings_file, text)
+    environment.write(logs / "long.jsonl", CLAUDE * 2)
+    hub = environment.hub()
+    hub.sync()
+    found = {one.subject: one.message for one in hub.status().bases[0].problems}
+
+    assert "limits.sessionBytes" in found["long.jsonl"]
+    assert hub.search(Query(text="Makefile lacks the target")).hits
+
+
+@pytest.mark.slow
+def test_a_long_log_is_read_in_bounded_time():
+    """50 MB, most of it tool output, within some seconds."""
+    output = [{"type": "tool_result", "content": "x" * 400_000}]
+    data = log(*[record for _ in range(120) for record in (claude("user", "next"), claude("user", output))])
+    document, _ = read_source(BASE, "a.jsonl", io.BytesIO(data), 100 * MEGABYTE)
+
+    assert len(data) > 45 * MEGABYTE
+    assert len(document.lines) < 2000

@@ -1,0 +1,130 @@
+"""Words that occur nowhere are searched for as what was probably meant, and only then."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbhub.index import Index, IndexWriter, NewChunk, NewDocument
+from kbhub.query import parse_query
+from kbhub.spelling import Correction, correctable, corrected, corrections, distance
+
+TEXTS = (
+    "# Deployment\n\nThe deployment of a release is rolled back by the operators.",
+    "Replication of the catalogue; authentication and the search of kubernetes clusters.",
+    "Next the café opens; Installationsanleitung und Überwachung. The mergeQueue merged it.",
+)
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory):
+    """Two bases, the texts divided between them."""
+    folder = tmp_path_factory.mktemp("bases")
+    indexes = []
+    for base, texts in enumerate((TEXTS[:2], TEXTS[2:])):
+        path = folder / f"{base}.db"
+        with IndexWriter(path) as writer, writer.transaction():
+            for number, text in enumerate(texts):
+                chunk = NewChunk((), 1, 3, 0, text, number)
+                told = (f"{number}.md", f"{base}{number}", 1, 1, b"", "A page", ("observability",), (), {}, None, None)
+                writer.put(NewDocument(*told, (chunk,)), {})
+        indexes.append(Index(path, str(base)))
+    with indexes[0].snapshot(), indexes[1].snapshot():
+        yield indexes
+
+
+def used(bases, query: str) -> dict[str, str]:
+    return {one.typed: one.used for one in corrections(bases, parse_query(query).terms)}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("deploymnt", "deployment"),
+        ("Depolyment?", "deployment"),
+        ("edployment", "deployment"),
+        ("relase", "release"),
+        ("replicaton", "replication"),
+        ("authentcaiton", "authentication"),
+        ("serch", "search"),
+        ("saerch", "search"),
+        ("kuberntes", "kubernetes"),
+        ("mreged", "merged"),
+        ("observabilty", "observability"),
+        ("instalationsanleitung", "installationsanleitung"),
+        ("überwachng", "überwachung"),
+    ],
+)
+def test_a_slip_is_put_right(bases, typed, meant):
+    """A slip anywhere in a word, in its ending too, leads to the word as it stands in a text of some base."""
+    (found,) = corrections(bases, parse_query(typed).terms)
+
+    assert found.used == meant
+    assert sum(index.document_frequency(found.term.match) for index in bases) > 0
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["next2", "relase_x", "--serch", "SERCH", '"deploymnt"', "saerchIt", "nxt", "nect", "sext", "検策", "deploym3nt",
+     "x" * 5000, "entirely", "help", "resale", "oprtrs", ""],
+)  # fmt: skip
+def test_what_is_no_slip_stays(bases, query):
+    """Identifiers, numbers, capitals, quoted, very short and real words are never changed, nor what is too far."""
+    assert used(bases, query) == {}
+
+
+def test_only_so_many_words_are_put_right(bases):
+    """A page in another language is not looked up word by word."""
+    slips = " ".join(f"deploym{letter}nt" for letter in "abcdfghijklmnopqrstuvwxyz")
+
+    assert len(used(bases, slips)) == 8
+
+
+def test_a_query_is_written_anew_with_the_words_used(bases):
+    """What is embedded has the words that were meant, and nothing else is changed in it."""
+    made = corrections(bases, parse_query("Deploymnt deploymnts, serch").terms)
+
+    assert corrected("Deploymnt deploymntX, serch", [one for one in made if one.typed != "deploymnts"]) == (
+        "deployment deploymntX, search"
+    )
+    assert [type(one) for one in made] == [Correction] * len(made)
+
+
+@given(st.text())
+def test_any_term_can_be_asked_for(bases, text):
+    """Whatever stands in a query, asking for corrections never fails, and what comes back occurs in a base."""
+    for one in corrections(bases, parse_query(text).terms):
+        assert any(index.document_frequency(one.term.match) for index in bases)
+
+
+def reference(left: str, right: str) -> int:
+    """The textbook's optimal string alignment distance."""
+    rows = [[at + column if not at * column else 0 for column in range(len(right) + 1)] for at in range(len(left) + 1)]
+    for at in range(1, len(left) + 1):
+        for column in range(1, len(right) + 1):
+            same = left[at - 1] == right[column - 1]
+            rows[at][column] = min(
+                rows[at - 1][column] + 1, rows[at][column - 1] + 1, rows[at - 1][column - 1] + (not same)
+            )
+            crossed = at > 1 and column > 1 and left[at - 1] == right[column - 2] and left[at - 2] == right[column - 1]
+            if crossed:
+                rows[at][column] = min(rows[at][column], rows[at - 2][column - 2] + 1)
+    return rows[-1][-1]
+
+
+WORDS = st.text(alphabet="abc", max_size=7)
+
+
+@given(WORDS, WORDS, st.integers(0, 8))
+def test_slips_are_counted_as_in_the_textbook(left, right, most):
+    """The distance is the optimal string alignment distance, up to the limit."""
+    assert distance(left, right, most) == min(reference(left, right), most + 1)
+
+
+@given(st.text())
+def test_what_is_corrected_is_one_word_of_letters(text):
+    """Only a word of letters is ever compared."""
+    for term in parse_query(text).terms:
+        word = correctable(term)
+        assert not word or (len(term.tokens) == 1 and not any(letter.isdigit() for letter in word))
