@@ -12,7 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import ListRootsResult, Root, RootsListChangedNotification
 
-import kbhub.server
+import kbhub.tools.calls
 from kbhub.announcing import Announcer
 from kbhub.server import create_server
 
@@ -43,8 +43,8 @@ def mode(request):
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """A busy machine makes answers late here, never poorer."""
-    monkeypatch.setattr(kbhub.server, "FIRST_ANSWER_SECONDS", 60)
-    monkeypatch.setattr(kbhub.server, "FRESHEN_SECONDS", 60)
+    monkeypatch.setattr(kbhub.tools.calls, "FIRST_ANSWER_SECONDS", 60)
+    monkeypatch.setattr(kbhub.tools.calls, "FRESHEN_SECONDS", 60)
 
 
 @pytest.fixture
@@ -52,6 +52,7 @@ def shop(environment):
     """A project with a document, and a folder that no config names yet."""
     environment.write("knowledge/deploy.md", "# Deploy\n")
     environment.write(environment.home / "notes" / "zebra.md", "# Zebra\n")
+    environment.hub().sync()  # or its first documents would be announced, too
     return environment
 
 
@@ -141,20 +142,24 @@ async def test_a_base_that_the_config_names_now_is_announced(shop, mode, way):
 async def test_writing_tools_that_come_or_go_are_announced(shop, mode):
     """A setting that decides about tools changes their list, and not that of resources."""
     configure(shop)
+    shop.hub().sync()  # or documents would come, too
     async with listening(create_server(shop.hub()), mode) as (_, ears):
         configure(shop, readOnly=True)
         await ears.until("tools")
         assert ears.rest() == 0
         configure(shop, readOnly=False)
         await ears.until("tools")
+        configure(shop, tools=["search"])
+        await ears.until("tools")
 
 
 async def test_the_first_base_that_can_be_written_is_announced(shop, mode):
     """There are tools that write now."""
-    configure(shop, docsFallback=False)
+    configure(shop, docsFallback=False, tools="all")
     (shop.project / "knowledge").rename(shop.project / "elsewhere")
+    shop.hub().sync()
     async with listening(create_server(shop.hub()), mode) as (_, ears):
-        configure(shop, docsFallback=False, bases={"notes": {"knowledge": "~/notes", "writable": True}})
+        configure(shop, docsFallback=False, tools="all", bases={"notes": {"knowledge": "~/notes", "writable": True}})
         await ears.until("tools")
         assert ears.rest() == 0
 
@@ -165,7 +170,7 @@ async def test_what_changes_nothing_is_not_announced(shop, mode):
     server = create_server(shop.hub())
     async with listening(server, mode) as (client, ears):
         told = []
-        announce = server._announcer.look
+        announce = server.calls.announcer.look
         for text in (
             "{",
             json.dumps({"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}, "search": {"limit": 9}}),

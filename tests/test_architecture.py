@@ -74,13 +74,32 @@ def test_the_core_knows_no_edge(core):
     assert not {name for name in GRAPH[f"kbhub.{core}"] if re.search(r"server|stdio|cli|render", name)}
 
 
+PROTOCOL = {"announcing", "prompts", "resources.serving", "roots", "server", "stdio"}
+"""Modules that speak MCP, besides the tools."""
+
+LATE = {"doctor.handshake"}
+"""Modules that import the SDK only when they speak to a server."""
+
+UNSPOKEN = {"tools.choosing", "tools.given", "tools.names"}
+"""Modules of the tools that the configuration and others import, too."""
+
+
 def test_only_the_server_imports_the_protocol():
     """The command line does not pay for the SDK's half second."""
-    users = {
-        path.stem for path in FILES if re.search(r"^\s*(from|import) mcp\b", path.read_text("utf-8"), re.MULTILINE)
-    }
+    spoken = re.compile(r"^\s*(from|import) mcp\b", re.MULTILINE)
+    users = {module(path).removeprefix("kbhub.") for path in FILES if spoken.search(path.read_text("utf-8"))}
 
-    assert users <= {"announcing", "server", "stdio", "roots", "tools"}
+    assert {name for name in users if not name.startswith("tools.")} <= PROTOCOL | LATE
+    assert not users & UNSPOKEN
+
+
+def test_nothing_but_the_server_imports_what_speaks_the_protocol():
+    """Nor does it pay by way of a tool."""
+    speaking = {f"kbhub.{name}" for name in PROTOCOL} | {name for name in GRAPH if name.startswith("kbhub.tools.")}
+    speaking -= {f"kbhub.{name}" for name in UNSPOKEN}
+    importers = {name for name, used in GRAPH.items() if used & speaking}
+
+    assert importers <= speaking
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

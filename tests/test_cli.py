@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from kbhub.cli.run import app
 
 ROOT = Path(__file__).parent.parent
 TEAM = ROOT / "examples" / "team"
-COMMANDS = ["search", "read", "index", "status", "doctor", "init", "trust", "serve"]
+COMMANDS = [name for name in app if not name.startswith("-")]
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp"
 
 ROLLBACK = "# Rolling back\n\nRun `shop rollback` and say so in the channel.\n"
@@ -467,12 +468,14 @@ def test_help(kbhub, command, snapshot):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_example_in_the_help_is_a_valid_call(command):
     """What it shows can be typed."""
-    example = re.search(r"^ *Example: kbhub (.*)$", app[command].help, re.MULTILINE)
-    words = example[1].split() if example else [command]
+    example = re.search(r"^ *Example: kbhub ([^<\n]*)", app[command].help, re.MULTILINE)
+    words = shlex.split(example[1]) if example else [command]
+    subcommands = [name for name in app[command] if not name.startswith("-")]
 
-    assert example or command == "serve"
+    assert example or command == "serve" or subcommands
     assert words[0] == command
-    app.parse_args(words)
+    if example:
+        app.parse_args(words)
 
 
 def test_the_version_is_printed(kbhub):

@@ -289,7 +289,6 @@ def test_two_ids_for_one_missing_directory_are_an_error(home):
             "unknown field 'bases.a.wight'; did you mean 'bases.a.weight'?",
         ),
         ({"rerank": {"modle": "x"}}, "unknown field 'rerank.modle'; did you mean 'rerank.model'?"),
-        ({"tools": {}}, "the field 'tools' has no effect in this version."),
     ],
 )
 def test_an_unknown_field_is_a_warning_with_the_nearest_known_name(home, data, message):

@@ -603,3 +603,13 @@ def test_what_a_killed_process_left_is_swept_later(hub, shop):
 
     assert not old.exists()
     assert new.exists()
+
+
+@pytest.mark.parametrize("mode", ["update", "append"])
+def test_a_pdf_is_never_written_to(hub, shop, mode):
+    """What is no text stays byte for byte what it was."""
+    file = shop.write("knowledge/manual.pdf", b"%PDF-1.4\nhello")
+
+    with pytest.raises(WriteRefused, match="a PDF"):
+        write_document(hub, "manual.pdf", text="x", mode=mode)
+    assert file.read_bytes() == b"%PDF-1.4\nhello"

@@ -220,7 +220,7 @@ def test_a_moved_document_keeps_its_own_links(hub, shop):
     assert text_of(shop, "ops/eu/deploy.md") == (
         "# Deploy\n\n![p](../../guides/img/a.png) [back](../../rollback.md) [[index]]\n"
     )
-    assert "related: [rollback, ops/eu/deploy]  # both" in text_of(shop, "index.md")
+    assert "related: [rollback, 'ops/eu/deploy']  # both" in text_of(shop, "index.md")
 
 
 def test_a_name_that_differs_by_case_alone_is_another_name(hub, shop):

@@ -402,7 +402,7 @@ def test_what_cannot_be_done_is_said_in_one_line(beir, evaluate, arguments, faul
 
 def test_ablations_and_cuts_are_of_the_main_mode(beir, evaluate):
     """Each is compared with the same mode whole; signals joined by commas are left out together."""
-    _, out, _ = evaluate(beir, "--json", "--without", "semantic", "--without", "path,title", "--bases", "2")
+    _, out, _ = evaluate(beir, "--json", "--without", "semantic", "--without", "phrase,title", "--bases", "2")
     runs = json.loads(out)["datasets"][0]["runs"]
 
     assert [(run["name"], (run["comparison"] or {}).get("other")) for run in runs] == [
@@ -410,10 +410,10 @@ def test_ablations_and_cuts_are_of_the_main_mode(beir, evaluate):
         ("semantic", "keyword"),
         ("hybrid", "keyword"),
         ("hybrid without semantic", "hybrid"),
-        ("hybrid without path+title", "hybrid"),
+        ("hybrid without phrase+title", "hybrid"),
         ("hybrid, 2 bases", "hybrid"),
     ]
-    assert runs[4]["without"] == ["path", "title"]
+    assert runs[4]["without"] == ["phrase", "title"]
     assert runs[5]["bases"] == 2
 
 

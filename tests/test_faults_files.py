@@ -241,7 +241,10 @@ def test_links_that_lead_out_or_round_are_named_and_the_rest_is_found(environmen
 # Time
 
 
-@pytest.mark.parametrize("seconds", [time.time() + 7200, 4_000_000_000, 15_000_000_000, 0, -1, -1_000_000_000])
+@pytest.mark.parametrize(
+    "seconds",
+    [pytest.param(time.time() + 7200, id="in two hours"), 4_000_000_000, 15_000_000_000, 0, -1, -1_000_000_000],
+)
 def test_a_file_of_any_time_is_indexed_once_and_followed(environment, seconds):
     """Times to come, before 1970 or beyond what 64 bits of nanoseconds hold are like any other."""
     file = environment.write("knowledge/a.md", "platypus\n")

@@ -150,7 +150,7 @@ def test_a_near_memory_that_says_something_else_is_offered_back(environment, hub
 
     assert new.did == "stored"
     assert [near.id for near in new.near] == [old.id]
-    assert f'supersedes=["{old.id}"]' in new.notes[0]
+    assert f'"supersedes": ["{old.id}"]' in new.notes[0]
     assert len(files(environment)) == 2
 
 

@@ -67,8 +67,8 @@ def hit(**changes) -> Hit:
 
 
 def result(*hits: Hit, **changes) -> SearchResult:
-    fields = {"query": "rollback release", "mode": "hybrid", "hits": hits, "total": len(hits), "searched": ("notes",)}
-    return SearchResult(**{**fields, **changes})
+    query = {"query": "rollback release", "terms": ("rollback", "release"), "mode": "hybrid", "searched": ("notes",)}
+    return SearchResult(**{**query, "hits": hits, "total": len(hits), **changes})
 
 
 def acts_on_terminals(text: str) -> set[str]:

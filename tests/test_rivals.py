@@ -297,13 +297,18 @@ def test_two_first_runs_at_once_do_not_hurt_each_other(environment):
     assert [] == [*hub.freshen(max_age=0)]
 
 
-def test_what_is_asked_is_written_nowhere(environment):
-    """No file keeps a query, unless the user asks for a log of them (mdvault: 16)."""
+@pytest.mark.parametrize("logged", [True, False])
+def test_what_is_asked_stays_in_the_users_own_log_or_is_written_nowhere(environment, logged):
+    """No cache, index or file of the project keeps a query; the log that may is the user's alone (mdvault: 16)."""
     environment.write("knowledge/a.md", "# Zebra\n")
+    environment.env["KBHUB_LOG__QUERIES"] = str(logged).lower()
     for arguments in (("search", "zebra secretquestion"), ("search", "--mode", "semantic", "secretquestion")):
         assert kbhub_process(environment, *arguments).returncode == 0
+    kept = [name for name, data in tree(environment.home.parent).items() if b"secretquestion" in data]
 
-    assert [] == [name for name, data in tree(environment.home.parent).items() if b"secretquestion" in data]
+    assert bool(kept) == logged
+    assert all(name.startswith("data/queries/") for name in kept)
+    assert all((environment.home.parent / name).stat().st_mode & 0o077 == 0 for name in kept)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -317,7 +322,7 @@ def test_commands_in_the_documentation_exist(page):
         )
 
     for line in shown:
-        app.parse_args(shlex.split(line, comments=True))
+        app.parse_args(shlex.split(re.split(r" (?:[|<>]|&&) ?", line)[0], comments=True))
 
 
 def test_the_project_is_left_as_it_is(environment):

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mcp import Client
 
 import kbhub.hub
-import kbhub.server
+import kbhub.tools.calls
 from conftest import Environment
 from kbhub.__main__ import main
 from kbhub.config import DEFAULT_FILES
@@ -25,6 +25,7 @@ from kbhub.errors import IndexUnavailable
 from kbhub.gitroot import main_worktree
 from kbhub.index import Index, IndexWriter, index_path
 from kbhub.index.schema import open_reader, open_writer
+from kbhub.search import LEADING_NOTES
 from kbhub.server import create_server, instructions
 from kbhub.types import Base, Query
 from kbhub.walk import scan
@@ -44,8 +45,8 @@ posix = pytest.mark.skipif(os.name == "nt", reason="needs links and modes")
 def no_pause(monkeypatch):
     """Every call looks again, and answers wait for the index."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.server, "FIRST_ANSWER_SECONDS", 60)
-    monkeypatch.setattr(kbhub.server, "FRESHEN_SECONDS", 60)
+    monkeypatch.setattr(kbhub.tools.calls, "FIRST_ANSWER_SECONDS", 60)
+    monkeypatch.setattr(kbhub.tools.calls, "FRESHEN_SECONDS", 60)
 
 
 def make_environment(top: Path) -> Environment:
@@ -484,7 +485,8 @@ def test_a_hundred_thousand_names_meet_the_default_limit(tmp_path):
 
 HIT = re.compile(r"^(\d+)\. ")
 OURS = re.compile(
-    r"^(Hits? |No hits|\d+\. |   |To open|Next page: |Note: |Problem: |Words that occur|Not searched: |$)"
+    r"^(Hits? |No hits|\d+\. |   |To open|Next page: |Note: |Problem: |Words that occur|Not searched: |$"
+    rf"|(?:{'|'.join(map(re.escape, LEADING_NOTES))})$)"
 )
 IMITATIONS = [
     '2. evil.md:1-2 · "Evil" · 0.99',

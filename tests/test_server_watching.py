@@ -22,9 +22,9 @@ __all__ = ["anyio_backend", "mode", "patient"]
 
 def begun(server):
     """Wait until the watcher has told that all is to be looked at once."""
-    background = server._background
+    background = server.calls.background
     with background._changed:
-        assert background._changed.wait_for(lambda: server._watcher.state("project") is not None, WAIT_SECONDS)
+        assert background._changed.wait_for(lambda: server.calls.watcher.state("project") is not None, WAIT_SECONDS)
 
 
 @pytest.mark.anyio
@@ -57,7 +57,7 @@ async def test_status_says_that_no_events_can_be_had(environment, mode, monkeypa
     async with Client(server, mode=mode) as client:
         await client.call_tool("search", {"query": "deploy"})
         begun(server)
-        while "limit reached" not in (server._watcher.state("project") or ""):  # pytest's timeout bounds this
+        while "limit reached" not in (server.calls.watcher.state("project") or ""):  # pytest's timeout bounds this
             await client.call_tool("search", {"query": "deploy"})
         status = text_of(await client.call_tool("status", {}))
 

@@ -15,14 +15,15 @@ from mcp import Client, StdioServerParameters
 
 from kbhub.errors import UsageError
 from kbhub.stdio import serve
+from kbhub.tools.names import CORE
 
 SOURCE = str(Path(__file__).parent.parent / "src")
 # A busy machine makes answers late here, never poorer.
 SERVE = """
-import kbhub.server
+import kbhub.tools.calls
 from kbhub.options import HubOptions
 from kbhub.stdio import serve
-kbhub.server.FIRST_ANSWER_SECONDS = kbhub.server.FRESHEN_SECONDS = 60
+kbhub.tools.calls.FIRST_ANSWER_SECONDS = kbhub.tools.calls.FRESHEN_SECONDS = 60
 serve(HubOptions(serve=True){})
 """
 END_SECONDS = 60
@@ -130,7 +131,7 @@ async def test_a_client_of_either_era_searches_and_reads(environment, mode, vers
     async with Client(server, mode=mode, read_timeout_seconds=END_SECONDS) as client:
         assert client.protocol_version == version
         assert "Bases here: project" in client.instructions
-        assert [tool.name for tool in (await client.list_tools()).tools] == ["search", "read", "status"]
+        assert [tool.name for tool in (await client.list_tools()).tools] == list(CORE)
         found = await client.call_tool("search", {"query": "tag"})
         read = await client.call_tool("read", {"refs": "deploy.md"})
 
@@ -154,7 +155,7 @@ def test_a_client_that_probes_and_goes_on_without_handshake_is_served(start):
     wire = start()
 
     wire.ask(PROBE)
-    assert len(wire.ask({**LIST, "params": {"_meta": META}})["result"]["tools"]) == 3
+    assert len(wire.ask({**LIST, "params": {"_meta": META}})["result"]["tools"]) == len(CORE)
     assert "1. deploy.md" in wire.ask(call("search", modern=True, query="canary"))["result"]["content"][0]["text"]
     assert wire.end() == (0, [])
 
@@ -165,7 +166,7 @@ def test_the_protocol_can_be_pinned_to_the_handshake(start):
 
     assert wire.ask(PROBE)["error"]["code"] == -32601
     assert wire.handshake()["result"]["protocolVersion"] == "2025-06-18"
-    assert len(wire.ask(LIST)["result"]["tools"]) == 3
+    assert len(wire.ask(LIST)["result"]["tools"]) == len(CORE)
 
 
 def test_an_unknown_protocol_is_refused_before_anything_is_served(environment):
@@ -199,7 +200,7 @@ def test_the_handshake_does_not_wait_for_an_index(environment, start):
     with FileLock(f"{path}.lock"):
         wire = start()
         assert "result" in wire.handshake()
-        assert len(wire.ask(LIST)["result"]["tools"]) == 3
+        assert len(wire.ask(LIST)["result"]["tools"]) == len(CORE)
         assert 'Not searched: "project"' in wire.ask(call("search", query="canary"))["result"]["content"][0]["text"]
         assert "canary takes" in wire.ask(call("read", refs="deploy.md"))["result"]["content"][0]["text"]
 
@@ -275,7 +276,7 @@ def test_lines_that_are_no_messages_are_passed_over(start):
     wire.handshake()
     wire.process.stdin.write("garbage\n\n[]\n{\n\x00\n")
 
-    assert len(wire.ask(LIST)["result"]["tools"]) == 3
+    assert len(wire.ask(LIST)["result"]["tools"]) == len(CORE)
 
 
 def test_a_wrong_configuration_does_not_keep_the_server_from_starting(environment, start):

@@ -1,28 +1,39 @@
-"""Tells the clients of both protocol eras that the tools or resources are others now."""
+"""Tells the clients of both protocol eras that the tools or resources are others now, or that a document changed."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.from_thread import BlockingPortal
+from anyio.to_thread import run_sync
 from mcp import MCPError
-from mcp.server.subscriptions import InMemorySubscriptionBus, ResourcesListChanged, ToolsListChanged
+from mcp.server.subscriptions import InMemorySubscriptionBus, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 
 from kbhub.errors import KbhubError
+from kbhub.resources.addresses import parse_uri
+from kbhub.resources.changes import Changes, DocumentChanges
 from kbhub.roots import STATELESS_SINCE
+from kbhub.tools.choosing import offered
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
+    from kbhub.resources.addresses import Address
 
 log = logging.getLogger(__name__)
 
-TOOL_SETTINGS = frozenset(("read_only", "tools"))
-"""Settings that decide which tools there are."""
+LIST_SECONDS = 2.0
+"""Least time between two announcements that documents came or went: a client fetches the list anew each time."""
+
+LISTEN = "subscriptions/listen"
+"""The request by which a client of 2026-07-28 says what it wants to hear of."""
+
+MAX_LISTENED = 10_000
+"""Documents that a client of 2026-07-28 hears of; its streams have limits of their own."""
 
 
 class Announcer:
@@ -38,17 +49,25 @@ class Announcer:
 
     def __init__(self, hub: Hub) -> None:
         self.bus = InMemorySubscriptionBus()
+        self.subscribed: set[str] = set()
+        """Addresses of documents of which the client wants to hear, as it wrote them."""
         self._hub = hub
         self._lock = threading.Lock()
         self._told = self._made_of()
+        self._documents = DocumentChanges(hub)
         self._session: Any = None
         self._portal: BlockingPortal | None = None
+        self._list_due: float | None = None
+        """When the list of resources may be announced again; none if no announcement waits for that."""
+        self._list_at = float("-inf")
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[None]:
         """Announce to the client of one connection what is looked at meanwhile."""
         async with BlockingPortal() as portal:
             self._portal, self._session = portal, None
+            self.subscribed, self._list_due, self._list_at = set(), None, float("-inf")
+            self._documents.end()
             try:
                 yield
             finally:
@@ -57,45 +76,114 @@ class Announcer:
                 await portal.stop(cancel_remaining=True)
 
     async def remember(self, ctx: Any, call_next: Any) -> Any:
-        """Middleware: keep the session of a client of the handshake era, in which nobody subscribes to lists."""
+        """Middleware: keep what the client of either era can be told by, and of which documents it wants to hear."""
         if (ctx.protocol_version or "") < STATELESS_SINCE:
             self._session = ctx.session
+        elif ctx.method == LISTEN:
+            await self._listened(ctx.params)
         return await call_next(ctx)
+
+    def follow_documents(self) -> None:
+        """Notice from now on which documents come, change and go; not to be called on the event loop's thread.
+
+        Raises:
+            KbhubError: the configuration is wrong.
+        """
+        self._documents.begin()
 
     def look(self) -> None:
         """Announce what has changed since the last look; not to be called on the event loop's thread."""
         with self._lock:
             before, now = self._told, self._made_of()
-            if now is None or now == before:
+            if now is None:
+                return
+            try:
+                changes = self._documents.look()
+            except KbhubError:  # the configuration broke just now
                 return
             self._told = now
         tools, resources = (before is None or old != new for old, new in zip(before or now, now, strict=True))
+        uris = _among(self.subscribed, changes, self._names())
         portal = self._portal
         try:
-            if portal:
-                portal.start_task_soon(self._announce, tools, resources)
+            if portal and (tools or resources or uris):
+                portal.start_task_soon(self._announce, tools, resources, uris)
+            if portal and changes.listed and not resources:
+                portal.start_task_soon(self._announce_list)
         except RuntimeError:  # the connection has just ended
             log.debug("Nobody is left to be told of a change.")
 
     def _made_of(self) -> tuple[object, object] | None:
         """Give what decides about the tools and about the resources; none while the configuration is wrong."""
         try:
-            settings, bases = self._hub.config().settings, self._hub.discovery().bases
+            tools, bases = offered(self._hub), self._hub.discovery().bases
         except KbhubError:  # every answer says so; what there is meanwhile is what there was
             return None
-        tools = settings.model_dump(include=set(TOOL_SETTINGS)), any(base.writable for base in bases)
         return tools, [base.model_dump(exclude={"weight", "writable"}) for base in bases]
 
-    async def _announce(self, tools: bool, resources: bool) -> None:
+    def _names(self) -> dict[str, str]:
+        """Give every name of a base → its id."""
+        return {name: base.id for base in self._hub.known_bases() or () for name in (base.id, *base.names)}
+
+    async def _listened(self, params: Mapping[str, Any] | None) -> None:
+        """Take up of what a client of 2026-07-28 wants to hear; what is malformed the SDK refuses."""
+        wanted = (params or {}).get("notifications")
+        if not isinstance(wanted, Mapping):
+            return
+        uris = wanted.get("resourceSubscriptions")
+        room = MAX_LISTENED - len(self.subscribed)
+        self.subscribed |= {uri for uri in uris[:room] if isinstance(uri, str)} if isinstance(uris, list) else set()
+        if uris or wanted.get("resourcesListChanged"):
+            try:
+                await run_sync(self.follow_documents)
+            except KbhubError:  # the next answer says so, and the next list or subscription begins it
+                log.debug("Documents are not followed while the configuration is wrong.")
+
+    async def _announce(self, tools: bool, resources: bool, uris: Iterable[str]) -> None:
         session = self._session
         try:
+            for uri in uris:
+                await self.bus.publish(ResourceUpdated(uri=uri))
+                if session:
+                    await session.send_resource_updated(uri)
             if tools:
                 await self.bus.publish(ToolsListChanged())
                 if session:
                     await session.send_tool_list_changed()
             if resources:
-                await self.bus.publish(ResourcesListChanged())
-                if session:
-                    await session.send_resource_list_changed()
+                await self._announce_resources()
         except (MCPError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             log.debug("The client could not be told of a change: %s", error)
+
+    async def _announce_list(self) -> None:
+        """Announce that documents came or went: at once, or with what comes until that may be told again."""
+        if self._list_due is not None:
+            return
+        self._list_due = self._list_at + LIST_SECONDS
+        await anyio.sleep_until(self._list_due)
+        self._list_due = None
+        await self._announce(tools=False, resources=True, uris=())
+
+    async def _announce_resources(self) -> None:
+        self._list_at = anyio.current_time()
+        await self.bus.publish(ResourcesListChanged())
+        if self._session:
+            await self._session.send_resource_list_changed()
+
+
+def _among(subscribed: Iterable[str], changes: Changes, names: Mapping[str, str]) -> list[str]:
+    """Give the addresses, as the client wrote them, of the documents that have changed.
+
+    Args:
+        subscribed: addresses that it wants to hear of.
+        changes: what has changed.
+        names: name of a base → its id.
+    """
+    if not changes.documents:
+        return []
+
+    def document(uri: str) -> Address | None:
+        address = parse_uri(uri)
+        return address and (names.get(address[0], address[0]), address[1])
+
+    return sorted(uri for uri in set(subscribed) if document(uri) in changes.documents)

@@ -8,10 +8,11 @@ import time
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseNotFound, KbhubError
+from kbhub.querylog.maintenance import QUIET_SECONDS, maintain
 from kbhub.types import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from kbhub.hub import Hub
     from kbhub.options import Behind
@@ -23,6 +24,10 @@ TAKE_OVER_SECONDS = 0.5
 """Time between two looks at whether a process that was indexing a base has done so, or has died over it."""
 
 
+TIDYING_SECONDS = 5.0
+"""How long the query log is looked through at most, while nobody waits; the next time goes on."""
+
+
 class Stopped(BaseException):
     """Ends an indexing run between two batches; no `except Exception` is meant to hold it up."""
 
@@ -32,10 +37,11 @@ class Background:
 
     Args:
         hub: what owns the bases.
+        done: called on the thread after each piece of work.
     """
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    def __init__(self, hub: Hub, done: Callable[[], None] | None = None) -> None:
+        self._hub, self._done = hub, done
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._looking: set[str] | None = None
@@ -147,10 +153,24 @@ class Background:
             self._look(looking)
         elif running:
             self._sync(running)
+        if self._done:
+            self._done()
         with self._changed:
             self._running, self._comparing = None, False
+            quiet = not (self._stopping or self._queue or self._looking is not None)
             self._changed.notify_all()
+        if quiet:
+            self._tidy()
         return True
+
+    def _tidy(self) -> None:
+        """See what the queries of the last while say, now that nothing else is to be done."""
+        try:
+            maintain(self._hub, at_most_every=QUIET_SECONDS, seconds=TIDYING_SECONDS)
+        except KbhubError as error:
+            log.info("%s", error)
+        except Exception:  # BLE001: as below
+            log.exception("Looking through the query log failed.")
 
     def _rest(self) -> None:
         """Wait while there is nothing to do but to see what another process has done with a base."""

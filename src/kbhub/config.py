@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from kbhub.errors import ConfigError
 from kbhub.jsonc import read_jsonc
-from kbhub.model_settings import EmbedderSettings, ExpansionSettings, RerankSettings
+from kbhub.model_settings import AnswerSettings, EmbedderSettings, ExpansionSettings, RerankSettings
 from kbhub.places import expand
 from kbhub.pointer import BaseFields, FileModel, PathText, nearest, unknown_fields, unknown_message, validated
+from kbhub.tools.names import ToolName
 from kbhub.types import Mode, Problem
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ CONFIG_NAME = ".kbhub.json"
 
 RESERVED_IDS = ("*", "project", "memory", "user")
 """Ids with a meaning of their own: every workspace, the project base, and memories."""
-
-LATER_GROUPS = ("tools",)
-"""Settings groups that later versions read; a config shared with one of those is no mistake."""
 
 ENV_PREFIX = "KBHUB_"
 OTHER_VARIABLES = ("ROOT", "CONFIG", "CACHE_DIR", "DATA_DIR", "BASES", "DISABLE", "PROTOCOL")
@@ -44,6 +42,8 @@ DEFAULT_TRASH_DAYS = 30
 """Days that a forgotten memory can be had back: what the bins of desktop systems and mail programs keep."""
 DEFAULT_QUERY_DAYS = 90
 """Days that queries are kept: a quarter of a year, in which what recurs does so."""
+DEFAULT_SECOND_LOOK_SECONDS = 1.5
+"""Seconds of a second look: 20 chunks at 20 a second on two cores, and the loading of the model (measured)."""
 DEFAULT_FRESHEN_FILES = 2000
 """Files up to which `kbhub search` looks at a base's files first: some 10 ms of file-system calls."""
 
@@ -71,6 +71,18 @@ class SearchSettings(FileModel):
 
     limit: int = Field(5, ge=1, le=100, description="Hits to return.")
     mode: Mode = Field("hybrid", description="`keyword`, `semantic` or `hybrid`.")
+    second_look: bool = Field(
+        False,
+        description="Whether a better model looks at the best chunks of a `hybrid` search again; needs the extra "
+        "`kbhub[onnx]`.",
+    )
+    second_look_seconds: float = Field(
+        DEFAULT_SECOND_LOOK_SECONDS,
+        gt=0,
+        le=60,
+        description="How long that may take where vectors are not kept from an earlier look; what is not ready keeps "
+        "its place.",
+    )
 
 
 DEFAULT_MODELS = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
@@ -129,26 +141,38 @@ class LogSettings(FileModel):
     days: int = Field(DEFAULT_QUERY_DAYS, ge=1, description="Days that they are kept.")
 
 
+def _text_or(tag: str) -> Discriminator:
+    """Choose a union's branch by the JSON type alone, so that an error is about the branch that was meant."""
+    return Discriminator(lambda value: "(text)" if isinstance(value, str) else tag)
+
+
+ToolSet = Annotated[
+    Annotated[Literal["core", "all"], Tag("(text)")] | Annotated[tuple[ToolName, ...], Tag("(names)")],
+    _text_or("(names)"),
+]
+
+
 class Settings(FileModel):
     """Everything that a variable can set too: `KBHUB_READ_ONLY`, `KBHUB_SEARCH__LIMIT`, and so on."""
 
     docs_fallback: bool = Field(True, description="Whether `docs/` is the project's knowledge where it has no other.")
     read_only: bool = Field(False, description="Takes every writing tool away.")
+    tools: ToolSet = Field(
+        "core",
+        description="Tools that agents are offered: `core`, `all` (with those that write documents, and `audit`), or "
+        "a list of names.",
+    )
     search: SearchSettings = Field(default_factory=SearchSettings, description="Search.")
     embedder: EmbedderSettings = Field(default_factory=EmbedderSettings, description="Vectors.")
     expansion: ExpansionSettings = Field(
         default_factory=ExpansionSettings, description="Other words for a query, by a language model."
     )
     rerank: RerankSettings = Field(default_factory=RerankSettings, description="Grades by a language model.")
+    answers: AnswerSettings = Field(default_factory=AnswerSettings, description="Who writes answers.")
     memory: MemorySettings = Field(default_factory=MemorySettings, description="Memories.")
     limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits.")
     log: LogSettings = Field(default_factory=LogSettings, description="Log.")
     distil: DistilSettings = Field(default_factory=DistilSettings, description="Saving chat answers.")
-
-
-def _text_or(tag: str) -> Discriminator:
-    """Choose a union's branch by the JSON type alone, so that an error is about the branch that was meant."""
-    return Discriminator(lambda value: "(text)" if isinstance(value, str) else tag)
 
 
 BaseValue = Annotated[Annotated[PathText, Tag("(text)")] | Annotated[BaseEntry, Tag("(entry)")], _text_or("(entry)")]
@@ -323,10 +347,7 @@ def _file_warnings(where: Path, data: dict[str, Any]) -> Iterable[Problem]:
         if isinstance(entry, dict):
             found += _unknown_in(BaseEntry, entry, f"bases.{name}.")
     for field, near in found:
-        message = unknown_message(field, near)
-        if field in LATER_GROUPS:
-            message = f"the field {field!r} has no effect in this version."
-        yield Problem(subject=str(where), message=message)
+        yield Problem(subject=str(where), message=unknown_message(field, near))
 
 
 def _unknown_in(model: type[FileModel], data: dict[str, Any], prefix: str) -> Iterable[tuple[str, str | None]]:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kbhub.errors import EmbedderError
+from kbhub.model_settings import EmbedderSettings
+from kbhub.onnx_embedding import INSTALL, MINILM, installed_model, minilm
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -26,6 +28,9 @@ PACKAGED_SHA256 = "3a42436f6209741a68f805583940a6b340b0661f0aa5efa7d8758a25d5a97
 NO_EMBEDDER = "none"
 """The value of the setting `embedder.model` that switches the semantic side off."""
 
+OLLAMA_PREFIX, OPENAI_PREFIX = "ollama/", "openai/"
+"""What the name of a model that runs on a server begins with."""
+
 HASH_CHUNK = 1 << 20
 """Bytes read at a time when a model file is hashed."""
 
@@ -34,7 +39,15 @@ class Embedder(Protocol):
     """What turns texts into vectors."""
 
     name: str
-    fingerprint: str
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the vectors would.
+
+        Raises:
+            EmbedderError: the model runs on a server that does not answer.
+        """
+        ...
 
     @property
     def dimensions(self) -> int:
@@ -53,6 +66,20 @@ class Embedder(Protocol):
 
         Raises:
             EmbedderError: the model cannot be loaded or does not answer.
+        """
+        ...
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Give the vector of a query, to be compared with those of texts.
+
+        Args:
+            text: any string.
+
+        Returns:
+            Shape (dimensions,), of length 1 or all zero, as from `embed`.
+
+        Raises:
+            EmbedderError: the model cannot be loaded, or does not answer while a search can wait.
         """
         ...
 
@@ -80,6 +107,11 @@ class StaticEmbedder:
         """Give one vector per text; see `Embedder.embed`."""
         return self._load().embed(texts)
 
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Give the vector of a query, which is that of any text; see `Embedder.embed_query`."""
+        vector: NDArray[np.float32] = self.embed([text])[0]
+        return vector
+
     def _load(self) -> StaticVectors:
         with self._loading:
             if self._model is None:
@@ -95,23 +127,37 @@ def packaged_embedder() -> StaticEmbedder:
     return StaticEmbedder(str(PACKAGED_MODEL), PACKAGED_NAME, PACKAGED_SHA256)
 
 
-def open_embedder(model: str | None) -> Embedder | None:
+def open_embedder(
+    model: str | None, settings: EmbedderSettings | None = None, env: Mapping[str, str] | None = None
+) -> Embedder | None:
     """Make the embedder that the setting `embedder.model` names.
 
     Args:
-        model: none for the packaged model, `"none"` for no embedder, an existing folder with a model2vec model,
-            or a model's id on the model hub (the only way that kbhub asks the network for a model).
+        model: none for the packaged model, `"none"` for no embedder, `ollama/…` or `openai/…` for a model on a server,
+            `"minilm"` for all-MiniLM-L6-v2, an existing folder with a model2vec model, or a model's id on the model
+            hub (the only way that kbhub asks the network for a model).
+        settings: where that server is; none for the usual place.
+        env: environment variables, which say more of that.
 
     Returns:
         The embedder, not loaded yet; none if the user wants none.
 
     Raises:
-        EmbedderError: a folder was named that holds no model.
+        EmbedderError: a folder was named that holds no model, or one whose extra is not installed.
     """
     if model is None:
         return packaged_embedder()
     if model == NO_EMBEDDER:
         return None
+    if model == MINILM:
+        if installed_model() is None:
+            raise EmbedderError(f"embedder.model: {INSTALL}")
+        return minilm()
+    if is_remote(model):
+        # It brings numpy, httpx and the client of Ollama, which nobody needs who has not named such a model.
+        from kbhub.remote_embedding import open_remote  # noqa: PLC0415
+
+        return open_remote(model, settings or EmbedderSettings(), env or {})
     folder = Path(os.path.expanduser(model))  # noqa: PTH111 - pathlib's own raises where there is no such user
     if folder.is_dir():
         weights = folder / "model.safetensors"
@@ -121,6 +167,11 @@ def open_embedder(model: str | None) -> Embedder | None:
     if folder.is_absolute() or model.startswith((".", "~")):
         raise EmbedderError(f"embedder.model: the folder {folder} does not exist.")
     return StaticEmbedder(model, model, f"hub:{model}")
+
+
+def is_remote(model: str) -> bool:
+    """Say whether a model runs on a server, by its name in the settings."""
+    return model.startswith((OLLAMA_PREFIX, OPENAI_PREFIX))
 
 
 def own_model(model: str | None) -> str | None:
@@ -135,6 +186,8 @@ def own_model(model: str | None) -> str | None:
     """
     if model is None or model == NO_EMBEDDER:
         return None
+    if is_remote(model) or model == MINILM:
+        return model  # a folder of that name in the working directory came with a clone
     folder = Path(os.path.expanduser(model))  # noqa: PTH111 - as above
     if folder.is_dir():
         return os.path.realpath(folder)

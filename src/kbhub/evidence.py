@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kbhub.fusion import Part
-from kbhub.query import paired, searchable, stems
+from kbhub.query import paired, stems
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -81,7 +81,7 @@ def examine(terms: Sequence[WeightedTerm], text: str, headings: Sequence[str], t
         title: of its document.
     """
     text = text[:MOST_CHARACTERS]
-    body = stems(searchable(text))
+    body = stems(paired(text))
     words = frozenset(body)
     titled = short_stems(title)
     everywhere = words.union(titled, *(short_stems(heading) for heading in headings))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, Field
@@ -121,7 +120,7 @@ def plain_words(text: str) -> str:
     Args:
         text: any string, say of a model.
     """
-    words = (re.sub(r"(?<=\w):(?=\S)", " ", word.lstrip("-")) for word in text.replace('"', " ").split())
+    words = (word.lstrip("-") for word in normalise(text).replace('"', " ").replace(":", " ").split())
     return " ".join(word for word in words if word)
 
 

@@ -25,6 +25,7 @@ from kbhub.options import Behind, HubOptions
 from kbhub.places import cache_dir, data_dir, is_directory
 from kbhub.reading import Library, ReadOptions
 from kbhub.search import NEAR_ONLY, NOT_COVERED, Found, Surroundings, find
+from kbhub.second_look import second_look
 from kbhub.status import base_status
 from kbhub.sync import Difference, Progress, compare, is_being_indexed, sync_base
 from kbhub.trust import TrustStore
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.embedding import Embedder
+    from kbhub.model_settings import EmbedderSettings
 
 REDISCOVER_SECONDS = 1.0
 """Age of a discovery after which the next call looks again: mended files are picked up, bursts pay once."""
@@ -82,7 +84,7 @@ class Hub:
         self._roots: Workspace | None = None
         self._look_back: tuple[float, LoadedConfig, Discovery] | None = None
         self._indexes: dict[tuple[str, Path], Index] = {}
-        self._embedder: tuple[str | None, Embedder | None] | None = None
+        self._embedder: tuple[EmbedderSettings, Embedder | None] | None = None
         self._compared: dict[Path, tuple[float, float]] = {}
         """Index → when its base was last compared with its files (monotonic), and the CPU seconds that took."""
         self._progress: dict[str, tuple[int, int]] = {}
@@ -143,10 +145,10 @@ class Hub:
         Raises:
             EmbedderError: the settings name one that is not there.
         """
-        model = self.config().settings.embedder.model
+        settings = self.config().settings.embedder
         with self._lock:
-            if self._embedder is None or self._embedder[0] != model:
-                self._embedder = (model, open_embedder(model))
+            if self._embedder is None or self._embedder[0] != settings:
+                self._embedder = (settings, open_embedder(settings.model, settings, self.options.env))
             return self._embedder[1]
 
     def search(self, query: Query) -> SearchResult:
@@ -202,7 +204,7 @@ class Hub:
         """Read documents or parts of them, as they are on disk now; see `Library.read`."""
         shelves = [(base, self.index(base)) for base in self.select()]
         with self._readers:
-            return Library(shelves, opener_of(self._limits())).read(refs, options)
+            return Library(shelves, opener_of(self._limits()), self.config().settings.contexts).read(refs, options)
 
     def status(self) -> Status:
         """Say what is here: workspace, bases, problems."""
@@ -287,6 +289,8 @@ class Hub:
             if options.every_base:
                 everywhere = {"repos": {"*": tuple(config.settings.bases)}}
                 config = replace(config, settings=config.settings.model_copy(update=everywhere))
+            if options.read_only:
+                config = replace(config, settings=config.settings.model_copy(update={"read_only": True}))
             workspace = find_workspace(
                 root=options.root, env=options.env, cwd=options.cwd, home=options.home, serve=options.serve
             )
@@ -304,19 +308,19 @@ class Hub:
     def _query_embedder(self, notes: list[str]) -> Embedder | None:
         try:
             embedder = self.embedder()
+            if embedder and embedder.fingerprint:  # that of a model on a server, which may not answer
+                return embedder
+            notes.append("Keyword search only: `embedder.model` is `none`.")
         except EmbedderError as error:
             notes.append(f"Keyword search only: {error}")
-            return None
-        if embedder is None:
-            notes.append("Keyword search only: `embedder.model` is `none`.")
-        return embedder
+        return None
 
     def _surroundings(self, embedder: Embedder | None, notes: list[str]) -> Surroundings:
         def embed(text: str) -> NDArray[np.float32] | None:
             if embedder is None:
                 return None
             try:
-                vector: NDArray[np.float32] = embedder.embed([text])[0]
+                vector = embedder.embed_query(text)
             except EmbedderError as error:
                 notes.append(f"Keyword search only: {error}")
                 return None
@@ -331,7 +335,8 @@ class Hub:
             found = standings(one.index, one.base, uses_of(self), paths, now)
             return {path: standing.factor for path, standing in found.items()}
 
-        return Surroundings(now, embed, settings.embedder.model is None, settings.contexts, standing)
+        look = second_look(settings.search, self.cache, notes.append)
+        return Surroundings(now, embed, settings.embedder.model is None, settings.contexts, standing, look)
 
     def _open(
         self, bases: Sequence[Base], stack: ExitStack, embedder: Embedder | None, notes: list[str]
@@ -418,11 +423,12 @@ class Hub:
     def _other_embedder(self, base: Base) -> bool:
         try:
             embedder = self.embedder()
+            fingerprint = embedder.fingerprint if embedder else None
         except EmbedderError:
             return False
         index = self.index(base)
         with index.snapshot():
-            return embedder is not None and index.meta("embedder") != embedder.fingerprint
+            return embedder is not None and index.meta("embedder") != fingerprint
 
     def _base_status(self, base: Base) -> BaseStatus:
         progress = self._progress.get(base.id)

@@ -7,7 +7,7 @@ every search takes, without a model, is in `reranking`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -103,29 +103,35 @@ def rerank(hub: Hub, query: Query, result: SearchResult, settings: RerankSetting
     hits = result.hits[: settings.candidates]
     if len(hits) <= 1:
         return result
-    found = grade(query.text, [_passage(hit) for hit in hits], settings, Ollama(hub.options.env), StoredAnswers(hub.cache))
+    found = grade(
+        query.text, [_passage(hit) for hit in hits], settings, Ollama(hub.options.env), StoredAnswers(hub.cache)
+    )
     note = found.note(len(hits))
     notes = (*result.notes, note) if note else result.notes
     ordered = _ordered(hits, found.grades) if found.grades else list(hits)
     return result.model_copy(update={"hits": (*ordered, *result.hits[settings.candidates :]), "notes": notes})
 
 
-def search_reranked(hub: Hub, query: Query, settings: RerankSettings) -> SearchResult:
+def search_reranked(
+    hub: Hub, query: Query, settings: RerankSettings, search: Callable[[Query], SearchResult] | None = None
+) -> SearchResult:
     """Search, and rerank as many hits as the settings say, whichever page of them is asked for.
 
     Args:
         hub: what to search.
         query: what is asked.
         settings: which model, how many hits, how long to wait.
+        search: what searches, if not the hub by itself.
 
     Raises:
         BaseNotFound: the query names a base that is not active.
     """
+    search = search or hub.search
     if query.offset >= settings.candidates:
-        return hub.search(query)
+        return search(query)
     end = query.offset + query.limit
     wide = query.model_copy(update={"offset": 0, "limit": min(MOST_HITS, max(settings.candidates, end))})
-    result = rerank(hub, query, hub.search(wide), settings)
+    result = rerank(hub, query, search(wide), settings)
     return result.model_copy(update={"hits": result.hits[query.offset : end]})
 
 

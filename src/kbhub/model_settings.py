@@ -10,6 +10,8 @@ DEFAULT_OLLAMA_MODEL = "qwen3:0.6b"
 """The smallest model of Ollama's library (0.5 GB) that answers in a given form; it runs on any machine."""
 DEFAULT_MODEL_SECONDS = 4.0
 """Longest that a search waits for a language model: as long as people wait for a page."""
+DEFAULT_ANSWER_SECONDS = 45.0
+"""Longest that an answer waits for its writer: several MCP clients give a call up after 60 seconds."""
 MOST_MODEL_SECONDS = 600.0
 """Longest wait that can be set; who asks has gone by then."""
 MOST_CANDIDATES = 40
@@ -24,7 +26,8 @@ class EmbedderSettings(FileModel):
     model: str | None = Field(
         None,
         min_length=1,
-        description="Folder or hub id of a model2vec model, `ollama/MODEL`, or `openai/MODEL` of an OpenAI-compatible "
+        description="Folder or hub id of a model2vec model, `minilm` (all-MiniLM-L6-v2, of the extra `kbhub[onnx]`), "
+        "`ollama/MODEL`, or `openai/MODEL` of an OpenAI-compatible "
         "server at `embedder.url`; null is the one that comes with kbhub; `none` switches semantic search off.",
     )
     url: str | None = Field(
@@ -36,7 +39,8 @@ class EmbedderSettings(FileModel):
     key_variable: str | None = Field(
         None,
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="Name of the environment variable that holds the key for that server, where it wants one.",
+        description="Name of the environment variable that holds the key for the server of an `openai/` model, "
+        "where it wants one.",
     )
 
 
@@ -66,4 +70,20 @@ class RerankSettings(FileModel):
     )
     candidates: int = Field(
         DEFAULT_CANDIDATES, ge=2, le=MOST_CANDIDATES, description="Hits that are graded, from the first one on."
+    )
+
+
+class AnswerSettings(FileModel):
+    """Who writes the answers of `ask` where the client's own model does not."""
+
+    model: str | None = Field(
+        None,
+        min_length=1,
+        description="Model of Ollama that writes; null for none, then answers are made of sentences of the documents.",
+    )
+    seconds: float = Field(
+        DEFAULT_ANSWER_SECONDS,
+        gt=0,
+        le=MOST_MODEL_SECONDS,
+        description="Longest that an answer waits for it; then it is made of sentences of the documents.",
     )

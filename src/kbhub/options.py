@@ -23,6 +23,8 @@ class HubOptions:
     """Cache directory instead of the user's."""
     serve: bool = False
     """Whether a client's own variables may name the workspace."""
+    read_only: bool = False
+    """Whether nothing may be written, whatever the settings say."""
     every_base: bool = False
     """Whether every base of the global config is active, whatever its `repos` say."""
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))

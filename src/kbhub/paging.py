@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _FINGERPRINT = 10
 """Hex digits of the hash of what was asked; 40 bits tell the queries of one conversation apart."""
 
+_DECIDING = {"text", "bases", "mode", "granularity", "recency", "min_signals", "min_score"}
+"""Fields of a query that decide which hits there are, and in which order."""
+
 _CURSOR = re.compile(rf"(\d{{1,9}})\.([0-9a-f]{{{_FINGERPRINT}}})")
 
 
@@ -40,7 +43,7 @@ def offset_of(cursor: str, query: Query) -> int:
     offset, fingerprint = _decoded(cursor, "search")
     if fingerprint != _fingerprint(query):
         raise UsageError(
-            "`cursor` is of another search; give it with the same query, bases, mode and granularity, "
+            "`cursor` is of another search; give it with the same query, bases, mode and options, "
             "or search without it for the first page."
         )
     return offset
@@ -88,5 +91,5 @@ def _fingerprint_of_refs(refs: str | Sequence[str]) -> str:
 
 
 def _fingerprint(query: Query) -> str:
-    asked = query.model_dump_json(include={"text", "bases", "mode", "granularity"})
+    asked = query.model_dump_json(include=_DECIDING)
     return hashlib.sha256(asked.encode("utf-8")).hexdigest()[:_FINGERPRINT]

@@ -6,19 +6,36 @@ from typing import TYPE_CHECKING, Any
 
 from kbhub.errors import UsageError
 from kbhub.pointer import nearest, shown
+from kbhub.tools.names import ALL, MEANT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pydantic import ValidationError
 
+    from kbhub.tools.names import ToolName
+
 Schema = dict[str, Any]
+
+SYNONYMS = {
+    "query": ("q", "question", "text", "search", "pattern"),
+    "limit": ("n", "k", "top_k", "topk", "max_results", "max", "count", "page_size"),
+    "bases": ("base", "vault", "vaults", "collection", "collections", "source", "sources", "project"),
+    "refs": ("ref", "path", "paths", "file", "files", "identifier", "id", "uri", "docid"),
+    "ref": ("path", "file", "identifier", "uri", "docid", "name"),
+    "names": ("tag", "tags"),
+    "text": ("content", "body", "memory", "fact"),
+    "ids": ("id",),
+    "front_matter": ("frontmatter", "metadata", "properties"),
+}
+"""Parameter → what tools for the same purpose call it elsewhere; hints, never taken for it."""
 
 
 def compact(schema: Schema) -> Schema:
     """Give an input schema without what costs a model tokens and tells it nothing.
 
-    Titles, null alternatives and null defaults go, references are written out, and unknown parameters are excluded.
+    Titles, null alternatives and defaults that say no more than that nothing is given go, references are written out,
+    and unknown parameters are excluded.
 
     Args:
         schema: JSON Schema of an object, as pydantic makes it.
@@ -36,17 +53,32 @@ def check_names(tool: str, schema: Schema, arguments: Iterable[str]) -> None:
     known = list(schema.get("properties", {}))
     for name in arguments:
         if name not in known:
-            raise UsageError(f"unknown parameter {_named(name)};{_meant(name, known)} {tool} takes {_takes(known)}.")
+            raise UsageError(f"unknown parameter {_named(name)};{_inside(name, schema)} {tool} takes {_takes(known)}.")
 
 
-def check_tool(name: str, tools: Sequence[str]) -> None:
-    """Refuse a tool that there is not.
+def check_tool(name: str, tools: Sequence[str], why_not: Callable[[ToolName], str | None]) -> None:
+    """Refuse a tool that is not offered, and name the right one.
+
+    Args:
+        name: what was called.
+        tools: those that are offered.
+        why_not: says why one of ours is not offered.
 
     Raises:
-        UsageError: with the nearest that there is.
+        UsageError: with what that tool is called here, or the nearest that there is.
     """
-    if name not in tools:
-        raise UsageError(f"unknown tool {_named(name)};{_meant(name, tools)} kbhub has {', '.join(tools)}.")
+    if name in tools:
+        return
+    listed = f"kbhub has {', '.join(tools)}."
+    own = next((one for one in ALL if one == name), None)
+    meant = own or MEANT.get(name.lower().replace("-", "_"))
+    if meant is None:
+        raise UsageError(f"unknown tool {_named(name)};{_meant(name, tools)} {listed}")
+    reason = why_not(meant)
+    if own:
+        raise UsageError(f"`{own}` is not offered: {reason}. {listed}")
+    but = f", which is not offered: {reason}" if reason else ""
+    raise UsageError(f"there is no tool {_named(name)}; use `{meant}`{but}. {listed}")
 
 
 def bad_argument(tool: str, schema: Schema, error: ValidationError) -> UsageError:
@@ -99,7 +131,7 @@ def _compacted(schema: Any, definitions: Mapping[str, Any], *, names: bool = Fal
         return _compacted({**definitions[schema["$ref"].rpartition("/")[2]], **rest}, definitions)
     made: Schema = {}
     for key, value in schema.items():
-        if not names and (key in ("title", "$defs") or (key == "default" and value is None)):
+        if not names and (key in ("title", "$defs") or (key == "default" and not value)):
             continue
         made[key] = _compacted(value, definitions, names=key == "properties" and not names)
     if not names and "anyOf" in made:
@@ -118,6 +150,16 @@ def _descend(schema: Schema, location: Sequence[int | str]) -> tuple[list[str], 
         path.append(str(part))
         schema = properties[part]
     return path, schema
+
+
+def _inside(name: str, schema: Schema) -> str:
+    """Say where a parameter is that has another place, or what was meant by it."""
+    properties = schema.get("properties", {})
+    for outer, inner in properties.items():
+        if name in inner.get("properties", {}):
+            return f" it belongs into `{outer}`;"
+    synonym = next((own for own, others in SYNONYMS.items() if name.lower() in others and own in properties), None)
+    return f" use `{synonym}`;" if synonym else _meant(name, properties)
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

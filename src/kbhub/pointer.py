@@ -29,7 +29,11 @@ _NEAR = 0.6
 _SHOWN_INPUT = 60
 """Characters of a wrong value that an error shows."""
 
-_CHOICES = {"(entry)": "expected a path or an object", "(list)": "expected an id or a list of ids"}
+_CHOICES = {
+    "(entry)": "expected a path or an object",
+    "(list)": "expected an id or a list of ids",
+    "(names)": "expected `core`, `all` or a list of tools",
+}
 """What is expected where the branch of a union that pydantic names was taken for want of a better."""
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kbhub.contexts import matching
 from kbhub.errors import DocumentNotFound, KbhubError
 from kbhub.paging import offset_of_reading, reading_cursor
 from kbhub.references import Reference, expand_braces, split_refs
@@ -70,10 +71,14 @@ class Library:
     Args:
         shelves: each base with its index; the project base first.
         opener: opens their files.
+        contexts: what the global config says of paths in every base.
     """
 
-    def __init__(self, shelves: Sequence[tuple[Base, Index]], opener: Opener) -> None:
+    def __init__(
+        self, shelves: Sequence[tuple[Base, Index]], opener: Opener, contexts: Mapping[str, str] | None = None
+    ) -> None:
         self._shelves = Shelves(shelves, opener)
+        self._contexts = contexts or {}
 
     def read(self, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:
         """Read documents or parts of them, as they are on disk now.
@@ -187,6 +192,7 @@ class Library:
             text="\n".join(taken),
             rest=rest,
             hash=opened.digest.hex()[:HASH_DIGITS],
+            contexts=matching(place.base.contexts, self._contexts, place.path),
         )
 
 
@@ -240,5 +246,5 @@ def _lines_of(document: Document, reference: Reference, name: str) -> tuple[int,
 
 def _cost(reading: Reading, options: ReadOptions) -> int:
     numbers = NUMBER_BYTES * (reading.end_line - reading.start_line + 1) if options.line_numbers else 0
-    text = "".join((reading.text, reading.ref, reading.title))
+    text = "".join((reading.text, reading.ref, reading.title, *reading.contexts))
     return len(text.encode("utf-8", "replace")) + numbers + FRAME_BYTES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kbhub.confidence import verdict
@@ -11,9 +11,12 @@ from kbhub.evidence import AMOUNTS
 from kbhub.fusion import SIGNALS, Fused, best_first, fuse
 from kbhub.hits import Documents, Manner, Searched, age_days, described, grouped
 from kbhub.index.selection import known_keys, newest, select
+from kbhub.indexing import embedded_text
 from kbhub.query import parsed
 from kbhub.reranking import LOOKED_AT, confidence, rerank
 from kbhub.retrieval import KeywordRanking, keyword_ranking, semantic_ranking, similarities
+from kbhub.second_look import SIGNAL as SECOND_LOOK
+from kbhub.second_look import mix
 from kbhub.spelling import PUNCTUATION, corrected, corrections
 from kbhub.types import Correction, Hit, Mode, Verdict
 
@@ -59,6 +62,8 @@ class Surroundings:
     """Those of the global config, about every base."""
     standing: Callable[[Searched, Sequence[str]], Mapping[str, float]] = lambda *_: {}
     """Gives the factors of memories by path, for bases that hold memories."""
+    look: Callable[[str, Mapping[Key, str]], Mapping[Key, float]] | None = None
+    """Gives the cosines of texts, best first, to a query by a better model; none for no second look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,7 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings) -> Fo
     rankings, similar = _rankings(query, searched, keyword, vector, selections)
     documents = Documents(searched)
     fused = _weighed(query, fuse(rankings, similar, query.fusion), documents, around)
-    ranked = _second_look(query, fused, keyword.terms, documents)
+    ranked = _looked_again(query, text, _second_look(query, fused, keyword.terms, documents), documents, around.look)
     sure = confidence(
         ranked.evidence.values(),
         len(keyword.terms),
@@ -246,6 +251,29 @@ def _second_look(query: Query, fused: Sequence[Fused], terms: Sequence[WeightedT
     titles = documents.documents({one.document_key for one in looked})
     texts = {one.key: (chunks[one.key], titles[one.document_key].title) for one in looked}
     return rerank(fused, terms, texts, tuple(AMOUNTS) if query.mode == "semantic" else query.without)
+
+
+def _looked_again(
+    query: Query,
+    text: str,
+    ranked: Ranked,
+    documents: Documents,
+    look: Callable[[str, Mapping[Key, str]], Mapping[Key, float]] | None,
+) -> Ranked:
+    """Mix in what a better model says of the best chunks, where that is wanted."""
+    if look is None or query.mode != "hybrid" or SECOND_LOOK in query.without or not text.strip():
+        return ranked
+    if any(one.identifier for one in ranked.evidence.values()):
+        return ranked  # such a model knows no names: docs/how-to/better-ranking.md has what it costs
+    best = ranked.fused[:LOOKED_AT]
+    chunks = documents.chunks(one.key for one in best)
+    titles = documents.documents({one.document_key for one in best})
+    texts = {
+        one.key: embedded_text(titles[one.document_key].title, row.headings, row.text[row.prose :])
+        for one in best
+        for row in [chunks[one.key]]
+    }
+    return replace(ranked, fused=tuple(mix(ranked.fused, look(text, texts))))
 
 
 def _signals_of(one: Fused) -> int:

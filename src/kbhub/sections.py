@@ -26,7 +26,7 @@ def section(document: Document, heading: str) -> tuple[int, int] | None:
     for number, one in enumerate(document.headings):
         path = [above for above in path if above[0] < one.level] + [(one.level, one.text)]
         names = [_folded(text) for _, text in path]
-        if names[-len(wanted) :] == wanted or (len(wanted) == 1 and _anchor(one.text) == _anchor(heading)):
+        if names[-len(wanted) :] == wanted or (len(wanted) == 1 and anchor(one.text) == anchor(heading)):
             following = (later.line for later in document.headings[number + 1 :] if later.level <= one.level)
             return one.line, next(following, len(document.lines) + 1) - 1
     return None
@@ -36,5 +36,6 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFC", text).casefold().strip().strip("#").strip()
 
 
-def _anchor(text: str) -> str:
+def anchor(text: str) -> str:
+    """Give the anchor of a heading, as GitHub makes it."""
     return re.sub(r"[^\w\- ]", "", text.casefold().strip()).replace(" ", "-")

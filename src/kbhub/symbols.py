@@ -188,6 +188,7 @@ _UNTYPED = _rule(
     r"[ \t]*\([^;]*$",
     inside=True,
 )
+_INLINE = _rule(r"\{(?:[^(){}]*,)?[ \t]*", r"[ \t]*[,}=(]", inside=True)
 _MEMBER = _rule(r"^[ \t]*(?:pub(?:\([^)]*\))?[ \t]+)?", r"[ \t]*(?:[,({=:]|$)", inside=True)
 
 _SCRIPT = _Language(
@@ -196,10 +197,12 @@ _SCRIPT = _Language(
         _rule(
             r"^[ \t]*(?:(?:export|default|public|private|protected|static|async|get|set|readonly|override|abstract|"
             r"declare|accessor)[ \t]+)*\*?#?",
-            r"[?!]?(?:<[^()]*>)?[ \t]*(?:\((?:(?!=>|function)[^;])*\{[^;]*$|\([^;]*\)[ \t]*:[^;=]*;?$|:|=(?![=>]))",
+            r"[?!]?(?:<[^()]*>)?[ \t]*(?:\((?:(?!=>|function)[^;])*\{[^;]*$|\((?:(?!=>|function)[^;{}])*\)[^;{}()]*\{|"
+            r"\([^;]*\)[ \t]*:[^;=]*;?$|:|=(?![=>]))",
         ),
         _rule(r"\b(?:exports|prototype|this)\.", r"[ \t]*=(?!=)"),
         _MEMBER,
+        _INLINE,
     ),
     outer=r"\bOUTER\.(?:prototype\.)?",
 )
@@ -213,10 +216,11 @@ _GO = _Language(
     outer=r"^func[ \t]*\([^)]*\bOUTER\b[^)]*\)[ \t]*",
 )
 _RUST = _Language(
-    (_words(r"fn|struct|enum|trait|type|const|static|mod|union|macro_rules!|mut"), _MEMBER), reopens=r"\bimpl\b.*"
+    (_words(r"fn|struct|enum|trait|type|const|static|mod|union|macro_rules!|mut"), _MEMBER, _INLINE),
+    reopens=r"\bimpl\b.*",
 )
 _JVM = _Language(
-    (_words(r"class|interface|@interface|enum|record|struct|delegate|namespace"), _TYPED, _UNTYPED, _MEMBER)
+    (_words(r"class|interface|@interface|enum|record|struct|delegate|namespace"), _TYPED, _UNTYPED, _MEMBER, _INLINE)
 )
 _C = _Language(
     (
@@ -225,6 +229,7 @@ _C = _Language(
         _UNTYPED,
         _rule(r"^[ \t]*\}[ \t]*", r"[ \t]*;"),
         _MEMBER,
+        _INLINE,
     ),
     outer=r"\bOUTER(?:<[^<>]*>)?::~?",
 )
@@ -249,6 +254,7 @@ _KOTLIN = _Language(
         _words("class|interface|object|typealias|val|var|fun|trait|def|type"),
         _rule(r"\b(?:fun|val|var)\b[^=({]*[ .>]"),
         _MEMBER,
+        _INLINE,
     )
 )
 _SWIFT = _Language(
@@ -322,7 +328,7 @@ def _names_in(lines: Sequence[str], blocks: Sequence[tuple[int, int]], language:
 
 def _places(lines: Sequence[str], first: int, end: int, name: str) -> Iterator[tuple[int, str, str]]:
     """Give (line, what stands before it there, what after) of where a name stands outside of a line of comment."""
-    word = re.compile(rf"(?<![\w$]){re.escape(name)}(?!\w)")
+    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
     count = 0
     for number in range(first, end):
         line = lines[number]

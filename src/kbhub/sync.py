@@ -279,9 +279,9 @@ class _Run:
         if self.embedder is None:
             return
         had = self.writer.meta("embedder")
-        if had == self.embedder.fingerprint:
-            return
         try:
+            if had == self.embedder.fingerprint:
+                return
             dimensions = self.embedder.dimensions
         except EmbedderError as error:
             self._no_vectors(error)

@@ -359,6 +359,7 @@ class Status(Model):
     bases: tuple[BaseStatus, ...] = Field((), description="Active bases.")
     problems: tuple[Problem, ...] = Field((), description="What cannot be used, and what to do.")
     looked_for: tuple[str, ...] = Field((), description="Places tried for the project base.")
+    queries: QuerySummary | None = Field(None, description="What was asked lately, and what nothing answers.")
 
 
 class Finding(Model):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbhub.audit.models import AuditFinding, Change, Fixed
 from kbhub.editing.folder import open_folder
-from kbhub.editing.front_matter import front_matter_of, with_values
+from kbhub.editing.front_matter import front_matter_of, with_texts, with_values
 from kbhub.editing.locks import writing
 from kbhub.editing.paths import find_document, why_not_writable
 from kbhub.editing.relinking import relink
@@ -119,20 +119,21 @@ def _retagged(ref: str, text: Text, tags: Mapping[str, str]) -> Text:
     """
     front = front_matter_of(text)
     wanted = tuple(dict.fromkeys(tags.get(tag, tag) for tag in front.tags))
-    values = {key: _renamed(value, tags) for key, value in front.values.items() if key.strip().casefold() in _TAG_KEYS}
-    text = with_values(ref, text, values)
+    for key, value in front.values.items():
+        if key.strip().casefold() in _TAG_KEYS:
+            texts = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
+            text = with_texts(ref, text, key, {one: _renamed(one, tags) for one in texts})
+            now = front_matter_of(text).values[key]
+            if isinstance(now, list) and len(once := list({repr(one): one for one in now}.values())) < len(now):
+                text = with_values(ref, text, {key: once})
     if tuple(front_matter_of(text).tags) != wanted:
         raise WriteRefused(ref, "its tags cannot be changed one by one; mend them by hand")
     return text
 
 
-def _renamed(value: Any, tags: Mapping[str, str]) -> Any:
-    if isinstance(value, list):
-        return list({repr(new): new for new in (_renamed(one, tags) for one in value)}.values())
-    if not isinstance(value, str):
-        return value
-    # One string may hold several: `a, b` and `#a #b`.
-    parts = re.split(r"([,#]|\s+(?=#))", value) if "," in value or "#" in value else [value]
+def _renamed(text: str, tags: Mapping[str, str]) -> str:
+    """Rename the tags of one text, which may hold several: `a, b` and `#a #b`."""
+    parts = re.split(r"([,#]|\s+(?=#))", text) if "," in text or "#" in text else [text]
     return "".join(_part(part, tags) for part in parts)
 
 

@@ -26,7 +26,7 @@ def orphan_findings(material: Material, bases: Mapping[str, Material]) -> Iterat
         bases: all active bases, by id.
     """
     mine = material.base.id
-    joined = {link.path for link in material.links if link.status != "broken" and link.by != "itself"}
+    joined = {link.path for link in material.links if link.by != "itself"}
     joined |= {
         link.goal[1]
         for one in bases.values()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.audit.material import front_lines
+from kbhub.hits import STALE_DAYS, age_days
 from kbhub.index.auditing import texts
 from kbhub.index.staleness import SUPERSEDED, SUPERSEDED_KEYS, UNTIL_KEYS, outdated
-from kbhub.search import STALE_DAYS, age_days
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from kbhub.assisted import Help, search_assisted
 from kbhub.contexts import matching
 from kbhub.errors import UsageError
-from kbhub.query import excerpt, parsed, spans
+from kbhub.query import excerpt, spans, terms_of
 from kbhub.reading import ReadOptions
 from kbhub.render.formats import Listing
 from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS
@@ -44,11 +45,18 @@ def search_with(hub: Hub, query: Query, options: Hits) -> SearchResult:
     """
     if options.full and options.around is not None:
         raise UsageError("--full and --context exclude each other; use one.")
-    query = query.model_copy(update={"min_score": options.min_score})
-    result = _every_hit(hub, query) if options.all_ else hub.search(query)
+    query = query.model_copy(
+        update={"min_score": options.min_score, "min_signals": options.min_signals, "recency": options.recency}
+    )
+    wanted = Help(
+        expand=True if options.expand or options.expand_model else None,
+        rerank=options.rerank or None,
+        expand_model=options.expand_model,
+    )
+    result = _every_hit(hub, query) if options.all_ else search_assisted(hub, query, wanted)
     if not (options.full or options.around is not None or options.line_numbers):
         return result
-    terms = parsed(result.query).terms
+    terms = terms_of(result.terms)
     hits = [_shown(hub, hit, terms, options, query, first=number == 0) for number, hit in enumerate(result.hits)]
     return result.model_copy(update={"hits": tuple(hits)})
 

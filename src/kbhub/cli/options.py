@@ -97,6 +97,21 @@ class Hits:
     min_score: Annotated[float, Parameter(name="--min-score", metavar="X", validator=Number(gte=0, lte=1))] = 0.0
     """Show only hits with at least this score, from 0 to 1."""
 
+    min_signals: Annotated[int, Parameter(name="--min-signals", metavar="N", validator=Number(gte=1, lte=2))] = 1
+    """Show only hits that so many of the two rankings found, by words and by meaning."""
+
+    recency: Annotated[float, Parameter(name="--recency", metavar="X", validator=Number(gte=0, lte=1))] = 0.0
+    """Prefer newer documents: 0 not at all, 1 so much that half a year halves a score."""
+
+    expand: Annotated[bool, Parameter(name="--expand")] = False
+    """Ask a local Ollama for other words first, unless the query finds strong hits as it stands."""
+
+    expand_model: Annotated[str | None, Parameter(name="--expand-model", metavar="MODEL")] = None
+    """Ask this model, in place of the one in the config; means --expand."""
+
+    rerank: Annotated[bool, Parameter(name="--rerank")] = False
+    """Let a local Ollama put the best hits in order."""
+
     full: Annotated[bool, Parameter(name="--full")] = False
     """Show whole documents (with --granularity chunk, whole chunks) instead of excerpts."""
 

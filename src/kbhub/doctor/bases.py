@@ -94,11 +94,12 @@ def _freshness(hub: Hub, base: Base, path: Path, known: dict[str, tuple[int, int
 def _vectors(hub: Hub, base: Base, embedder: str | None, unembedded: int) -> list[Finding]:
     try:
         wanted = hub.embedder()
+        fingerprint = wanted.fingerprint if wanted else None
     except EmbedderError:
         return []  # that is a finding of its own
-    if wanted is None or (embedder == wanted.fingerprint and not unembedded):
+    if wanted is None or (embedder == fingerprint and not unembedded):
         return []
-    if embedder == wanted.fingerprint:
+    if embedder == fingerprint:
         message = f"{counted(unembedded, 'chunk')} of it cannot be found by meaning yet: vectors are missing."
     else:
         message = f"Its vectors are not those of {wanted.name}; it is searched by keyword only."

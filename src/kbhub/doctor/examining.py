@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.doctor.bases import base_findings
+from kbhub.doctor.clients import client_findings
 from kbhub.doctor.folders import folder_findings
 from kbhub.doctor.machine import embedder_findings, packaged_model, python_version, sqlite
 from kbhub.doctor.setup import config_findings, discovery_findings, trust_findings
@@ -39,4 +40,4 @@ def examine(hub: Hub) -> Diagnosis:
     findings += folder_findings(hub, bases)
     for base in bases:
         findings += base_findings(hub, base)
-    return Diagnosis(findings=(*findings, *watch_findings(bases)))
+    return Diagnosis(findings=(*findings, *watch_findings(bases), *client_findings(hub)))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.places import is_directory
+from kbhub.second_look import FILE as LOOKS
 from kbhub.trust import TRUST_NAME
 from kbhub.types import Finding
 
@@ -69,8 +70,8 @@ def own_places(hub: Hub, bases: Sequence[Base]) -> list[Path]:
     mine = [path for path in _listed(data) if path.name.lstrip(".").startswith(TRUST_NAME)]
     places = [data] if mine and set(mine) == set(_listed(data)) else []
     if (made := _indexes_in(indexes)) and made == _listed(indexes):
-        places += [hub.cache, indexes] if _listed(hub.cache) == [indexes] else [indexes]
-    places += made
+        places += [hub.cache, indexes] if {*_listed(hub.cache)} <= {indexes, hub.cache / LOOKS} else [indexes]
+    places += [*made, hub.cache / LOOKS]
     for base in bases:
         path = hub.index(base).path
         indexes_of_it = (path, *_set_aside_from(path))

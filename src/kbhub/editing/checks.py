@@ -8,8 +8,8 @@ import unicodedata
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from kbhub.code_references import Sources
 from kbhub.errors import IndexUnavailable
-from kbhub.files import read_regular
 from kbhub.graph.resolving import PathTable
 from kbhub.hits import ref_of
 from kbhub.index.mentions import tag_counts
@@ -17,8 +17,7 @@ from kbhub.index.names import document_names
 from kbhub.project import PROJECT_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from kbhub.graph.resolving import LinkKind
     from kbhub.hub import Hub
@@ -29,9 +28,6 @@ MAX_WARNINGS = 20
 
 ALIKE = 0.8
 """Share of words (of both titles' together) from which two titles are nearly the same: four of five."""
-
-_SYMBOL_BYTES = 4 << 20
-"""Bytes of a source file that is searched for a symbol; generated ones may be longer and are not searched."""
 
 
 def warnings_about(hub: Hub, base: Base, document: Document) -> tuple[str, ...]:
@@ -133,9 +129,22 @@ def entries(value: Any) -> list[str]:
     return [text.strip() for text in values if isinstance(text, str) and text.strip()]
 
 
+NO_PLURALS = frozenset(
+    (
+        *("alias", "analytics", "aws", "bias", "bus", "canvas", "chaos", "devops", "dns", "dos", "gas", "goods"),
+        *("graphics", "gps", "https", "ios", "iis", "jenkins", "kubernetes", "lens", "macos", "mathematics", "news"),
+        *("nfs", "physics", "politics", "postgres", "redis", "rss", "sas", "series", "species", "tls", "vfs"),
+        *("windows", "xs"),
+    )
+)
+"""Words that end like a plural and are none, or mean something else in the singular (`https` and `http`)."""
+
+
 def tag_form(tag: str) -> str:
     """Give what is equal for tags that differ by case, accents' form, `-`/`_` or English plural alone."""
     text = unicodedata.normalize("NFC", tag).casefold().replace("_", "-").replace(" ", "-")
+    if re.split(r"[-/]", text)[-1] in NO_PLURALS:
+        return text
     if text.endswith("ies") and len(text) > 4:
         return f"{text[:-3]}y"
     if re.search(r"(?:s|x|z|ch|sh)es$", text):
@@ -149,25 +158,10 @@ def _broken_refs(hub: Hub, base: Base, document: Document) -> Iterator[str]:
     git = hub.discovery().workspace.git_root
     if base.id != PROJECT_ID or git is None:
         return
+    sources = Sources(git)
     for entry in refs:
-        path, *symbols = entry.split("::")
-        if reason := _why_broken(git, path, symbols):
-            yield f"`refs` names {entry!r}, but {reason}."
-
-
-def _why_broken(git: Path, path: str, symbols: Sequence[str]) -> str | None:
-    try:
-        place = os.path.realpath(git / path)
-        if not place.startswith(f"{git}{os.sep}"):
-            return "it lies outside the project"
-        if not symbols:
-            return None if os.path.exists(place) else "there is no such file"  # noqa: PTH110
-        data = read_regular(place, _SYMBOL_BYTES, follow=False)
-    except (OSError, ValueError):
-        return "there is no such file that can be read"
-    text = data.decode("utf-8", "replace")
-    missing = next((name for name in symbols if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)), None)
-    return None if missing is None else f"the file has no {missing!r}"
+        if fault := sources.fault(entry):
+            yield f"`refs` names {entry!r}, but {fault.reason}."
 
 
 def _words(title: str) -> frozenset[str]:

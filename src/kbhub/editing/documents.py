@@ -27,6 +27,7 @@ from kbhub.editing.text import Text, check_writable_text, lines_of, text_of
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.filters import MARKDOWN_SUFFIXES, too_large
 from kbhub.markdown import parse_document
+from kbhub.sources.kinds import kind_of
 from kbhub.types import Model
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 WriteMode = Literal["create", "update", "append"]
 Action = Literal["created", "updated", "appended", "unchanged"]
+
+UNWRITTEN = {"pdf": "a PDF", "session": "the log of a session"}
+"""Kinds whose files a text would break."""
 
 
 class Written(Model):
@@ -105,6 +109,8 @@ def write_document(
         after = text_of(place.ref, data)
     else:
         place = find_document(hub, ref)
+        if (kind := kind_of(place.base, place.path)) in UNWRITTEN:
+            raise WriteRefused(place.ref, f"it is {UNWRITTEN[kind]}, which a text would break; write another document")
         check_writable(hub, place.base, place.ref)
         with writing(hub, place.base, place.ref), refusing(place.ref):
             before, after, change = _apply(hub, place, edit, based_on)

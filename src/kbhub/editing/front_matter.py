@@ -99,6 +99,45 @@ def with_values(ref: str, text: Text, values: Mapping[str, Any]) -> Text:
     return text
 
 
+def with_texts(ref: str, text: Text, key: str, changes: Mapping[str, str]) -> Text:
+    """Replace texts under a key, a single one or those of a list, each where it stands; comments beside them stay.
+
+    Args:
+        ref: the document, for messages.
+        text: its text, whose front matter can be read.
+        key: as it is written there.
+        changes: text → what takes its place, wherever it stands under the key.
+
+    Raises:
+        WriteRefused: the front matter cannot be changed without touching other keys.
+    """
+    known = read_front_matter(text.bare).values
+    old = known[key] if isinstance(known[key], list) else [known[key]]
+    new = [changes.get(one, one) if isinstance(one, str) else one for one in old]
+    value = new if isinstance(known[key], list) else new[0]
+    place = next(entry.value for entry in reversed(_entries(ref, text)) if entry.key == key)
+    places = place.items if isinstance(known[key], list) else (place,)
+    changed = text
+    if len(places) == len(old):
+        for item, before, after in reversed(list(zip(places, old, new, strict=True))):
+            if before != after and item.scalar and item.start[0] == item.end[0]:
+                line = changed.lines[item.start[0]]
+                written = line[item.start[1] : item.end[1]]
+                within = line[: item.start[1]] + _as_quoted(written, after) + line[item.end[1] :]
+                changed = changed.replaced(item.start[0], item.start[0] + 1, (within,))
+    if _same(read_front_matter(changed.bare).values, {**known, key: value}):
+        return changed
+    return with_values(ref, text, {key: value})
+
+
+def _as_quoted(written: str, new: str) -> str:
+    """Write a text in the quotes that another has."""
+    mark = written[:1]
+    if mark in ("'", '"') and written.endswith(mark) and new.isprintable() and not set(new) & set("'\"\\"):
+        return f"{mark}{new}{mark}"
+    return _yaml(new)
+
+
 def front_matter_of(text: Text) -> FrontMatter:
     """Read the front matter of a text."""
     return read_front_matter(text.bare)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from kbhub.blocks import scan_blocks
-from kbhub.editing.front_matter import front_matter_of, with_values
+from kbhub.editing.front_matter import front_matter_of, with_texts
 from kbhub.editing.incoming import RELATED, plain_entry
 from kbhub.editing.sections import front_end
 from kbhub.filters import MARKDOWN_SUFFIXES
@@ -145,4 +145,5 @@ def _relinked_related(ref: str, text: Text, rewrite: Rewrite, done: list[Rewritt
             done.append(Rewritten(None, entry, new[-1]))
     if new == entries:
         return text
-    return with_values(ref, text, {key: new if isinstance(value, list) else new[0]})
+    changes = {old: after for old, after in zip(entries, new, strict=True) if isinstance(old, str)}
+    return with_texts(ref, text, key, changes)

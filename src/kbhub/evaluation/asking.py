@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from kbhub.sync import Progress
     from kbhub.types import Mode
 
-EvalMode = Literal["naive", "keyword", "semantic", "hybrid"]
+EvalMode = Literal["naive", "keyword", "semantic", "rrf", "hybrid"]
+"""`naive` is plain full-text search, `rrf` the hybrid joined by ranks in place of values."""
 
 MOST_PAGES = 5
 """Pages of chunks looked through for enough distinct sections: several chunks of one section count once."""
@@ -140,7 +141,7 @@ class NaiveSearch:
 
 
 def _ask(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: Plan, depth: int) -> Answer:
-    mode: Mode = "hybrid" if plan.mode == "naive" else plan.mode
+    mode: Mode = "hybrid" if plan.mode == "naive" or plan.mode == "rrf" else plan.mode
     wanted = Query(
         text=query.text,
         bases=corpus.bases,
@@ -148,6 +149,7 @@ def _ask(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: Plan, depth: 
         limit=min(depth, MOST_HITS),
         granularity="document" if dataset.sections is None else "chunk",
         without=plan.without,
+        fusion="rrf" if plan.mode == "rrf" else "convex",
     )
     started = time.perf_counter()
     result = corpus.hub.search(wanted)

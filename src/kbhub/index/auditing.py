@@ -100,8 +100,8 @@ def _chunks(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, list[tupl
     for first in range(0, len(paths), BATCH):
         found: dict[str, list[tuple[int, int, int, str]]] = {path: [] for path in paths[first : first + BATCH]}
         rows = index._rows(
-            "SELECT path, start_line, end_line, prose, text FROM json_each(?) AS wanted "
-            "JOIN document ON path = wanted.value JOIN chunk ON document_id = document.id ORDER BY chunk.id",
+            "SELECT document.path, start_line, end_line, prose, text FROM json_each(?) AS wanted "
+            "JOIN document ON document.path = wanted.value JOIN chunk ON document_id = document.id ORDER BY chunk.id",
             json.dumps(list(found)),
         )
         for path, *chunk in rows:

@@ -132,7 +132,7 @@ class Topic:
     id: str
     kind: Kind
     key: str
-    """That of the query it was found by."""
+    """A hash of the query it was found by."""
     question: str
     """Empty once the queries are too old to be kept."""
     state: State
@@ -179,11 +179,10 @@ class QueryLog:
             limit: how many; -1 for all.
             since: none from before, seconds since the epoch.
         """
+        listed = "(SELECT json_group_array(ref) FROM (SELECT ref FROM listed WHERE asked_id = id {} ORDER BY place))"
         rows = self._rows(
-            "SELECT at, text, subject, key, mode, bases, verdict, score, client, "
-            "(SELECT json_group_array(ref) FROM (SELECT ref FROM listed WHERE asked_id = id ORDER BY place)), "
-            "(SELECT json_group_array(ref) FROM (SELECT ref FROM listed WHERE asked_id = id AND opened ORDER BY place)) "
-            "FROM asked WHERE at >= ? ORDER BY at DESC, id DESC LIMIT ?",
+            f"SELECT at, text, subject, key, mode, bases, verdict, score, client, {listed.format('')}, "
+            f"{listed.format('AND opened')} FROM asked WHERE at >= ? ORDER BY at DESC, id DESC LIMIT ?",
             *(since, limit),
         )
         return [_asked(row) for row in rows]
@@ -215,9 +214,9 @@ class QueryLog:
         return {verdict: int(count) for verdict, count in rows}
 
     def unanswered(self, keys: Sequence[str], since: float) -> int:
-        """Count the queries of some keys after a moment that nothing answered."""
+        """Count the queries of some keys since a moment that nothing answered."""
         rows = self._rows(
-            "SELECT count(*) FROM asked WHERE key IN (SELECT value FROM json_each(?)) AND verdict = 'none' AND at > ?",
+            "SELECT count(*) FROM asked WHERE key IN (SELECT value FROM json_each(?)) AND verdict = 'none' AND at >= ?",
             *(json.dumps(list(keys)), since),
         )
         return int(rows[0][0]) if rows else 0
@@ -225,7 +224,7 @@ class QueryLog:
     def topics(self, kind: Kind) -> list[Topic]:
         """Give the topics of a kind, by id."""
         rows = self._rows(f"SELECT {_TOPIC} FROM topic WHERE kind = ? ORDER BY id", kind)
-        return [Topic(*row[:8], tuple(json.loads(row[8])), *row[9:]) for row in rows]
+        return [Topic(*row[:8], *(tuple(json.loads(row[8])), *row[9:])) for row in rows]
 
     def put(self, topic: Topic, before: State | None = None) -> bool:
         """Write a topic, unless its state is not any more what the caller takes it for.
@@ -267,18 +266,21 @@ class QueryLog:
             return 0
         with self._writing() as connection:
             connection.execute(
-                "DELETE FROM asked WHERE at < ? OR id IN (SELECT id FROM asked ORDER BY at DESC, id DESC LIMIT -1 OFFSET ?)",
+                "DELETE FROM asked WHERE at < ? "
+                "OR id IN (SELECT id FROM asked ORDER BY at DESC, id DESC LIMIT -1 OFFSET ?)",
                 (before, most),
             )
             gone = connection.changes()
             if gone:
                 connection.execute("DELETE FROM listed WHERE asked_id NOT IN (SELECT id FROM asked)")
-            connection.execute("DELETE FROM topic WHERE state IN ('open', 'answered', 'withdrawn') AND last < ?", (before,))
+            connection.execute(
+                "DELETE FROM topic WHERE state IN ('open', 'answered', 'withdrawn') AND last < ?", (before,)
+            )
             connection.execute(_WORDLESS + " AND last < ?", (before,))
         return gone
 
     def clear(self) -> int:
-        """Forget every query and gap, so that nothing of them is left in the file; gives how many queries there were."""
+        """Forget every query and gap, so that nothing of them is left in the file; gives how many queries."""
         if not self.path.exists():
             return 0
         with self._writing() as connection:
@@ -358,12 +360,13 @@ class QueryLog:
 
 _TOPIC = "id, kind, key, question, state, since, count, last, clients, ref, memory, digest, reopened"
 
-_WORDLESS = "UPDATE topic SET question = '', clients = '[]' WHERE state IN ('closed', 'forgotten')"
+_WORDLESS = "UPDATE topic SET question = '', clients = '[]', ref = '' WHERE state IN ('closed', 'forgotten')"
 
 
 def _append(connection: apsw.Connection, one: Asked) -> None:
     connection.execute(
-        "INSERT INTO asked(at, text, subject, key, mode, bases, verdict, score, client) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO asked(at, text, subject, key, mode, bases, verdict, score, client) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (one.at, one.text, one.subject, one.key, one.mode, json.dumps(one.bases), one.verdict, one.score, one.client),
     )
     number = connection.last_insert_rowid()
@@ -375,8 +378,9 @@ def _append(connection: apsw.Connection, one: Asked) -> None:
 def _open(connection: apsw.Connection, one: Opening) -> None:
     """Note with the latest query that listed a document that it was read; with one of the same client's, if any did."""
     connection.execute(
-        "UPDATE listed SET opened = coalesce(opened, ?1) WHERE (asked_id, place) IN (SELECT asked_id, place FROM listed "
-        "JOIN asked ON asked.id = asked_id WHERE ref IN (SELECT value FROM json_each(?2)) AND at BETWEEN ?1 - ?3 AND ?1 "
+        "UPDATE listed SET opened = coalesce(opened, ?1) WHERE (asked_id, place) IN ("
+        "SELECT asked_id, place FROM listed JOIN asked ON asked.id = asked_id "
+        "WHERE ref IN (SELECT value FROM json_each(?2)) AND at BETWEEN ?1 - ?3 AND ?1 "
         "ORDER BY client = ?4 DESC, at DESC, asked.id DESC LIMIT 1)",
         (one.at, json.dumps(one.refs), READ_SECONDS, one.client),
     )

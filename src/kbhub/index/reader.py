@@ -202,11 +202,17 @@ class Index:
         skewed = any(term.weight > MIN_WEIGHT and term.weight > SKEW * term.local_weight for term in terms)
         limit = CANDIDATES_SKEWED if skewed else CANDIDATES
         cut = "" if rows <= DIRECT_ROWS else f"ORDER BY bm25(fts, {_WEIGHTS}), rowid LIMIT {limit}"
-        arguments = ", ".join("?" * (len(terms) + 1))
+        score = f"pooled(fts, {', '.join('?' * (len(terms) + 1))})"
+        numbers: tuple[float, ...] = (mean_length, *(term.weight for term in terms))
+        chunks, tokens = self.size()
+        if mean_length == tokens / max(chunks, 1) and all(term.weight == term.local_weight for term in terms):
+            # This base's statistics are those of all, and FTS5 computes the same formula ten times as fast.
+            score, numbers = f"-bm25(fts, {_WEIGHTS})", ()
         inside, values = within("+rowid", selection)
         return self._rows(
-            f"SELECT rowid, pooled(fts, {arguments}) FROM fts WHERE fts MATCH ? {inside} {cut}",
-            *(mean_length, *(term.weight for term in terms), f" {operator} ".join(term.match for term in terms)),
+            f"SELECT rowid, {score} FROM fts WHERE fts MATCH ? {inside} {cut}",
+            *numbers,
+            f" {operator} ".join(term.match for term in terms),
             *values,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -47,10 +48,14 @@ def outdated(index: Index, documents: Collection[DocumentRow], now: float) -> di
     successors = index._rows(
         "SELECT value, path FROM property JOIN document ON document.id = document_id WHERE key = 'supersedes'"
     )
-    for value, path in successors:
+    if successors:
+        called: dict[str, list[int]] = defaultdict(list)
         for document in documents:
-            if _names(str(value), document):
-                found[document.id] = f"superseded by {path}"
+            for name in _called(document):
+                called[name].append(document.id)
+        for value, path in successors:
+            target = str(value).strip("/").removeprefix("./").rpartition("@")[2]
+            found.update(dict.fromkeys(called.get(target, ()), f"superseded by {path}"))
     return found
 
 
@@ -63,8 +68,7 @@ def _why(key: str, value: object, now: float) -> str | None:
     return f"{key} {value}" if isinstance(value, str) and value[:4].isdigit() and value[:10] < today else None
 
 
-def _names(target: str, document: DocumentRow) -> bool:
-    """Whether `supersedes` means a document: its path, with or without extension, case and leading `./` apart."""
-    target = target.strip("/").removeprefix("./").rpartition("@")[2]
+def _called(document: DocumentRow) -> tuple[str, str]:
+    """Give what `supersedes` may call a document: its path, with or without extension, case apart."""
     path = document.path.casefold()
-    return target in (path, path.rpartition(".")[0])
+    return path, path.rpartition(".")[0]

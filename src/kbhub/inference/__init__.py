@@ -5,8 +5,8 @@ caller turns into a note. Texts of documents go into a prompt only as quoted mat
 """
 
 from kbhub.inference.deadline import Deadline
+from kbhub.inference.prompts import Prompt, fence_mark, quoted, quoting_rule, unmarked, without_thinking
 from kbhub.inference.server import Ollama
-from kbhub.inference.prompts import Prompt, fence_mark, quoted, quoting_rule, without_thinking
 from kbhub.inference.stored import StoredAnswers
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "fence_mark",
     "quoted",
     "quoting_rule",
+    "unmarked",
     "without_thinking",
 ]

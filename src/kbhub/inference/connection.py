@@ -27,6 +27,9 @@ CONNECT_SECONDS = 10.0
 ANSWER_CHARACTERS = 100_000
 """Of a longest answer; a server that goes on has lost its way."""
 
+ONE_REQUEST = httpx.Limits(max_keepalive_connections=0)
+"""No connection is kept for later: minutes may pass until the next question, and nobody would close it."""
+
 OPTIONS = {"temperature": 0.0, "seed": 1}
 """The same question gets the same answer."""
 
@@ -53,7 +56,9 @@ class Connection:
         timeout = httpx.Timeout(LOAD_SECONDS, connect=CONNECT_SECONDS)
         try:
             # A redirect would send what is asked to somebody whom the user did not name.
-            self._client = ollama.Client(host, timeout=timeout, follow_redirects=False, trust_env=not local)
+            self._client = ollama.Client(
+                host, timeout=timeout, limits=ONE_REQUEST, follow_redirects=False, trust_env=not local
+            )
         except (ValueError, httpx.InvalidURL) as error:
             raise ModelUnavailable("unreachable", f"{where}: that is no address ({shown(str(error))}).") from None
 

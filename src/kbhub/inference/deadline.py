@@ -28,10 +28,11 @@ class Deadline:
     Args:
         seconds: from now on.
         setting: what allows more, for the message.
+        patient: whether to wait for the end of a request that was left behind; else it is a failure at once.
     """
 
-    def __init__(self, seconds: float, setting: str = "") -> None:
-        self.seconds, self.setting = seconds, setting
+    def __init__(self, seconds: float, setting: str = "", *, patient: bool = False) -> None:
+        self.seconds, self.setting, self.patient = seconds, setting, patient
         self._end = time.monotonic() + seconds
 
     @property
@@ -50,6 +51,8 @@ class Deadline:
             ModelUnavailable: `late`; besides, whatever `work` raises.
         """
         earlier = _left_behind.get(asked)
+        if earlier is not None and self.patient:
+            wait((earlier,), self.left)
         if earlier is not None and not earlier.done():
             raise ModelUnavailable(
                 "late", f"{asked} is still busy with an earlier request; it may be loading the model."

@@ -61,7 +61,12 @@ def quoted(text: str, mark: str, label: str = "passage") -> str:
         mark: of `fence_mark`.
         label: what the text is, in one word.
     """
-    return f"<{label} {mark}>\n{_CONTROL.sub(_apart, text)}\n</{label} {mark}>"
+    return f"<{label} {mark}>\n{unmarked(text)}\n</{label} {mark}>"
+
+
+def unmarked(text: str) -> str:
+    """Take apart the marks by which chat templates tell who speaks."""
+    return _CONTROL.sub(_apart, text)
 
 
 def quoting_rule(mark: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
 from kbhub.errors import ModelUnavailable
+from kbhub.inference.addresses import is_local, shown_address
 from kbhub.inference.prompts import without_thinking
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ class Ollama:
     @property
     def where(self) -> str:
         """What it is called in messages: its address, without a password."""
-        address = self._host if "://" in self._host else f"http://{self._host}"
-        scheme, _, rest = address.partition("://")
-        return f"Ollama at {scheme}://{rest.rpartition('@')[2]}"
+        return f"Ollama at {shown_address(self._host)}"
 
     def generate(self, model: str, prompt: Prompt, deadline: Deadline, *, most_tokens: int) -> str:
         """Let a model write.
@@ -136,17 +134,10 @@ class Ollama:
             # The client of Ollama takes 0.4 s to import, which only a first question is worth.
             from kbhub.inference.connection import Connection  # noqa: PLC0415
 
-            self._connection = Connection(self._host, self.where, self._pull, local=self._is_local())
+            self._connection = Connection(self._host, self.where, self._pull, local=is_local(self._host))
         return self._connection
 
     def _pull(self, model: str) -> str:
         """Give the command that fetches a model."""
         host = f"OLLAMA_HOST={shlex.quote(self._named)} " if self._named else ""
         return f"{host}ollama pull {shlex.quote(model)}"
-
-    def _is_local(self) -> bool:
-        try:
-            host = urlsplit(self._host if "://" in self._host else f"http://{self._host}").hostname or "localhost"
-        except ValueError:
-            return True
-        return host in ("localhost", "::1", "::") or host.startswith("127.")

@@ -125,7 +125,8 @@ def _stored(hub: Hub, stored: Stored, wanted: Wanted, near: Sequence[tuple[Store
     offered = [_near(hub, one, similarity) for one, similarity in near if (one.shelf.place, one.path) not in replaced]
     advice = (
         f"Near to it and different: {', '.join(one.id for one in offered)}. If it takes the place of one of them, say "
-        f'so: remember(id="{name}", supersedes=["{offered[0].id}"]); if it only repeats it: forget(["{name}"]).'
+        f'so: remember(id="{name}", options={{"supersedes": ["{offered[0].id}"]}}); if it only repeats it: '
+        f'forget(ids=["{name}"]).'
         if offered
         else ""
     )

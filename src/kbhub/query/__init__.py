@@ -2,7 +2,7 @@
 
 from kbhub.query.excerpts import excerpt, spans
 from kbhub.query.filtering import Filter, Value, selected_bases
-from kbhub.query.parsing import MAX_TERMS, ParsedQuery, Term, parse_query, parsed
+from kbhub.query.parsing import MAX_TERMS, ParsedQuery, Term, parse_query, parsed, terms_of
 from kbhub.query.stopwords import STOP_WORDS
 from kbhub.query.tokens import HAN_KANA, RUN, TOKENIZER, cased_parts, fold, normalise, paired, searchable, stems, tokens
 
@@ -27,5 +27,6 @@ __all__ = [
     "selected_bases",
     "spans",
     "stems",
+    "terms_of",
     "tokens",
 ]

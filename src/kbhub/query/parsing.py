@@ -192,6 +192,15 @@ def parsed(text: str, known: frozenset[str] = frozenset()) -> ParsedQuery:
     return parse_query(text, known)
 
 
+def terms_of(words: Iterable[str]) -> tuple[Term, ...]:
+    """Give the terms of words that were looked for, to highlight them.
+
+    Args:
+        words: the texts of terms; what would be a filter or an exclusion in a query is a word here.
+    """
+    return tuple(term for word in words for term in _terms(word.replace('"', " "), phrase=True))
+
+
 def _excluded(word: str) -> str | None:
     """Give what a word that stands by itself excludes, none if it is text."""
     found = _EXCLUSION.fullmatch(word)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TOKENIZER = ("porter", "unicode61", "remove_diacritics", "2")
 """FTS5 tokenizer of the index and of queries: Unicode words, accents folded, English stems."""
@@ -39,7 +42,7 @@ def searchable(text: str) -> str:
     follow at the end, each word's once: there they break no phrase and add little to the length.
     """
     plain = paired(text)
-    found = {word.group().casefold(): word.group() for word in _CASED.finditer(plain)}
+    found = {word.group().casefold(): word.group() for word in cased_words(plain)}
     parts = [" ".join(split) for word in found.values() if (split := cased_parts(word))]
     return " ".join([plain, *parts]) if parts else plain
 
@@ -52,6 +55,11 @@ def paired(text: str) -> str:
 def pairs(run: str) -> list[str]:
     """Give the overlapping pairs of characters of a run."""
     return [run[at : at + 2] for at in range(len(run) - 1)]
+
+
+def cased_words(text: str) -> Iterator[re.Match[str]]:
+    """Find the words of a text that may be identifiers in mixed case."""
+    return _CASED.finditer(text)
 
 
 def cased_parts(word: str) -> tuple[str, ...]:

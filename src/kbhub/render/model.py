@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kbhub.query import excerpt, parsed
+from kbhub.render.gaps import summary_lines
 from kbhub.render.numbering import numbered
 from kbhub.render.words import counted, message_of
 from kbhub.search import LEADING_NOTES, NEAR_ONLY
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
 
     from kbhub.types import BaseStatus, Discovery, Hit, Problem, Query, Reading, ReadResult, SearchResult, Status
 
-ANSWER_BYTES = 8_000
-"""UTF-8 bytes of an answer of `search` or `status`, some 2,000 tokens: a page of hits, not a context window."""
+ANSWER_BYTES, FULL_ANSWER_BYTES = 8_000, 24_000
+"""UTF-8 bytes of an answer, some 2,000 tokens: a page of hits, not a context window; and of one that was asked to quote
+all of its hits, which is as long as one of `read`."""
 
 EXCERPT_BYTES = 2_600
 """UTF-8 bytes of the first hit's excerpt; more than an excerpt of Latin or Han text has."""
@@ -38,6 +41,9 @@ LIST_BYTES = 320
 
 SENTENCES = 4
 """Notes, skipped bases or problems that are written out; of more, the number is said."""
+
+SEARCH_OPTIONS = ("granularity", "recency", "min_score", "min_signals")
+"""Fields of a query that are in `options` of the tool and decide which hits there are."""
 
 SLACK_BYTES = 16
 """UTF-8 bytes by which the heading and the cursor of the page that is shown may be longer than those measured."""
@@ -88,36 +94,54 @@ def error_answer(message: str) -> str:
     return one_line(message, ERROR_BYTES)
 
 
-def search_answer(result: SearchResult, query: Query, cursor: Callable[[int], str]) -> str:
+def search_answer(result: SearchResult, query: Query, cursor: Callable[[int], str], *, full: bool = False) -> str:
     """Write the answer to a search: the first hit verbatim, the others as refs, what to call next, what is missing.
 
     Args:
         result: what was found.
         query: what was asked, for the next page and the numbers.
         cursor: makes the cursor for an offset.
+        full: quote every hit, and whole.
 
     Returns:
-        At most `ANSWER_BYTES` of UTF-8; hits that do not fit are left to the next page.
+        At most `ANSWER_BYTES` of UTF-8, or `FULL_ANSWER_BYTES`; hits that do not fit are left to the next page.
     """
     footer = _limits_of(result)
     if not result.hits:
         return "\n".join([_heading(result, query, 0), *footer, *_advice(result, query)])
-    first = _first_hit(result.hits[0], query)
+    number = query.offset + 1
+    first = _quoted_hit(number, result.hits[0], FULL_ANSWER_BYTES * 3 // 4 if full else EXCERPT_BYTES)
     if leading := [note for note in result.notes if note in LEADING_NOTES]:
         first = [*leading, "", *first]
-    room = ANSWER_BYTES - sum(_size(line) for line in [*first, *footer, _heading(result, query, len(result.hits))])
-    room -= _size("\n".join(_next_calls(result, query, 2, cursor, more=True))) + SLACK_BYTES
+    room = FULL_ANSWER_BYTES if full else ANSWER_BYTES
+    room -= sum(_size(line) for line in [*first, *footer, _heading(result, query, len(result.hits))])
+    room -= _size("\n".join(_next_calls(result, query, 2, cursor, more=True, full=full))) + SLACK_BYTES
     pointers = []
-    for number, hit in enumerate(result.hits[1:], query.offset + 2):
-        pointer = _pointer(number, hit, query)
+    for above, hit in pairwise(result.hits):
+        number += 1
+        if full:
+            pointer = "\n".join(_quoted_hit(number, hit, FULL_ANSWER_BYTES, above))
+        else:
+            pointer = _pointer(number, hit, query, above)
         room -= _size(pointer)
         if room < 0:
             break
         pointers.append(pointer)
     shown = 1 + len(pointers)
-    calls = _next_calls(result, query, shown, cursor, more=query.offset + shown < result.total)
+    calls = _next_calls(result, query, shown, cursor, more=query.offset + shown < result.total, full=full)
     last = ["", *calls, *footer] if calls or footer else []
     return "\n".join([_heading(result, query, shown), "", *first, *pointers, *last])
+
+
+def cut_lines(text: str, limit: int) -> str:
+    """Give as many whole lines of a text as `limit` UTF-8 bytes hold, and say how many it does not."""
+    lines = text.split("\n")
+    room = limit - SENTENCE_BYTES
+    for number, line in enumerate(lines):
+        room -= _size(line)
+        if room < 0:
+            return "\n".join([*lines[:number], f"… and {counted(len(lines) - number, 'more line')}; ask for less."])
+    return text
 
 
 def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numbers: bool = False) -> str:
@@ -154,6 +178,10 @@ def status_answer(status: Status) -> str:
             lines.append(f"… and {counted(len(status.bases) - number, 'more base')}.")
             break
         lines.append(line)
+    if status.queries and (status.queries.asked or status.queries.gaps):
+        lines += [
+            f"Queries: {line}" if number == 0 else line for number, line in enumerate(summary_lines(status.queries))
+        ]
     return "\n".join(lines + problems)
 
 
@@ -172,9 +200,9 @@ def _heading(result: SearchResult, query: Query, shown: int) -> str:
     return f"{range_} of {result.total} for {asked} {where} ({result.mode})"
 
 
-def _first_hit(hit: Hit, query: Query) -> list[str]:
-    text = _cut(hit.excerpt, EXCERPT_BYTES)
-    lines = [f"{query.offset + 1}. {_hit_line(hit)}", fenced(text)]
+def _quoted_hit(number: int, hit: Hit, limit: int, above: Hit | None = None) -> list[str]:
+    text = _cut(hit.excerpt, limit)
+    lines = [f"{number}. {_hit_line(hit)}", *_place_lines(hit, above), fenced(text)]
     whole = hit.end_line - hit.start_line + 1
     shown = text.count("\n") + 1
     if shown < whole or "…" in text[:1] + text[-1:]:
@@ -185,13 +213,22 @@ def _first_hit(hit: Hit, query: Query) -> list[str]:
     return lines + _trace_lines(hit)
 
 
-def _pointer(number: int, hit: Hit, query: Query) -> str:
+def _pointer(number: int, hit: Hit, query: Query, above: Hit) -> str:
     lines = [line for line in hit.excerpt.split("\n") if line.strip()]
     while len(lines) > 1 and lines[0].startswith("#"):  # the headings are named already
         del lines[0]
     part, _ = excerpt("\n".join(lines), parsed(query.text).terms, GLANCE_CHARACTERS)
     glance = re.sub(r"`{3,}|~{3,}", "`", one_line(part, GLANCE_BYTES))
-    return "\n".join([f"{number}. {_hit_line(hit)}", f"   > {glance}", *_trace_lines(hit)])
+    return "\n".join([f"{number}. {_hit_line(hit)}", *_place_lines(hit, above), f"   > {glance}", *_trace_lines(hit)])
+
+
+def _place_lines(hit: Hit, above: Hit | None) -> list[str]:
+    """Say what lies at a hit's place, unless the hit above it lies there too."""
+    return [f"   {_about(hit.contexts)}"] if hit.contexts and (above is None or hit.contexts != above.contexts) else []
+
+
+def _about(contexts: Sequence[str]) -> str:
+    return f"lies in: {quoted(' › '.join(contexts), SENTENCE_BYTES)}"
 
 
 def _hit_line(hit: Hit) -> str:
@@ -226,27 +263,28 @@ def _trace_lines(hit: Hit) -> list[str]:
 
 
 def _next_calls(
-    result: SearchResult, query: Query, shown: int, cursor: Callable[[int], str], *, more: bool
+    result: SearchResult, query: Query, shown: int, cursor: Callable[[int], str], *, more: bool, full: bool
 ) -> list[str]:
     lines = []
-    if shown > 1 and len(result.hits) > 1:
+    if shown > 1 and len(result.hits) > 1 and not full:
         hit = result.hits[1]
         call = _read_call(hit, f":{hit.start_line}-{hit.end_line}")
         lines.append(f"To open another hit: {call}; every ref above can be used so.")
     if more:
-        lines.append(f"Next page: {_search_call(query, cursor(query.offset + shown))}")
+        lines.append(f"Next page: {_search_call(query, cursor(query.offset + shown), full=full)}")
     return lines
 
 
-def _search_call(query: Query, cursor: str) -> str:
+def _search_call(query: Query, cursor: str, *, full: bool) -> str:
     text = json.dumps(query.text, ensure_ascii=False)
     arguments = [f"query={text}" if one_line(text, NAME_BYTES) == text else "query=<the same>"]
     if query.bases:
         bases = ",".join(query.bases)
         arguments.append(f'bases="{bases}"' if one_line(bases, NAME_BYTES) == bases else "bases=<the same>")
     arguments.append(f'mode="{query.mode}"')
-    if query.granularity != "document":
-        arguments.append(f'options={{"granularity": "{query.granularity}"}}')
+    options = query.model_dump(mode="json", include=set(SEARCH_OPTIONS), exclude_defaults=True)
+    if options := options | ({"full": True} if full else {}):
+        arguments.append(f"options={json.dumps(options)}")
     return f'search({", ".join(arguments)}, cursor="{cursor}")'
 
 
@@ -278,7 +316,10 @@ def _reading(reading: Reading, *, line_numbers: bool) -> str:
         lines if reading.total_lines else "empty",
         quoted(reading.title, TITLE_BYTES),
     ]
-    parts = [" · ".join(head), fenced(numbered(reading) if line_numbers else reading.text)]
+    if reading.hash:
+        head.append(f"hash {reading.hash}")
+    parts = [" · ".join(head), *([_about(reading.contexts)] if reading.contexts else [])]
+    parts.append(fenced(numbered(reading) if line_numbers else reading.text))
     if reading.rest:
         rest = reading.rest if name else reading.docid + reading.rest.removeprefix(reading.ref)
         parts.append(f'continues: read(refs="{rest}")')

@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kbhub.hits import DAY_SECONDS, STALE_DAYS
-from kbhub.query import excerpt, parsed, spans
+from kbhub.query import excerpt, spans, terms_of
+from kbhub.render.gaps import summary_lines
 from kbhub.render.plain import neutralised, one_line
 from kbhub.render.words import counted, message_of
 from kbhub.search import LEADING_NOTES, NEAR_ONLY
@@ -67,7 +68,7 @@ def search_text(result: SearchResult, paint: Painter, *, whole: bool = False) ->
         paint: puts colours.
         whole: whether excerpts are shown as they came; else all but the first are cut.
     """
-    terms = parsed(result.query).terms
+    terms = terms_of(result.terms)
     blocks = [_hit_block(hit, terms, paint, whole=whole or number == 0) for number, hit in enumerate(result.hits)]
     return "\n\n".join(blocks)
 
@@ -147,6 +148,8 @@ def status_text(status: Status, *, now: datetime, paint: Painter) -> str:
         blocks.append(_bases_table(status.bases, now, paint))
     else:
         blocks.append(no_bases(status.looked_for, fresh=all(one.subject != "project" for one in status.problems)))
+    if status.queries and (status.queries.asked or status.queries.gaps):
+        blocks.append("\n".join([paint("queries", _DIM), *(f"  {line}" for line in summary_lines(status.queries))]))
     if status.bases and not any(one.base.id == "project" for one in status.bases):
         blocks.append(_looked_for("No project base", status.looked_for))
     problems = [_problem(problem) for problem in status.problems]
@@ -283,7 +286,7 @@ def _trace_text(trace: Trace) -> str:
         f"{one.name}{f' #{one.rank}' if one.rank else ''} ({one.value:.3g}) +{one.contribution:.4f}"
         for one in trace.signals
     ]
-    return " · ".join([*signals, *(f"× {name} {value:g}" for name, value in trace.factors.items())])
+    return " · ".join(signals) + "".join(f" × {name} {value:g}" for name, value in trace.factors.items())
 
 
 def _bases_table(bases: Sequence[BaseStatus], now: datetime, paint: Painter) -> str:

@@ -10,6 +10,7 @@ from anyio.to_thread import run_sync
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
 from kbhub.background import Background
+from kbhub.querylog.recording import flush
 from kbhub.render import model
 from kbhub.roots import RootsQuestion
 from kbhub.watch import Watcher
@@ -65,9 +66,10 @@ class Calls:
             self.watcher.start()
 
     def end(self) -> None:
-        """Stop both."""
+        """Stop both, and write down what was asked: the process may end without another chance."""
         self.watcher.stop(0)
         self.background.stop(STOP_SECONDS)
+        flush()
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
         """Do blocking work on a thread; a call that is cancelled or a server that ends does not wait for it."""

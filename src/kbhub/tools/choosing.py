@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbhub.editing.paths import why_not_writable
 from kbhub.tools.names import ALL, CORE, DOCUMENT_WRITERS, MEMORY_TOOLS, WRITERS
 
 if TYPE_CHECKING:
@@ -35,6 +34,13 @@ def why_not(hub: Hub, name: ToolName) -> str | None:
         return "kbhub is set to read only, by `readOnly` in the global config, KBHUB_READ_ONLY or `--read-only`"
     if name in MEMORY_TOOLS and not settings.memory.enabled:
         return "`memory.enabled` is false in the global config"
-    if name in DOCUMENT_WRITERS and all(why_not_writable(hub, base) for base in hub.discovery().bases):
-        return 'no base here may be written; `kbhub init`, or `"writable": true` of a base of yours, changes that'
-    return None
+    return _why_no_writing(hub) if name in DOCUMENT_WRITERS else None
+
+
+def _why_no_writing(hub: Hub) -> str | None:
+    # Only a server that is to offer writing needs what writing needs, and loads it for its handshake.
+    from kbhub.editing.paths import why_not_writable  # noqa: PLC0415
+
+    if any(why_not_writable(hub, base) is None for base in hub.discovery().bases):
+        return None
+    return 'no base here may be written; `kbhub init`, or `"writable": true` of a base of yours, changes that'

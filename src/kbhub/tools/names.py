@@ -7,6 +7,7 @@ from typing import Literal, get_args
 ToolName = Literal[
     "search",
     "read",
+    "ask",
     "related",
     "tags",
     "status",
@@ -16,12 +17,13 @@ ToolName = Literal[
     "write_document",
     "delete_document",
     "rename_document",
+    "audit",
 ]
 """Every tool there is, in the order of their list."""
 
 ALL: tuple[ToolName, ...] = get_args(ToolName)
 
-CORE: tuple[ToolName, ...] = ("search", "read", "related", "tags", "status", "remember", "memories", "forget")
+CORE: tuple[ToolName, ...] = ("search", "read", "ask", "related", "tags", "status", "remember", "memories", "forget")
 """Those that are offered unless the settings say otherwise."""
 
 DOCUMENT_WRITERS: frozenset[ToolName] = frozenset(("write_document", "delete_document", "rename_document"))
@@ -36,13 +38,27 @@ MEMORY_TOOLS: frozenset[ToolName] = frozenset(("remember", "memories", "forget")
 ELSEWHERE: dict[ToolName, tuple[str, ...]] = {
     "search": (
         *("query", "find", "vault_search", "search_knowledge", "search_semantic", "search_notes", "search_docs"),
-        *("search_documents", "semantic_search", "hybrid_search", "keyword_search", "search_rag", "ask", "rag"),
-        *("query_knowledge", "query_notes", "search_vault", "obsidian_simple_search", "context_pack", "vsearch"),
+        *("search_documents", "semantic_search", "hybrid_search", "keyword_search"),
+        *("query_knowledge", "query_notes", "search_vault", "obsidian_simple_search", "vsearch"),
         *("deep_search", "search_knowledge_base", "knowledge_search", "grep", "lookup"),
     ),
     "read": (
         *("get", "multi_get", "fetch", "open", "get_document", "get_note", "read_note", "read_document", "view_note"),
         *("read_content", "read_section", "read_file", "get_file", "vault_read", "view", "obsidian_get_file_contents"),
+    ),
+    "ask": (
+        *(
+            "rag",
+            "search_rag",
+            "rag_search",
+            "rag_query",
+            "answer",
+            "answer_question",
+            "ask_question",
+            "question",
+            "qa",
+        ),
+        *("ask_knowledge", "ask_docs", "summarize", "context_pack"),
     ),
     "related": (
         *("vault_related", "build_context", "backlinks", "get_backlinks", "links", "get_links", "neighbors"),
@@ -69,6 +85,7 @@ ELSEWHERE: dict[ToolName, tuple[str, ...]] = {
     ),
     "delete_document": ("delete_note", "delete_knowledge", "delete", "delete_file", "remove_document", "restore"),
     "rename_document": ("move_note", "rename_note", "rename", "move", "move_document"),
+    "audit": ("audit_knowledge", "lint", "lint_wiki", "validate", "schema_validate", "check_links", "doctor"),
 }
 """Tool → what those are called in servers for the same purpose (mdvault, knowledgebased, qmd, basic-memory, enquire,
 mcp-obsidian and the reference memory server), or what an agent that did not look makes up."""

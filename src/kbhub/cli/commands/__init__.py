@@ -12,15 +12,33 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from kbhub.cli.commands import asking as asking
+    from kbhub.cli.commands import auditing as auditing
     from kbhub.cli.commands import bases as bases
     from kbhub.cli.commands import basics as basics
     from kbhub.cli.commands import editing as editing
     from kbhub.cli.commands import evaluating as evaluating
     from kbhub.cli.commands import graph as graph
     from kbhub.cli.commands import memories as memories
+    from kbhub.cli.commands import models as models
+    from kbhub.cli.commands import querylog as querylog
+    from kbhub.cli.commands import setup as setup
     from kbhub.cli.commands import sources as sources
 
-GROUPS = ("bases", "basics", "editing", "evaluating", "graph", "memories", "sources")
+GROUPS = (
+    "asking",
+    "auditing",
+    "bases",
+    "basics",
+    "editing",
+    "evaluating",
+    "graph",
+    "memories",
+    "models",
+    "querylog",
+    "setup",
+    "sources",
+)
 
 
 def __getattr__(name: str) -> ModuleType:

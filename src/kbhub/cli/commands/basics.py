@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from kbhub.cli import INTERRUPTED
+from kbhub.cli import INTERRUPTED, commands
 from kbhub.cli.console import complain, progress_bars, show, show_json, wants_colour
 from kbhub.cli.hits import (
     MACHINE_LIMIT,
@@ -37,6 +38,8 @@ from kbhub.memory.known import count_read
 from kbhub.options import HubOptions
 from kbhub.pointer import POINTER_NAMES
 from kbhub.project import PROJECT_ID, find_pointer, trust_pointer
+from kbhub.querylog.recording import flush, note_read, record
+from kbhub.querylog.summary import summary
 from kbhub.reading import ReadOptions
 from kbhub.render.diagnosis import diagnosis_text
 from kbhub.render.listing import status_listing
@@ -137,6 +140,8 @@ def search(
             complain_broken(hub)
         if not result.searched and not result.skipped:
             complain_nothing(hub)
+    record(hub, result, query)
+    flush()
     return 0 if result.searched else 1
 
 
@@ -148,6 +153,7 @@ def read(refs: Sequence[str], *, lines: Lines, formats: Formats) -> int:
     hub = Hub(hub_options(formats))
     result = hub.read([_decoded(ref) for ref in refs], ReadOptions(answer_bytes=EVERYTHING_READ))
     count_read(hub, result)
+    note_read(hub, [reading.ref for reading in result.readings])
     readings = tuple(cut_reading(reading, lines.first, lines.count) for reading in result.readings)
     if lines.numbers:
         readings = tuple(one.model_copy(update={"text": numbered(one.text, one.start_line)}) for one in readings)
@@ -166,6 +172,7 @@ def read(refs: Sequence[str], *, lines: Lines, formats: Formats) -> int:
         if not hub.discovery().bases:
             complain_broken(hub)
             complain_nothing(hub)
+    flush()
     return 1 if result.unread else 0
 
 
@@ -198,6 +205,8 @@ def index(
                 _index_one(hub, name, reports, failed, full=full, progress=progress)
     except KeyboardInterrupt:
         interrupted = True
+    if not (interrupted or all_bases):  # with other bases than usual, other questions are answered
+        commands.querylog.maintain_if_due(hub)
     if common.json:
         result = IndexResult(pulled=pulled, reports=tuple(reports), failed=tuple(failed), interrupted=interrupted)
         show_json(result.model_dump_json(indent=2))
@@ -216,7 +225,9 @@ def index(
 def status(*, formats: Formats) -> int:
     """Print what is here."""
     formats.format()
-    state = Hub(hub_options(formats)).status()
+    hub = Hub(hub_options(formats))
+    state = hub.status()
+    state = state.model_copy(update={"queries": summary(hub)})
     present(
         formats,
         lambda: status_listing(state.bases),
@@ -277,7 +288,7 @@ def trust(pointer: Path | None, *, writable: bool, listed: bool, revoke: Path | 
     return 0
 
 
-def serve(*, structured: bool, protocol: str | None, places: Places) -> NoReturn:
+def serve(*, structured: bool, protocol: str | None, read_only: bool, places: Places) -> NoReturn:
     """Run the MCP server until the client goes, then end the process."""
     # The MCP SDK takes half a second to import; no other command needs it.
     from kbhub.stdio import serve as serve_stdio  # noqa: PLC0415
@@ -285,7 +296,8 @@ def serve(*, structured: bool, protocol: str | None, places: Places) -> NoReturn
     if sys.stdin.isatty():
         complain("This server speaks MCP with a coding agent on standard input; a person can leave with Ctrl-D.")
     chosen = protocol or os.environ.get("KBHUB_PROTOCOL") or "auto"
-    serve_stdio(hub_options(places, serve=True), structured=structured, protocol=chosen)
+    options = replace(hub_options(places, serve=True), read_only=read_only)
+    serve_stdio(options, structured=structured, protocol=chosen)
 
 
 def _untrusted_pointer(hub: Hub, *, writable: bool) -> Path:

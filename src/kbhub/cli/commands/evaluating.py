@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from kbhub.cli.commands.basics import hub_options
 from kbhub.cli.console import progress_bars, show, show_json
 from kbhub.errors import UsageError
 from kbhub.evaluation import Options, load_dataset
 from kbhub.evaluation import evaluate as measure
 from kbhub.evaluation.corpus import Setup
+from kbhub.evaluation.logged import logged_dataset
+from kbhub.evidence import AMOUNTS
+from kbhub.fusion import SIGNALS
+from kbhub.hub import Hub
 from kbhub.render.evaluation import evaluation_text
+from kbhub.second_look import SIGNAL as SECOND_LOOK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +31,7 @@ DEFAULT_MODES: tuple[EvalMode, ...] = ("keyword", "semantic", "hybrid")
 def evaluate(
     datasets: Sequence[Path],
     *,
+    log: bool,
     modes: tuple[EvalMode, ...],
     without: Sequence[str],
     bases: int,
@@ -38,9 +45,13 @@ def evaluate(
     common: Common,
 ) -> int:
     """Measure and print the figures; 1 if a floor was set and something is below it."""
-    if not datasets:
-        raise UsageError("Nothing to measure on. Name a folder: kbhub eval DATASET.")
+    if not datasets and not log:
+        raise UsageError("Nothing to measure on. Name a folder: kbhub eval DATASET; or --log, for what was asked here.")
     chosen = tuple(dict.fromkeys(modes)) or DEFAULT_MODES
+    signals = (*SIGNALS, *AMOUNTS, SECOND_LOOK)
+    for name in (name.strip() for group in without for name in group.split(",")):
+        if name not in signals:
+            raise UsageError(f"There is no signal {name!r} to leave out; there are {', '.join(signals)}.")
     options = Options(
         modes=chosen,
         main=chosen if modes else ("hybrid",),
@@ -53,6 +64,7 @@ def evaluate(
         floor=floor,
     )
     judged, unanswerable = [load_dataset(folder) for folder in datasets], [load_dataset(folder) for folder in none]
+    judged += [logged_dataset(Hub(hub_options(common)))] if log else []
     with progress_bars("") as progress:
         setup = Setup(dict(os.environ), common.cache_dir, common.config, fresh=fresh, progress=progress)
         report = measure(judged, unanswerable, options, setup)

@@ -3,6 +3,32 @@
 Nothing here does anything: what a command does is in the module of the same name in `commands`, loaded when it runs.
 """
 
-from kbhub.cli.declared import bases, basics, editing, evaluating, graph, memories, sources
+from kbhub.cli.declared import (
+    asking,
+    auditing,
+    bases,
+    basics,
+    editing,
+    evaluating,
+    graph,
+    memories,
+    models,
+    querylog,
+    setup,
+    sources,
+)
 
-__all__ = ["bases", "basics", "editing", "evaluating", "graph", "memories", "sources"]
+__all__ = [
+    "asking",
+    "auditing",
+    "bases",
+    "basics",
+    "editing",
+    "evaluating",
+    "graph",
+    "memories",
+    "models",
+    "querylog",
+    "setup",
+    "sources",
+]

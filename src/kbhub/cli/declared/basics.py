@@ -33,9 +33,10 @@ def search(
 ) -> int:
     """Search all active bases.
 
-    Bases that changed are brought in step first. Put words that start with a dash after `--`.
+    Bases that changed are brought in step first. tag:ops, path:api/, base:notes, kind:memory, age:<30d and any
+    KEY:VALUE of the front matter choose documents; -WORD leaves out. Put words that start with a dash after `--`.
 
-    Example: kbhub search how do we roll back a release
+    Example: kbhub search how do we roll back a release tag:ops
 
     Args:
         query: What to look for: a question, words, or a "phrase" in double quotes.
@@ -203,6 +204,7 @@ def serve(
     *,
     structured: bool = False,
     protocol: Literal["auto", "legacy"] | None = None,
+    read_only: bool = False,
     places: Places = Places(),  # noqa: B008 - frozen
 ) -> int:
     """Run the MCP server on standard input and output, for a coding agent.
@@ -212,6 +214,7 @@ def serve(
     Args:
         structured: Add output schemas and structured content, for programs; models need text alone.
         protocol: Which clients to answer: all, or those of 2025 (`initialize`) only. KBHUB_PROTOCOL sets it too.
+        read_only: Take every tool away that writes: memories and documents. KBHUB_READ_ONLY=true does it too.
         places: Options of every command.
     """
-    commands.basics.serve(structured=structured, protocol=protocol, places=places)
+    commands.basics.serve(structured=structured, protocol=protocol, read_only=read_only, places=places)

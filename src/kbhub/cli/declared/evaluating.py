@@ -22,10 +22,11 @@ MOST_BASES = 100
 """Bases that a corpus is cut into at most."""
 
 
-@app.command(name="eval", usage="kbhub eval [OPTIONS] DATASET…")
+@app.command(name="eval", usage="kbhub eval [OPTIONS] [DATASET…]")
 def evaluate(
     *datasets: Path,
-    mode: Annotated[tuple[Literal["naive", "keyword", "semantic", "hybrid"], ...], Parameter()] = (),
+    log: Annotated[bool, Parameter(name="--log")] = False,
+    mode: Annotated[tuple[Literal["naive", "keyword", "semantic", "rrf", "hybrid"], ...], Parameter()] = (),
     without: Annotated[tuple[str, ...], Parameter(metavar="SIGNAL")] = (),
     bases: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=MOST_BASES))] = 1,
     none: Annotated[tuple[Path, ...], Parameter(metavar="DATASET")] = (),
@@ -48,8 +49,9 @@ def evaluate(
 
     Args:
         datasets: Folders to measure on.
+        log: Measure on what was asked in this project, answered by the documents that were read afterwards.
         mode: Measure this mode; may be repeated. Without it, keyword, semantic and hybrid; naive is the baseline of
-            plain full-text search.
+            plain full-text search, rrf is hybrid with ranks joined in place of values.
         without: Measure again without this signal, or without several joined by commas; may be repeated.
         bases: Measure again with the documents cut into N bases at random.
         none: Ask the queries of this other data set, which nothing here answers, and show how well scores and
@@ -64,6 +66,7 @@ def evaluate(
     """
     return commands.evaluating.evaluate(
         datasets,
+        log=log,
         modes=mode,
         without=without,
         bases=bases,

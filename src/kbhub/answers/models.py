@@ -1,0 +1,155 @@
+"""What is asked for, what was found to answer it, and the answer."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import AliasChoices, ConfigDict, Field
+
+from kbhub.confidence import STRONG, WEAK
+from kbhub.types import Model, Skipped, Verdict
+
+Writer = Literal["sampling", "ollama", "extractive", "none"]
+"""Who writes: the client's own model, a local Ollama, kbhub by choosing sentences, or nobody."""
+
+Tier = Literal["direct", "summarized", "related", "nearest"]
+"""What a passage is: a strong hit, a weaker one, a neighbour of a strong one, or shown for want of anything better."""
+
+Outcome = Literal["written", "passages", "not_answered", "not_covered"]
+
+DIRECT_THRESHOLD, THRESHOLD = STRONG, WEAK
+"""Least score of a direct hit, and of any that is used. At .7, of the queries of five collections 64 to 98 of 100
+have an answer among their first three direct hits (.6 would give up to 4 more), and 2 to 10 of 100 queries of the
+other collections, which nothing answers, have a direct hit (.6: 2 to 14). Below .2 nothing covers a query; .3
+would lose 2 of 100 answers that are sections of documentation, .4 would lose 11."""
+
+MAX_TOKENS, LEAST_TOKENS, MOST_TOKENS = 500, 50, 4_000
+"""Tokens of a written answer: the default and the least of knowledgebased, and what a summary never needs."""
+
+LEAST_BUDGET, MOST_BUDGET = 100, 100_000
+"""Tokens of packed passages: room for some lines with their reference, and half of a large context window."""
+
+
+class AskOptions(Model):
+    """How to answer; rarely needed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    budget: int | None = Field(
+        None, ge=LEAST_BUDGET, le=MOST_BUDGET, description="Tokens of passages to give, unwritten, to write from."
+    )
+    written_by: Writer | None = Field(
+        None,
+        validation_alias=AliasChoices("written_by", "writtenBy"),
+        description="Only this writer: your own model, Ollama, sentences picked without a model, or none.",
+    )
+    threshold: float = Field(THRESHOLD, ge=0, le=1, description="Least score of what is used.")
+    direct_threshold: float = Field(
+        DIRECT_THRESHOLD,
+        ge=0,
+        le=1,
+        validation_alias=AliasChoices("direct_threshold", "directThreshold"),
+        description="Least score of what is quoted whole.",
+    )
+    max_tokens: int = Field(
+        MAX_TOKENS,
+        ge=LEAST_TOKENS,
+        le=MOST_TOKENS,
+        validation_alias=AliasChoices("max_tokens", "maxTokens"),
+        description="Length of the answer.",
+    )
+
+
+class Source(Model):
+    """A part of a document that may answer."""
+
+    number: int = Field(description="By which the answer cites it, from 1.")
+    ref: str = Field(description="Ref of the document.")
+    docid: str = Field(description="Its short id.")
+    title: str = Field(description="Its title.")
+    headings: tuple[str, ...] = Field((), description="Headings above the part, outermost first.")
+    start_line: int = Field(description="First line, from 1.")
+    end_line: int = Field(description="Last line.")
+    score: float | None = Field(description="That of the search; none for a neighbour that the search did not find.")
+    tier: Tier = Field(description="`direct`, `summarized`, `related`, or `nearest` where nothing covers the question.")
+    reason: str = Field(description="Why it is there.")
+    duplicates: tuple[str, ...] = Field((), description="Refs of documents with the same text, left out.")
+
+
+class Passage(Source):
+    """The same with its text."""
+
+    in_code: bool = Field(False, description="Whether it begins within a code block that was opened before it.")
+    text: str = Field(description="The lines, verbatim.")
+
+
+class Reference(Source):
+    """One row of the table of references."""
+
+    sent: bool = Field(description="Whether a model really got it.")
+    cited: bool = Field(description="Whether the answer cites it.")
+
+
+class Support(Model):
+    """What a sentence of the answer rests on."""
+
+    number: int = Field(description="The reference that it cites.")
+    claim: str = Field(description="The sentence, without its citations.")
+    quote: str = Field(description="The part of the passage that is nearest to it in words, verbatim.")
+    line: int = Field(description="Line of the document where that begins.")
+    overlap: float = Field(ge=0, le=1, description="Share of the sentence's words that the quote has.")
+
+
+class Answer(Model):
+    """A question, answered as well as can be."""
+
+    question: str = Field(description="What was asked.")
+    outcome: Outcome = Field(
+        description="`written`; `passages`, for you to write from; `not_answered`: a model read the passages and says "
+        "they do not answer; `not_covered`: nothing here is near enough."
+    )
+    text: str = Field(description="The answer, Markdown; `[n]` cites reference n. Empty for `passages`.")
+    written_by: Writer = Field(description="Who wrote it.")
+    model: str | None = Field(None, description="The model that wrote it, as it calls itself.")
+    why: tuple[str, ...] = Field((), description="Why this writer, in sentences.")
+    verdict: Verdict | None = Field(None, description="Whether the bases cover the question, as the search judges it.")
+    references: tuple[Reference, ...] = Field((), description="What was found, best first.")
+    passages: tuple[Passage, ...] = Field((), description="Strong hits, verbatim; with a budget, all that fit.")
+    support: tuple[Support, ...] = Field((), description="What each sentence rests on.")
+    removed: int = Field(0, description="Citations that pointed nowhere and were taken out.")
+    dropped: tuple[str, ...] = Field((), description="Sentences of the model that cited nothing and were taken out.")
+    tokens: int = Field(0, description="Estimated tokens of `text` and `passages`.")
+    searched: tuple[str, ...] = Field((), description="Bases that were searched.")
+    skipped: tuple[Skipped, ...] = Field((), description="Bases that were not, and why.")
+    notes: tuple[str, ...] = Field((), description="What limits this answer, in sentences.")
+
+
+class Weight(Model):
+    """A word of the question with what it says about a text that has it."""
+
+    text: str = Field(description="As it was written.")
+    stems: tuple[str, ...] = Field(description="Its stems.")
+    weight: float = Field(description="Inverse document frequency over the bases.")
+
+
+class Prepared(Model):
+    """A question with the passages chosen for it: all that is needed to have it answered, now or a round trip later."""
+
+    question: str = Field(description="What was asked.")
+    options: AskOptions = Field(description="How to answer.")
+    outcome: Outcome | None = Field(None, description="The outcome, if there is nothing to write.")
+    passages: tuple[Passage, ...] = Field((), description="Best first.")
+    sent: tuple[int, ...] = Field((), description="Numbers of those that a model gets.")
+    weights: tuple[Weight, ...] = Field((), description="Words of the question.")
+    verdict: Verdict | None = Field(None, description="That of the search.")
+    searched: tuple[str, ...] = Field((), description="Bases that were searched.")
+    skipped: tuple[Skipped, ...] = Field((), description="Bases that were not, and why.")
+    notes: tuple[str, ...] = Field((), description="What limits the answer.")
+
+
+class WritingRequest(Model):
+    """What a model is asked."""
+
+    system: str = Field(description="The rules.")
+    prompt: str = Field(description="The question and the passages.")
+    max_tokens: int = Field(description="Tokens to write at most.")

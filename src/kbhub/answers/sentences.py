@@ -1,0 +1,190 @@
+"""Markdown → what can be quoted on its own: sentences, list items, and blocks that only make sense whole."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from kbhub.answers.tokens import estimated_tokens
+from kbhub.blocks import heading_end, is_item, is_rule, scan_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+LIST_TOKENS = 150
+"""Estimated tokens of a list that is quoted as a whole; of a longer one, items."""
+
+CODE_FENCE = "```"
+"""Around code that is quoted without the line that opened it."""
+
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|al|approx|dr|mr|mrs|ms|prof|st|no|nos|fig|figs|sec|eq|vol|pp|ed|inc|ca|bzw|usw)"
+    r"|z\.\s?B|d\.\s?h|\b[A-Za-z])\.$",
+    re.IGNORECASE,
+)
+"""What ends with a full stop and ends no sentence: abbreviations, initials."""
+
+_END = re.compile(
+    r"""(?:(?<=\s)[.!?]|[.!?]+["'”’)\]*_]*)(?=\s+["'“‘(\[`*_]*[^\s"'“‘(\[`*_]|\s*$)|[。！？]+[」』”’)]*"""
+)
+_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
+_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*$")
+_LINK_DEFINITION = re.compile(r" {0,3}\[[^\]]{1,999}\]:\s")
+_SENTENCE_START = re.compile(r"\s+[\"'“‘(\[`*_]*[^\Wa-z_]")
+
+Kind = Literal["sentence", "item", "block"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A part of a text that can be quoted on its own."""
+
+    text: str
+    """A sentence on one line; an item with its mark; a block with its line ends."""
+    line: int
+    """Of the document, from 1."""
+    kind: Kind
+    paragraph: int
+    """Number of the paragraph or list in the text; units of one belong together."""
+
+
+def units(text: str, first_line: int = 1, *, in_code: bool = False, whole_lists: bool = True) -> list[Unit]:
+    """Take a text apart, in its order. Headings, rules and link definitions are left out.
+
+    A code block, a table or a short list is one unit with the line that announces it.
+
+    Args:
+        text: Markdown.
+        first_line: number of its first line in the document.
+        in_code: whether it begins within a code block; what there is of that is given with a fence of its own.
+        whole_lists: whether short lists are one unit; otherwise each item is.
+    """
+    lines = text.split("\n")
+    found: list[Unit] = []
+    if in_code:
+        end = next((at for at, line in enumerate(lines) if _FENCE.match(line)), len(lines))
+        code = "\n".join(lines[:end])
+        found = [Unit(f"{CODE_FENCE}\n{code}\n{CODE_FENCE}", first_line, "block", -1)] if code.strip() else []
+        lines[: end + 1] = [""] * len(lines[: end + 1])
+    for number, (start, end, what) in enumerate(_regions(lines)):
+        region = lines[start:end]
+        line = first_line + start
+        if what == "block":
+            found = _announced(found, Unit("\n".join(region), line, "block", number))
+        elif what == "list":
+            whole = Unit("\n".join(region).rstrip(), line, "block", number)
+            if whole_lists and estimated_tokens(whole.text) <= LIST_TOKENS:
+                found = _announced(found, whole)
+            else:
+                found += _items(region, line, number)
+        else:
+            found += _sentences(region, line, number)
+    return found
+
+
+def is_table(text: str) -> bool:
+    """Say whether a block is, or ends with, a pipe table."""
+    return "|" in text.rsplit("\n", 1)[-1] and not text.rstrip().endswith(("```", "~~~"))
+
+
+def _announced(found: list[Unit], block: Unit) -> list[Unit]:
+    """Add a block, with the sentence before it if that ends with a colon."""
+    if found and found[-1].kind == "sentence" and found[-1].text.endswith((":", "：")):
+        said = found.pop()
+        block = replace(block, text=f"{said.text}\n\n{block.text}", line=said.line)
+    return [*found, block]
+
+
+def _regions(lines: Sequence[str]) -> Iterator[tuple[int, int, Literal["block", "list", "text"]]]:
+    """Give (first line, line after the last, what it is), lines as indices."""
+    blocks = scan_blocks(lines, 0, 0)
+    opaque = {start - 1: end for start, end in [*blocks.fences, *blocks.tables]}
+    hidden = {start - 1: end for start, end in blocks.raw}
+    headings = {one.line - 1 for one in blocks.headings}
+    at = 0
+    while at < len(lines):
+        if at in opaque:
+            yield at, opaque[at], "block"
+            at = opaque[at]
+        elif at in hidden or at in headings:
+            at = hidden.get(at) or heading_end(lines, at)
+        elif not lines[at].strip() or is_rule(lines[at]) or _LINK_DEFINITION.match(lines[at]):
+            at += 1
+        elif is_item(lines[at]):
+            end = _list_end(lines, at, {**opaque, **hidden}, headings)
+            yield at, end, "list"
+            at = end
+        else:
+            end = at + 1
+            while end < len(lines) and lines[end].strip() and not _starts(lines, end, opaque, hidden, headings):
+                end += 1
+            yield at, end, "text"
+            at = end
+
+
+def _starts(lines: Sequence[str], at: int, opaque: dict[int, int], hidden: dict[int, int], headings: set[int]) -> bool:
+    return at in opaque or at in hidden or at in headings or is_item(lines[at])
+
+
+def _list_end(lines: Sequence[str], at: int, opaque: dict[int, int], headings: set[int]) -> int:
+    """Give the line after a list: what follows that is neither an item nor indented nor a lazy continuation."""
+    end = at + 1
+    while end < len(lines) and end not in headings:
+        indented = lines[end].startswith((" ", "\t"))
+        if end in opaque and indented:
+            end = opaque[end]
+            continue
+        if end in opaque:
+            break
+        if lines[end].strip() and not (is_item(lines[end]) or indented or lines[end - 1].strip()):
+            break
+        end += 1
+    while not lines[end - 1].strip():
+        end -= 1
+    return end
+
+
+def _items(region: Sequence[str], line: int, number: int) -> list[Unit]:
+    starts = [at for at, one in enumerate(region) if is_item(one) and not _deep(one, region[0])] or [0]
+    ends = [*starts[1:], len(region)]
+    return [
+        Unit("\n".join(region[start:end]).strip("\n").rstrip(), line + start, "item", number)
+        for start, end in zip(starts, ends, strict=True)
+    ]
+
+
+def _deep(item: str, first: str) -> bool:
+    return len(item) - len(item.lstrip()) > len(first) - len(first.lstrip()) + 1
+
+
+def _sentences(region: Sequence[str], line: int, number: int) -> Iterator[Unit]:
+    text = "\n".join(region)
+    code = [match.span() for match in _CODE.finditer(text)]
+    start = 0
+    for match in _END.finditer(text):
+        end = match.end()
+        if any(low < end <= high - 1 for low, high in code) or not _ends(text, start, match):
+            continue
+        yield from _sentence(text, start, end, line, number)
+        start = end
+    yield from _sentence(text, start, len(text), line, number)
+
+
+def _ends(text: str, start: int, match: re.Match[str]) -> bool:
+    """Say whether a mark at the end of a word ends a sentence."""
+    if match.group()[0] in "。！？" or match.end() >= len(text.rstrip()):
+        return True
+    apart = text[match.start() - 1 : match.start()].isspace()
+    if not match.group().startswith("."):
+        return True
+    if not apart and _ABBREVIATION.search(text[start : match.start() + 1]):
+        return False
+    return apart or _SENTENCE_START.match(text, match.end()) is not None
+
+
+def _sentence(text: str, start: int, end: int, line: int, number: int) -> Iterator[Unit]:
+    part = text[start:end]
+    if part.strip():
+        skipped = len(part) - len(part.lstrip())
+        yield Unit(" ".join(part.split()), line + text.count("\n", 0, start + skipped), "sentence", number)

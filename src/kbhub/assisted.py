@@ -1,0 +1,61 @@
+"""A search with the help of a model, where it is wanted: other words for the query before, another order after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kbhub.expanded_search import given_expansion, search_expanded, search_expanding
+from kbhub.judging import search_reranked
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+    from kbhub.types import Query, SearchResult
+
+
+@dataclass(frozen=True, slots=True)
+class Help:
+    """What help is wanted; none leaves it to the settings."""
+
+    expand: bool | None = None
+    """Whether a model gives other words for the query."""
+    rerank: bool | None = None
+    """Whether a model looks at the best passages."""
+    expand_model: str | None = None
+    """Another model than the settings name."""
+    queries: tuple[str, ...] = ()
+    """Other queries that the client gives by itself."""
+    passage: str = ""
+    """A text such as an answer might contain, of the client's."""
+
+
+NO_HELP = Help()
+
+
+def search_assisted(hub: Hub, query: Query, wanted: Help = NO_HELP) -> SearchResult:
+    """Search as `Hub.search` does, with the help that is wanted or that the settings switch on.
+
+    Args:
+        hub: what to search.
+        query: what is asked.
+        wanted: what help.
+
+    Raises:
+        BaseNotFound: the query names a base that is not active.
+        UsageError: the client gives too many queries.
+    """
+    settings = hub.config().settings
+    expansion = settings.expansion
+    if wanted.expand_model:
+        expansion = expansion.model_copy(update={"model": wanted.expand_model})
+
+    def found(asked: Query) -> SearchResult:
+        if wanted.queries or wanted.passage:
+            return search_expanded(hub, asked, given_expansion(wanted.queries, wanted.passage))
+        if expansion.enabled if wanted.expand is None else wanted.expand:
+            return search_expanding(hub, asked, expansion)
+        return hub.search(asked)
+
+    if settings.rerank.enabled if wanted.rerank is None else wanted.rerank:
+        return search_reranked(hub, query, settings.rerank, found)
+    return found(query)

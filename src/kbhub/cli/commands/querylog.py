@@ -1,0 +1,73 @@
+"""What the commands about queries and gaps do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbhub.cli.commands.basics import hub_options
+from kbhub.cli.console import complain, show, show_json
+from kbhub.cli.output import present
+from kbhub.cli.readiness import bring_in_step, complain_all
+from kbhub.errors import KbhubError
+from kbhub.hub import Hub
+from kbhub.querylog.gaps import close_gap, list_gaps
+from kbhub.querylog.log import SHOWN, clear_log, show_log
+from kbhub.querylog.maintenance import QUIET_SECONDS, maintain
+from kbhub.querylog.models import Gaps
+from kbhub.render.gaps import cleared_text, gaps_listing, gaps_text, maintained_lines, queries_listing, queries_text
+
+if TYPE_CHECKING:
+    from kbhub.cli.options import Common, Formats
+
+OFF = "Queries are not logged: `log.queries` is false."
+
+
+def show_queries(*, limit: int | None, formats: Formats) -> int:
+    """Print the latest queries."""
+    formats.format()
+    log = show_log(Hub(hub_options(formats)), limit or SHOWN)
+    present(formats, lambda: queries_listing(log), lambda: queries_text(log), document=log.model_dump_json(indent=2))
+    if not log.logged:
+        complain(OFF)
+    elif not log.queries:
+        complain("Nothing was asked here yet.")
+    if log.total > len(log.queries):
+        complain(f"{len(log.queries)} of {log.total} queries; --limit shows more.")
+    return 0
+
+
+def clear_queries(*, every_project: bool, common: Common) -> int:
+    """Forget queries and say how many."""
+    done = clear_log(Hub(hub_options(common)), every_project=every_project)
+    if common.json:
+        show_json(done.model_dump_json(indent=2))
+    else:
+        show(cleared_text(done))
+    return 0
+
+
+def gaps(*, every: bool, close: str | None, formats: Formats) -> int:
+    """Look for gaps and print them, or close one."""
+    formats.format()
+    hub = Hub(hub_options(formats))
+    if close is not None:
+        gap = close_gap(hub, close)
+        found = Gaps(gaps=(gap,), open=list_gaps(hub).open, logged=hub.config().settings.log.queries)
+    else:
+        bring_in_step(hub)
+        complain_all(maintained_lines(maintain(hub)))
+        found = list_gaps(hub, every=every)
+    present(formats, lambda: gaps_listing(found), lambda: gaps_text(found), document=found.model_dump_json(indent=2))
+    if not found.logged:
+        complain(OFF)
+    elif not found.gaps:
+        complain("No gaps: nothing was asked five times here that is not answered.")
+    return 0
+
+
+def maintain_if_due(hub: Hub) -> None:
+    """Look after the log if nobody did for a while, and say what that brought."""
+    try:
+        complain_all(maintained_lines(maintain(hub, at_most_every=QUIET_SECONDS)))
+    except KbhubError as error:  # it is no part of what was asked for
+        complain(str(error))

@@ -1,0 +1,115 @@
+"""What `kbhub setup` does: plan, show, ask, do, say what came of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub.cli.console import complain, show, show_json, wants_colour
+from kbhub.errors import UsageError
+from kbhub.render.setup import plan_text, question, report_text
+from kbhub.render.terminal import Painter
+from kbhub.setup.agents_md import agents_tasks
+from kbhub.setup.clients import Machine, this_platform
+from kbhub.setup.launching import launch, this_installation
+from kbhub.setup.models import SetupReport
+from kbhub.setup.registering import chosen_clients, project_tasks, user_tasks
+from kbhub.setup.skill_file import skill_tasks
+from kbhub.setup.tasks import carry_out
+from kbhub.workspace import find_workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kbhub.cli.options import Common
+    from kbhub.setup.clients import ClientName
+    from kbhub.setup.models import Step
+    from kbhub.setup.tasks import Task
+
+NO_CLIENT = (
+    "No client was found on this machine; name one: kbhub setup --client NAME (`kbhub setup --help` lists them)."
+)
+ASK_FIRST = "This would change files and nobody can be asked here: run it with --yes, or look with --dry-run."
+YES = ("y", "yes")
+
+
+def setup(
+    clients: Sequence[ClientName],
+    *,
+    project: bool,
+    agents_md: bool,
+    skill: bool,
+    remove: bool,
+    dry_run: bool,
+    yes: bool,
+    common: Common,
+) -> int:
+    """Register, or take out; 1 if something failed or there was no client, 2 if nobody can be asked."""
+    machine = Machine(Path.home(), dict(os.environ), this_platform())
+    tasks: list[Task] = []
+    notes: tuple[str, ...] = ()
+    chosen = chosen_clients(machine, clients)
+    if clients or project or not (agents_md or skill):
+        notes = () if chosen else (NO_CLIENT,)
+        if project:
+            tasks += project_tasks(chosen, machine, _project(common, machine), remove=remove)
+        else:
+            how = launch(this_installation(), machine)
+            notes += (how.note,) if how.note and chosen and not remove else ()
+            tasks += user_tasks(chosen, machine, how.argv, remove=remove)
+    if skill:
+        tasks += skill_tasks(chosen, machine, remove=remove)
+    if agents_md:
+        tasks += agents_tasks(_project(common, machine), remove=remove)
+    steps = tuple(task.step for task in tasks)
+    if dry_run or not any(task.do for task in tasks):
+        return _reported(SetupReport(dry_run=dry_run, steps=steps, notes=notes), common)
+    if not yes and not _agreed(steps, json=common.json):
+        complain("Nothing was changed.")
+        return 1
+    steps = tuple(carry_out(task) for task in tasks)
+    return _reported(SetupReport(dry_run=False, steps=steps, notes=notes), common)
+
+
+def _project(common: Common, machine: Machine) -> Path:
+    """Give the folder of the project: its git root or, without one, the workspace directory.
+
+    Raises:
+        UsageError: there is no project here.
+    """
+    workspace = find_workspace(root=common.root, env=machine.env, cwd=Path.cwd(), home=machine.home, serve=False)
+    folder = workspace.git_root or workspace.directory
+    if folder is None:
+        raise UsageError("There is no project here; change into one, or name it with --root DIR.")
+    return folder
+
+
+def _agreed(steps: Sequence[Step], *, json: bool) -> bool:
+    """Show what is to be done and ask.
+
+    Raises:
+        UsageError: there is nobody to ask.
+    """
+    text = plan_text(steps, Path.home(), Painter(wants_colour(sys.stderr, os.environ)))
+    if not sys.stdin.isatty():
+        if not json:
+            show(text)
+        raise UsageError(ASK_FIRST)
+    sys.stderr.write(f"{text}\n\n{question(steps)} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in YES
+
+
+def _reported(report: SetupReport, common: Common) -> int:
+    """Print what was done, or would be, and give the exit code."""
+    if common.json:
+        show_json(report.model_dump_json(indent=2))
+    else:
+        paint = Painter(wants_colour(sys.stdout, os.environ))
+        text = plan_text if report.dry_run else report_text
+        show(text(report.steps, Path.home(), paint))
+        for note in report.notes:
+            complain(note)
+    return 1 if not report.steps or any(step.state == "failed" for step in report.steps) else 0

@@ -1,0 +1,109 @@
+"""Maintenance of a project's log: at quiet moments, by one process at a time, within bounded time."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import filelock
+
+from kbhub.embedding import PACKAGED_SHA256, packaged_embedder
+from kbhub.errors import EmbedderError, MemoriesUnavailable, WriteRefused
+from kbhub.memory.strength import DAY_SECONDS
+from kbhub.querylog.gaps import close_answered, find_gaps
+from kbhub.querylog.models import Maintained
+from kbhub.querylog.promotion import follow, may_promote, promote
+from kbhub.querylog.recording import log_of
+from kbhub.querylog.topics import Deadline, Topics
+
+if TYPE_CHECKING:
+    from kbhub.embedding import Embedder
+    from kbhub.hub import Hub
+    from kbhub.index.querylog import QueryLog
+
+log = logging.getLogger(__name__)
+
+QUIET_SECONDS = 3600.0
+"""Time between two maintenances that nobody asked for."""
+
+MOST_SECONDS = 10.0
+"""Time that one takes at most, some hundred questions; the next one goes on."""
+
+MOST_QUERIES = 100_000
+"""Queries that are kept of a project, 30 MB; the oldest give way."""
+
+MOST_DISTINCT = 10_000
+"""Distinct queries that are compared, the latest ones: issue "Memories"."""
+
+_DONE = "maintained"
+
+
+def maintain(hub: Hub, *, at_most_every: float = 0.0, seconds: float = MOST_SECONDS) -> Maintained:
+    """Forget old queries, find what is asked again and again, and bring gaps and promoted memories up to date.
+
+    The indexes are taken as they are. While queries are not logged, old ones are forgotten and nothing else is done.
+
+    Args:
+        hub: of the workspace.
+        at_most_every: seconds since the last maintenance before which nothing is done.
+        seconds: how long it may take.
+
+    Raises:
+        QueryLogUnavailable: the log cannot be read or written.
+    """
+    settings, queries, now = hub.config().settings, log_of(hub), hub.options.clock()
+    if not queries.path.exists():
+        return Maintained()
+    try:
+        with filelock.FileLock(queries.path.with_suffix(".lock"), timeout=0, mode=0o600):
+            if 0 <= now - queries.moment(_DONE) < at_most_every:
+                return Maintained()
+            queries.note(_DONE, now)
+            expired = queries.expire(now - settings.log.days * DAY_SECONDS, MOST_QUERIES)
+            if not settings.log.queries:
+                return Maintained(ran=True, expired=expired)
+            return _maintained(hub, queries, Deadline(seconds)).model_copy(update={"expired": expired})
+    except filelock.Timeout:  # another process is at it
+        return Maintained()
+
+
+def _maintained(hub: Hub, queries: QueryLog, deadline: Deadline) -> Maintained:
+    # numpy takes 0.1 s to load, and who only notes queries needs none.
+    from kbhub.querylog.clusters import SIMILARITY, clusters  # noqa: PLC0415
+
+    embedder = _packaged(hub)
+    distinct = queries.distinct(MOST_DISTINCT)
+    recurring = clusters(distinct, embedder.embed([one.subject for one in distinct])) if distinct else []
+    answered = close_answered(hub, queries, deadline)
+    gaps = Topics(queries, "gap", embedder.embed, SIMILARITY)
+    opened, reopened = find_gaps(hub, queries, recurring, gaps, deadline)
+    promoted: list[str] = []
+    followed: list[str] = []
+    withdrawn: list[str] = []
+    if may_promote(hub):
+        try:
+            followed, withdrawn = follow(hub, queries, deadline)
+            promotions = Topics(queries, "promotion", embedder.embed, SIMILARITY)
+            promoted = promote(hub, queries, recurring, promotions, deadline)
+        except (MemoriesUnavailable, WriteRefused) as error:
+            log.info("%s", error)
+    return Maintained(
+        ran=True,
+        recurring=len(recurring),
+        opened=tuple(opened),
+        reopened=tuple(reopened),
+        answered=tuple(answered),
+        promoted=tuple(promoted),
+        followed=tuple(followed),
+        withdrawn=tuple(withdrawn),
+        complete=deadline.met,
+    )
+
+
+def _packaged(hub: Hub) -> Embedder:
+    """Give the embedder whose similarities are known; the hub's, which may be loaded, if it is that one."""
+    try:
+        embedder = hub.embedder()
+    except EmbedderError:
+        embedder = None
+    return embedder if embedder and embedder.fingerprint == PACKAGED_SHA256 else packaged_embedder()

@@ -1,0 +1,90 @@
+"""Queries and gaps → text for a person at a terminal, and records for programs. What was asked is anybody's text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbhub.render.formats import Listing
+from kbhub.render.plain import one_line
+from kbhub.render.words import counted
+
+if TYPE_CHECKING:
+    from kbhub.querylog.models import Cleared, Gaps, LoggedQueries, Maintained
+    from kbhub.types import Gap, QuerySummary
+
+GAP_FIELDS = ("id", "state", "count", "question", "last_asked", "clients", "since", "answer", "reopened")
+QUERY_FIELDS = ("asked", "verdict", "score", "mode", "client", "text", "bases", "hits", "read")
+
+_INDENT = "    "
+_NOT_JUDGED = "-"
+
+
+def gaps_text(found: Gaps) -> str:
+    """Give gaps, some lines each."""
+    return "\n\n".join(map(_gap, found.gaps))
+
+
+def gaps_listing(found: Gaps) -> Listing:
+    """Give gaps as records."""
+    return Listing("gap", GAP_FIELDS, [gap.model_dump(mode="json") for gap in found.gaps])
+
+
+def queries_text(log: LoggedQueries) -> str:
+    """Give queries, a line each, and below it what was read afterwards."""
+    blocks = []
+    for one in log.queries:
+        verdict = f"{one.verdict or _NOT_JUDGED:<6}"
+        blocks.append(f"{one.asked}  {verdict}  {one_line(one.client)}  {one_line(one.text)}")
+        blocks += [f"{_INDENT}read {one_line(ref)}" for ref in one.read]
+    return "\n".join(blocks)
+
+
+def queries_listing(log: LoggedQueries) -> Listing:
+    """Give queries as records."""
+    return Listing("query", QUERY_FIELDS, [one.model_dump(mode="json") for one in log.queries])
+
+
+def cleared_text(done: Cleared) -> str:
+    """Say what was removed."""
+    queries = "1 query" if done.queries == 1 else f"{done.queries} queries"
+    return f"Forgot {queries}, and the gaps that they showed."
+
+
+def maintained_lines(done: Maintained) -> list[str]:
+    """Say what maintenance changed, a line for each question; none if nothing."""
+    told = (
+        ("New gap", done.opened),
+        ("Open again, for what answered it does not any more", done.reopened),
+        ("Answered now", done.answered),
+        ("Remembered where it is answered", done.promoted),
+        ("Its answer moved, and the memory with it", done.followed),
+        ("Withdrawn from memory, for its answer is gone", done.withdrawn),
+    )
+    return [f"{what}: {one_line(question)}" for what, questions in told for question in questions]
+
+
+def summary_lines(summary: QuerySummary) -> list[str]:
+    """Say for `status` what was asked in the last hour, and which gaps are open."""
+    if not summary.logged and not summary.gaps:
+        return ["not logged (`log.queries` is false)"]
+    asked = "1 query" if summary.asked == 1 else f"{summary.asked} queries"
+    counts = {"strong": summary.strong, "weak": summary.weak, "none": summary.none}
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    lines = [f"{asked} in the last hour{f': {verdicts}' if verdicts else ''}"]
+    if summary.gaps:
+        lines.append(f"{counted(summary.gaps, 'open gap')}; `kbhub gaps` lists them")
+        lines += [f"  {gap.count} × {one_line(gap.question)}" for gap in summary.top_gaps]
+    return lines
+
+
+def _gap(gap: Gap) -> str:
+    lines = [f"{one_line(gap.question)}  [{gap.id}]"]
+    clients = one_line(", ".join(gap.clients))
+    lines.append(f"{_INDENT}asked {gap.count} times, last {gap.last_asked}{f', by {clients}' if clients else ''}")
+    if gap.state == "open" and gap.reopened:
+        lines.append(f"{_INDENT}open again since {gap.reopened}; it was answered by {one_line(gap.answer or '?')}")
+    elif gap.state == "answered":
+        lines.append(f"{_INDENT}answered since {gap.since} by {one_line(gap.answer or '?')}")
+    elif gap.state == "closed":
+        lines.append(f"{_INDENT}closed {gap.since}")
+    return "\n".join(lines)

@@ -1,0 +1,147 @@
+"""What was remembered, found and forgotten, as Markdown for a model. Whatever memories say is data in it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kbhub.render.model import (
+    ANSWER_BYTES,
+    NAME_BYTES,
+    SENTENCE_BYTES,
+    SENTENCES,
+    TITLE_BYTES,
+    one_line,
+    plain_ref,
+    quoted,
+)
+from kbhub.render.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kbhub.memory.models import Forgotten, Memory, MemoryList, Near, Remembered
+
+TEXT_BYTES = 1_200
+"""UTF-8 bytes of a memory's text that are shown: all of what a list holds of it, also in Han."""
+
+NOTE_BYTES = 500
+"""UTF-8 bytes of a note; those about another identity of the project hold two names and a command."""
+
+_DID = {
+    "stored": "Remembered",
+    "strengthened": "Known already, strengthened",
+    "updated": "Changed",
+    "confirmed": "Confirmed",
+}
+
+
+def remembered_answer(done: Remembered) -> str:
+    """Say what `remember` did, and ask about memories near to it."""
+    lines = [f"{_DID[done.did]}: {_head(done.memory)}"]
+    if done.superseded:
+        lines.append(f"It takes the place of {_named(done.superseded)}.")
+    if done.near:
+        lines += ["Near to it and different:", *map(_near, done.near)]
+        ours, theirs = _id(done.memory.id), _id(done.near[0].id)
+        lines.append(
+            f'If it takes the place of one of them: remember(id="{ours}", options={{"supersedes": ["{theirs}"]}}); '
+            f'if it only repeats it: forget(ids=["{ours}"]).'
+        )
+        return "\n".join(lines)
+    return "\n".join([*lines, *_notes(done.notes)])
+
+
+def memories_answer(found: MemoryList, offset: int = 0) -> str:
+    """Write the answer to `memories`: each with its id and text, and how to go on.
+
+    Args:
+        found: a page of memories.
+        offset: memories before the first of them.
+
+    Returns:
+        At most `ANSWER_BYTES` of UTF-8; memories that do not fit are left to the next page.
+    """
+    if not found.memories:
+        if offset and found.total:
+            return f"There are {found.total} in all; list them without `offset`."
+        return "\n".join(["No memory fits. `remember` keeps what is worth it.", *_notes(found.notes)])
+    notes = _notes(found.notes)
+    room = ANSWER_BYTES - 2 * NOTE_BYTES - sum(map(_size, notes))
+    shown: list[str] = []
+    for number, memory in enumerate(found.memories, offset + 1):
+        entry = f"{number}. {_head(memory)}\n   > {_text(memory.text, TEXT_BYTES)}"
+        room -= _size(entry)
+        if room < 0 and shown:
+            break
+        shown.append(entry)
+    end = offset + len(shown)
+    head = f"Memories {offset + 1}-{end} of {found.total}" if end > offset + 1 else f"Memory {end} of {found.total}"
+    more = [f"More: the same with offset={end}."] if end < found.total else []
+    use = 'When one helps: remember(id="…") confirms it and keeps it strong. All of a long one: read(refs="…").'
+    return "\n".join([f"{head}. {use}", *shown, *more, *notes])
+
+
+def forgotten_answer(done: Forgotten) -> str:
+    """Say what `forget` did."""
+    if not done.memories:
+        return "Nothing was forgotten: no memory fits."
+    lines = [f"Forgot {len(done.memories)}:"]
+    room = ANSWER_BYTES - 2 * NOTE_BYTES
+    for number, memory in enumerate(done.memories):
+        line = f"- {_id(memory.id)} · {quoted(memory.title, TITLE_BYTES)}"
+        room -= _size(line)
+        if room < 0:
+            lines.append(f"… and {len(done.memories) - number} more.")
+            break
+        lines.append(line)
+    kept = f"Their files are in {one_line(str(done.trash), NAME_BYTES)}. " if done.trash else ""
+    return "\n".join([*lines, *([f"{kept}{' '.join(_notes(done.notes))}"] if kept or done.notes else [])])
+
+
+def _head(memory: Memory) -> str:
+    fields = [
+        plain_ref(memory.ref) or quoted(memory.ref, NAME_BYTES),
+        f"id {_id(memory.id)}",
+        memory.scope,
+        f"strength {memory.strength:.2f}",
+        counted(memory.uses, "use"),
+    ]
+    if memory.namespace:
+        fields.append(f"in {_bare(memory.namespace, TITLE_BYTES)}")
+    if memory.tags:
+        fields.append(_bare(" ".join(f"#{tag}" for tag in memory.tags), TITLE_BYTES))
+    if memory.about:
+        fields.append(f"about {_bare(', '.join(memory.about), NAME_BYTES)}")
+    if memory.superseded_by:
+        fields.append(f"superseded by {_named(memory.superseded_by)}")
+    return " · ".join(fields)
+
+
+def _near(near: Near) -> str:
+    return f"- {_id(near.id)} · {near.similarity:.2f} · {quoted(near.text, SENTENCE_BYTES)}"
+
+
+def _notes(notes: Iterable[str]) -> list[str]:
+    return [one_line(note, NOTE_BYTES) for note in list(notes)[:SENTENCES]]
+
+
+def _named(ids: Iterable[str]) -> str:
+    return one_line(", ".join(map(_id, ids)), SENTENCE_BYTES)
+
+
+def _id(name: str) -> str:
+    """Give an id, which is front matter that anybody may have written, so that it stays within its quotes."""
+    return _bare(name, TITLE_BYTES)
+
+
+def _text(text: str, limit: int) -> str:
+    return re.sub(r"`{3,}|~{3,}", "`", one_line(text, limit))
+
+
+def _bare(text: str, limit: int) -> str:
+    return quoted(text, limit)[1:-1]
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace")) + 1

@@ -1,0 +1,93 @@
+"""What `kbhub setup` intends and did → text for a person at a terminal."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub.render.plain import one_line
+from kbhub.render.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kbhub.render.terminal import Painter
+    from kbhub.setup.models import Step
+
+_PLANNED = {
+    "register": "register",
+    "update": "update",
+    "remove": "remove",
+    "write": "write",
+    "delete": "remove",
+}
+_DONE = {
+    "register": "registered",
+    "update": "updated",
+    "remove": "removed",
+    "write": "written",
+    "delete": "removed",
+}
+_FAILED = "failed"
+_COLOURS = {_FAILED: "1;31", "registered": "32", "updated": "32", "written": "32", "removed": "32"}
+"""SGR parameters (ECMA-48): bold red, green."""
+
+_WIDTH = 10
+"""Columns of the word at the front: `registered`."""
+
+
+def plan_text(steps: Sequence[Step], home: Path, paint: Painter) -> str:
+    """Give a paragraph for each step, with what would be done.
+
+    Args:
+        steps: as planned.
+        home: the home directory, shown as `~`.
+        paint: colours, or leaves as it is.
+    """
+    return "\n".join(_paragraph(step, _PLANNED, home, paint) for step in steps)
+
+
+def report_text(steps: Sequence[Step], home: Path, paint: Painter) -> str:
+    """Give a paragraph for each step, with what was done; arguments as `plan_text`."""
+    return "\n".join(_paragraph(step, _DONE, home, paint) for step in steps)
+
+
+def question(steps: Sequence[Step]) -> str:
+    """Ask whether to do it."""
+    number = sum(step.state == "planned" and step.action != "nothing" for step in steps)
+    return f"Make {'this' if number == 1 else 'these'} {counted(number, 'change')}?"
+
+
+def _paragraph(step: Step, words: dict[str, str], home: Path, paint: Painter) -> str:
+    word = _FAILED if step.state == "failed" else words.get(step.action, _unchanged(step))
+    lines = [f"{paint(word, _COLOURS[word]) if word in _COLOURS else word}{' ' * (_WIDTH - len(word))}  {step.title}"]
+    if step.state != "failed":
+        lines += _details(step, home)
+    lines += [*step.notes]
+    indent = " " * (_WIDTH + 2)
+    return "\n".join([lines[0], *(f"{indent}{one_line(line)}" for line in lines[1:])])
+
+
+def _unchanged(step: Step) -> str:
+    """Say of a step without anything to do why there is nothing."""
+    return "unchanged" if step.command or step.subject in ("skill", "agents-md") else "not there"
+
+
+def _details(step: Step, home: Path) -> list[str]:
+    lines = []
+    if step.before and step.action == "update":
+        lines.append(f"it starts      {shlex.join(step.before)}")
+    if step.command:
+        lines.append(
+            f"{'instead of it' if step.action == 'update' else 'it starts'.ljust(13)}  {shlex.join(step.command)}"
+        )
+    where = _short(step.file, home)
+    lines.append(f"{'with' if step.through else 'in'.ljust(4)}           {step.through or where}")
+    if step.backup:
+        lines.append(f"copy of before {_short(step.backup, home)}")
+    return lines
+
+
+def _short(path: Path, home: Path) -> str:
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

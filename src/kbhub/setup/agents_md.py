@@ -1,0 +1,129 @@
+"""The lines in a project's AGENTS.md, CLAUDE.md and GEMINI.md that make agents search before they answer.
+
+They stand between two markers; every byte outside these stays, and taking them out gives the file of before.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kbhub.errors import ConfigError
+from kbhub.setup.files import edit, read_bytes
+from kbhub.setup.models import Step
+from kbhub.setup.tasks import Task, done, failed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
+"""Files that agents read at the start; the first is made where there is none."""
+
+LINES = """\
+<!-- kbhub:start, kept up to date by `kbhub setup --agents-md` -->
+## Search what is written down first
+
+This project has knowledge in Markdown, served by the MCP server `kbhub`.
+
+- Before you answer a question about this project, or plan or change something in it: call `search` with the question
+  in plain words, then `read` what looks right. Do this before searching files or relying on memory.
+- Name the refs that an answer rests on. If nothing was found, say so; do not guess.
+- What will matter again (a decision, a pitfall, a convention), keep with `remember`.
+- Without the server, `kbhub search "…"` and `kbhub read REF` do the same in a shell.
+<!-- kbhub:end -->"""
+"""What is put into a file, without a line break at its end."""
+
+_START = re.compile(rb"<!-- kbhub:start\b[^>]*-->")
+_END = re.compile(rb"<!-- kbhub:end -->")
+_IMPORT = re.compile(rb"^@(?:\./)?AGENTS\.md\s*$", re.MULTILINE)
+"""How Claude Code and Gemini CLI take another file in."""
+
+
+def agents_tasks(root: Path, *, remove: bool) -> list[Task]:
+    """Plan to put the lines into the files of a project, or to take them out.
+
+    Args:
+        root: the project's folder, links resolved.
+        remove: whether to take them out.
+    """
+    present = [root / name for name in NAMES if os.path.lexists(root / name)]
+    if not present and not remove:
+        present = [root / NAMES[0]]
+    tasks: dict[str, Task] = {}
+    for file in present:
+        tasks.setdefault(os.path.realpath(file), _task(file, root, remove=remove))
+    return list(tasks.values())
+
+
+def _task(file: Path, root: Path, *, remove: bool) -> Task:
+    step = Step(subject="agents-md", title=file.name, action="delete" if remove else "write", file=file)
+    try:
+        if not os.path.realpath(file).startswith(f"{root}{os.sep}"):
+            raise ConfigError(file, f"leads out of {root}; it was not touched")
+        before = read_bytes(file)
+        if before is not None and not remove and _START.search(before) is None and _takes_in(file, before):
+            return Task(step.model_copy(update={"action": "nothing", "notes": (f"It takes {NAMES[0]} in.",)}))
+        if _changed(before, file, remove=remove) == before:
+            return Task(step.model_copy(update={"action": "nothing"}))
+    except ConfigError as error:
+        return Task(failed(step, str(error)))
+    return Task(step, partial(_do, step, file, root, remove=remove))
+
+
+def _do(step: Step, file: Path, root: Path, *, remove: bool) -> Step:
+    edit(file, lambda content: _changed(content, file, remove=remove), within=root, backup=False)
+    return done(step)
+
+
+def _takes_in(file: Path, content: bytes) -> bool:
+    """Whether a file includes AGENTS.md, which has the lines."""
+    return file.name != NAMES[0] and (file.parent / NAMES[0]).is_file() and _IMPORT.search(content) is not None
+
+
+def _changed(content: bytes | None, file: Path, *, remove: bool) -> bytes | None:
+    """Give a file with the lines as they should be, or without them; none for no file.
+
+    Raises:
+        ConfigError: the markers do not make one pair, or it is UTF-16.
+    """
+    text = content or b""
+    if b"\0" in text:
+        raise ConfigError(file, "is not UTF-8 text; it was not touched")
+    newline = b"\r\n" if b"\r\n" in text else b"\n"
+    lines = LINES.encode().replace(b"\n", newline)
+    place = _place(text, file)
+    if place is None:
+        return content if remove else _appended(text, lines, newline)
+    start, end = place
+    if not remove:
+        return text[:start] + lines + text[end:]
+    return _without(text, start, end, newline) or None
+
+
+def _place(text: bytes, file: Path) -> tuple[int, int] | None:
+    starts, ends = list(_START.finditer(text)), list(_END.finditer(text))
+    if not starts and not ends:
+        return None
+    if len(starts) != 1 or len(ends) != 1 or ends[0].start() < starts[0].end():
+        raise ConfigError(file, "its kbhub:start and kbhub:end do not make one pair; mend them, it was not touched")
+    return starts[0].start(), ends[0].end()
+
+
+def _appended(text: bytes, lines: bytes, newline: bytes) -> bytes:
+    """Put the lines at the end after a blank one; the file ends with a line break afterwards if it did before."""
+    if not text:
+        return lines + newline
+    if text.endswith(b"\n"):
+        return text + newline + lines + newline
+    return text + newline * 2 + lines
+
+
+def _without(text: bytes, start: int, end: int, newline: bytes) -> bytes:
+    """Take the lines out with what `_appended` put around them."""
+    head, tail = text[:start], text[end:]
+    if tail:
+        tail = tail.removeprefix(newline)
+        return (head.removesuffix(newline) if head.endswith(newline * 2) else head) + tail
+    return head.removesuffix(newline * 2)

@@ -1,0 +1,369 @@
+"""Where each MCP client keeps its servers, per operating system, and how an entry there looks: data, and nothing else.
+
+Sources, read in November 2026: the clients' own documentation (code.claude.com, developers.openai.com/codex,
+docs.github.com/copilot, code.visualstudio.com, cursor.com/docs, geminicli.com, opencode.ai, zed.dev, goose-docs.ai,
+kiro.dev, lmstudio.ai, ampcode.com), runs of Claude Code 2.1, Codex 0.169, Copilot CLI 1.0, Gemini CLI 0.61 and
+opencode 1.18, and for Claude Desktop on Linux and Antigravity what their users report.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+SERVER = "kbhub"
+"""Name of the server in every client."""
+
+Platform = Literal["linux", "darwin", "win32"]
+Form = Literal["json", "toml", "yaml"]
+
+ClientName = Literal[
+    "claude-code",
+    "claude-desktop",
+    "codex",
+    "copilot-cli",
+    "vscode",
+    "vscode-insiders",
+    "cursor",
+    "gemini-cli",
+    "antigravity",
+    "opencode",
+    "zed",
+    "devin",
+    "windsurf",
+    "goose",
+    "kiro",
+    "amp",
+    "cline",
+    "lm-studio",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How an entry says what to start."""
+
+    before: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of a new entry before the command."""
+    after: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of a new entry after the arguments."""
+    command: str = "command"
+    args: str | None = "args"
+    """Field of the arguments; none where the command is a list that holds them."""
+    env: str = "env"
+
+    def entry(self, argv: tuple[str, ...]) -> dict[str, Any]:
+        """Give a new entry that starts `argv`."""
+        return {**self.before, **self.fields(argv), **self.after}
+
+    def fields(self, argv: tuple[str, ...]) -> dict[str, Any]:
+        """Give the fields of an entry that say what is started."""
+        if self.args is None:
+            return {self.command: list(argv)}
+        return {self.command: argv[0], self.args: list(argv[1:])}
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCommand:
+    """A client's own command line; `{argv}` in its arguments is what is to be started, `{json}` an entry."""
+
+    program: str
+    add: tuple[str, ...]
+    remove: tuple[str, ...] = ()
+    """Empty where it cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFile:
+    """Where a client looks for servers in a project."""
+
+    files: tuple[str, ...]
+    """Relative to the project's root; the first that exists counts, else the last."""
+    args: tuple[str, ...] = ()
+    """Further arguments of `kbhub serve`."""
+    shape: Shape | None = None
+    """How an entry looks, if not as in the user's file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One MCP client. Paths begin with a folder in braces, see `folders`."""
+
+    name: ClientName
+    title: str
+    keys: tuple[str, ...]
+    """Way to the object that holds the servers."""
+    files: tuple[str, ...]
+    """The user's file; the first that exists counts, else the last."""
+    windows: tuple[str, ...] = ()
+    """The same on Windows, where it differs."""
+    form: Form = "json"
+    shape: Shape = Shape()
+    programs: tuple[str, ...] = ()
+    """On the search path where the client is installed."""
+    signs: tuple[str, ...] = ()
+    """Folders that the client makes."""
+    own: OwnCommand | None = None
+    project: ProjectFile | None = None
+    skills: str = ""
+    """Folder of the user's skills."""
+    later_keys: tuple[str, ...] = ()
+    """Way to the servers in the client's next major version."""
+    hint: str = ""
+    """What to do after a change."""
+
+
+_STDIO = Shape(before={"type": "stdio"})
+_WITH_ENV = Shape(after={"env": {}})
+_CLAUDE = Shape(before={"type": "stdio"}, after={"env": {}})
+_COPILOT = Shape(before={"type": "local"}, after={"env": {}, "tools": ["*"]})
+_OPENCODE = Shape(before={"type": "local"}, args=None, env="environment")
+_GOOSE = Shape(
+    before={"type": "stdio", "enabled": True, "name": SERVER, "description": "Searches your Markdown knowledge"},
+    after={"envs": {}, "timeout": 300},  # seconds, as Goose's own form fills in
+    command="cmd",
+    env="envs",
+)
+_IN_FOLDER = ("--root", "${workspaceFolder}")
+_MCP_SERVERS = ("mcpServers",)
+
+CLIENTS: tuple[Client, ...] = (
+    Client(
+        "claude-code",
+        "Claude Code",
+        _MCP_SERVERS,
+        ("{claude_file}/.claude.json",),
+        shape=_CLAUDE,
+        programs=("claude",),
+        signs=("{claude}",),
+        own=OwnCommand(
+            "claude",
+            ("mcp", "add", "--scope", "user", SERVER, "--", "{argv}"),
+            ("mcp", "remove", "--scope", "user", SERVER),
+        ),
+        project=ProjectFile((".mcp.json",), shape=Shape()),
+        skills="{claude}/skills",
+    ),
+    Client(
+        "claude-desktop",
+        "Claude Desktop",
+        _MCP_SERVERS,
+        ("{user}/Claude/claude_desktop_config.json",),
+        signs=("{user}/Claude",),
+        hint="Quit it and start it again. It works in no project: it searches your own bases.",
+    ),
+    Client(
+        "codex",
+        "Codex",
+        ("mcp_servers",),
+        ("{codex}/config.toml",),
+        form="toml",
+        programs=("codex",),
+        signs=("{codex}",),
+        own=OwnCommand("codex", ("mcp", "add", SERVER, "--", "{argv}"), ("mcp", "remove", SERVER)),
+        project=ProjectFile((".codex/config.toml",)),
+        skills="{home}/.agents/skills",
+    ),
+    Client(
+        "copilot-cli",
+        "Copilot CLI",
+        _MCP_SERVERS,
+        ("{copilot}/mcp-config.json",),
+        shape=_COPILOT,
+        programs=("copilot",),
+        signs=("{copilot}",),
+        own=OwnCommand("copilot", ("mcp", "add", SERVER, "--", "{argv}"), ("mcp", "remove", SERVER)),
+        project=ProjectFile((".mcp.json",), shape=Shape()),
+        skills="{copilot}/skills",
+    ),
+    Client(
+        "vscode",
+        "VS Code",
+        ("servers",),
+        ("{user}/Code/User/mcp.json",),
+        shape=_STDIO,
+        programs=("code",),
+        signs=("{user}/Code/User",),
+        own=OwnCommand("code", ("--add-mcp", "{json}")),
+        project=ProjectFile((".vscode/mcp.json",), _IN_FOLDER),
+    ),
+    Client(
+        "vscode-insiders",
+        "VS Code Insiders",
+        ("servers",),
+        ("{user}/Code - Insiders/User/mcp.json",),
+        shape=_STDIO,
+        programs=("code-insiders",),
+        signs=("{user}/Code - Insiders/User",),
+        own=OwnCommand("code-insiders", ("--add-mcp", "{json}")),
+        project=ProjectFile((".vscode/mcp.json",), _IN_FOLDER),
+    ),
+    Client(
+        "cursor",
+        "Cursor",
+        _MCP_SERVERS,
+        ("{home}/.cursor/mcp.json",),
+        programs=("cursor", "cursor-agent"),
+        signs=("{home}/.cursor",),
+        project=ProjectFile((".cursor/mcp.json",)),
+    ),
+    Client(
+        "gemini-cli",
+        "Gemini CLI",
+        _MCP_SERVERS,
+        ("{home}/.gemini/settings.json",),
+        programs=("gemini",),
+        own=OwnCommand(
+            "gemini", ("mcp", "add", "-s", "user", SERVER, "{argv}"), ("mcp", "remove", "-s", "user", SERVER)
+        ),
+        project=ProjectFile((".gemini/settings.json",)),
+        skills="{home}/.agents/skills",
+    ),
+    Client(
+        "antigravity",
+        "Antigravity",
+        _MCP_SERVERS,
+        ("{home}/.gemini/config/mcp_config.json", "{home}/.gemini/antigravity/mcp_config.json"),
+        programs=("agy",),
+        signs=("{home}/.gemini/antigravity",),
+    ),
+    Client(
+        "opencode",
+        "opencode",
+        ("mcp",),
+        ("{xdg}/opencode/opencode.jsonc", "{xdg}/opencode/opencode.json"),
+        shape=_OPENCODE,
+        programs=("opencode",),
+        signs=("{xdg}/opencode",),
+        project=ProjectFile(("opencode.jsonc", "opencode.json")),
+        skills="{home}/.agents/skills",
+        later_keys=("mcp", "servers"),
+    ),
+    Client(
+        "zed",
+        "Zed",
+        ("context_servers",),
+        ("{xdg}/zed/settings.json",),
+        windows=("{user}/Zed/settings.json",),
+        shape=_WITH_ENV,
+        programs=("zed", "zeditor"),
+        project=ProjectFile((".zed/settings.json",)),
+    ),
+    Client(
+        "devin",
+        "Devin Desktop",
+        _MCP_SERVERS,
+        ("{xdg}/devin/mcp_config.json",),
+        windows=("{user}/devin/mcp_config.json",),
+        programs=("devin",),
+        project=ProjectFile((".devin/mcp_config.json",)),
+    ),
+    Client(
+        "windsurf",
+        "Windsurf",
+        _MCP_SERVERS,
+        ("{home}/.codeium/windsurf/mcp_config.json",),
+        programs=("windsurf",),
+        signs=("{home}/.codeium/windsurf",),
+    ),
+    Client(
+        "goose",
+        "Goose",
+        ("extensions",),
+        ("{xdg}/goose/config.yaml",),
+        windows=("{user}/Block/goose/config/config.yaml",),
+        form="yaml",
+        shape=_GOOSE,
+        programs=("goose",),
+    ),
+    Client(
+        "kiro",
+        "Kiro",
+        _MCP_SERVERS,
+        ("{home}/.kiro/settings/mcp.json",),
+        programs=("kiro", "kiro-cli"),
+        signs=("{home}/.kiro",),
+        project=ProjectFile((".kiro/settings/mcp.json",)),
+    ),
+    Client("amp", "Amp", ("amp.mcpServers",), ("{xdg}/amp/settings.json",), programs=("amp",)),
+    Client(
+        "cline",
+        "Cline",
+        _MCP_SERVERS,
+        ("{user}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",),
+        signs=("{user}/Code/User/globalStorage/saoudrizwan.claude-dev",),
+    ),
+    Client(
+        "lm-studio", "LM Studio", _MCP_SERVERS, ("{home}/.lmstudio/mcp.json",), signs=("{home}/.lmstudio",), programs=()
+    ),
+)
+"""In the order in which they are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A user's account on a machine: all that the table depends on."""
+
+    home: Path
+    env: Mapping[str, str]
+    platform: Platform
+
+    def path(self, template: str) -> Path:
+        """Give the path that a template of the table stands for here."""
+        return Path(template.format_map(folders(self)))
+
+    def file(self, client: Client) -> Path:
+        """Give the user's file of a client, which need not exist."""
+        named = client.windows if self.platform == "win32" and client.windows else client.files
+        paths = [self.path(one) for one in named]
+        return next((path for path in paths if os.path.lexists(path)), paths[-1])
+
+    def program(self, name: str) -> str | None:
+        """Give the path of a program on the search path."""
+        return shutil.which(name, path=self.env.get("PATH", ""))
+
+    def has(self, client: Client) -> bool:
+        """Whether the client is installed, or has been."""
+        return (
+            self.file(client).is_file()
+            or any(self.path(sign).is_dir() for sign in client.signs)
+            or any(self.program(name) for name in client.programs)
+        )
+
+
+def folders(machine: Machine) -> dict[str, str]:
+    """Give what the folders in the table stand for on a machine; each client's own variables move its folder."""
+    env, home = machine.env, machine.home
+    xdg = env.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    user = {
+        "linux": xdg,
+        "darwin": f"{home}/Library/Application Support",
+        "win32": env.get("APPDATA") or f"{home}/AppData/Roaming",
+    }[machine.platform]
+    claude = env.get("CLAUDE_CONFIG_DIR")
+    return {
+        "home": str(home),
+        "xdg": xdg,
+        "user": user,
+        "claude": claude or f"{home}/.claude",
+        "claude_file": claude or str(home),
+        "codex": env.get("CODEX_HOME") or f"{home}/.codex",
+        "copilot": env.get("COPILOT_HOME") or f"{home}/.copilot",
+    }
+
+
+def this_platform() -> Platform:
+    """Give the system that this process runs on; what is neither macOS nor Windows keeps its files as Linux does."""
+    if sys.platform == "darwin":
+        return "darwin"
+    return "win32" if sys.platform == "win32" else "linux"
+
+
+def client_named(name: str) -> Client:
+    """Give the client of a name that is in the table."""
+    return next(client for client in CLIENTS if client.name == name)

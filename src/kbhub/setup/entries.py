@@ -1,0 +1,163 @@
+"""The entry of one server in a client's file: read it, add it, change it, take it out; all other bytes stay.
+
+Each format has its own way to find the place. Whatever it did, the outcome is parsed and compared with what was there:
+a file in which anything but the one entry would change is refused, not written.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kbhub import config_editing
+from kbhub.errors import ConfigError
+from kbhub.jsonc import parse_jsonc
+from kbhub.setup import toml_entries, yaml_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kbhub.setup.clients import Form
+
+_BOM = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a server's entry is, or is to be."""
+
+    form: Form
+    keys: tuple[str, ...]
+    """Way to the object that holds the servers."""
+    name: str
+    path: Path
+    """The file's name, for errors."""
+
+
+def decode(content: bytes | None, path: Path) -> str:
+    """Give the text of a file; none and blank files are empty.
+
+    Raises:
+        ConfigError: it is no UTF-8.
+    """
+    try:
+        return (content or b"").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(path, "is not UTF-8 text; it was not touched") from error
+
+
+def parse(text: str, form: Form, path: Path) -> dict[str, Any]:
+    """Give what a file says.
+
+    Raises:
+        ConfigError: it is malformed, or no object.
+    """
+    text = text.removeprefix(_BOM)
+    if not text.strip():
+        return {}
+    if form == "json":
+        found = parse_jsonc(text, path)
+    else:
+        found = toml_entries.parse(text, path) if form == "toml" else yaml_entries.parse(text, path)
+    if not isinstance(found, dict):
+        raise ConfigError(path, "is no object with fields; it was not touched")
+    return found
+
+
+def servers(data: Mapping[str, Any], keys: Sequence[str], path: Path) -> Mapping[str, Any]:
+    """Give the servers in a parsed file, by name.
+
+    Raises:
+        ConfigError: something else is in their place.
+    """
+    found: Any = data
+    for number, key in enumerate(keys):
+        found = found.get(key)
+        if found is None:
+            return {}
+        if not isinstance(found, Mapping):
+            raise ConfigError(path, "expected an object; it was not touched", ".".join(keys[: number + 1]))
+    return found  # type: ignore[no-any-return]  # a Mapping, as the loop saw
+
+
+def with_entry(text: str, place: Place, entry: dict[str, Any]) -> str:
+    """Give the text with a server added; it must have none of this name.
+
+    Raises:
+        ConfigError: it is malformed or so unusual that the entry has to be made by hand.
+    """
+    bom, body = _without_bom(text)
+    keys, name, path = place.keys, place.name, place.path
+    if place.form == "json":
+        start = body if body.strip() else config_editing.NEW_FILE
+        edited = config_editing.set_value(start, [*keys, name], entry, path)
+    elif place.form == "toml":
+        edited = toml_entries.added(body, keys, name, entry, path)
+    else:
+        edited = yaml_entries.added(body, keys, name, entry, path)
+    return _checked(text, bom + edited, place, entry)
+
+
+def with_fields(text: str, place: Place, fields: dict[str, Any]) -> str:
+    """Give the text with some fields of a server replaced, and its others as they were; raises as `with_entry`."""
+    bom, body = _without_bom(text)
+    keys, name, path = place.keys, place.name, place.path
+    old = servers(parse(text, place.form, path), keys, path)[name]
+    if not isinstance(old, Mapping):
+        raise ConfigError(path, "expected an object; it was not touched", ".".join((*keys, name)))
+    entry, edited = {**old, **fields}, body
+    if place.form == "json":
+        for key, value in fields.items():
+            edited = config_editing.set_value(edited, [*keys, name, key], value, path)
+    elif place.form == "toml":
+        edited = toml_entries.changed(body, keys, name, fields, path)
+    else:
+        edited = yaml_entries.changed(body, keys, name, entry, path)
+    return _checked(text, bom + edited, place, entry)
+
+
+def without_entry(text: str, place: Place) -> str:
+    """Give the text without a server; raises as `with_entry`."""
+    bom, body = _without_bom(text)
+    keys, name, path = place.keys, place.name, place.path
+    if place.form == "json":
+        edited = config_editing.remove_value(body, [*keys, name], path)
+    elif place.form == "toml":
+        edited = toml_entries.removed(body, keys, name, path)
+    else:
+        edited = yaml_entries.removed(body, keys, name, path)
+    return _checked(text, bom + edited, place, None)
+
+
+def _checked(before: str, after: str, place: Place, entry: dict[str, Any] | None) -> str:
+    """Give the edited text if it says the same but for the one entry."""
+    expected = copy.deepcopy(parse(before, place.form, place.path))
+    holder: Any = expected
+    for key in place.keys:
+        if holder.get(key) is None:
+            holder[key] = {}
+        holder = holder[key]
+    if entry is None:
+        del holder[place.name]
+    else:
+        holder[place.name] = entry
+    found = parse(after, place.form, place.path)
+    if _plain(found, place.keys) != _plain(expected, place.keys):
+        raise ConfigError(place.path, "is written in an unusual way; make the change by hand")
+    return after
+
+
+def _plain(data: Any, keys: Sequence[str]) -> Any:
+    """Give parsed data without the empty objects that a removal leaves behind, or takes along."""
+    if keys and isinstance(data, dict) and keys[0] in data:
+        inner = _plain(data[keys[0]], keys[1:])
+        rest = {key: value for key, value in data.items() if key != keys[0]}
+        return {**rest, keys[0]: inner} if inner else rest
+    return data
+
+
+def _without_bom(text: str) -> tuple[str, str]:
+    return (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)

@@ -1,0 +1,182 @@
+"""Registering the server with clients, and taking it out again."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kbhub.errors import ConfigError
+from kbhub.setup import own_commands
+from kbhub.setup.clients import CLIENTS, SERVER, client_named
+from kbhub.setup.entries import Place, decode, with_entry, with_fields, without_entry
+from kbhub.setup.files import back_up, edit
+from kbhub.setup.models import Action, Step
+from kbhub.setup.targets import SERVE, current_text, project_target, registered, user_target
+from kbhub.setup.tasks import Task, done, failed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from kbhub.setup.clients import Client, ClientName, Machine
+    from kbhub.setup.targets import Entry, Target
+
+OFF = "It is switched off there; the client's own settings switch it on."
+
+
+def chosen_clients(machine: Machine, names: Sequence[ClientName]) -> tuple[Client, ...]:
+    """Give the clients that were named or, where none were, those that are on the machine."""
+    if names:
+        return tuple(client_named(name) for name in dict.fromkeys(names))
+    return tuple(client for client in CLIENTS if machine.has(client))
+
+
+def user_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[Task]:
+    """Plan the registration of the server in users' files, or its removal.
+
+    Args:
+        clients: with which.
+        machine: whose files.
+        argv: what starts kbhub, without its command.
+        remove: whether to take it out.
+    """
+    tasks = []
+    for client in clients:
+        make = partial(user_target, client, machine, (*argv, SERVE))
+        tasks.append(_planned(client.name, client.title, machine.file(client), make, machine, remove=remove))
+    return tasks
+
+
+def project_tasks(clients: Sequence[Client], machine: Machine, root: Path, *, remove: bool) -> list[Task]:
+    """Plan the same for a project's files; clients that share one are one step.
+
+    Args:
+        clients: with which; those that look for nothing in a project are passed over.
+        machine: for its programs.
+        root: the project's folder, links resolved.
+        remove: whether to take it out.
+    """
+    tasks: dict[Path, Task] = {}
+    for client in clients:
+        if client.project is None:
+            continue
+        make = partial(project_target, client, machine, root)
+        task = _planned(client.name, client.title, root / client.project.files[-1], make, machine, remove=remove)
+        if other := tasks.get(task.step.file):
+            title = f"{other.step.title}, {client.title}"
+            tasks[task.step.file] = _retitled(other, title)
+        else:
+            tasks[task.step.file] = task
+    return list(tasks.values())
+
+
+def _planned(
+    name: str, title: str, file: Path, make: Callable[[], Target | None], machine: Machine, *, remove: bool
+) -> Task:
+    """Look at a file and say what is to be done to it; one that cannot be understood is not to be touched."""
+    step = Step(subject=name, title=title, action="remove" if remove else "register", file=file)
+    try:
+        target = make()
+        assert target is not None
+        step = step.model_copy(update={"file": target.file})
+        entry = registered(current_text(target), target)
+    except ConfigError as error:
+        return Task(failed(step, str(error)))
+    return _removal(target, step, entry, machine) if remove else _registration(target, step, entry, machine)
+
+
+def _registration(target: Target, step: Step, entry: Entry | None, machine: Machine) -> Task:
+    own = target.client.own if target.within is None else None
+    if entry is None:
+        line: tuple[str, ...] = ()
+        if own and machine.program(own.program):
+            line = own_commands.adding(own, target.shape, target.argv)
+        step = _told(step, "register", command=target.argv, through=own_commands.shown(line))
+        return Task(step, lambda: _register(target, step, line, machine))
+    off = () if entry.enabled else (OFF,)
+    if entry.name != SERVER:
+        return Task(_told(step, "nothing", command=entry.argv, notes=(f"It is there as {entry.name!r}.", *off)))
+    if target.wants(entry):
+        return Task(_told(step, "nothing", command=entry.argv, notes=off))
+    argv = target.argv_instead_of(entry)
+    step = _told(step, "update", command=argv, before=entry.argv, notes=off)
+    return Task(step, lambda: _edited(target, step))
+
+
+def _removal(target: Target, step: Step, entry: Entry | None, machine: Machine) -> Task:
+    if entry is None or entry.name != SERVER:
+        return Task(_told(step, "nothing"))
+    own = target.client.own if target.within is None else None
+    line = own_commands.removing(own) if own and machine.program(own.program) else ()
+    step = _told(step, "remove", before=entry.argv, through=own_commands.shown(line))
+    return Task(step, lambda: _remove(target, step, line, machine))
+
+
+def _register(target: Target, step: Step, line: tuple[str, ...], machine: Machine) -> Step:
+    def is_there() -> bool:
+        entry = registered(current_text(target), target)
+        return entry is not None and target.wants(entry)
+
+    return _done_by(target, step, line, machine, is_there)
+
+
+def _remove(target: Target, step: Step, line: tuple[str, ...], machine: Machine) -> Step:
+    def is_gone() -> bool:
+        entry = registered(current_text(target), target)
+        return entry is None or entry.name != SERVER
+
+    return _done_by(target, step, line, machine, is_gone)
+
+
+def _done_by(
+    target: Target, step: Step, line: tuple[str, ...], machine: Machine, succeeded: Callable[[], bool]
+) -> Step:
+    """Let the client do it; edit the file if it has no command for it, or that fails, or the file shows no effect."""
+    if not line:
+        return _edited(target, step)
+    before = current_text(target)
+    copy = back_up(target.file)
+    fault = own_commands.run(line, machine)
+    if not fault and succeeded():
+        return done(step, backup=copy, notes=_hint(target))
+    if copy is not None and current_text(target) == before:
+        copy.unlink()
+    reason = fault or f"{target.file} does not show that it did anything"
+    return _edited(target, step, f"`{line[0]}` failed ({reason}), so the file was edited instead.")
+
+
+def _edited(target: Target, step: Step, note: str = "") -> Step:
+    """Edit the file such that it starts what the step says."""
+
+    def change(content: bytes | None) -> bytes | None:
+        text = decode(content, target.file)
+        entry = registered(text, target)
+        if entry is not None and entry.name != SERVER:
+            entry = None
+        place = Place(target.form, target.keys, SERVER, target.file)
+        if step.action == "remove":
+            return content if entry is None else without_entry(text, place).encode()
+        if entry is None:
+            return with_entry(text, place, target.shape.entry(step.command)).encode()
+        if target.wants(entry):
+            return content
+        return with_fields(text, place, target.shape.fields(step.command)).encode()
+
+    changed = edit(target.file, change, within=target.within, backup=target.within is None)
+    notes = (note, *_hint(target)) if note else _hint(target)
+    return done(step.model_copy(update={"through": ""}), backup=changed.backup, notes=notes)
+
+
+def _hint(target: Target) -> tuple[str, ...]:
+    return (target.client.hint,) if target.client.hint and target.within is None else ()
+
+
+def _told(step: Step, action: Action, **more: Any) -> Step:
+    return step.model_copy(update={"action": action, **more})
+
+
+def _retitled(task: Task, title: str) -> Task:
+    """Give a task for which several clients are grateful."""
+    do = task.do
+    step = task.step.model_copy(update={"title": title})
+    return Task(step, None if do is None else lambda: do().model_copy(update={"title": title}))

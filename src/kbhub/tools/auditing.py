@@ -1,0 +1,43 @@
+"""The tool `audit`."""
+
+# No `from __future__ import annotations`: the SDK makes the tools' schemas from the annotations at run time.
+
+from functools import partial
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from kbhub.audit import AuditReport, audit
+from kbhub.render.audit import audit_for_model
+from kbhub.render.model import FULL_ANSWER_BYTES, cut_lines
+from kbhub.tools.calls import Calls
+from kbhub.tools.given import Names, cleaned
+
+SHOWN = 50
+"""Findings of one answer, unless it is asked for more."""
+
+
+class Auditing:
+    """Looks for what is wrong in documents."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def audit(
+        self,
+        context: Context[None, Any],
+        bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
+        checks: Annotated[Names | None, Field(description="Only these, as the answer calls them.")] = None,
+        limit: Annotated[int, Field(ge=1, le=1000)] = SHOWN,
+    ) -> Annotated[CallToolResult, AuditReport]:
+        """Find what is wrong in documents, with what to do: broken links and references, duplicates, orphans, stale
+        ones, front matter, tags spelt in two ways. Changes nothing.
+        """
+        calls, chosen = self._calls, cleaned(bases)
+        if not await calls.has_bases():
+            return await calls.nothing(AuditReport())
+        await calls.freshen(context, first_index=True)  # all of them, for links lead from one to another
+        report = await calls.run(partial(audit, calls.hub, chosen, checks=cleaned(checks), limit=limit))
+        return calls.result(cut_lines(audit_for_model(report), FULL_ANSWER_BYTES), report)

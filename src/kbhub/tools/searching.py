@@ -1,0 +1,103 @@
+"""The tool `search`."""
+
+# No `from __future__ import annotations`: the SDK makes the tools' schemas from the annotations at run time.
+
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from kbhub.hub import Hub
+from kbhub.paging import make_cursor, offset_of
+from kbhub.querylog.recording import record
+from kbhub.reading import ReadOptions
+from kbhub.render import model
+from kbhub.tools.calls import Calls, client_name
+from kbhub.tools.given import Names, cleaned
+from kbhub.types import Granularity, Hit, Mode, Model, Query, SearchResult
+
+FULL_BYTES = 20_000
+"""UTF-8 bytes of the whole chunks that one answer quotes; with what is around them less than `read` gives."""
+
+
+class SearchOptions(Model):
+    """Rarely needed."""
+
+    explain: bool = Field(False, description="Trace each score.")
+    full: bool = Field(False, description="Quote every hit, whole.")
+    granularity: Granularity = "document"
+    recency: float = Field(0.0, ge=0, le=1, description="Prefer newer ones so much.")
+    min_score: float = Field(0.0, ge=0, le=1)
+    min_signals: int = Field(1, ge=1, le=2, description="2: by words and meaning.")
+
+
+class Searching:
+    """Finds."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def search(
+        self,
+        query: Annotated[
+            str,
+            Field(
+                description="A question or words, in any language. Words that filter: "
+                '`tag:ops path:api/ kind:memory key:value -word "exact phrase"`.'
+            ),
+        ],
+        context: Context[None, Any],
+        bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
+        mode: Annotated[Mode | None, Field(description="By words, by meaning, or both (default).")] = None,
+        limit: Annotated[int | None, Field(ge=1, le=100, description="Hits per page, 5 if not configured.")] = None,
+        cursor: Annotated[str | None, Field(description="As the last answer gave it.")] = None,
+        options: SearchOptions | None = None,
+    ) -> Annotated[CallToolResult, SearchResult]:
+        """Find passages in the Markdown knowledge of this project and its user. Use it first for any question that
+        their notes, decisions, guides or conventions may answer. Quotes the best hit and names the others, to be
+        opened with `read`.
+        """
+        calls, options = self._calls, options or SearchOptions()
+        settings = (await calls.run(calls.hub.config)).settings.search
+        asked = Query(
+            text=query,
+            bases=cleaned(bases),
+            mode=mode or settings.mode,
+            limit=limit or settings.limit,
+            **options.model_dump(exclude={"full"}),
+        )
+        if cursor:
+            asked = asked.model_copy(update={"offset": offset_of(cursor, asked)})
+        if not await calls.has_bases():
+            return await calls.nothing(SearchResult(query=query, mode=asked.mode))
+        await calls.freshen(context, asked.bases, first_index=True)
+        result = await calls.run(self._found, asked, options.full, client_name(context))
+        return await calls.run(self._answer, result, asked, options.full)
+
+    def _found(self, asked: Query, full: bool, client: str | None) -> SearchResult:
+        result = self._calls.hub.search(asked)
+        record(self._calls.hub, result, asked, client)
+        end = asked.offset + len(result.hits)
+        if end < result.total:
+            result = result.model_copy(update={"cursor": make_cursor(asked, end)})
+        return with_whole_chunks(self._calls.hub, result) if full else result
+
+    def _answer(self, result: SearchResult, asked: Query, full: bool) -> CallToolResult:
+        text = model.search_answer(result, asked, lambda offset: make_cursor(asked, offset), full=full)
+        return self._calls.result(text, result)
+
+
+def with_whole_chunks(hub: Hub, result: SearchResult) -> SearchResult:
+    """Give hits with the whole text of their chunks, as it is on disk now; those that no longer fit keep excerpts."""
+    refs = [f"{hit.docid}:{hit.start_line}-{hit.end_line}" for hit in result.hits]
+    if not refs:
+        return result
+    read = hub.read(refs, ReadOptions(answer_bytes=FULL_BYTES)).readings
+    texts = {(one.docid, one.start_line): one for one in read if not one.rest}
+
+    def whole(hit: Hit) -> Hit:
+        one = texts.get((hit.docid, hit.start_line))
+        return hit.model_copy(update={"excerpt": one.text, "excerpt_line": one.start_line}) if one else hit
+
+    return result.model_copy(update={"hits": tuple(map(whole, result.hits))})

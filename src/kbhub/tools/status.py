@@ -1,0 +1,39 @@
+"""The tool `status`."""
+
+# No `from __future__ import annotations`: the SDK makes the tools' schemas from the annotations at run time.
+
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from kbhub.querylog.summary import summary
+from kbhub.render import model
+from kbhub.tools.calls import Calls
+from kbhub.types import Status
+
+
+class Statuses:
+    """Says what is here."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def status(
+        self,
+        context: Context[None, Any],
+        reload: Annotated[bool, Field(description="First look anew for configuration, bases and files.")] = False,
+    ) -> Annotated[CallToolResult, Status]:
+        """List the knowledge bases, their size and state, and what is wrong. Use it when something is not found."""
+        calls = self._calls
+        if reload:
+            await calls.run(calls.hub.rediscover)
+            await calls.run(calls.announcer.look)
+        await calls.freshen(context, first_index=reload, max_age=0.0 if reload else None)
+        status = await calls.run(calls.hub.status)
+        watched = tuple(one.model_copy(update={"watched": calls.watcher.state(one.base.id)}) for one in status.bases)
+        problems = (*status.problems, *calls.background.problems())
+        queries = await calls.run(summary, calls.hub)
+        status = status.model_copy(update={"bases": watched, "problems": problems, "queries": queries})
+        return calls.result(model.status_answer(status), status)

@@ -1,0 +1,229 @@
+"""A small HTTP server that speaks Ollama's API, and OpenAI's for embeddings, as scripted by a test."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+DIMENSIONS = 8
+CONTEXT_LETTERS = 5000
+"""A longer text is refused, as by an Ollama that does not cut."""
+
+
+@dataclass
+class Request:
+    """What a client asked."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass
+class OllamaServer:
+    """A server with some models, what it says, and what it was asked."""
+
+    url: str = ""
+    models: dict[str, str] = field(default_factory=lambda: {"qwen3:0.6b": "1" * 64, "embeddinggemma:latest": "2" * 64})
+    """Name → digest of each model that is pulled."""
+    say: Callable[[dict[str, Any]], str] = lambda body: "{}"
+    """Gives the text of an answer, for the body of a request to chat or generate."""
+    thinks: str = ""
+    """What comes in the field of its own for thinking."""
+    drop: int = 0
+    """Requests to come whose connection is dropped without an answer."""
+    busy: int = 0
+    """Requests to come that are answered with 503."""
+    raw: bytes | None = None
+    """Instead of any answer with status 200."""
+    redirect: str = ""
+    """Where every request is sent instead."""
+    drip: bool = False
+    """Whether an answer comes letter by letter, and never ends."""
+    silent: bool = False
+    """Whether nothing is answered until `release`."""
+    key: str = ""
+    """What who asks must prove to know, if not empty."""
+    vector: Callable[[str], list[float]] | None = None
+    requests: list[Request] = field(default_factory=list)
+    released: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Environment of who is to find it."""
+        return {"OLLAMA_HOST": self.url}
+
+    def asked(self, path: str) -> list[Any]:
+        """Give the bodies of the requests to a path."""
+        return [one.body for one in self.requests if one.path == path]
+
+    def answers(self, *values: Any) -> None:
+        """Let it answer these values as JSON, one after the other, the last one again and again."""
+        left = list(values)
+
+        def say(body: dict[str, Any]) -> str:
+            return json.dumps(left.pop(0) if len(left) > 1 else left[0])
+
+        self.say = say
+
+
+def words_vector(text: str) -> list[float]:
+    """Give a vector in which equal words count: texts that share words are near."""
+    vector = [0.0] * DIMENSIONS
+    for word in text.lower().split():
+        vector[int(hashlib.sha256(word.strip(".,:;?").encode()).hexdigest(), 16) % DIMENSIONS] += 1
+    return vector
+
+
+@contextmanager
+def running_ollama():
+    """Run a server on a free port of this machine until the end of the block."""
+    script = OllamaServer()
+
+    class Handler(_Handler):
+        server_script = script
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    script.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield script
+    finally:
+        script.released.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server_script: OllamaServer
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *arguments) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        self._serve(None)
+
+    def do_POST(self) -> None:
+        self._serve(json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"null"))
+
+    def _serve(self, body: Any) -> None:
+        script = self.server_script
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        script.requests.append(Request(self.command, self.path, headers, body))
+        self.close_connection = True
+        try:
+            if not self._fails():
+                self._answer(body)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the client has gone
+
+    def _fails(self) -> bool:
+        script = self.server_script
+        if script.silent:
+            script.released.wait(30)
+            return True
+        if script.drop:
+            script.drop -= 1
+            return True
+        if script.busy:
+            script.busy -= 1
+            self._json({"error": "server busy"}, 503)
+            return True
+        if script.redirect:
+            self.send_response(307)
+            self.send_header("Location", script.redirect + self.path)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return True
+        if script.key and self.headers.get("Authorization") != f"Bearer {script.key}":
+            self._json({"error": {"message": "Incorrect API key provided"}}, 401)
+            return True
+        if script.drip:
+            self._drip()
+            return True
+        if script.raw is not None:
+            self._bytes(script.raw)
+            return True
+        return False
+
+    def _answer(self, body: Any) -> None:
+        script = self.server_script
+        answer = {
+            "/api/version": lambda: self._json({"version": "0.99.0"}),
+            "/api/tags": lambda: self._json(
+                {"models": [{"model": name, "name": name, "digest": one} for name, one in script.models.items()]}
+            ),
+            "/api/show": lambda: self._model(body, lambda: self._json({"model_info": {}, "capabilities": []})),
+            "/api/chat": lambda: self._model(body, lambda: self._text(body, chat=True)),
+            "/api/generate": lambda: self._model(body, lambda: self._text(body, chat=False)),
+            "/api/embed": lambda: self._model(body, lambda: self._embed(body)),
+            "/v1/embeddings": lambda: self._openai(body),
+        }.get(self.path)
+        if answer is None:
+            self._bytes(b"404 page not found", 404, "text/plain")
+        else:
+            answer()
+
+    def _model(self, body: Any, answer: Callable[[], None]) -> None:
+        names = self.server_script.models
+        if body["model"] in names or f"{body['model']}:latest" in names:
+            answer()
+        else:
+            self._json({"error": f"model '{body['model']}' not found"}, 404)
+
+    def _text(self, body: Any, *, chat: bool) -> None:
+        script = self.server_script
+        said = script.say(body)
+        half = len(said) // 2
+        pieces = [said[:half], said[half:]] if body.get("stream", True) else [said]
+        lines = []
+        for number, piece in enumerate(pieces):
+            thinking = script.thinks if not number else ""
+            text = {"message": {"role": "assistant", "content": piece, "thinking": thinking}} if chat else {}
+            done = number == len(pieces) - 1
+            lines.append(json.dumps({"model": body["model"], "done": done, "response": piece, **text}))
+        self._bytes("\n".join(lines).encode() + b"\n", 200, "application/x-ndjson")
+
+    def _embed(self, body: Any) -> None:
+        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+        if any(len(text) > CONTEXT_LETTERS for text in texts):
+            self._json({"error": "the input length exceeds the context length"}, 400)
+            return
+        self._json({"model": body["model"], "embeddings": [self._vector(text) for text in texts]})
+
+    def _openai(self, body: Any) -> None:
+        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+        rows = [{"object": "embedding", "index": n, "embedding": self._vector(text)} for n, text in enumerate(texts)]
+        self._json({"object": "list", "data": rows[::-1], "model": body["model"]})
+
+    def _vector(self, text: str) -> list[float]:
+        return (self.server_script.vector or words_vector)(text)
+
+    def _drip(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/x-ndjson")
+        self.end_headers()
+        while not self.server_script.released.wait(0.01):
+            self.wfile.write(b" ")
+            self.wfile.flush()
+
+    def _json(self, value: Any, status: int = 200) -> None:
+        self._bytes(json.dumps(value).encode(), status)
+
+    def _bytes(self, data: bytes, status: int = 200, kind: str = "application/json") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)

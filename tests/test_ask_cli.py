@@ -1,0 +1,120 @@
+"""`kbhub ask` says what it finds, in words, streams and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from ask_documents import QUESTION, write_documents
+from kbhub.__main__ import main
+from ollama_server import running_ollama
+
+
+@pytest.fixture
+def kbhub(environment, monkeypatch, capsys):
+    """Runs a command in this process, in a project with some notes."""
+    write_documents(environment)
+    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(environment.project)
+
+    def run(*arguments):
+        code = main(list(arguments))
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def test_a_question_is_answered_with_sources(kbhub):
+    """The answer is on standard output; who wrote it and why is not."""
+    code, out, err = kbhub("ask", *QUESTION.split())
+
+    assert code == 0
+    assert "Roll back first and ask why later. [1]" in out
+    assert "Sources:" in out
+    assert "runbooks/" in out
+    assert err.startswith("kbhub: Written by kbhub, in sentences of the documents.\n")
+
+
+def test_nothing_that_covers_it_is_exit_code_one(kbhub):
+    """A script can tell."""
+    code, out, _ = kbhub("ask", "who won the football world cup in brazil")
+
+    assert code == 1
+    assert out.startswith("Nothing in these bases covers this.")
+
+
+def test_passages_for_a_budget(kbhub):
+    """Ready to be piped to something that writes."""
+    code, out, err = kbhub("ask", QUESTION, "--budget", "400")
+
+    assert (code, err) == (0, "")
+    assert out.startswith("[1] runbooks/")
+    assert "Roll back first" in out
+
+
+def test_json_and_markdown(kbhub):
+    """Programs get everything, files a document with a table."""
+    code, out, err = kbhub("ask", QUESTION, "--json", "--max-tokens", "100")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["written_by"] == "extractive"
+
+    code, out, _ = kbhub("ask", QUESTION, "--md")
+    assert code == 0
+    assert out.startswith(f"# {QUESTION}\n\nRoll back first")
+    assert "| 1 | runbooks/" in out
+
+
+def test_ollama_writes_where_it_is_asked_for(kbhub, monkeypatch):
+    """The address is that of OLLAMA_HOST."""
+    with running_ollama() as server:
+        server.say = lambda body: "Use the tag before [1]."
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        code, out, err = kbhub("ask", QUESTION, "--written-by", "ollama")
+
+    assert code == 0
+    assert out.startswith("Use the tag before. [1]")
+    assert "Written by Ollama (qwen3:0.6b)." in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["ask"], "nothing to answer"),
+        (["ask", "x", "--json", "--md"], "exclude each other"),
+        (["ask", "x", "--in", "nope"], "No base 'nope'"),
+        (["ask", "x", "--threshold", "0.5", "--direct-threshold", "0.1"], "direct_threshold"),
+        (["ask", "x", "--written-by", "sampling"], "--written-by"),
+        (["ask", "x", "--budget", "3"], "--budget"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_two(kbhub, arguments, told):
+    """What was wrong is named."""
+    code, out, err = kbhub(*arguments)
+
+    assert (code, out) == (2, "")
+    assert told in err
+    assert err.count("\n") == 1
+
+
+def test_without_any_base_it_says_what_to_do(kbhub, environment, tmp_path, monkeypatch):
+    """An empty place is no failure of the question."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    code, _, err = kbhub("ask", QUESTION)
+
+    assert code == 1
+    assert "kbhub init" in err
+
+
+def test_what_a_document_says_cannot_act_on_the_terminal(kbhub, environment):
+    """Control characters are shown, not obeyed."""
+    environment.write("knowledge/evil.md", "# Roll back\n\nRoll back a release \x1b]0;owned\x07 with care.\n")
+    _, out, _ = kbhub("ask", QUESTION)
+
+    assert "\x1b" not in out

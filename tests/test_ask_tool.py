@@ -1,0 +1,266 @@
+"""The tool `ask` as a client of either era sees it: with a model, without, refusing, slow, talking nonsense."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.types import CreateMessageResult, ErrorData, ImageContent, TextContent
+
+import kbhub
+import kbhub.answers.asking
+import kbhub.tools.calls
+import kbhub.tools.sampling
+from ask_documents import QUESTION, write_documents
+from kbhub.answers import Answer
+from kbhub.server import create_server
+
+pytestmark = pytest.mark.anyio
+
+SOURCE = str(Path(kbhub.__file__).parent.parent)
+WRITTEN = "Roll back first [1]. Then find out why [1][2]."
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(params=["auto", "legacy"])
+def mode(request):
+    """`auto` lands on 2026-07-28, `legacy` on the handshake of 2025-11-25."""
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """A busy machine makes answers late here, never poorer."""
+    monkeypatch.setattr(kbhub.tools.calls, "FIRST_ANSWER_SECONDS", 60)
+    monkeypatch.setattr(kbhub.tools.calls, "FRESHEN_SECONDS", 60)
+
+
+@pytest.fixture
+def hub(environment):
+    opened = write_documents(environment).hub()
+    opened.sync()
+    return opened
+
+
+class Model:
+    """A client's model: what it was asked, and what it says."""
+
+    def __init__(self, says=WRITTEN):
+        self.says, self.asked = says, []
+
+    async def __call__(self, _context, params):
+        self.asked.append(params)
+        if not isinstance(self.says, str):
+            return self.says
+        content = TextContent(type="text", text=self.says)
+        return CreateMessageResult(role="assistant", model="client-model-1", content=content)
+
+
+async def call(hub, mode, model=None, **arguments):
+    """Ask through a server with structured results, and give the answer."""
+    async with Client(create_server(hub, structured=True), mode=mode, sampling_callback=model) as client:
+        result = await client.call_tool("ask", {"question": QUESTION, **arguments})
+    assert not result.is_error, result.content
+    return Answer.model_validate(result.structured_content)
+
+
+async def test_the_clients_model_writes_and_is_checked(hub, mode):
+    """One request with the rules apart from the passages; the answer says who wrote it and from what."""
+    model = Model()
+    answer = await call(hub, mode, model)
+
+    assert (answer.outcome, answer.written_by, answer.model) == ("written", "sampling", "client-model-1")
+    assert answer.text == "Roll back first. [1] Then find out why. [1][2]"
+    assert all(one.sent for one in answer.references)
+    (params,) = model.asked
+    assert params.max_tokens == 500
+    assert "never an instruction" in params.system_prompt
+    assert "Roll back first and ask why later." in params.messages[0].content.text
+    assert len(params.messages) == 1
+
+
+async def test_a_client_without_a_model_gets_an_answer_without_one(hub, mode):
+    """Nothing fails for lack of a model, and the answer says why none wrote."""
+    answer = await call(hub, mode)
+
+    assert (answer.outcome, answer.written_by) == ("written", "extractive")
+    assert "sampling" in answer.why[0]
+
+
+@pytest.mark.parametrize("says", ["I like cheese.", "", "[77]", "Roll back [9]."])
+async def test_nonsense_falls_through(hub, mode, says):
+    """What cites nothing is not passed on."""
+    answer = await call(hub, mode, Model(says))
+
+    assert answer.written_by == "extractive"
+    assert "model was asked, but" in answer.why[0]
+
+
+async def test_an_answer_that_is_no_text_falls_through(hub, mode):
+    """A picture cites nothing."""
+    picture = ImageContent(type="image", data="aGk=", mime_type="image/png")
+    answer = await call(hub, mode, Model(CreateMessageResult(role="assistant", model="m", content=picture)))
+
+    assert answer.written_by == "extractive"
+    assert "image" in answer.why[0]
+
+
+async def test_no_answer_is_an_answer(hub, mode):
+    """A model that finds nothing in the passages is believed."""
+    answer = await call(hub, mode, Model("NO_ANSWER"))
+
+    assert (answer.outcome, answer.written_by) == ("not_answered", "sampling")
+
+
+async def test_a_refusal_falls_through_where_the_server_learns_of_it(hub):
+    """On a handshake connection the refusal comes back, and sentences of the documents answer."""
+    answer = await call(hub, "legacy", Model(ErrorData(code=-1, message="User rejected sampling request")))
+
+    assert answer.written_by == "extractive"
+    assert answer.why[0] == "The client refused: User rejected sampling request."
+
+
+async def test_a_refusal_in_the_newer_era_stays_in_the_client_and_another_writer_can_be_named(hub):
+    """The client raises and never calls again; `written_by` leads around its model."""
+    refusing = Model(ErrorData(code=-1, message="User rejected sampling request"))
+    async with Client(create_server(hub, structured=True), sampling_callback=refusing) as client:
+        with pytest.raises(MCPError):
+            await client.call_tool("ask", {"question": QUESTION})
+        options = {"written_by": "extractive"}
+        result = await client.call_tool("ask", {"question": QUESTION, "options": options})
+
+    assert result.structured_content["written_by"] == "extractive"
+    assert len(refusing.asked) == 1
+
+
+async def test_a_slow_model_is_given_up(hub, monkeypatch):
+    """A handshake client whose model never answers does not hold the call."""
+    monkeypatch.setattr(kbhub.tools.sampling, "SAMPLING_SECONDS", 0.05)
+    never = anyio.Event()
+
+    async def wait(context, params):
+        await never.wait()
+
+    answer = await call(hub, "legacy", wait)
+
+    assert answer.written_by == "extractive"
+    assert "within 0.05 seconds" in answer.why[0]
+
+
+async def test_the_retry_neither_searches_again_nor_changes_the_prompt(hub, monkeypatch):
+    """What was chosen travels sealed with the call: documents that change meanwhile change nothing."""
+    prepared = []
+    prepare = kbhub.answers.asking.prepare
+    monkeypatch.setattr("kbhub.tools.asking.prepare", lambda *a, **k: prepared.append(1) or prepare(*a, **k))
+    rollback = next(base.path for base in hub.discovery().bases) / "runbooks/rollback.md"
+
+    class Changing(Model):
+        async def __call__(self, context, params):
+            rollback.write_text("# Cheese\n\nNothing else.\n")
+            rollback.with_name("copy.md").unlink()
+            return await super().__call__(context, params)
+
+    answer = await call(hub, "auto", Changing())
+
+    assert prepared == [1]
+    assert answer.written_by == "sampling"
+    assert "Roll back first and ask why later." in answer.passages[0].text
+
+
+@pytest.mark.parametrize("writer", ["extractive", "ollama", "none"])
+async def test_another_writer_can_be_named(hub, mode, writer):
+    """Then the client's model is not asked."""
+    model = Model()
+    answer = await call(hub, mode, model, options={"written_by": writer})
+
+    assert model.asked == []
+    assert answer.written_by == ("none" if writer == "none" else "extractive")
+
+
+async def test_a_budget_gives_passages_and_asks_nobody(hub, mode):
+    """Context for an agent that writes the answer itself."""
+    model = Model()
+    answer = await call(hub, mode, model, options={"budget": 400})
+
+    assert (answer.outcome, answer.text, model.asked) == ("passages", "", [])
+    assert "Roll back first" in answer.passages[0].text
+
+
+async def test_what_nothing_covers_asks_nobody(hub, mode):
+    """A model is not tempted to make something up."""
+    model = Model()
+    answer = await call(hub, mode, model, question="who won the football world cup in brazil")
+
+    assert (answer.outcome, model.asked) == ("not_covered", [])
+
+
+async def test_the_text_for_a_model_keeps_its_form(hub, mode, snapshot):
+    """One text: the answer fenced, its sources, why."""
+    async with Client(create_server(hub), mode=mode, sampling_callback=Model()) as client:
+        result = await client.call_tool("ask", {"question": QUESTION})
+
+    assert result.structured_content is None
+    assert re.sub(r"#[0-9a-f]{6,16}\b", "#docid", result.content[0].text) == snapshot(name="sampled")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"written_by": "magic"}, "written_by"),
+        ({"budget": 1}, "budget"),
+        ({"threshhold": 0.2}, "did you mean 'threshold'?"),
+        ({"directThreshold": 0.1}, "direct_threshold (0.1) is below threshold"),
+    ],
+)
+async def test_a_wrong_option_is_said_in_a_sentence(hub, mode, options, told):
+    """An agent can mend its call."""
+    async with Client(create_server(hub), mode=mode) as client:
+        result = await client.call_tool("ask", {"question": QUESTION, "options": options})
+
+    assert result.is_error
+    assert told in result.content[0].text
+
+
+async def test_no_base_is_said(environment, mode):
+    """Where there is no knowledge, the answer is how to make some."""
+    async with Client(create_server(environment.hub()), mode=mode) as client:
+        result = await client.call_tool("ask", {"question": QUESTION})
+
+    assert "kbhub init" in result.content[0].text
+
+
+async def test_the_tool_is_small(hub):
+    """Every conversation pays for its definition: under 400 tokens."""
+    async with Client(create_server(hub)) as client:
+        (tool,) = [tool for tool in (await client.list_tools()).tools if tool.name == "ask"]
+
+    assert len(tool.model_dump_json(by_alias=True, exclude_none=True)) / 4 < 400
+    assert tool.annotations.read_only_hint
+
+
+@pytest.mark.parametrize("says", [WRITTEN, None])
+async def test_it_works_over_real_pipes(environment, mode, says):
+    """The same through a process, with and without a model."""
+    write_documents(environment)
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-c", "import sys; from kbhub.__main__ import main; sys.exit(main(['serve']))"],
+        env={**environment.env, "PYTHONPATH": SOURCE},
+        cwd=environment.project,
+    )
+    model = Model(says) if says else None
+    async with Client(server, mode=mode, sampling_callback=model, read_timeout_seconds=60) as client:
+        await client.call_tool("search", {"query": "release"})
+        result = await client.call_tool("ask", {"question": QUESTION})
+
+    assert not result.is_error
+    by = "written by your own model (client-model-1)" if says else "written by kbhub"
+    assert by in result.content[0].text

@@ -1,0 +1,496 @@
+"""An audit finds what is wrong, says where and what to do, and is quiet about what is right."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from kbhub.audit import CHECKS, audit
+from kbhub.errors import BaseNotFound, UsageError
+from kbhub.memory.remember import remember
+from kbhub.render.audit import audit_for_model, audit_text
+from kbhub.render.terminal import Painter
+
+SAME = " ".join(f"word{number} and the rest of sentence {number}" for number in range(60))
+
+
+@pytest.fixture
+def audited(environment):
+    """Writes documents into the project's knowledge, indexes them, and gives what an audit finds."""
+
+    def run(files=None, *, names=(), checks=(), hub=None, **options):
+        for path, text in (files or {}).items():
+            environment.write(f"knowledge/{path}", text)
+        hub = hub or environment.hub()
+        hub.sync()
+        return audit(hub, names, checks=checks, **options)
+
+    return run
+
+
+def lines(report, *checks):
+    """What was found, as (ref, line, severity, check)."""
+    return [
+        (one.ref, one.line, one.severity, one.check) for one in report.findings if not checks or one.check in checks
+    ]
+
+
+def only(report):
+    """The one finding there is."""
+    (finding,) = report.findings
+    return finding
+
+
+# -- links -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_broken_link_is_an_error_with_its_line_and_the_document_that_was_meant(audited):
+    """Whoever mends it need not search."""
+    report = audited(
+        {"a.md": "# A\n\nSee [x](runbooks/rollbak.md).\n", "runbooks/rollback.md": "# R\n"}, checks=["links"]
+    )
+
+    found = only(report)
+    assert (found.ref, found.line, found.severity) == ("a.md", 3, "error")
+    assert found.message == "The link to 'runbooks/rollbak.md' is broken: no document or file is there."
+    assert found.remedy.startswith("Did you mean 'runbooks/rollback.md'? ")
+    assert found.others == ("runbooks/rollback.md",)
+    assert found.docid.startswith("#")
+
+
+def test_numbers_make_another_document(audited):
+    """`eip-7` is not suggested to somebody who wrote `eip-8`."""
+    report = audited({"a.md": "# A\n\n[x](eip-8.md)\n", "eip-7.md": "# 7\n"}, checks=["links"])
+
+    assert only(report).others == ()
+
+
+def test_links_that_lead_somewhere_are_left_alone(audited, environment):
+    """Documents, files, folders, headings, other sites, code and places in the project are no findings."""
+    environment.write("src/app.py", "x = 1\n")
+    text = """# A
+
+[b](b.md) [b](./b.md#part-two) [b](<b.md>) [[b]] [[b#Part two|that]] ![[b]] [f](data.csv) [g](sub/) [up](../src/app.py)
+[s](https://example.com/no.md) `[c](gone.md)` [self](#a) [ref]
+
+```
+[c](gone.md)
+```
+
+[ref]: b.md
+"""
+    report = audited(
+        {"a.md": text, "b.md": "# B\n\n## Part two\n\n[[a]]\n", "data.csv": "1\n", "sub/README.md": "# S\n"}
+    )
+
+    assert report.findings == ()
+
+
+@pytest.mark.parametrize(
+    "link", ["[[gone]]", "![[gone]]", "[x](gone.md)", "[x][r]\n\n[r]: gone.md", "[x](sub/gone.png)"]
+)
+def test_every_way_to_write_a_link_is_checked(audited, link):
+    """Wikilinks, embeds, inline and reference links are equally broken."""
+    assert only(audited({"a.md": f"# A\n\n{link}\n"}, checks=["links"])).line == 3
+
+
+def test_broken_entries_of_related_are_errors_at_their_line(audited):
+    """An entry leads to a document of its base or, with an id before it, of another."""
+    front = "---\nrelated:\n  - b\n  - sub/c.md\n  - gone/d\n  - project@b\n---\n# A\n"
+    report = audited({"a.md": front, "b.md": "# B\n", "sub/c.md": "# C\n"}, checks=["related"])
+
+    assert lines(report) == [("a.md", 5, "error", "related")]
+    assert "'gone/d'" in only(report).message
+
+
+def test_links_out_of_everything_are_noted_once_and_never_called_broken(audited, environment):
+    """What lies outside is not looked at, so nobody can say that it is not there."""
+    outside = environment.home / "notes"
+    outside.mkdir()
+    (outside / "a.md").write_text("# A\n\n[x](../../elsewhere/y.md) [z](../z.md)\n")
+    report = audited(hub=environment.hub(bases={"notes": outside}), checks=["links"])
+
+    assert report.findings == ()
+    assert report.notes == ("notes: 2 links lead out of every base and the project; not checked.",)
+
+
+def test_a_heading_that_is_not_there_is_a_warning_that_names_the_nearest(audited):
+    """The document is there, so the link is not broken."""
+    report = audited({"a.md": "# A\n\n[x](b.md#roling-back) [y](#nowhere)\n", "b.md": "# B\n\n## Rolling back\n"})
+
+    found = [one for one in report.findings if one.check == "headings"]
+    assert [(one.severity, one.line) for one in found] == [("warning", 3), ("warning", 3)]
+    assert "Did you mean 'Rolling back'?" in found[0].remedy
+    assert found[1].message.startswith("This document has no heading 'nowhere'")
+
+
+@pytest.mark.parametrize(
+    ("heading", "fragment"),
+    [
+        ("## Rolling back, twice!", "rolling-back-twice"),
+        ("## The `init()` call", "the-init-call"),
+        ("## See [docs](b.md)", "see-docs"),
+        ("## Über uns", "über-uns"),
+        ("## 1. Intro", "intro"),
+        ("## Fixed {#custom}", "custom"),
+        ('<a id="here"></a>', "here"),
+        ("<h2>In HTML</h2>", "in-html"),
+        ("## Twice\n\n## Twice", "twice-1"),
+        ("A block. ^abc1", "^abc1"),
+        ("## Top part\n\n### Inner", "Top part#Inner"),
+        ("Setext\n------", "setext"),
+        ("text", "L10-L20"),
+    ],
+)
+def test_headings_are_found_as_programs_write_their_anchors(audited, heading, fragment):
+    """GitHub, Obsidian and site generators make different anchors of one heading; each is one that is there."""
+    report = audited({"a.md": f"# A\n\n[[b#{fragment}]]\n", "b.md": f"# B\n\n{heading}\n"}, checks=["headings"])
+
+    assert report.findings == ()
+
+
+def test_headings_are_looked_for_in_other_bases(audited, environment):
+    """`id@path#heading` is checked in the base that it names."""
+    outside = environment.home / "notes"
+    outside.mkdir()
+    (outside / "n.md").write_text("# N\n\n## There\n")
+    files = {"a.md": "# A\n\n[[notes@n#There]] [[notes@n#Missing]]\n"}
+    report = audited(
+        files, hub=environment.hub(bases={"notes": outside}), checks=["links", "headings"], names=["project"]
+    )
+
+    assert "'Missing'" in only(report).message
+
+
+def test_an_ambiguous_name_is_told_with_the_others(audited):
+    """Nobody is surprised where it leads."""
+    report = audited({"a.md": "# A\n\n[[setup]]\n", "x/setup.md": "# 1\n", "y/setup.md": "# 2\n"}, checks=["ambiguous"])
+
+    found = only(report)
+    assert (found.severity, found.line, found.others) == ("info", 3, ("y/setup.md",))
+    assert found.message == "'setup' is taken for 'x/setup.md', and could mean 'y/setup.md'."
+
+
+@pytest.mark.parametrize(
+    ("link", "severity", "after"),
+    [
+        ("[x](Guides/setup.md)", "warning", "guides/Setup.md"),
+        ("[x](guides/Setup)", "info", "guides/Setup.md"),
+        ("[x](./GUIDES/setup)", "warning", "./guides/Setup.md"),
+        ("[x](setup.md)", "info", None),
+        ("[[SETUP]]", None, None),
+        ("[x](guides/Setup.md)", None, None),
+    ],
+)
+def test_links_that_only_kbhub_follows_are_told(audited, link, severity, after):
+    """On GitHub case and ending of a path matter; of a name in brackets they do not."""
+    report = audited({"a.md": f"# A\n\n{link}\n", "guides/Setup.md": "# S\n"})
+
+    found = [one for one in report.findings if one.check == "spelling"]
+    assert [one.severity for one in found] == ([severity] if severity else [])
+    assert [one.fix.after if one.fix else None for one in found] == ([after] if severity else [])
+
+
+# -- single documents --------------------------------------------------------------------------------------------------
+
+
+def test_front_matter_that_cannot_be_read_is_an_error_at_its_line(audited):
+    """The line is the document's, not the parser's."""
+    report = audited({"a.md": "---\ntitle: x\ntags: [a, b\n---\n# A\n"}, checks=["front-matter"])
+
+    assert only(report).line in (3, 4)
+    assert "not valid YAML" in only(report).message
+
+
+def test_bytes_that_are_no_text_are_an_error_at_their_line(audited):
+    """The first of them is named."""
+    report = audited({"a.md": b"# A\n\nfine\n\ncaf\xe9\n"}, checks=["encoding"])
+
+    assert lines(report) == [("a.md", 5, "error", "encoding")]
+
+
+def test_front_matter_and_bytes_at_once_are_two_findings(audited):
+    """Neither hides the other."""
+    report = audited({"a.md": b"---\ntags: [a\n---\ncaf\xe9\n"}, checks=["encoding", "front-matter"])
+
+    assert {one.check for one in report.findings} == {"encoding", "front-matter"}
+
+
+def test_files_that_no_index_has_are_told(audited, environment):
+    """A file that is too large is missing from every search."""
+    environment.env["KBHUB_LIMITS__FILE_BYTES"] = "1024"
+    report = audited({"big.md": "x" * 2000, "small.md": "# S\n"}, checks=["files"])
+
+    assert lines(report) == [("big.md", None, "warning", "files")]
+    assert only(report).docid == ""
+
+
+def test_documents_without_title_or_text_are_told(audited):
+    """A title that only the file name gives is none; a heading of the same words is one."""
+    report = audited(
+        {
+            "no-title.md": "Just text.\n",
+            "empty.md": "",
+            "only-front.md": "---\ntags: [a]\n---\n",
+            "fine.md": "# fine\n",
+            "named.md": "---\ntitle: named\n---\ntext\n",
+            "section.md": "## section\n",
+        },
+        checks=["titles"],
+    )
+
+    assert [(one.ref, one.message) for one in report.findings] == [
+        ("empty.md", "It has no text."),
+        ("no-title.md", "It has no title: no heading, and no `title` in front matter."),
+        ("only-front.md", "It has no text."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("front", "severity", "line"),
+    [
+        ("updated: 2019-05-01", "info", None),
+        ("updated: 2026-05-01\nreview: 2026-05-31", "warning", 3),
+        ("updated: 2026-05-01\nexpires: 2026-01-01", "warning", 3),
+        ("updated: 2026-05-01\nstatus: superseded", "info", 3),
+        ("updated: 2026-05-01\nsuperseded_by: b.md", "info", 3),
+        ("updated: 2026-05-01\nreview: 2027-01-01", None, None),
+    ],
+)
+def test_stale_documents_are_told_once_for_their_gravest_reason(audited, environment, front, severity, line):
+    """Past a day that the document names itself is graver than old."""
+    now = 1_780_272_000.0  # 2026-06-01
+    report = audited({"a.md": f"---\n{front}\n---\n# A\n"}, hub=environment.hub(clock=lambda: now), checks=["stale"])
+
+    assert [(one.severity, one.line) for one in report.findings] == ([(severity, line)] if severity else [])
+
+
+def test_what_another_document_supersedes_is_stale(audited):
+    """The word of the newer one is enough."""
+    report = audited({"old.md": "# Old\n", "new.md": "---\nsupersedes: old\n---\n# New\n"}, checks=["stale"])
+
+    assert only(report).message == "It says: superseded by new.md."
+
+
+def test_orphans_have_no_link_and_no_tag(audited):
+    """Either keeps a document in sight, and so does being the entrance."""
+    report = audited(
+        {
+            "alone.md": "# Alone\n",
+            "self.md": "# Self\n\n[me](#self)\n",
+            "tagged.md": "---\ntags: [a]\n---\n# T\n",
+            "source.md": "# S\n\n[[goal]]\n",
+            "goal.md": "# G\n",
+            "related.md": "---\nrelated: [kin]\n---\n# R\n",
+            "kin.md": "# K\n",
+            "README.md": "# Readme\n",
+            "x/index.md": "# Index\n",
+            "overview.md": "# O\n",
+        },
+        checks=["orphans"],
+    )
+
+    assert [one.ref for one in report.findings] == ["alone.md", "self.md"]
+
+
+# -- many documents ----------------------------------------------------------------------------------------------------
+
+
+def test_tags_that_differ_by_case_or_plural_are_told_the_usual_form(audited):
+    """What most documents write is right; words that only look like a plural are let be."""
+    files = {f"{name}.md": "---\ntags: [runbook, https]\n---\n# X\n" for name in "abc"}
+    files["d.md"] = "---\ntags:\n  - Runbooks\n  - http\n  - other\n---\n# D\n"
+    report = audited(files, checks=["tags"])
+
+    found = only(report)
+    assert (found.ref, found.line, found.severity) == ("d.md", 3, "warning")
+    assert (found.fix.before, found.fix.after) == ("Runbooks", "runbook")
+
+
+def test_the_usual_form_counts_over_all_bases(audited, environment):
+    """One vocabulary serves all that is searched at once."""
+    outside = environment.home / "notes"
+    outside.mkdir()
+    for name in "xyz":
+        (outside / f"{name}.md").write_text("---\ntags: [Deploy]\n---\n# N\n")
+    files = {"a.md": "---\ntags: [deploy]\n---\n# A\n"}
+    report = audited(files, hub=environment.hub(bases={"notes": outside}), checks=["tags"])
+
+    assert [(one.ref, one.fix.after) for one in report.findings] == [("a.md", "Deploy")]
+
+
+def test_the_same_content_is_told_once_per_copy(audited, environment):
+    """The first is the one to keep, also across bases; empty files are no copies."""
+    outside = environment.home / "notes"
+    outside.mkdir()
+    (outside / "copy.md").write_text("# A\n\nThe same text.\n")
+    files = dict.fromkeys(("a.md", "b.md"), "# A\n\nThe same text.\n") | {"e.md": "", "f.md": ""}
+    report = audited(files, hub=environment.hub(bases={"notes": outside}), checks=["duplicates"])
+
+    assert [(one.ref, one.others) for one in report.findings] == [("b.md", ("a.md",)), ("notes@copy.md", ("a.md",))]
+    assert "same content" in report.findings[0].message
+
+
+def test_nearly_the_same_text_is_told_with_how_much_is_the_same(audited):
+    """Front matter does not count, a changed word does little, another half is another document."""
+    words = SAME.split()
+    files = {
+        "a.md": SAME,
+        "near.md": f"---\ntags: [x]\n---\n{SAME.replace('word7 ', 'changed ')}",
+        "half.md": " ".join(words[: len(words) // 2] + [f"new{number}" for number in range(len(words) // 2)]),
+        "short.md": "a few words",
+        "short2.md": "a few words!",
+    }
+    report = audited(files, checks=["duplicates"])
+
+    assert [(one.ref, one.others) for one in report.findings] == [("near.md", ("a.md",))]
+    assert report.findings[0].message.startswith("Its text is 9")
+
+
+def test_text_without_blanks_between_words_is_compared_too(audited):
+    """Japanese has no words to split at."""
+    text = "".join(chr(0x4E00 + number * 7) for number in range(400))
+    report = audited({"a.md": text, "b.md": text[:200] + "新" + text[201:]}, checks=["duplicates"])
+
+    assert [one.ref for one in report.findings] == ["b.md"]
+
+
+def test_one_file_in_two_bases_is_no_duplicate(audited, environment):
+    """A base may lie within another."""
+    environment.write("knowledge/sub/a.md", "# A\n\nText of some length.\n")
+    inner = environment.project / "knowledge" / "sub"
+    report = audited(hub=environment.hub(bases={"inner": inner}), checks=["duplicates"])
+
+    assert report.findings == ()
+
+
+# -- the report --------------------------------------------------------------------------------------------------------
+
+
+def test_the_gravest_come_first_then_base_path_and_line(audited):
+    """A reader who stops early has read what matters."""
+    files = {
+        "b.md": "# B\n\n[x](g.md)\n\n[y](h.md) [[a#no]]\n",
+        "a.md": "# A\n\n[z](i.md)\n",
+        "o.md": "# Alone\n",
+    }
+    report = audited(files)
+
+    assert lines(report) == [
+        ("a.md", 3, "error", "links"),
+        ("b.md", 3, "error", "links"),
+        ("b.md", 5, "error", "links"),
+        ("b.md", 5, "warning", "headings"),
+        ("o.md", None, "info", "orphans"),
+    ]
+
+
+def test_a_limit_cuts_the_findings_and_not_the_counts(audited):
+    """What is not shown is still counted."""
+    report = audited({"a.md": "# A\n" + "\n[x](gone.md)" * 9 + "\n"}, limit=2)
+
+    assert len(report.findings) == 2
+    assert (report.total, report.counts[0].check, report.counts[0].errors) == (9, "links", 9)
+    assert "7 are not shown" in audit_text(report, Painter())
+
+
+def test_checks_and_bases_can_be_chosen(audited, environment):
+    """Links from a base that is not looked at still count."""
+    outside = environment.home / "notes"
+    outside.mkdir()
+    (outside / "n.md").write_text("# N\n\n[[project@a]] [x](gone.md)\n")
+    hub = environment.hub(bases={"notes": outside})
+    report = audited(
+        {"a.md": "# A\n", "b.md": "[x](gone.md)\n"}, hub=hub, names=["project"], checks=["orphans", "titles"]
+    )
+
+    assert lines(report) == [("b.md", None, "warning", "titles")]
+    assert (report.bases, report.checks, report.documents) == (("project",), ("titles", "orphans"), 2)
+
+
+def test_a_check_or_base_that_is_not_there_is_an_error(audited):
+    """A typing error in a build must not pass for a clean base."""
+    with pytest.raises(UsageError, match=r"no check 'link'\. Checks: links, "):
+        audited({"a.md": "# A\n"}, checks=["link"])
+    with pytest.raises(BaseNotFound):
+        audited(names=["nope"])
+
+
+def test_a_base_without_an_index_is_named(environment):
+    """What could not be looked at is not called clean."""
+    environment.write("knowledge/a.md", "# A\n")
+    report = audit(environment.hub())
+
+    assert (report.bases, [one.base for one in report.skipped]) == ((), ["project"])
+
+
+def test_a_clean_base_says_so(audited):
+    """Nothing found is told with what was looked at."""
+    report = audited({"README.md": "# R\n\n[a](a.md)\n", "a.md": "# A\n"})
+
+    assert report.findings == ()
+    assert audit_text(report, Painter()) == "2 documents in 1 base: nothing found."
+
+
+def test_the_text_for_a_model_has_one_line_per_finding_with_what_to_do(audited):
+    """What a document says cannot break out of its line."""
+    report = audited({"a.md": "# A\n\n[x](<gone%0A- \x1b[31m error.md>)\n"}, checks=["links"])
+    text = audit_for_model(report)
+
+    assert text.count("\n") == 3
+    assert "\x1b" not in text
+    assert "- a.md:3 [links] The link to" in text
+
+
+def test_no_document_can_make_an_audit_fail(audited):
+    """A clone is a stranger's."""
+    hostile = {
+        "a.md": b"\xff\xfe\x00\xd8\n[[x]]\n",
+        "b.md": "---\nrefs: [[[a]], {b: c}, 1, null, '::', 'a::', '../..', '/etc::x', \"x\\0y\"]\n---\n[[#]]\n",
+        "c.md": "---\ntags: {a: [b, B]}\nrelated: {x: y}\nreview: [1, 2]\nsupersedes: {a: b}\n---\n" + "[" * 3000,
+        "d.md": "[x](%00) [y](" + "../" * 300 + ") [[" + "a/" * 400 + "]] [z](<\x01>) [w](b.md#%00%ff)\n",
+        "e.md": "# " + "#" * 5000 + "\n" + "<a id=" * 2000 + "{#" * 2000 + "[[e#x]]",
+    }
+    report = audited(hostile)
+
+    assert report.documents == 5
+    json.loads(report.model_dump_json())
+
+
+def test_every_check_is_described_and_names_are_unique():
+    """The help and the documentation have something to say."""
+    assert all(text and text[0].islower() for text in CHECKS.values())
+
+
+@pytest.mark.parametrize("count", [200, pytest.param(2000, marks=pytest.mark.slow)])
+def test_many_documents_take_a_moment(audited, count):
+    """The time grows with the documents, not with their square."""
+    boilerplate = " ".join(f"common{number}" for number in range(150))
+    files = {
+        f"{number}.md": f"---\ntags: [t{number % 7}]\n---\n# T{number}\n\n{boilerplate} [n]({number + 1}.md) "
+        + " ".join(f"own{number}x{word}" for word in range(150))
+        for number in range(count)
+    }
+    audited(files, checks=["files"])
+    started = time.perf_counter()
+    report = audited(checks=[name for name in CHECKS if name != "stale"])
+
+    assert time.perf_counter() - started < 20
+    assert lines(report) == [(f"{count - 1}.md", 6, "error", "links")]
+
+
+def test_memories_about_what_changed_are_told(audited, environment):
+    """A memory is only as good as what it is about."""
+    environment.write("src/app.py", "def sell():\n    return 1\n\ndef buy():\n    return 2\n")
+    hub = environment.hub()
+    remember(hub, "Selling returns one, always.", about=["src/app.py::sell"])
+    remember(hub, "Buying costs two coins here.", about=["src/app.py::buy"])
+    assert audited(hub=hub, checks=["memories"]).findings == ()
+
+    environment.write("src/app.py", "def sell():\n    return 3\n\ndef buy():\n    return 2\n")
+
+    found = only(audited(hub=hub, checks=["memories"]))
+    assert (found.severity, found.base) == ("warning", "memory")
+    assert "'src/app.py::sell', changed since" in found.message

@@ -1,0 +1,251 @@
+"""`--fix` changes what is certain and nothing else; the command tells it, and scripts can rely on its exit code."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+
+import pytest
+
+from kbhub.__main__ import main
+from kbhub.audit import audit, fix
+
+FRONT = b"""---
+# keep this
+tags: [ 'Runbooks',  other ]   # and this
+related:
+- Guides/setup   # mine
+- "guides%2FSetup"
+---
+"""
+BODY = (
+    b'# A\r\n\r\n[x](Guides/setup.md "title") [y](guides/Setup#part)\n'
+    b"`[x](Guides/setup.md)` [w](guides/Setup.md.md) [v](<guides/Setup%2520two.md>)\n\n[r]: GUIDES/Setup.md\n\n[r] end"
+)
+
+
+@pytest.fixture
+def vault(environment):
+    """A document with every fault that can be mended, in a base that may be written."""
+    environment.write("knowledge/a.md", FRONT + BODY)
+    environment.write("knowledge/guides/Setup.md", "# Setup\n\n## Part\n")
+    environment.write("knowledge/guides/Setup two.md", "# Two\n")
+    for name in "xyz":
+        environment.write(f"knowledge/{name}.md", "---\ntags: [runbook]\n---\n# X\n")
+    return environment
+
+
+def synced(environment, **options):
+    hub = environment.hub(**options)
+    hub.sync()
+    return hub
+
+
+def test_a_fix_replaces_the_faults_and_no_other_byte(vault):
+    """Comments, quotes, blanks, line endings, titles and code stay as they are."""
+    hub = synced(vault)
+    fixed = fix(hub, audit(hub))
+
+    changes = (
+        (b"'Runbooks'", b"'runbook'"),
+        (b"- Guides/setup ", b"- guides/Setup "),
+        (b'"guides%2FSetup"', b'"guides/Setup"'),
+        (b'[x](Guides/setup.md "', b'[x](guides/Setup.md "'),
+        (b"(guides/Setup#part)", b"(guides/Setup.md#part)"),
+        (b"Setup.md.md", b"Setup.md"),
+        (b"<guides/Setup%2520two.md>", b"<guides/Setup two.md>"),
+        (b"[r]: GUIDES/", b"[r]: guides/"),
+    )
+    wanted = FRONT + BODY
+    for before, after in changes:
+        assert wanted.count(before) == 1
+        wanted = wanted.replace(before, after)
+    assert fixed.failed == ()
+    assert (vault.project / "knowledge/a.md").read_bytes() == wanted
+    left = audit(hub)
+    assert [one for one in left.findings if one.fix] == []
+    assert [one for one in left.findings if one.check in ("links", "related", "tags", "headings")] == []
+
+
+def test_every_fix_is_told(vault):
+    """Where, what it was, what it is now."""
+    hub = synced(vault)
+    fixed = fix(hub, audit(hub, checks=["tags"]))
+
+    (change,) = fixed.changes
+    assert (change.ref, change.line, change.check, change.before, change.after) == (
+        "a.md",
+        3,
+        "tags",
+        "Runbooks",
+        "runbook",
+    )
+
+
+def test_a_dry_run_tells_the_same_and_writes_nothing(vault):
+    """What would be done can be looked at first."""
+    hub = synced(vault)
+    report = audit(hub)
+    before = {path: path.read_bytes() for path in vault.project.rglob("*.md")}
+    planned = fix(hub, report, dry_run=True)
+
+    assert before == {path: path.read_bytes() for path in vault.project.rglob("*.md")}
+    assert planned.dry_run
+    assert planned.changes == fix(hub, report).changes
+
+
+def test_a_fix_needs_exactly_one_candidate(environment):
+    """Two files that differ by case alone leave the choice to somebody."""
+    environment.write("knowledge/a.md", "# A\n\n[x](SETUP.md)\n")
+    environment.write("knowledge/Setup.md", "# 1\n")
+    environment.write("knowledge/setup.md", "# 2\n")
+    if len(list((environment.project / "knowledge").iterdir())) < 3:
+        pytest.skip("this file system takes the two for one")
+    hub = synced(environment)
+    report = audit(hub)
+
+    assert [one.fix for one in report.findings if one.check == "spelling"] == [None]
+    assert report.fixable == 0
+
+
+def test_read_only_bases_are_left_alone_with_the_reason(environment):
+    """A base that the user did not mark writable is not written, whatever is wrong in it."""
+    outside = environment.home / "notes"
+    outside.mkdir()
+    (outside / "a.md").write_text("[x](B.md) [y](B)\n")
+    (outside / "b.md").write_text("# B\n")
+    hub = synced(environment, bases={"notes": outside})
+    report = audit(hub, checks=["spelling"])
+    fixed = fix(hub, report)
+
+    assert (outside / "a.md").read_text() == "[x](B.md) [y](B)\n"
+    assert (len(report.findings), report.fixable, fixed.changes) == (2, 0, ())
+    assert [one.subject for one in fixed.failed] == ["notes"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("tags: Runbooks, other", "tags: runbook, other"),
+        ('tags: "#Runbooks #other"', 'tags: "#runbook #other"'),
+        ("tags:\n  - other  # c\n  - Runbooks\n  - runbook", "tags:\n  - other  # c\n  - runbook"),
+        ("tag: Runbooks", "tag: runbook"),
+        ("TAGS: [Runbooks, 'a b']", "TAGS: [runbook, 'a b']"),
+    ],
+)
+def test_tags_are_mended_however_they_are_written(environment, before, after):
+    """Lists, text with commas, hashes; a tag that is there already is not said twice."""
+    for name in "xyz":
+        environment.write(f"knowledge/{name}.md", "---\ntags: [runbook]\n---\n# X\n")
+    environment.write("knowledge/a.md", f"---\ntitle: A\n{before}\n---\ntext\n")
+    hub = synced(environment)
+    fixed = fix(hub, audit(hub, checks=["tags"]))
+
+    assert fixed.failed == ()
+    assert (environment.project / "knowledge/a.md").read_text() == f"---\ntitle: A\n{after}\n---\ntext\n"
+
+
+def test_what_cannot_be_changed_alone_is_left_and_told(environment):
+    """A document with damaged bytes is never written."""
+    environment.write("knowledge/a.md", b"[x](B.md) caf\xe9\n")
+    environment.write("knowledge/b.md", "# B\n")
+    hub = synced(environment)
+    fixed = fix(hub, audit(hub, checks=["spelling"]))
+
+    assert (environment.project / "knowledge/a.md").read_bytes() == b"[x](B.md) caf\xe9\n"
+    assert [one.subject for one in fixed.failed] == ["a.md"]
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kbhub(environment, monkeypatch, capsys):
+    """Runs a command in this process, in the project."""
+    for name in [name for name in os.environ if name.startswith("KBHUB_") or name in ("NO_COLOR", "FORCE_COLOR")]:
+        monkeypatch.delenv(name)
+    for name, value in {**environment.env, "COLUMNS": "80"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(environment.project)
+
+    def run(*arguments):
+        code = main(list(arguments))
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_the_command_mends_and_looks_again(vault, kbhub):
+    """After `--fix` the report is on what is left."""
+    code, out, _ = kbhub("audit", "--fix")
+
+    assert code == 0
+    assert "a.md:3: Runbooks → runbook" in out
+    assert "--fix" not in out
+    assert kbhub("audit", "--check", "spelling")[1] == "6 documents in 1 base: nothing found.\n"
+
+
+def test_the_exit_code_tells_a_build(environment, kbhub):
+    """Errors fail it unless it asks for more or less; a wrong call is told apart."""
+    environment.write("knowledge/a.md", "[x](gone.md)\n")
+    environment.write("knowledge/b.md", "no title\n")
+
+    assert [kbhub("audit", "--fail-on", level)[0] for level in ("error", "warning", "info", "never")] == [1, 1, 1, 0]
+    assert [kbhub("audit", "--check", "titles", "--fail-on", level)[0] for level in ("error", "warning")] == [0, 1]
+    assert kbhub("audit", "--check", "nope")[0] == 2
+    assert kbhub("audit", "nope")[0] == 2
+    assert kbhub("audit", "--dry-run")[0] == 2
+    assert kbhub("audit", "--fail-on", "nope")[0] == 2
+
+
+def test_nothing_to_audit_is_no_success(kbhub):
+    """A build in the wrong folder must not pass."""
+    code, _, err = kbhub("audit")
+
+    assert code == 1
+    assert "No knowledge is active here" in err
+
+
+def test_the_command_shows_findings_in_order(environment, kbhub):
+    """The document, then the line, how grave, which check, what to do."""
+    environment.write("knowledge/a.md", "# A\n\n[x](gone.md)\n\n[[b]]\n")
+    environment.write("knowledge/b.md", "# B\n")
+    code, out, _ = kbhub("audit")
+
+    assert (code, out) == (
+        1,
+        "a.md\n"
+        "  3: error links: The link to 'gone.md' is broken: no document or file is there.\n"
+        "      → Mend the link, write the document, or take the link out.\n\n"
+        "2 documents in 1 base: 1 error (links 1).\n",
+    )
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "md", "xml", "files"])
+def test_every_format_is_valid_also_when_empty(environment, kbhub, form):
+    """Scripts read what people read."""
+    environment.write("knowledge/a.md", "# A\n\n[[b]]\n")
+    environment.write("knowledge/b.md", "# B\n")
+    empty = kbhub("audit", f"--{form}")
+    environment.write("knowledge/c.md", "# C\n\n[x](gone.md) [[a]]\n")
+    full = kbhub("audit", f"--{form}", "--limit", "5")
+
+    assert (empty[0], full[0]) == (0, 1)
+    if form == "json":
+        assert json.loads(empty[1])["findings"] == []
+        assert json.loads(full[1])["findings"][0]["ref"] == "c.md"
+    if form == "csv":
+        assert next(iter(csv.DictReader(io.StringIO(full[1]))))["line"] == "3"
+    assert "c.md" in full[1]
+    assert "c.md" not in empty[1]
+
+
+def test_what_documents_say_does_not_reach_the_terminal_as_it_is(environment, kbhub):
+    """A link target can hold anything."""
+    environment.write("knowledge/a.md", "# A\n\n[x](<%1b]0;owned%07%0aerror.md>)\n")
+    out = kbhub("audit")[1]
+
+    assert "\x1b" not in out
+    assert out.count("\n") == 5

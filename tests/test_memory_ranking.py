@@ -1,0 +1,78 @@
+"""Strength moves memories in the ranking, by a bounded amount."""
+
+from __future__ import annotations
+
+from kbhub.memory.known import count_refs
+from kbhub.memory.remember import remember
+from kbhub.types import Query
+
+DAY = 86_400
+NOW = 1_700_000_000.0
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def search(hub, text):
+    hub.rediscover()
+    hub.freshen(max_age=0)
+    hub.sync()
+    return hub.search(Query(text=text, explain=True, limit=10))
+
+
+def place(result, part):
+    return next(number for number, hit in enumerate(result.hits) if part in hit.excerpt)
+
+
+def test_a_faded_memory_ranks_below_a_fresh_equal(environment):
+    """Of two memories that say nearly the same, the one that was not used for half a year comes second."""
+    clock = Clock()
+    hub = environment.hub(clock=clock)
+    clock.now = NOW - 300 * DAY
+    remember(hub, "The staging cluster of team alpha restarts on Monday at noon.")
+    clock.now = NOW
+    remember(hub, "The staging cluster of team gamma restarts on Monday at noon.")
+    result = search(hub, "when does the staging cluster restart")
+
+    assert place(result, "gamma") < place(result, "alpha")
+    faded = result.hits[place(result, "alpha")]
+    assert faded.kind == "memory"
+    assert 0.9 <= faded.trace.factors["strength"] < 1
+
+
+def test_a_strong_old_memory_does_not_bury_a_better_document(environment):
+    """However often a memory was used, what answers better stays before it."""
+    environment.write(
+        "knowledge/rollback.md",
+        "# Rolling back a release\n\nTo roll back a release run `orchard rollback production` and tell the team.\n",
+    )
+    clock = Clock()
+    hub = environment.hub(clock=clock)
+    made = remember(hub, "Releases are announced in the channel of the team.", scope="project")
+    search(hub, "release")
+    for _ in range(30):
+        count_refs(hub, [made.memory.ref])
+    result = search(hub, "how do I roll back a release")
+
+    assert result.hits[0].path == "rollback.md"
+
+
+def test_use_lifts_a_memory_above_its_equal(environment):
+    """What proved its worth comes first where nothing else decides."""
+    clock = Clock()
+    hub = environment.hub(clock=clock)
+    first = remember(hub, "The staging cluster of team alpha restarts on Monday at noon.")
+    remember(hub, "The staging cluster of team gamma restarts on Monday at noon.")
+    search(hub, "staging")
+    for _ in range(7):
+        count_refs(hub, [first.memory.ref])
+    result = search(hub, "when does the staging cluster restart")
+
+    assert place(result, "alpha") < place(result, "gamma")

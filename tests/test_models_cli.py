@@ -1,0 +1,106 @@
+"""`kbhub rerank` and `kbhub embed`, for pipelines."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from kbhub.__main__ import main
+from kbhub.embedding import packaged_embedder
+from ollama_server import DIMENSIONS, running_ollama
+
+
+@pytest.fixture
+def server():
+    with running_ollama() as running:
+        running.say = lambda body: '{"grade": 3}' if "image" in body["messages"][1]["content"] else '{"grade": 0}'
+        yield running
+
+
+@pytest.fixture
+def kbhub(environment, server, monkeypatch, capsys):
+    """Runs a command in this process, in a project with two notes, with a server of models."""
+    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
+        monkeypatch.delenv(name)
+    for name, value in {**environment.env, **server.env}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(environment.project)
+    environment.write("lunch.md", "# Lunch\n")
+    environment.write("revert.md", "words " * 2000 + "\nRedeploy the old image to roll back.\n")
+
+    def run(*arguments: str, code: int = 0):
+        assert main(list(arguments)) == code
+        return capsys.readouterr()
+
+    return run
+
+
+def test_files_are_ordered_by_grade(kbhub, server):
+    """A tab stands between grade and name; of a long file, the part about the query is judged."""
+    assert kbhub("rerank", "roll back", "lunch.md", "revert.md").out == "3\trevert.md\n0\tlunch.md\n"
+    assert all(len(body["messages"][1]["content"]) < 2000 for body in server.asked("/api/chat"))
+
+
+def test_grades_are_json_for_programs(kbhub, server):
+    """With the model that gave them."""
+    server.models["judge"] = "4" * 64
+    out = json.loads(kbhub("rerank", "roll back", "lunch.md", "revert.md", "--model", "judge", "--json").out)
+
+    assert out["model"] == "judge"
+    assert out["files"] == [{"file": "revert.md", "grade": 3}, {"file": "lunch.md", "grade": 0}]
+    assert out["note"] is None
+
+
+def test_files_without_a_grade_come_last(kbhub, server):
+    """And standard error says why."""
+    server.say = lambda body: '{"grade": 0}' if "image" in body["messages"][1]["content"] else "no"
+    shown = kbhub("rerank", "roll back", "lunch.md", "revert.md")
+
+    assert shown.out == "0\trevert.md\n-\tlunch.md\n"
+    assert "1 of 2 files were graded" in shown.err
+
+
+def test_reranking_without_a_model_fails_with_what_to_do(kbhub, server):
+    """One line, exit code 1; a missing file is wrong usage."""
+    server.models.clear()
+    assert "`ollama pull qwen3:0.6b`" in kbhub("rerank", "x", "lunch.md", code=1).err
+    assert "gone.md cannot be read" in kbhub("rerank", "x", "gone.md", code=2).err
+    assert "Name the files" in kbhub("rerank", "x", code=2).err
+
+
+def test_a_text_has_a_vector(kbhub):
+    """One JSON list per text, that of the packaged model unless the config names another."""
+    lines = kbhub("embed", "roll back", "lunch").out.splitlines()
+
+    expected = packaged_embedder().embed(["roll back", "lunch"])
+    assert np.allclose([json.loads(line) for line in lines], expected, atol=1e-5)
+
+
+def test_queries_are_embedded_as_queries(kbhub, server, monkeypatch):
+    """As the model wants them."""
+    monkeypatch.setenv("KBHUB_EMBEDDER__MODEL", "ollama/embeddinggemma")
+    out = json.loads(kbhub("embed", "--query", "roll back", "--json").out)
+
+    assert out["embedder"] == "ollama/embeddinggemma"
+    assert out["dimensions"] == DIMENSIONS == len(out["vectors"][0])
+    assert server.asked("/api/embed")[-1]["input"] == ["task: search result | query: roll back"]
+
+
+def test_standard_input_is_one_text(kbhub, monkeypatch):
+    """Nothing there is wrong usage."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"roll\nback\n")))
+    assert kbhub("embed").out.count("\n") == 1
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b" \n")))
+    assert "There is no text to embed" in kbhub("embed", code=2).err
+
+
+def test_without_an_embedder_there_is_no_vector(kbhub, monkeypatch):
+    """And words that the model does not know are said to have none."""
+    assert "does not know its words" in kbhub("embed", "ひらがな").err
+    monkeypatch.setenv("KBHUB_EMBEDDER__MODEL", "none")
+    assert "There is no embedder" in kbhub("embed", "x", code=2).err

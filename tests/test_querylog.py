@@ -1,0 +1,337 @@
+"""What is asked is noted on this machine, beside the search, for as long as its owner wants."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+
+import apsw
+import numpy as np
+import pytest
+
+from kbhub.errors import QueryLogUnavailable
+from kbhub.evaluation.logged import logged_dataset
+from kbhub.index.querylog import Distinct, QueryLog
+from kbhub.querylog import recording
+from kbhub.querylog.clusters import clusters
+from kbhub.querylog.log import clear_log, show_log
+from kbhub.querylog.maintenance import maintain
+from kbhub.querylog.recording import flush, log_path, note_read, record
+from kbhub.querylog.summary import summary
+from kbhub.types import Query, SearchResult
+
+START = 1_800_000_000.0
+DAY = 86_400
+ROLLBACK = "# Rollback\n\nTo roll back a release, run `deploy rollback` with the previous version number.\n"
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self):
+        self.now = START
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def hub(environment, clock):
+    environment.write("knowledge/rollback.md", ROLLBACK)
+    environment.write("knowledge/cache.md", "# Cache\n\nSessions are kept for an hour.\n")
+    hub = environment.hub(clock=clock)
+    hub.sync()
+    return hub
+
+
+def ask(hub, text, client=None, **fields):
+    query = Query(text=text, **fields)
+    result = hub.search(query)
+    record(hub, result, query, client)
+    return result
+
+
+def config(environment, **fields):
+    (environment.home / ".kbhub.json").write_text(json.dumps(fields))
+
+
+def test_a_query_is_noted_with_what_it_found(hub):
+    """Text, moment, mode, bases, verdict, score, hits and client are there."""
+    result = ask(hub, "how do we roll back a release", client="some-agent")
+    ask(hub, "rollback", mode="keyword")
+
+    log = show_log(hub)
+    (second, first) = log.queries
+    assert (log.total, log.logged, log.days) == (2, True, 90)
+    assert (first.text, first.client, first.verdict) == ("how do we roll back a release", "some-agent", "strong")
+    assert (first.asked, first.mode, first.bases) == ("2027-01-15T08:00:00+00:00", "hybrid", ("project",))
+    assert (first.score, first.hits[0]) == (result.hits[0].score, "rollback.md")
+    assert (second.client, second.mode) == ("user", "keyword")
+
+
+def test_the_log_is_the_users_alone_and_in_the_data_directory(environment, hub):
+    """Folder and files of any kind belong to the current user only; the cache and the project have nothing."""
+    ask(hub, "rollback")
+    path = show_log(hub).path
+
+    assert path.parent == environment.home.parent / "data" / "queries"
+    assert {oct(file.stat().st_mode & 0o777) for file in path.parent.iterdir()} == {"0o600"}
+    assert oct(path.parent.stat().st_mode & 0o777) == "0o700"
+
+
+def test_noting_costs_a_search_nothing(hub):
+    """A note takes less than a hundredth of a second even for a hundred of them, and the file is written elsewhere."""
+    query = Query(text="rollback")
+    result = hub.search(query)
+    record(hub, result, query)
+    started = time.perf_counter()
+    for _ in range(100):
+        record(hub, result, query)
+    elapsed = time.perf_counter() - started
+
+    assert elapsed / 100 < 0.001
+    assert show_log(hub, 1000).total == 101
+
+
+def test_the_thread_writes_what_waits(hub, monkeypatch):
+    """Nobody need call anything for a note to be written."""
+    monkeypatch.setattr(recording, "WRITE_SECONDS", 0.0)
+    flush()
+    ask(hub, "rollback")
+    for thread in list(recording._writer):
+        thread.join(60)
+
+    assert QueryLog(log_path(hub)).count() == 1
+
+
+def test_pages_and_queries_of_nothing_are_not_noted(hub):
+    """A further page is no further question, and where nothing was searched nothing was found out."""
+    ask(hub, "rollback", offset=5)
+    ask(hub, "  ")
+    record(hub, SearchResult(query="x", mode="hybrid"), Query(text="x"))
+
+    assert show_log(hub).total == 0
+
+
+def test_a_reading_within_half_an_hour_counts_for_the_query_that_listed_it(hub, clock):
+    """The latest query of the same client's that listed it gets the judgement; a late one, nobody."""
+    ask(hub, "roll back", client="a")
+    clock.now += 60
+    ask(hub, "undo a release", client="b")
+    clock.now += 60
+    note_read(hub, "rollback.md", client="a")
+    note_read(hub, "rollback.md:1:3", client="c")
+    late = ask(hub, "sessions", client="a")
+    clock.now += 1801
+    note_read(hub, "cache.md", client="a")
+
+    read = {one.text: one.read for one in show_log(hub).queries}
+    assert late.hits
+    assert read == {"roll back": ("rollback.md",), "undo a release": ("rollback.md",), "sessions": ()}
+
+
+def test_switched_off_nothing_is_noted(environment, hub):
+    """Neither the setting nor the variable leaves a file behind."""
+    config(environment, log={"queries": False})
+    hub.rediscover()
+    ask(hub, "rollback")
+    other = environment.hub(env={**environment.env, "KBHUB_LOG__QUERIES": "off"})
+    ask(other, "rollback")
+    flush()
+
+    assert not log_path(hub).exists()
+    assert show_log(hub).logged is False
+
+
+def test_a_broken_configuration_notes_nothing(environment, hub):
+    """Nobody can say then whether its owner wants it."""
+    query = Query(text="rollback")
+    result = hub.search(query)
+    path = log_path(hub)
+    (environment.home / ".kbhub.json").write_text("{")
+    hub._look_back = None  # a moment has passed
+    record(hub, result, query)
+    flush()
+
+    assert not path.exists()
+
+
+def test_clones_of_one_project_share_a_log(environment, hub, tmp_path):
+    """The log belongs to what git calls origin."""
+    git = environment.project / ".git" / "config"
+    git.write_text(git.read_text() + '[remote "origin"]\n\turl = https://example.com/acme/shop.git\n')
+    clone = tmp_path / "clone"
+    (clone / ".git").mkdir(parents=True)
+    (clone / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (clone / ".git" / "config").write_text('[remote "origin"]\n\turl = git@example.com:acme/shop\n')
+
+    assert log_path(environment.hub(cwd=clone)) == log_path(environment.hub())
+    assert log_path(environment.hub(cwd=tmp_path)) != log_path(environment.hub())
+
+
+def test_old_queries_are_forgotten(environment, hub, clock):
+    """What is older than the days that are set is gone with the next maintenance."""
+    config(environment, log={"days": 10})
+    hub.rediscover()
+    ask(hub, "the old one")
+    clock.now += 9 * DAY
+    ask(hub, "the new one")
+    assert maintain(hub).expired == 0
+    clock.now += 2 * DAY
+    done = maintain(hub)
+
+    assert (done.ran, done.expired) == (True, 1)
+    assert [one.text for one in show_log(hub).queries] == ["the new one"]
+
+
+def test_what_is_cleared_is_in_no_file_any_more(environment, hub):
+    """Not even the bytes of the file have the words."""
+    for _ in range(5):
+        ask(hub, "who pays for the zanzibar office")
+    maintain(hub)
+    folder = show_log(hub).path.parent
+    assert any(b"zanzibar" in file.read_bytes() for file in folder.iterdir())
+    done = clear_log(hub)
+
+    assert (done.queries, show_log(hub).total, summary(hub).gaps) == (5, 0, 0)
+    assert not any(b"zanzibar" in file.read_bytes() for file in folder.iterdir())
+
+
+def test_all_projects_are_cleared_at_once(environment, hub, tmp_path):
+    """One call forgets what was asked anywhere."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    other = environment.hub(cwd=elsewhere, bases={"notes": environment.project / "knowledge"})
+    ask(hub, "rollback")
+    ask(other, "rollback")
+
+    assert clear_log(hub, every_project=True).queries == 2
+    assert show_log(other).total == 0
+
+
+def test_a_damaged_log_is_set_aside_and_goes_on(hub):
+    """What was in it is lost, what is asked from now on is not."""
+    ask(hub, "rollback")
+    path = show_log(hub).path
+    for file in path.parent.iterdir():
+        file.unlink()
+    path.write_bytes(b"no database at all" * 1000)
+    ask(hub, "rollback")
+
+    assert show_log(hub).total == 1
+    assert path.with_suffix(".aside.db").exists()
+
+
+def test_a_log_of_a_later_version_is_left_alone(hub):
+    """It is an error for who asks for it, and none for a search."""
+    ask(hub, "rollback")
+    path = show_log(hub).path
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA user_version=99")
+    connection.close()
+    ask(hub, "rollback")
+
+    with pytest.raises(QueryLogUnavailable, match="format 99"):
+        show_log(hub)
+    assert summary(hub).asked == 0
+    recording._waiting.clear()
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_log_that_cannot_be_written_waits(hub):
+    """Notes are kept until there is a place for them."""
+    ask(hub, "rollback")
+    folder = show_log(hub).path.parent
+    folder.chmod(0o500)
+    try:
+        ask(hub, "rollback")
+        flush()
+    finally:
+        folder.chmod(0o700)
+
+    assert show_log(hub).total == 2
+
+
+def test_the_last_hour_is_summed_up(hub, clock):
+    """Only the last hour counts, by verdict."""
+    ask(hub, "how do we roll back a release")
+    clock.now += 3601
+    ask(hub, "how do we roll back a release")
+    ask(hub, "quantum chromodynamics of gluons")
+
+    told = summary(hub)
+    assert (told.asked, told.strong, told.none, told.logged) == (2, 1, 1, True)
+
+
+def test_logged_queries_are_a_data_set(environment, hub):
+    """What was read after a query answers it; equal queries are one, and memories are no documents."""
+    ask(hub, "how do we roll back a release")
+    note_read(hub, "rollback.md")
+    ask(hub, "How do we roll back a release?")
+    note_read(hub, "rollback.md")
+    ask(hub, "sessions")
+    note_read(hub, "cache.md")
+    ask(hub, "rollback")
+    environment.project.joinpath("knowledge/cache.md").unlink()
+
+    dataset = logged_dataset(hub)
+    assert [(one.text, dict(one.gold)) for one in dataset.queries] == [
+        ("How do we roll back a release?", {"rollback.md": 1})
+    ]
+    assert [(one.id, one.path, one.data) for one in dataset.documents] == [
+        ("rollback.md", "0/rollback.md", ROLLBACK.encode())
+    ]
+    assert dataset.notes
+
+
+def distinct(key, count=1, **verdicts):
+    return Distinct(key, key, count, 0.0, ("user",), **{"strong": 0, "weak": 0, "none": 0, **verdicts})
+
+
+def turned(*degrees):
+    """Vectors in a plane."""
+    angles = np.radians(np.array(degrees, np.float64))
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+def test_a_cluster_has_five_queries_at_least():
+    """Four are none, whether they are equal or near; five are one."""
+    assert clusters([distinct("a", 4)], turned(0)) == []
+    (one,) = clusters([distinct("a", 2), distinct("b", 2), distinct("c", 1)], turned(0, 10, 20))
+    assert (one.count, one.keys, one.center.key) == (5, ("a", "b", "c"), "b")
+
+
+def test_queries_are_near_above_a_cosine_of_085():
+    """31 degrees are near, 32 are not, and queries without a vector are near to none."""
+    assert len(clusters([distinct("a", 3), distinct("b", 3)], turned(0, 31))) == 1
+    assert clusters([distinct("a", 3), distinct("b", 3)], turned(0, 32)) == []
+    assert clusters([distinct("a", 4), distinct("b", 4)], np.zeros((2, 2), np.float32)) == []
+
+
+def test_nearness_is_no_chain():
+    """What is near to a member and not to the one that leads is another question."""
+    (one,) = clusters([distinct("a", 5), distinct("b", 2), distinct("c", 2)], turned(0, 25, 50))
+    assert one.keys == ("a", "b")
+
+
+def test_clusters_do_not_depend_on_the_order_of_the_queries():
+    """Any order gives the same clusters, also over the borders of the blocks that are compared."""
+    generator = np.random.default_rng(7)
+    centers = generator.normal(size=(40, 16))
+    vectors = np.repeat(centers, 20, axis=0) + 0.2 * generator.normal(size=(800, 16))
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    queries = [distinct(f"q{number}", 1 + number % 3) for number in range(800)]
+    expected = [(one.keys, one.center.key) for one in clusters(queries, vectors)]
+    order = list(range(800))
+    random.Random(7).shuffle(order)
+    found = clusters([queries[number] for number in order], vectors[order])
+
+    assert len(expected) >= 40
+    assert [(one.keys, one.center.key) for one in found] == expected

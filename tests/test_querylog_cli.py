@@ -1,0 +1,133 @@
+"""The commands about queries and gaps do what they say, in words, streams and exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+
+import pytest
+
+from kbhub.__main__ import main
+from kbhub.querylog.models import Maintained
+from kbhub.render.gaps import maintained_lines, summary_lines
+from kbhub.types import Gap, QuerySummary
+
+COFFEE = "who pays for the coffee machine"
+
+
+@pytest.fixture
+def kbhub(environment, monkeypatch, capsys):
+    """Runs a command in this process, in the project, as a user with an empty home."""
+    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(environment.project)
+    environment.write("knowledge/cache.md", "# Cache\n\nSessions are kept for an hour.\n")
+
+    def run(*arguments, stdin=b""):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = main(list(arguments))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def test_what_was_asked_and_read_is_shown_and_cleared(kbhub):
+    """A line per query, the newest first, with what was read; then nothing."""
+    assert kbhub("log", "show") == (0, "", "kbhub: Nothing was asked here yet.\n")
+    kbhub("search", "how long are sessions kept")
+    kbhub("search", "zebras")
+    kbhub("read", "cache.md:1:2")
+    code, out, err = kbhub("log", "show")
+    assert (code, err) == (0, "")
+    assert re.fullmatch(
+        r"\S+  none    user  zebras\n\S+  (strong|weak  )  user  how long are sessions kept\n    read cache\.md\n", out
+    )
+    shown = json.loads(kbhub("log", "show", "--json", "-n", "1")[1])
+    assert (shown["total"], [one["text"] for one in shown["queries"]]) == (2, ["zebras"])
+    assert kbhub("log", "show", "--csv")[1].startswith('"asked","verdict","score",')
+    assert kbhub("log", "clear") == (0, "Forgot 2 queries, and the gaps that they showed.\n", "")
+    assert json.loads(kbhub("log", "clear", "--all", "--json")[1])["queries"] == 0
+
+
+def test_gaps_are_found_listed_and_closed(kbhub):
+    """`gaps` looks first, says what is new, and lists; `--close` ends one."""
+    assert kbhub("gaps") == (0, "", "kbhub: No gaps: nothing was asked five times here that is not answered.\n")
+    for _ in range(5):
+        kbhub("search", COFFEE)
+    code, out, err = kbhub("gaps")
+    assert (code, err) == (0, f"kbhub: New gap: {COFFEE}\n")
+    name = re.fullmatch(rf"{COFFEE}  \[(\w{{8}})\]\n    asked 5 times, last \S+, by user\n", out)[1]
+    assert json.loads(kbhub("gaps", "--json")[1])["gaps"][0]["id"] == name
+    code, out, _ = kbhub("gaps", "--close", name)
+    assert code == 0
+    assert "    closed 20" in out
+    assert kbhub("gaps")[1] == ""
+    assert name in kbhub("gaps", "--all")[1]
+    code, _, err = kbhub("gaps", "--close", "nonsense")
+    assert code == 2
+    assert "`kbhub gaps --all` lists them" in err
+
+
+def test_index_looks_after_the_log(kbhub):
+    """Once an hour it says what is new."""
+    for _ in range(5):
+        kbhub("search", COFFEE)
+
+    assert f"New gap: {COFFEE}" in kbhub("index")[2]
+    assert "gap" not in kbhub("index")[2]
+
+
+def test_switched_off_it_says_so(kbhub, monkeypatch):
+    """Nothing is noted, and both lists say why they are empty."""
+    monkeypatch.setenv("KBHUB_LOG__QUERIES", "off")
+    kbhub("search", COFFEE)
+
+    assert kbhub("log", "show") == (0, "", "kbhub: Queries are not logged: `log.queries` is false.\n")
+    assert kbhub("gaps") == (0, "", "kbhub: Queries are not logged: `log.queries` is false.\n")
+
+
+def test_what_was_asked_cannot_act_on_a_terminal(kbhub):
+    """Control characters of a query are shown and not obeyed."""
+    kbhub("search", "red \x1b[31m alert")
+
+    assert "\x1b" not in kbhub("log", "show")[1]
+
+
+def test_search_is_measured_on_what_was_asked(kbhub):
+    """`eval --log` takes what was read for the answer; without any it says what is missing."""
+    code, _, err = kbhub("eval", "--log")
+    assert code == 2
+    assert "has no query of which a document was read" in err
+    kbhub("search", "how long are sessions kept")
+    kbhub("read", "cache.md")
+    code, out, _ = kbhub("eval", "--log", "--mode", "keyword", "--json")
+    (dataset,) = json.loads(out)["datasets"]
+
+    assert code == 0
+    assert (dataset["name"], dataset["documents"]) == ("log", 1)
+    assert dataset["runs"][0]["overall"]["hit1"] == 1
+
+
+def test_status_has_lines_about_queries_and_gaps():
+    """What was asked in the last hour by verdict, open gaps, and the most asked of them."""
+    gap = Gap(id="abcdefgh", question="why\nnot", count=7, last_asked="2027-01-15", since="2027-01-15")
+
+    assert summary_lines(QuerySummary(logged=True)) == ["0 queries in the last hour"]
+    assert summary_lines(QuerySummary(logged=False)) == ["not logged (`log.queries` is false)"]
+    lines = summary_lines(QuerySummary(logged=True, asked=3, strong=1, none=2, gaps=1, top_gaps=(gap,)))
+    assert lines[:2] == ["3 queries in the last hour: 1 strong, 2 none", "1 open gap; `kbhub gaps` lists them"]
+    assert lines[2].startswith("  7 × why")
+    assert "\n" not in lines[2]
+
+
+def test_each_change_of_maintenance_is_a_line():
+    """A question per line, with what became of it."""
+    done = Maintained(ran=True, opened=("a",), reopened=("b",), withdrawn=("c", "d"))
+
+    assert [line.rpartition(": ")[2] for line in maintained_lines(done)] == ["a", "b", "c", "d"]
+    assert maintained_lines(Maintained()) == []

@@ -1,0 +1,463 @@
+"""Texts → vectors by a server, where the user's config names one."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from kbhub import remote_embedding
+from kbhub.embedding import is_remote, open_embedder, own_model, packaged_embedder
+from kbhub.errors import EmbedderError
+from kbhub.model_settings import EmbedderSettings
+from kbhub.prompt_formats import FORMATS, format_of
+from kbhub.remote_embedding import BATCH_TEXTS, FAILED_SECONDS, PAUSES, open_remote
+from kbhub.types import Query
+from ollama_server import CONTEXT_LETTERS, DIMENSIONS, running_ollama
+
+NO_SETTINGS = EmbedderSettings()
+
+
+@pytest.fixture
+def server():
+    with running_ollama() as running:
+        yield running
+
+
+@pytest.fixture
+def embedder(server):
+    made = open_remote("ollama/embeddinggemma", NO_SETTINGS, server.env)
+    made._pause = [].append
+    return made
+
+
+def openai(server, env=None, **settings):
+    """An embedder of the server by OpenAI's protocol."""
+    made = open_remote("openai/some-model", EmbedderSettings(url=f"{server.url}/v1", **settings), env or {})
+    made._pause = [].append
+    return made
+
+
+def sent(server, path="/api/embed"):
+    """All texts that were sent, in order."""
+    return [text for body in server.asked(path) for text in body["input"]]
+
+
+# Vectors
+
+
+def test_there_is_one_vector_of_length_1_per_text(server, embedder):
+    """In the order of the texts; texts without a letter have none and are not sent."""
+    vectors = embedder.embed(["green tea", " \n", "black coffee", "green tea"])
+
+    assert vectors.shape == (4, DIMENSIONS)
+    assert vectors.dtype == np.float32
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 0, 1, 1])
+    assert (vectors[0] == vectors[3]).all()
+    assert (vectors[0] != vectors[2]).any()
+    assert len(sent(server)) == 3
+    assert embedder.embed([]).shape == (0, DIMENSIONS)
+    assert embedder.embed([""]).shape == (1, DIMENSIONS)
+
+
+def test_queries_and_documents_are_told_apart_to_the_model(server, embedder):
+    """As its card says."""
+    embedder.embed(["a document"])
+    vector = embedder.embed_query("a question")
+
+    assert vector.shape == (DIMENSIONS,)
+    assert sent(server) == ["title: none | text: a document", "task: search result | query: a question"]
+
+
+@pytest.mark.parametrize(
+    ("model", "query", "document"),
+    [
+        ("embeddinggemma:300m-qat-q4_0", "task: search result | query: ", "title: none | text: "),
+        ("nomic-embed-text", "search_query: ", "search_document: "),
+        ("text-embedding-nomic-embed-text-v1.5", "search_query: ", "search_document: "),
+        ("hf.co/Qwen/Qwen3-Embedding-0.6B-GGUF:Q8_0", "Instruct: ", ""),
+        ("mxbai-embed-large", "Represent this sentence", ""),
+        ("snowflake-arctic-embed2:latest", "query: ", ""),
+        ("snowflake-arctic-embed:22m", "Represent this sentence", ""),
+        ("bge-m3", "", ""),
+        ("all-minilm", "", ""),
+        ("text-embedding-3-small", "", ""),
+    ],
+)
+def test_models_have_their_formats(model, query, document):
+    """By their name, wherever they come from; unknown ones get the text as it is."""
+    found = format_of(model)
+
+    assert found.query.startswith(query)
+    assert bool(found.query) == bool(query)
+    assert found.document == document
+
+
+def test_every_format_is_reached():
+    """No name hides another."""
+    assert all(format_of(f"{name}x") == wanted for name, wanted in FORMATS.items())
+
+
+def test_many_texts_go_in_batches(server, embedder):
+    """None too large."""
+    vectors = embedder.embed([f"text {number}" for number in range(BATCH_TEXTS * 2 + 1)])
+
+    assert len(vectors) == BATCH_TEXTS * 2 + 1
+    assert [len(body["input"]) for body in server.asked("/api/embed")] == [BATCH_TEXTS, BATCH_TEXTS, 1]
+
+
+def test_a_text_that_the_model_finds_too_long_is_cut(server, embedder):
+    """Servers do not always cut; the others of its batch come through whole."""
+    vectors = embedder.embed(["short", "long " * CONTEXT_LETTERS, "short"])
+
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 1, 1])
+    assert (vectors[0] == vectors[2]).all()
+    assert CONTEXT_LETTERS / 4 < len(sent(server)[-2]) <= CONTEXT_LETTERS
+
+
+def test_letters_that_are_no_unicode_are_replaced(server, embedder):
+    """A file name may have such."""
+    assert embedder.embed(["a\ud800b"]).any()
+
+
+# Identity
+
+
+def test_the_fingerprint_names_model_version_and_format_but_no_host(server, embedder):
+    """The same model on another machine has the same; another version has another."""
+    first = embedder.fingerprint
+    assert first.startswith("ollama/embeddinggemma@2222")
+    assert "127.0.0.1" not in first
+
+    with running_ollama() as other:
+        assert open_remote("ollama/embeddinggemma", NO_SETTINGS, other.env).fingerprint == first
+        other.models["embeddinggemma:latest"] = "3" * 64
+        assert open_remote("ollama/embeddinggemma", NO_SETTINGS, other.env).fingerprint != first
+
+
+def test_the_fingerprint_loads_no_model(server, embedder):
+    """It is asked for before every search."""
+    assert embedder.fingerprint == embedder.fingerprint
+
+    assert [one.path for one in server.requests] == ["/api/tags"]
+
+
+def test_a_name_of_a_model_of_a_server_is_no_folder(tmp_path, monkeypatch):
+    """A clone may have a folder of that name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ollama" / "embeddinggemma").mkdir(parents=True)
+    (tmp_path / "ollama" / "embeddinggemma" / "model.safetensors").write_bytes(b"x")
+
+    embedder = open_embedder("ollama/embeddinggemma", NO_SETTINGS, {})
+
+    assert embedder is not None
+    assert embedder.name == "ollama/embeddinggemma"
+    assert own_model("ollama/embeddinggemma") == "ollama/embeddinggemma"
+    assert is_remote("openai/x")
+    assert not is_remote("minishlab/potion-base-8M")
+
+
+def test_the_packaged_model_treats_queries_as_texts():
+    """It has no formats."""
+    embedder = packaged_embedder()
+
+    assert (embedder.embed_query("roll back") == embedder.embed(["roll back"])[0]).all()
+
+
+# Failures
+
+
+def test_a_model_that_is_not_pulled_is_an_error_with_its_command(server):
+    """The exact one, also for another host."""
+    server.models.clear()
+    with pytest.raises(EmbedderError, match=r"has no model 'embeddinggemma'; `ollama pull embeddinggemma` fetches it"):
+        open_remote("ollama/embeddinggemma", NO_SETTINGS, server.env).embed(["x"])
+    with pytest.raises(EmbedderError, match=rf"`OLLAMA_HOST={server.url} ollama pull embeddinggemma`"):
+        open_remote("ollama/embeddinggemma", EmbedderSettings(url=server.url), {}).embed_query("x")
+
+
+def test_a_server_that_is_not_there_is_an_error(server):
+    """Not tried again and again: who was never there does not come."""
+    with running_ollama() as gone:
+        env = gone.env
+    embedder = open_remote("ollama/embeddinggemma", NO_SETTINGS, env)
+    embedder._pause = None
+    with pytest.raises(EmbedderError, match="`ollama serve` starts it"):
+        embedder.embed(["x"])
+
+
+def test_a_lost_connection_is_tried_again(server, embedder):
+    """Indexing has time, and what was made before is kept."""
+    embedder.embed(["x"])
+    server.drop = 2
+
+    assert embedder.embed(["y"]).any()
+    assert embedder._pause.__self__ == list(PAUSES[:2])
+
+    server.busy = 1
+    assert embedder.embed(["z"]).any()
+
+
+def test_a_connection_that_stays_lost_is_an_error(server, embedder):
+    """After some tries."""
+    server.drop = 100
+    with pytest.raises(EmbedderError, match="was lost"):
+        embedder.embed(["x"])
+
+    assert len(server.requests) == len(PAUSES) + 1
+
+
+def test_a_query_is_not_tried_again(server, embedder):
+    """A search waits."""
+    assert embedder.fingerprint
+    server.drop = 1
+    with pytest.raises(EmbedderError, match="was lost"):
+        embedder.embed_query("x")
+
+    assert len(server.requests) == 2
+
+
+def test_a_server_that_failed_is_left_alone_for_a_moment(server):
+    """So that not every search waits for it; then it is asked again."""
+    now = [100.0]
+    embedder = open_remote("ollama/embeddinggemma", NO_SETTINGS, server.env)
+    embedder._clock = lambda: now[0]
+    server.drop = 1
+    with pytest.raises(EmbedderError) as first:
+        embedder.embed_query("x")
+    with pytest.raises(EmbedderError, match=str(first.value)):
+        embedder.embed_query("x")
+    assert len(server.requests) == 1
+
+    now[0] += FAILED_SECONDS + 1
+    assert embedder.embed_query("x").any()
+
+
+def test_indexing_goes_on_behind_a_query_that_was_given_up(server, embedder, monkeypatch):
+    """It has time, and waits until the server is free again."""
+    assert embedder.embed_query("warm up").any()
+    monkeypatch.setattr(remote_embedding, "QUERY_SECONDS", 0.1)
+    server.silent = True
+    with pytest.raises(EmbedderError):
+        embedder.embed_query("x")
+    with pytest.raises(EmbedderError):
+        embedder.embed_query("x")
+    asked = len(server.requests)
+    server.silent = False
+    threading.Timer(0.2, server.released.set).start()
+
+    assert embedder.embed(["y"]).any()
+    assert len(server.requests) == asked + 1
+    assert embedder.embed_query("z").any()
+
+
+@pytest.mark.parametrize("way", ["silent", "drip"])
+def test_a_query_waits_only_so_long(server, embedder, monkeypatch, way):
+    """A server that hangs makes a search one by keywords."""
+    assert embedder.embed_query("warm up").any()
+    monkeypatch.setattr(remote_embedding, "QUERY_SECONDS", 0.2)
+    setattr(server, way, True)
+    started = time.monotonic()
+    with pytest.raises(EmbedderError, match=r"took longer than 0.2 s"):
+        embedder.embed_query("x")
+
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"embeddings": []}',
+        b'{"embeddings": [[]]}',
+        b'{"embeddings": [[1, 2], [1]]}',
+        b'{"embeddings": [["a"]]}',
+        b'{"embeddings": [[NaN, 1]]}',
+        b'{"embeddings": 3}',
+        b"\xff",
+    ],
+)
+def test_nonsense_is_an_error(server, embedder, raw):
+    """And no vectors."""
+    assert embedder.fingerprint
+    server.raw = raw
+    with pytest.raises(EmbedderError):
+        embedder.embed(["x", "y"])
+
+
+def test_vectors_of_another_length_are_an_error(server, embedder):
+    """The index has room for one length."""
+    embedder.embed(["x"])
+    server.vector = lambda text: [1.0, 2.0]
+    with pytest.raises(EmbedderError, match="different lengths"):
+        embedder.embed(["y"])
+
+
+@pytest.mark.parametrize("model", ["ollama/", "openai/", "openai/ "])
+def test_a_model_without_a_name_is_an_error(model):
+    """With an example."""
+    with pytest.raises(EmbedderError, match="names no model"):
+        open_embedder(model, EmbedderSettings(url="http://127.0.0.1:1/v1"), {})
+
+
+# OpenAI's protocol
+
+
+def test_a_server_of_openais_protocol_gives_vectors(server):
+    """In the order asked for, whatever the order of the answer; the name of the model is the server's."""
+    embedder = openai(server)
+    vectors = embedder.embed(["green tea", "black coffee"])
+
+    assert (vectors[0] == embedder.embed_query("green tea")).all()
+    assert (vectors[0] != vectors[1]).any()
+    assert server.asked("/v1/embeddings")[0] == {"model": "some-model", "input": ["green tea", "black coffee"]}
+    assert embedder.fingerprint.startswith(f"openai/some-model@{DIMENSIONS}/")
+
+
+def test_the_key_comes_from_the_variable_that_the_config_names(server):
+    """And from nowhere else."""
+    server.key = "k-123"
+    assert openai(server, {"MY_KEY": "k-123\n"}, key_variable="MY_KEY").embed(["x"]).any()
+    assert server.requests[-1].headers["authorization"] == "Bearer k-123"
+    with pytest.raises(EmbedderError, match=r"does not accept the key"):
+        openai(server).embed(["x"])
+    for value in ("", "ключ", "a\nb"):
+        with pytest.raises(EmbedderError, match=r"MY_KEY, which `embedder.keyVariable` names, holds no key"):
+            openai(server, {"MY_KEY": value}, key_variable="MY_KEY")
+
+
+def test_the_key_goes_to_nobody_else(server):
+    """A redirect is not followed, and no error shows it."""
+    with running_ollama() as other:
+        server.redirect = other.url
+        with pytest.raises(EmbedderError, match="sends elsewhere") as caught:
+            openai(server, {"K": "k-123"}, key_variable="K").embed(["x"])
+
+        assert other.requests == []
+    assert "k-123" not in str(caught.value)
+
+
+def test_the_address_must_be_named():
+    """Nothing goes to a server that nobody named."""
+    with pytest.raises(EmbedderError, match=r"embedder.url is missing"):
+        open_embedder("openai/text-embedding-3-small", NO_SETTINGS, {"OPENAI_API_KEY": "k"})
+
+
+def test_failures_of_such_a_server_are_errors(server):
+    """Each in one sentence."""
+    embedder = openai(server)
+    server.busy = 100
+    with pytest.raises(EmbedderError, match="is busy"):
+        embedder.embed(["x"])
+    server.busy = 0
+    server.raw = b'{"data": 3}'
+    with pytest.raises(EmbedderError, match=r"end in `/v1`"):
+        embedder.embed(["x"])
+    server.raw = None
+    wrong = open_remote("openai/x", EmbedderSettings(url=f"{server.url}/v2"), {})
+    with pytest.raises(EmbedderError, match="has no model 'x', or no embeddings"):
+        wrong.embed(["x"])
+
+
+# Bases
+
+
+@pytest.fixture
+def project(environment, server):
+    """A project whose user names a model of the server."""
+    environment.env.update(server.env)
+    config = {"embedder": {"model": "ollama/embeddinggemma"}}
+    (environment.home / ".kbhub.json").write_text(json.dumps(config))
+    environment.write("knowledge/tea.md", "# Tea\n\nGreen leaves and hot water.\n")
+    environment.write("knowledge/coffee.md", "# Coffee\n\nGround beans.\n")
+    return environment
+
+
+def test_a_base_is_indexed_and_searched_with_a_model_of_a_server(project, server):
+    """Vectors are made once; a query is told to the model as a query."""
+    hub = project.hub()
+    [report] = hub.sync()
+    assert report.vectors_made == 2
+    assert report.notes == ()
+    assert hub.status().embedder == "ollama/embeddinggemma"
+
+    result = hub.search(Query(text="Tea Green leaves and hot water.", mode="semantic"))
+
+    assert [hit.ref for hit in result.hits][:1] == ["tea.md"]
+    assert result.mode == "semantic"
+    assert sent(server)[-1] == "task: search result | query: Tea Green leaves and hot water."
+    made = len(sent(server))
+    project.hub().sync()
+    assert len(sent(server)) == made
+
+
+def test_a_server_that_is_away_leaves_search_by_keywords(project, server):
+    """And one note; when it is back, the next search has vectors again."""
+    hub = project.hub()
+    hub.sync()
+    server.drop = 100
+    away = project.hub()
+    result = away.search(Query(text="leaves"))
+    assert [hit.ref for hit in result.hits] == ["tea.md"]
+    assert result.mode == "keyword"
+    assert [note for note in result.notes if note.startswith("Keyword search only: ")] == [
+        f"Keyword search only: The connection to Ollama at {server.url} was lost; try again."
+    ]
+    assert away.freshen() == ()
+    server.drop = 0
+    assert project.hub().search(Query(text="leaves")).mode == "hybrid"
+
+
+def test_vectors_that_could_not_be_made_are_made_next_time(project, server):
+    """What the first sync wrote stays, and nothing is made twice."""
+    server.models.clear()
+    [first] = project.hub().sync()
+    assert first.added == 2
+    assert first.vectors_made == 0
+    assert any("`ollama pull embeddinggemma`" in note for note in first.notes)
+
+    server.models["embeddinggemma:latest"] = "2" * 64
+    [second] = project.hub().sync()
+    assert second.vectors_made == 2
+
+
+def test_another_version_of_the_model_makes_all_vectors_anew(project, server):
+    """Vectors of two models are never compared."""
+    project.hub().sync()
+    server.models["embeddinggemma:latest"] = "3" * 64
+
+    [report] = project.hub().sync()
+
+    assert report.vectors_made == 2
+    assert any("The embedder changed" in note for note in report.notes)
+
+
+def test_doctor_says_what_to_pull(project, server):
+    """The model is one of its checks, and a server that is away harms no other."""
+    from kbhub.doctor import examine
+
+    project.hub().sync()
+    server.models.clear()
+
+    findings = [one for one in examine(project.hub()).findings if one.check == "embedder"]
+
+    assert [one.level for one in findings] == ["error"]
+    assert "`ollama pull embeddinggemma`" in findings[0].message
+
+
+def test_a_pointer_cannot_name_a_server(project, server):
+    """Only the user's own config sends texts anywhere."""
+    (project.home / ".kbhub.json").unlink()
+    project.write(
+        ".kbhub.json", json.dumps({"embedder": {"model": "ollama/embeddinggemma", "url": server.url}, "knowledge": "."})
+    )
+    hub = project.hub()
+    hub.sync()
+    hub.search(Query(text="leaves"))
+
+    assert server.requests == []

@@ -1,0 +1,508 @@
+"""Documents as MCP resources, as clients of both protocol eras see them: listed, read, completed, followed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import urllib.parse
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp import Client, MCPDeprecationWarning, MCPError
+from mcp.shared.uri_template import UriTemplate
+from mcp.types import ListRootsResult, PromptReference, ResourceTemplateReference, Root
+
+import kbhub.announcing
+import kbhub.resources.documents
+from kbhub.resources.addresses import TEMPLATE, from_template_value, parse_uri, template_value, uri_of
+from kbhub.resources.serving import MAX_SUBSCRIPTIONS
+from kbhub.server import create_server
+from test_announcing import WAIT_SECONDS, over_stdio
+from test_server import anyio_backend, mode, patient, text_of
+
+__all__ = ["anyio_backend", "mode", "patient"]
+
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+
+INVALID_PARAMS = -32602
+DOCUMENT = ResourceTemplateReference(type="ref/resource", uri=TEMPLATE)
+ODD = ("a b.md", "100% sure?.md", "c#sharp [1].md", "ä/é & +,;=@.md", "日本.md", "plus+and%20.md")
+
+assert issubclass(MCPDeprecationWarning, UserWarning)
+
+
+@pytest.fixture
+def shop(environment):
+    """A project with some documents, and a base of the user's, all indexed."""
+    environment.write("knowledge/deploy.md", "# Deploying\r\n\r\nA canary first.")
+    environment.write("knowledge/notes/one.md", "---\ntags: [ops/deploy, Food]\n---\n# One\n")
+    environment.write("knowledge/notes/two.md", "---\ntags: [ops/deploy]\n---\n# Two\n")
+    environment.write(f"{environment.home}/own/deep/three.md", "# Three\n")
+    environment.write(
+        f"{environment.home}/.kbhub.json", '{"bases": {"own": "~/own"}, "repos": {"*": "own"}, "tools": "all"}'
+    )
+    environment.hub().sync()
+    return environment
+
+
+async def refused(call):
+    """Give what a request that cannot be answered is answered with."""
+    try:
+        await call
+    except MCPError as error:
+        return error
+    raise AssertionError("it was answered")
+
+
+async def every_uri(client):
+    """Follow the pages of the list."""
+    uris, cursor, pages = [], None, 0
+    while True:
+        page = await client.list_resources(cursor=cursor)
+        uris += [resource.uri for resource in page.resources]
+        pages += 1
+        if (cursor := page.next_cursor) is None:
+            return uris, pages
+
+
+async def read(client, uri):
+    (content,) = (await client.read_resource(uri)).contents
+    return content
+
+
+# -- listing -----------------------------------------------------------------------------------------------------------
+
+
+async def test_documents_are_listed_page_by_page(shop, mode, monkeypatch):
+    """Each once, the project's first, with a title, a size and a time."""
+    monkeypatch.setattr(kbhub.resources.documents, "PAGE", 2)
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        uris, pages = await every_uri(client)
+        first = (await client.list_resources(cache_mode="bypass")).resources[0]
+
+    assert uris == [
+        "kbhub://project/deploy.md",
+        "kbhub://project/notes/one.md",
+        "kbhub://project/notes/two.md",
+        "kbhub://own/deep/three.md",
+    ]
+    assert pages == 2
+    assert (first.name, first.title, first.mime_type, first.size) == ("deploy.md", "Deploying", "text/markdown", 32)
+    assert first.annotations.last_modified.endswith("+00:00")
+
+
+async def test_documents_that_come_and_go_between_pages_leave_the_others_in_place(shop, mode, monkeypatch):
+    """The cursor says after which document to go on."""
+    monkeypatch.setattr(kbhub.resources.documents, "PAGE", 2)
+    hub = shop.hub()
+    async with Client(create_server(hub), mode=mode) as client:
+        page = await client.list_resources()
+        (shop.project / "knowledge/deploy.md").unlink()
+        shop.write("knowledge/a-new-one.md", "# New\n")
+        shop.hub().sync()
+        rest = await client.list_resources(cursor=page.next_cursor)
+
+    assert [one.uri for one in rest.resources] == ["kbhub://project/notes/two.md", "kbhub://own/deep/three.md"]
+
+
+@pytest.mark.parametrize("cursor", ["x", "é", "W10", "WyJnb25lIiwgImEubWQiXQ"])
+async def test_a_cursor_that_is_none_is_refused(shop, mode, cursor):
+    """As is one of a base that is not active any more."""
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        error = await refused(client.list_resources(cursor=cursor))
+
+    assert error.code == INVALID_PARAMS
+    assert "`cursor` is none that kbhub gave" in error.message
+
+
+async def test_bases_without_an_index_have_no_documents_yet(environment, mode):
+    """Nor does a project without knowledge."""
+    environment.write("knowledge/a.md", "# A\n")
+    hub = environment.hub()
+    hub.index(hub.select()[0]).path.parent.mkdir(parents=True)
+    hub.index(hub.select()[0]).path.mkdir()  # so that nobody can make one
+    async with Client(create_server(hub), mode=mode) as client:
+        assert (await client.list_resources()).resources == []
+    async with Client(create_server(environment.hub(cwd=environment.home)), mode=mode) as client:
+        assert (await client.list_resources()).resources == []
+        assert [one.uri_template for one in (await client.list_resource_templates()).resource_templates] == [TEMPLATE]
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_document_is_read_as_it_is_on_disk(shop, mode):
+    """Line endings and all, also before it is indexed."""
+    shop.write("knowledge/new.txt", "plain\n")
+    shop.write(".kbhub.json", '{"include": ["*.txt"]}')
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        document = await read(client, "kbhub://project/deploy.md")
+        plain = await read(client, "kbhub://project/new.txt")
+        other = await read(client, "kbhub://own/deep/three.md")
+
+    assert (document.text, document.mime_type) == ("# Deploying\r\n\r\nA canary first.", "text/markdown")
+    assert (plain.text, plain.mime_type) == ("plain\n", "text/plain")
+    assert other.text == "# Three\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+async def test_odd_names_are_found_by_the_address_that_is_listed(environment, mode):
+    """What is escaped in a list is what reads the document, in every spelling that means the same."""
+    for name in ODD:
+        environment.write(f"knowledge/{name}", f"# {name}\n")
+    environment.hub().sync()
+    async with Client(create_server(environment.hub()), mode=mode) as client:
+        uris, _ = await every_uri(client)
+        texts = {(await read(client, uri)).text for uri in uris}
+        everything_escaped = urllib.parse.quote("ä/é & +,;=@.md", safe="")
+        same = await read(client, f"KBHUB://project/{everything_escaped}")
+
+    assert texts == {f"# {name}\n" for name in ODD}
+    assert same.text == "# ä/é & +,;=@.md\n"
+
+
+@pytest.mark.parametrize(
+    ("uri", "told"),
+    [
+        ("kbhub://project/none.md", "the base 'project' has none at that path"),
+        ("kbhub://project/", "documents have addresses such as "),
+        ("kbhub://project", "documents have addresses such as "),
+        ("kbhub:///deploy.md", "documents have addresses such as "),
+        ("kbhub://nope/deploy.md", "No base 'nope'. Active bases: project, own."),
+        ("kbhub://project/deploy.md?x", "documents have addresses such as "),
+        ("kbhub://project/deploy", "the base 'project' has none at that path"),
+        ("kbhub://project/../../secret.md", ""),
+        ("kbhub://project/%2e%2e/%2e%2e/secret.md", ""),
+        ("kbhub://project//etc/passwd", ""),
+        ("kbhub://project/link.md", ""),
+        ("kbhub://project/.hidden/x.md", ""),
+        ("kbhub://project/a%00.md", ""),
+        ("kbhub://project/%ff.md", ""),
+        ("file:///etc/passwd", "documents have addresses such as "),
+    ],
+)
+async def test_what_is_no_document_is_refused(shop, mode, uri, told):
+    """By the error of the protocol that names the address; nothing outside of a base or hidden in it is opened."""
+    shop.write("secret.md", "secret\n")
+    shop.write(f"{shop.home}/secret.md", "secret\n")
+    shop.write("knowledge/.hidden/x.md", "secret\n")
+    (shop.project / "knowledge/link.md").symlink_to(shop.home / "secret.md")
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        error = await refused(client.read_resource(uri))
+
+    assert error.code == INVALID_PARAMS
+    assert error.data == {"uri": uri}
+    assert told in error.message
+    assert "secret\n" not in error.message
+
+
+async def test_a_wrong_configuration_is_told(shop, mode):
+    """And the next request works when it is mended."""
+    config = shop.write(f"{shop.home}/.kbhub.json", '{"bases": 3}')
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        assert ".kbhub.json: bases: " in (await refused(client.read_resource("kbhub://project/deploy.md"))).message
+        assert ".kbhub.json: bases: " in (await refused(client.list_resources())).message
+        config.unlink()
+        assert (await read(client, "kbhub://project/deploy.md")).text.startswith("# Deploying")
+
+
+async def test_a_memory_that_is_read_counts_as_used(shop, mode):
+    """It is a reading like any other."""
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        done = text_of(await client.call_tool("remember", {"text": "Tabs, not spaces."}))
+        path = done.split("memory@")[1].split(" · ")[0]
+        assert (await read(client, uri_of("memory", path))).text.endswith("Tabs, not spaces.\n")
+        listed = text_of(await client.call_tool("memories", {}))
+
+    assert " · 1 use" in listed
+
+
+async def test_roots_are_asked_for_a_document_too(shop, mode):
+    """Where nothing else names the workspace."""
+
+    async def roots(_context):
+        return ListRootsResult(roots=[Root(uri=shop.project.as_uri())])
+
+    server = create_server(shop.hub(cwd=shop.home))
+    async with Client(server, mode=mode, list_roots_callback=roots) as client:
+        assert (await read(client, "kbhub://project/deploy.md")).text.startswith("# Deploying")
+
+
+async def test_resources_work_over_stdio(shop, mode):
+    """List, template and document through a real pipe."""
+    async with Client(over_stdio(shop), mode=mode) as client:
+        uris, _ = await every_uri(client)
+        assert len((await client.list_resource_templates()).resource_templates) == 1
+        assert (await read(client, uris[-1])).text == "# Three\n"
+        assert (await refused(client.read_resource("kbhub://project/none.md"))).code == INVALID_PARAMS
+        assert client.server_capabilities.resources.subscribe is True
+        assert client.server_capabilities.completions is not None
+
+
+# -- addresses ---------------------------------------------------------------------------------------------------------
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1).filter(lambda text: text.strip("/"))
+
+
+@given(st.from_regex(r"[^@/\s\x00-\x1f\x7f]+", fullmatch=True), TEXT)
+def test_an_address_leads_back_to_base_and_path(base, path):
+    """Whatever characters they have; and it is what the template makes of its values."""
+    uri = uri_of(base, path)
+
+    assert parse_uri(uri) == (base, path)
+    assert uri.isascii()
+    assert parse_uri(UriTemplate.parse(TEMPLATE).expand({"base": base, "path": template_value(path)})) == (base, path)
+    assert from_template_value(template_value(path)) == path
+
+
+@given(st.text())
+def test_any_string_can_be_asked_for(text):
+    """It is an address or none."""
+    parsed = parse_uri(text)
+
+    assert parsed is None or text.lower().startswith("kbhub://")
+
+
+# -- completing --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "others", "values"),
+    [
+        ("base", "", {}, ["project", "own"]),
+        ("base", "O", {}, ["own"]),
+        ("base", "x", {}, []),
+        ("path", "", {"base": "project"}, ["deploy.md", "notes/one.md", "notes/two.md"]),
+        ("path", "notes/", {"base": "project"}, ["notes/one.md", "notes/two.md"]),
+        ("path", "NE.md", {"base": "project"}, ["notes/one.md"]),
+        ("path", "", {"base": "own"}, ["deep/three.md"]),
+        ("path", "d", {}, ["deploy.md", "deep/three.md"]),
+        ("path", "", {"base": "nope"}, []),
+        ("other", "", {}, []),
+    ],
+)
+async def test_bases_and_paths_are_completed(shop, mode, name, value, others, values):
+    """By what they begin with, or else by what is in them; paths of the base that was chosen."""
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        done = await client.complete(DOCUMENT, {"name": name, "value": value}, context_arguments=others)
+
+    assert done.completion.values == values
+    assert not done.completion.has_more
+
+
+@pytest.mark.parametrize(
+    ("prompt", "name", "value", "values"),
+    [
+        ("write_down", "topic", "", ["ops/deploy", "Food"]),
+        ("write_down", "topic", "#fo", ["Food"]),
+        ("audit_and_mend", "base", "p", ["project"]),
+        ("search_first", "question", "x", []),
+        ("nope", "x", "", []),
+    ],
+)
+async def test_arguments_of_prompts_are_completed(shop, mode, prompt, name, value, values):
+    """Topics by the tags there are, the most frequent first."""
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        reference = PromptReference(type="ref/prompt", name=prompt)
+        done = await client.complete(reference, {"name": name, "value": value})
+
+    assert done.completion.values == values
+
+
+async def test_a_completion_is_cut_at_what_the_protocol_allows(environment, mode):
+    """A hundred values, and a word that there are more."""
+    for number in range(103):
+        environment.write(f"knowledge/n{number:03}.md", f"# {number}\n")
+    environment.hub().sync()
+    async with Client(create_server(environment.hub()), mode=mode) as client:
+        done = await client.complete(DOCUMENT, {"name": "path", "value": "n"}, context_arguments={"base": "project"})
+
+    assert len(done.completion.values) == 100
+    assert done.completion.has_more is True
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+async def test_a_completed_path_makes_the_address_of_its_document(environment, mode):
+    """What the template would leave to break the address is escaped already, and can be typed either way."""
+    environment.write("knowledge/c#sharp?.md", "# C\n")
+    environment.hub().sync()
+    async with Client(create_server(environment.hub()), mode=mode) as client:
+        for typed in ("c#s", "c%23s"):
+            done = await client.complete(DOCUMENT, {"name": "path", "value": typed})
+            (value,) = done.completion.values
+        uri = UriTemplate.parse(TEMPLATE).expand({"base": "project", "path": value})
+        assert (await read(client, uri)).text == "# C\n"
+
+
+async def test_nothing_is_completed_while_the_configuration_is_wrong(shop, mode):
+    """A list that pops up while somebody types is no place for an error."""
+    shop.write(f"{shop.home}/.kbhub.json", '{"bases": 3}')
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        assert (await client.complete(DOCUMENT, {"name": "base", "value": ""})).completion.values == []
+
+
+# -- following ---------------------------------------------------------------------------------------------------------
+
+
+class Ears:
+    """What a client hears of resources: addresses, and `list`."""
+
+    def __init__(self):
+        self._send, self._receive = anyio.create_memory_object_stream[str](1000)
+
+    def hear(self, what):
+        self._send.send_nowait(what)
+
+    async def next(self):
+        with anyio.fail_after(WAIT_SECONDS):
+            return await self._receive.receive()
+
+    def close(self):
+        self._send.close()
+        self._receive.close()
+
+    def rest(self):
+        heard = []
+        while self._receive.statistics().current_buffer_used:
+            heard.append(self._receive.receive_nowait())
+        return heard
+
+
+@asynccontextmanager
+async def following(server, mode, *uris, lists=True):
+    """Connect a client that has listed the documents and follows some, as clients of its era do."""
+    ears = Ears()
+
+    async def handler(message):
+        if mode == "legacy":
+            method = getattr(message, "method", "")
+            if method == "notifications/resources/updated":
+                ears.hear(str(message.params.uri))
+            elif method == "notifications/resources/list_changed":
+                ears.hear("list")
+
+    async def listen(subscription):
+        async for event in subscription:
+            ears.hear(getattr(event, "uri", "list"))
+
+    try:
+        async with Client(server, mode=mode, message_handler=handler) as client, anyio.create_task_group() as group:
+            if mode == "legacy":
+                for uri in uris:
+                    await client.subscribe_resource(uri)
+                await every_uri(client)
+                yield client, ears
+            else:
+                async with client.listen(resources_list_changed=lists, resource_subscriptions=uris) as subscription:
+                    group.start_soon(listen, subscription)
+                    await every_uri(client)
+                    yield client, ears
+                    group.cancel_scope.cancel()
+            group.cancel_scope.cancel()
+    finally:
+        ears.close()
+
+
+@pytest.fixture(params=["memory", "stdio"])
+def served(request, shop):
+    """A server in memory, and one behind a pipe."""
+    return create_server(shop.hub()) if request.param == "memory" else over_stdio(shop)
+
+
+async def test_a_document_that_changes_is_announced_to_who_follows_it(shop, mode, served):
+    """By the watcher, without a call; others are not, and who follows none hears nothing."""
+    uri = "kbhub://project/deploy.md"
+    async with following(served, mode, uri, "kbhub://project/gone.md", lists=False) as (client, ears):
+        await client.call_tool("status", {"reload": True})
+        shop.write("knowledge/notes/one.md", "# Another\n")
+        shop.write("knowledge/deploy.md", "# Deploying differently\n")
+        assert await ears.next() == uri
+        assert (await read(client, uri)).text == "# Deploying differently\n"
+        rest = ears.rest()
+
+    assert set(rest) <= {uri}
+
+
+async def test_documents_that_come_and_go_are_announced(shop, mode, served):
+    """A new one and one that is deleted change the list; who follows it hears that, too."""
+    uri = "kbhub://project/new.md"
+    async with following(served, mode, uri) as (client, ears):
+        await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
+        heard = {await ears.next(), await ears.next()}
+        listed, _ = await every_uri(client) if mode == "legacy" else ([uri], 0)
+        await client.call_tool("delete_document", {"ref": "new.md"})
+        after = {await ears.next(), await ears.next()}
+
+    assert heard == after == {"list", uri}
+    assert uri in listed
+
+
+async def test_many_changes_are_one_announcement(shop, mode, monkeypatch):
+    """A client fetches the list anew each time, so it hears of it every two seconds at most."""
+    monkeypatch.setattr(kbhub.announcing, "LIST_SECONDS", 3600)
+    server = create_server(shop.hub())
+    async with following(server, mode) as (client, ears):
+        for number in range(3):
+            await client.call_tool("write_document", {"ref": f"n{number}.md", "text": "# New\n"})
+        first = await ears.next()
+        await client.call_tool("status", {"reload": True})
+        rest = ears.rest()
+
+    assert (first, rest) == ("list", [])
+
+
+async def test_every_spelling_of_an_address_is_followed(shop, mode):
+    """The client hears the one that it gave."""
+    uris = ["kbhub://project/%64eploy.md", "KBHUB://project/deploy.md"]
+    async with following(create_server(shop.hub()), mode, *uris) as (client, ears):
+        await client.call_tool("write_document", {"ref": "deploy.md", "mode": "append", "text": "More."})
+        assert {await ears.next(), await ears.next()} == set(uris)
+
+
+async def test_who_unsubscribes_hears_no_more(shop):
+    """In the handshake era, where there is a request for that."""
+    uri = "kbhub://project/deploy.md"
+    async with following(create_server(shop.hub()), "legacy", uri) as (client, ears):
+        await client.unsubscribe_resource(uri)
+        await client.call_tool("write_document", {"ref": "deploy.md", "mode": "append", "text": "More."})
+        await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
+        assert await ears.next() == "list"
+
+
+async def test_what_cannot_be_followed_is_refused(shop):
+    """An address of somebody else's, and more than a client can mean."""
+    async with Client(create_server(shop.hub()), mode="legacy") as client:
+        error = await refused(client.subscribe_resource("file:///etc/passwd"))
+        for number in range(MAX_SUBSCRIPTIONS):
+            await client.subscribe_resource(f"kbhub://project/{number}.md")
+        many = await refused(client.subscribe_resource("kbhub://project/deploy.md"))
+
+    assert (error.code, error.data) == (INVALID_PARAMS, {"uri": "file:///etc/passwd"})
+    assert many.code == INVALID_PARAMS
+
+
+async def test_nobody_is_told_who_has_asked_for_no_document(shop, monkeypatch):
+    """And no hash is read for nothing."""
+    monkeypatch.setattr(
+        "kbhub.resources.changes.content_hashes", lambda index: pytest.fail("the hashes were read for nothing")
+    )
+    async with Client(create_server(shop.hub()), mode="legacy") as client:
+        done = await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
+
+    assert not done.is_error
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pipe closes otherwise")
+async def test_the_end_of_a_connection_ends_what_is_followed(shop, mode):
+    """The next client of the same server follows what it asked for, and nothing else."""
+    server = create_server(shop.hub())
+    uri = "kbhub://project/deploy.md"
+    async with following(server, mode, uri):
+        assert server.calls.announcer.subscribed == {uri}
+    async with following(server, mode) as (client, ears):
+        await client.call_tool("write_document", {"ref": "deploy.md", "mode": "append", "text": "More."})
+        await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
+        assert await ears.next() == "list"

@@ -1,0 +1,517 @@
+"""`kbhub setup` registers the server with the clients of a machine, and harms nothing that is theirs."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kbhub.jsonc import parse_jsonc
+from kbhub.setup.clients import CLIENTS, Machine
+from kbhub.setup.launching import launch, this_installation
+from setup_machine import (
+    AMP,
+    CLAUDE,
+    CODEX,
+    CURSOR,
+    GEMINI,
+    GOOSE,
+    OPENCODE,
+    UPDATED,
+    VSCODE,
+    ZED,
+    Account,
+    in_common,
+    make_account,
+)
+
+posix = pytest.mark.skipif(os.name == "nt", reason="its client commands are shell scripts")
+
+FILES = {
+    "claude-code": (".claude.json", CLAUDE),
+    "cursor": (".cursor/mcp.json", CURSOR),
+    "codex": (".codex/config.toml", CODEX),
+    "vscode": (".config/Code/User/mcp.json", VSCODE),
+    "zed": (".config/zed/settings.json", ZED),
+    "goose": (".config/goose/config.yaml", GOOSE),
+    "opencode": (".config/opencode/opencode.json", OPENCODE),
+    "amp": (".config/amp/settings.json", AMP),
+    "gemini-cli": (".gemini/settings.json", GEMINI),
+}
+MALFORMED = {
+    "cursor": '{"mcpServers": {"a": ]}',
+    "codex": "model = \n[x",
+    "goose": "extensions:\n - {\n",
+    "zed": '{"a": 1, "a": 2}',
+    "amp": "[]",
+    "claude-code": '{"mcpServers": ["x"]}',
+    "vscode": b'{"\xff\xfe": 1}',
+}
+
+
+@pytest.fixture
+def account(environment, monkeypatch, capsys) -> Account:
+    """A user without any client, in a project."""
+    return make_account(environment, monkeypatch, capsys)
+
+
+def wanted(account) -> list[str]:
+    """What a client is to start."""
+    machine = Machine(account.home, account.env, "linux")
+    return [*launch(this_installation(), machine).argv, "serve"]
+
+
+def started(account, name) -> list[str]:
+    """What the file of a client starts."""
+    path, _ = FILES[name]
+    text = (account.home / path).read_text("utf-8-sig")
+    if path.endswith(".toml"):
+        entry = tomllib.loads(text)["mcp_servers"]["kbhub"]
+    elif path.endswith(".yaml"):
+        entry = yaml.safe_load(text)["extensions"]["kbhub"]
+        return [entry["cmd"], *entry["args"]]
+    else:
+        data = parse_jsonc(text, path)
+        holder = next(
+            data[key] for key in ("mcpServers", "servers", "context_servers", "mcp", "amp.mcpServers") if key in data
+        )
+        entry = holder["kbhub"]
+        if isinstance(entry["command"], list):
+            return entry["command"]
+    return [entry["command"], *entry["args"]]
+
+
+def backups(file: Path) -> list[Path]:
+    return sorted(file.parent.glob(f"{file.name}.*.bak"))
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_clients_file_gets_the_server_and_keeps_every_other_byte(account, name):
+    """What was there is there still, in order, and what is new is one piece in between."""
+    path, before = FILES[name]
+    file = account.file(path, before)
+
+    code, out, _ = account.run("--yes", "--client", name)
+
+    assert (code, started(account, name)) == (0, wanted(account))
+    after, old = file.read_bytes(), before.encode()
+    head = in_common(after, old)
+    tail = in_common(after[::-1], old[::-1])
+    assert head + tail >= len(old)
+    assert _without_ours(after, name, path) == _meaning(old, path)
+    assert [copy.read_bytes() for copy in backups(file)] == [old]
+    assert "copy of before" in out
+
+
+def _meaning(data: bytes, path: str):
+    text = data.decode("utf-8-sig")
+    if path.endswith(".toml"):
+        return tomllib.loads(text)
+    return yaml.safe_load(text) if path.endswith(".yaml") else parse_jsonc(text, path)
+
+
+def _without_ours(data: bytes, name: str, path: str):
+    found = _meaning(data, path)
+    keys = next(client.keys for client in CLIENTS if client.name == name)
+    holder = found
+    for key in keys:
+        holder = holder[key]
+    del holder["kbhub"]
+    before = _meaning(FILES[name][1].encode(), path)
+    if not holder and keys[0] not in before:
+        del found[keys[0]]
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name not in ("amp", "gemini-cli", "zed")])
+def test_taking_it_out_gives_the_bytes_of_before(account, name):
+    """Of a file that had servers already, nothing shows that kbhub was there, or only a comma that JSON allows."""
+    path, before = FILES[name]
+    file = account.file(path, before)
+    account.run("--yes", "--client", name)
+    code, out, _ = account.run("--yes", "--remove", "--client", name)
+
+    assert (code, out.split()[0]) == (0, "removed")
+    assert file.read_bytes() == before.encode()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_second_time_changes_nothing(account, name):
+    """It says what is there; no copy is made and nobody is asked."""
+    path, before = FILES[name]
+    file = account.file(path, before)
+    account.run("--yes", "--client", name)
+    after = file.read_bytes()
+
+    code, out, _ = account.run("--client", name)
+
+    assert (code, out.split()[0], file.read_bytes(), len(backups(file))) == (0, "unchanged", after, 1)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != "goose"])
+def test_a_file_that_is_not_there_is_made(account, name):
+    """For a client that was named and has not been started yet; others cannot read it."""
+    code, _, _ = account.run("--yes", "--client", name)
+    file = account.home / FILES[name][0]
+
+    assert (code, started(account, name)) == (0, wanted(account))
+    assert os.name == "nt" or stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert backups(file) == []
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_file_is_named_and_not_touched_and_the_others_are_done(account, name):
+    """The exit code says that something failed; the client's own command does not get at the file either."""
+    file = account.file(FILES[name][0], MALFORMED[name])
+    account.program("claude")
+    account.program("code")
+    other = "cursor" if name != "cursor" else "zed"
+    code, out, _ = account.run("--yes", "--client", name, "--client", other)
+
+    assert code == 1
+    assert str(file) in out
+    assert out.split()[0] == "failed"
+    assert account.untouched()
+    assert backups(file) == []
+    assert (account.calls("claude"), account.calls("code")) == ([], [])
+    assert started(account, other) == wanted(account)
+
+
+@posix
+def test_links_are_followed_and_modes_kept(account):
+    """A home directory whose configuration lies in a repository of dotfiles."""
+    real = account.file("dotfiles/cursor.json", CURSOR)
+    real.chmod(0o640)
+    link = account.home / ".cursor" / "mcp.json"
+    link.parent.mkdir()
+    link.symlink_to(real)
+
+    account.run("--yes", "--client", "cursor")
+
+    assert link.is_symlink()
+    assert b"kbhub" in real.read_bytes()
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    (copy,) = backups(link)
+    assert (copy.read_text(), stat.S_IMODE(copy.stat().st_mode)) == (CURSOR, 0o640)
+
+
+@pytest.mark.parametrize("name", UPDATED)
+def test_another_command_is_updated_and_its_users_options_stay(account, name):
+    """An older installation's entry gets the new command; variables, limits and what follows `serve` are the user's."""
+    file = account.file(FILES[name][0], UPDATED[name])
+
+    code, out, _ = account.run("--client", name, "--dry-run")
+    assert (code, out.split()[0], account.untouched()) == (0, "update", True)
+    assert "/opt/old/kbhub serve" in out
+    code, out, _ = account.run("--client", name, "--yes")
+
+    text = file.read_text()
+    assert (code, out.split()[0]) == (0, "updated")
+    assert started(account, name) == [*wanted(account), "--base", "n=~/n"]
+    for kept in {
+        "cursor": ["/* k */", '"env": {"A": "b"}'],
+        "codex": ["# old", "startup_timeout_sec = 30", "# end"],
+    }.get(name, ["  x:\n    enabled: true\n"]):
+        assert kept in text
+
+
+def test_what_follows_serve_is_the_users_matter(account):
+    """An entry that starts this kbhub with options is as wanted."""
+    command, *args = wanted(account)
+    account.file(
+        ".cursor/mcp.json",
+        json.dumps({"mcpServers": {"kbhub": {"command": command, "args": [*args, "--base", "a=b"]}}}),
+    )
+
+    code, out, _ = account.run("--client", "cursor")
+
+    assert (code, out.split()[0], account.untouched()) == (0, "unchanged", True)
+
+
+def test_a_server_of_another_name_is_not_registered_twice(account):
+    """The agent would see every tool twice."""
+    account.file(".cursor/mcp.json", '{"mcpServers": {"notes": {"command": "/x/kbhub", "args": ["serve"]}}}')
+
+    code, out, _ = account.run("--client", "cursor")
+
+    assert (code, account.untouched()) == (0, True)
+    assert "'notes'" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "nested"),
+    [('{"mcp": {"servers": {"x": {"type": "local", "command": ["x"]}}}}', True), ('{"mcp": {}}', False), ("", False)],
+)
+def test_opencode_is_registered_where_its_version_looks(account, text, nested):
+    """Version 2 nests servers a level deeper; a file that does so is followed."""
+    file = account.file(".config/opencode/opencode.json", text)
+    account.run("--yes", "--client", "opencode")
+    mcp = json.loads(file.read_text())["mcp"]
+
+    assert ("kbhub" in mcp.get("servers", {}), "kbhub" in mcp) == (nested, not nested)
+
+
+@posix
+def test_a_new_opencode_is_asked_for_its_version(account):
+    """Where the file tells nothing."""
+    account.program("opencode", "echo 2.0.3")
+    account.run("--yes", "--client", "opencode")
+
+    assert "kbhub" in json.loads((account.home / ".config/opencode/opencode.json").read_text())["mcp"]["servers"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("mcp_servers = { a = { command = 'x' } }\n", "mcp_servers = { a = { command = 'x' }"),
+        ("[mcp_servers]\na = { command = 'x' } # c\n", "[mcp_servers]\na = { command = 'x' } # c\n"),
+        ("x = 1", "x = 1\n\n[mcp_servers.kbhub]"),
+        ("x = 1\r\n", "x = 1\r\n\r\n[mcp_servers.kbhub]\r\n"),
+        ('a = """\n[mcp_servers.kbhub]\n"""\n', 'a = """\n[mcp_servers.kbhub]\n"""\n'),
+    ],
+)
+def test_odd_toml_is_kept(account, before, after):
+    """Tables in braces, no line break at the end, Windows line breaks, headers in strings."""
+    file = account.file(".codex/config.toml", before)
+    code, _, _ = account.run("--yes", "--client", "codex")
+
+    assert (code, started(account, "codex")) == (0, wanted(account))
+    assert file.read_bytes().startswith(after.encode())
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["", "A: 1", "extensions:\n", "extensions: {}\nB: 2\n", "A: 1\r\nextensions:\r\n  x:\r\n    enabled: true\r\n"],
+)
+def test_odd_yaml_is_kept(account, before):
+    """Nothing, no extensions, none in them, Windows line breaks."""
+    file = account.file(".config/goose/config.yaml", before)
+    code, _, _ = account.run("--yes", "--client", "goose")
+    data = yaml.safe_load(file.read_text())
+
+    assert (code, started(account, "goose")) == (0, wanted(account))
+    extensions = data.pop("extensions")
+    del extensions["kbhub"]
+    expected = yaml.safe_load(before) or {}
+    assert (extensions, data) == (expected.pop("extensions", None) or {}, expected)
+    assert (b"\r\n" in file.read_bytes()) == ("\r\n" in before)
+
+
+def test_yaml_in_braces_is_left_to_its_owner(account):
+    """There is no way to keep its writing, so it is named and not touched."""
+    account.file(".config/goose/config.yaml", "extensions: {x: {enabled: true}}\n")
+    code, out, _ = account.run("--yes", "--client", "goose")
+
+    assert (code, account.untouched()) == (1, True)
+    assert "by hand" in out
+
+
+# -- asking ------------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_terminal_and_without_yes_nothing_is_done(account):
+    """The plan is shown; exit code 2 and what to do instead."""
+    account.file(".cursor/mcp.json", CURSOR)
+    code, out, err = account.run()
+
+    assert (code, account.untouched()) == (2, True)
+    assert "Cursor" in out
+    assert "--yes" in err
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "changed"), [("y\n", 0, True), ("n\n", 1, False), ("\n", 1, False), ("", 1, False)]
+)
+def test_a_person_is_asked_once(account, typed, code, changed):
+    """Only a yes is one."""
+    account.file(".cursor/mcp.json", CURSOR)
+    account.file(".config/zed/settings.json", ZED)
+    got, _, err = account.run(typed=typed)
+
+    assert (got, not account.untouched()) == (code, changed)
+    assert "Make these 2 changes? [y/N]" in err
+
+
+def test_a_dry_run_tells_programs_what_would_be_done(account):
+    """As JSON, with command and file; nothing is written."""
+    file = account.file(".cursor/mcp.json", CURSOR)
+    code, out, _ = account.run("--dry-run", "--json")
+    report = json.loads(out)
+
+    assert (code, account.untouched(), report["dry_run"]) == (0, True, True)
+    (step,) = report["steps"]
+    assert (step["subject"], step["action"], step["state"]) == ("cursor", "register", "planned")
+    assert (step["command"], step["file"]) == (wanted(account), str(file))
+
+
+def test_on_a_machine_without_clients_it_says_so(account):
+    """And how to name one."""
+    code, out, err = account.run()
+
+    assert (code, out) == (1, "")
+    assert "--client" in err
+
+
+def test_an_unknown_client_is_wrong_usage(account):
+    """With the names that there are."""
+    code, _, err = account.run("--client", "emacs")
+
+    assert code == 2
+    assert "claude-code" in err
+
+
+# -- clients' own commands ---------------------------------------------------------------------------------------------
+
+WRITES = """
+case "$2" in
+  add) printf '{"mcpServers": {"kbhub": {"command": "%s", "args": %s}}}' "$7" "$ARGS" > "$HOME/.claude.json" ;;
+  remove) printf '{"mcpServers": {}}' > "$HOME/.claude.json" ;;
+esac
+"""
+
+
+@posix
+def test_a_clients_own_command_registers_where_there_is_one(account, monkeypatch):
+    """With exactly the documented arguments; the file is looked at afterwards, and saved before."""
+    command, *args = wanted(account)
+    monkeypatch.setenv("ARGS", json.dumps(args))
+    file = account.file(".claude.json", CLAUDE)
+    account.program("claude", WRITES)
+
+    code, out, _ = account.run("--yes")
+    assert code == 0
+    assert account.calls("claude") == [["mcp", "add", "--scope", "user", "kbhub", "--", command, *args]]
+    assert "claude mcp add --scope user kbhub --" in out
+    assert [copy.read_text() for copy in backups(file)] == [CLAUDE]
+    code, out, _ = account.run("--yes", "--remove")
+    assert code == 0
+    assert account.calls("claude")[1] == ["mcp", "remove", "--scope", "user", "kbhub"]
+
+
+OWN = {
+    "codex": ["mcp", "add", "kbhub", "--"],
+    "copilot": ["mcp", "add", "kbhub", "--"],
+    "gemini": ["mcp", "add", "-s", "user", "kbhub"],
+}
+
+
+@posix
+@pytest.mark.parametrize(
+    ("program", "client"), [("codex", "codex"), ("copilot", "copilot-cli"), ("gemini", "gemini-cli")]
+)
+@pytest.mark.parametrize(("script", "reason"), [("echo no login >&2; exit 3", "no login"), ("exit 0", "does not show")])
+def test_a_command_that_fails_or_does_nothing_gives_way_to_the_file(account, program, client, script, reason):
+    """It is said why; the server is registered all the same."""
+    account.program(program, script)
+    code, out, _ = account.run("--yes", "--json")
+    (step,) = json.loads(out)["steps"]
+
+    assert (code, step["subject"], step["state"], step["through"]) == (0, client, "done", "")
+    assert account.calls(program) == [[*OWN[program], *wanted(account)]]
+    assert reason in " ".join(step["notes"])
+    assert Path(step["file"]).is_file()
+    assert account.run("--client", client)[1].split()[0] == "unchanged"
+
+
+@posix
+def test_vs_code_gets_an_entry_as_json(account):
+    """Its command takes one argument, and cannot remove."""
+    account.program("code")
+    command, *args = wanted(account)
+    account.run("--yes")
+    ((option, entry),) = account.calls("code")
+    account.run("--yes", "--remove")
+
+    assert (option, json.loads(entry)) == ("--add-mcp", {"name": "kbhub", "command": command, "args": args})
+    assert len(account.calls("code")) == 1
+    assert "kbhub" not in (account.home / ".config/Code/User/mcp.json").read_text()
+
+
+@posix
+def test_an_update_goes_to_the_file_although_there_is_a_command(account):
+    """The client's command would throw away what the user added to the entry."""
+    account.file(
+        ".claude.json", '{"mcpServers": {"kbhub": {"command": "/old/kbhub", "args": ["serve"], "env": {"A": "b"}}}}'
+    )
+    account.program("claude")
+    account.run("--yes")
+
+    assert account.calls("claude") == []
+    entry = json.loads((account.home / ".claude.json").read_text())["mcpServers"]["kbhub"]
+    assert ([entry["command"], *entry["args"]], entry["env"]) == (wanted(account), {"A": "b"})
+
+
+# -- projects ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_project_gets_files_that_work_for_everybody(account):
+    """They name no place of this machine; clients that share a file are one step; no copies lie about."""
+    for client in ("claude-code", "copilot-cli", "vscode", "cursor", "codex", "opencode", "gemini-cli", "zed"):
+        code, _, _ = account.run("--project", "--yes", "--client", client)
+        assert code == 0
+    files = {
+        str(path.relative_to(account.project))
+        for path in account.project.rglob("*")
+        if path.is_file() and ".git/" not in str(path)
+    }
+
+    assert files == {
+        *(".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json", ".codex/config.toml", "opencode.json"),
+        *(".gemini/settings.json", ".zed/settings.json"),
+    }
+    assert json.loads((account.project / ".mcp.json").read_text()) == {
+        "mcpServers": {"kbhub": {"command": "kbhub", "args": ["serve"]}}
+    }
+    vscode = json.loads((account.project / ".vscode/mcp.json").read_text())["servers"]["kbhub"]
+    assert (vscode["command"], vscode["args"]) == ("kbhub", ["serve", "--root", "${workspaceFolder}"])
+    assert not any(str(account.home) in (account.project / name).read_text() for name in files)
+    assert not any(sys.prefix in (account.project / name).read_text() for name in files)
+
+
+def test_clients_that_share_a_projects_file_are_one_step(account):
+    """Claude Code and Copilot CLI both read .mcp.json."""
+    code, out, _ = account.run("--project", "--yes", "--client", "claude-code", "--client", "copilot-cli")
+
+    assert (code, out.count(".mcp.json")) == (0, 1)
+    assert "Claude Code, Copilot CLI" in out
+
+
+def test_a_projects_registration_goes_again_and_only_that(account):
+    """The user's own stays."""
+    account.file(".cursor/mcp.json", CURSOR)
+    account.run("--yes")
+    mine = (account.home / ".cursor/mcp.json").read_bytes()
+    account.run("--yes", "--project")
+    code, _, _ = account.run("--yes", "--project", "--remove")
+
+    assert (code, (account.home / ".cursor/mcp.json").read_bytes()) == (0, mine)
+    assert json.loads((account.project / ".cursor/mcp.json").read_text()) == {"mcpServers": {}}
+
+
+@posix
+def test_a_clone_cannot_have_files_outside_it_written(account):
+    """A link in the project that leads out is named and not followed."""
+    target = account.file("precious.json", "{}\n")
+    (account.project / ".mcp.json").symlink_to(target)
+    code, out, _ = account.run("--yes", "--project", "--client", "claude-code")
+
+    assert (code, account.untouched()) == (1, True)
+    assert "leads out of" in out
+
+
+def test_without_a_project_there_is_nothing_to_write_to(account, monkeypatch):
+    """The home directory is none."""
+    monkeypatch.chdir(account.home)
+    code, _, err = account.run("--project", "--client", "cursor", "--yes")
+
+    assert code == 2
+    assert "no project" in err

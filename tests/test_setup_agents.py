@@ -1,0 +1,228 @@
+"""What makes agents use kbhub: lines in their instructions, a skill, a plugin."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+import kbhub
+from kbhub.setup.agents_md import LINES
+from kbhub.setup.skill_file import SKILL
+from kbhub.tools.names import ALL
+from setup_machine import Account, make_account
+
+ROOT = Path(__file__).parent.parent
+PLUGIN = ROOT / "examples" / "claude-code-plugin"
+posix = pytest.mark.skipif(os.name == "nt", reason="needs links")
+
+
+@pytest.fixture
+def account(environment, monkeypatch, capsys) -> Account:
+    """A user without any client, in a project."""
+    return make_account(environment, monkeypatch, capsys)
+
+
+INSTRUCTIONS = [
+    b"# Rules\n\nBe kind.\n",
+    b"# Rules\r\n\r\nBe kind.\r\n",
+    b"no line break at the end",
+    b"\xef\xbb\xbfwith a byte order mark\n\n\n",
+    b"not UTF-8: \xe9\xff\n",
+    b"",
+]
+
+
+@pytest.mark.parametrize("before", INSTRUCTIONS)
+@pytest.mark.parametrize("name", ["AGENTS.md", "CLAUDE.md", "GEMINI.md"])
+def test_lines_come_and_go_and_leave_no_trace(account, name, before):
+    """Whatever the file was, its bytes stay at its beginning, its line breaks are used, and `--remove` restores it."""
+    file = account.project / name
+    file.write_bytes(before)
+
+    code, _, _ = account.run("--agents-md", "--yes")
+    after = file.read_bytes()
+    assert (code, after.startswith(before), after.count(b"kbhub:start")) == (0, True, 1)
+    assert LINES in after.decode("utf-8", "replace").replace("\r\n", "\n")
+    assert (b"\r\n" in before) == (b"\r\n" in after)
+    assert re.search(rb"[^\r]\n", after) is None or b"\r\n" not in before
+    code, out, _ = account.run("--agents-md")
+    assert (code, out.split()[0], file.read_bytes()) == (0, "unchanged", after)
+    code, _, _ = account.run("--agents-md", "--yes", "--remove")
+    assert code == 0
+    assert (file.read_bytes() if before else b"") == before
+    assert file.exists() == bool(before)
+    assert list(account.project.glob("*.bak")) == []
+
+
+def test_old_lines_are_brought_up_to_date_in_place(account):
+    """What stands before and after them stays."""
+    file = account.project / "AGENTS.md"
+    file.write_text("# A\n<!-- kbhub:start, of an older version -->\nold\n<!-- kbhub:end -->\n\n# B\n")
+    account.run("--agents-md", "--yes")
+
+    assert file.read_text() == f"# A\n{LINES}\n\n# B\n"
+
+
+def test_what_is_written_below_the_lines_stays_when_they_go(account):
+    """A file that its people went on writing."""
+    file = account.project / "AGENTS.md"
+    file.write_text("# A\n")
+    account.run("--agents-md", "--yes")
+    file.write_text(file.read_text() + "\n# B\n")
+    account.run("--agents-md", "--yes", "--remove")
+
+    assert file.read_text() == "# A\n\n# B\n"
+
+
+def test_a_project_without_instructions_gets_one_file(account):
+    """In the git root, from whichever folder below; it goes with the lines."""
+    (account.project / "src").mkdir()
+    os.chdir(account.project / "src")
+
+    code, _, _ = account.run("--agents-md", "--yes")
+    assert (code, (account.project / "AGENTS.md").read_text()) == (0, f"{LINES}\n")
+    assert not (account.project / "CLAUDE.md").exists()
+    account.run("--agents-md", "--yes", "--remove")
+    assert not (account.project / "AGENTS.md").exists()
+
+
+def test_a_file_that_takes_another_in_gets_no_lines_of_its_own(account):
+    """An agent would read them twice."""
+    (account.project / "AGENTS.md").write_text("# A\n")
+    (account.project / "CLAUDE.md").write_text("@AGENTS.md\n\nMore.\n")
+    code, out, _ = account.run("--agents-md", "--yes")
+
+    assert (code, (account.project / "CLAUDE.md").read_text()) == (0, "@AGENTS.md\n\nMore.\n")
+    assert "takes AGENTS.md in" in out
+
+
+@posix
+def test_a_link_between_the_files_is_one_file(account):
+    """CLAUDE.md is often a link to AGENTS.md."""
+    (account.project / "AGENTS.md").write_text("# A\n")
+    (account.project / "CLAUDE.md").symlink_to("AGENTS.md")
+    account.run("--agents-md", "--yes")
+
+    assert (account.project / "AGENTS.md").read_text().count("kbhub:start") == 1
+    assert (account.project / "CLAUDE.md").is_symlink()
+
+
+@posix
+def test_a_link_out_of_the_project_is_not_followed(account):
+    """A clone must not have a file of the user's written."""
+    target = account.file(".bashrc", "# mine\n")
+    (account.project / "AGENTS.md").symlink_to(target)
+    code, out, _ = account.run("--agents-md", "--yes")
+
+    assert (code, account.untouched()) == (1, True)
+    assert "leads out of" in out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"<!-- kbhub:start -->\nno end\n",
+        b"<!-- kbhub:end -->\n<!-- kbhub:start -->\n",
+        b"<!-- kbhub:start --><!-- kbhub:end --><!-- kbhub:start --><!-- kbhub:end -->",
+        "# A\n".encode("utf-16"),
+    ],
+)
+@pytest.mark.parametrize("more", [[], ["--remove"]])
+def test_a_file_that_cannot_be_understood_is_named_and_not_touched(account, text, more):
+    """Markers that make no pair, an encoding without single bytes."""
+    file = account.project / "AGENTS.md"
+    file.write_bytes(text)
+    code, out, _ = account.run("--agents-md", "--yes", *more)
+
+    assert (code, file.read_bytes()) == (1, text)
+    assert "not touched" in out
+
+
+def test_agents_md_alone_leaves_the_clients_alone(account):
+    """Above all `--remove` does."""
+    account.file(".cursor/mcp.json", '{"mcpServers": {"kbhub": {"command": "/x/kbhub", "args": ["serve"]}}}')
+    account.run("--agents-md", "--yes")
+    account.run("--agents-md", "--yes", "--remove")
+
+    assert account.untouched()
+
+
+def test_the_lines_name_tools_that_exist():
+    """An agent that is told to call `search` finds it."""
+    text = LINES + SKILL.read_text("utf-8")
+    named = {"search", "read", "remember", "memories", "forget"}
+
+    assert named <= set(ALL)
+    assert {name for name in named if f"`{name}`" not in text} == set()
+
+
+# -- skill -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_skill_is_written_once_per_folder(account):
+    """Where Claude Code looks, and where Codex and Gemini CLI both do; it goes again without a trace."""
+    (account.home / ".claude").mkdir()
+    (account.home / ".codex").mkdir()
+    account.file(".gemini/settings.json", "{}")
+    code, out, _ = account.run("--skill", "--yes")
+    files = [account.home / folder / "skills/kbhub/SKILL.md" for folder in (".claude", ".agents")]
+
+    assert code == 0
+    assert "Skill for Codex, Gemini CLI" in out
+    assert [file.read_bytes() for file in files] == [SKILL.read_bytes()] * 2
+    assert account.run("--skill")[1].split()[0] == "unchanged"
+    files[0].write_text(SKILL.read_text("utf-8") + "of an older version")
+    account.run("--skill", "--yes")
+    assert files[0].read_bytes() == SKILL.read_bytes()
+    account.run("--skill", "--yes", "--remove")
+    assert not any(file.parent.exists() for file in files)
+    assert account.untouched()
+
+
+@pytest.mark.parametrize("more", [[], ["--remove"]])
+def test_a_skill_that_somebody_made_theirs_is_left_alone(account, more):
+    """Without its marker it is nobody's but theirs."""
+    (account.home / ".claude").mkdir()
+    account.file(".claude/skills/kbhub/SKILL.md", "---\nname: kbhub\n---\nmine\n")
+    code, _, _ = account.run("--skill", "--yes", *more)
+
+    assert (code, account.untouched()) == (1, True)
+
+
+def test_the_skill_is_a_skill():
+    """Name and description as the open standard wants them, and short enough to be read whole."""
+    _, head, body = SKILL.read_text("utf-8").split("---\n", 2)
+    front = yaml.safe_load(head)
+
+    assert set(front) == {"name", "description"}
+    assert front["name"] == "kbhub"
+    assert 0 < len(front["description"]) <= 1024  # agentskills.io, specification
+    assert len(body.splitlines()) < 60
+
+
+# -- plugin ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_plugin_has_the_documented_shape():
+    """Manifest in its folder, servers and skills beside it; nothing that Claude Code does not look for."""
+    manifest = json.loads((PLUGIN / ".claude-plugin" / "plugin.json").read_text("utf-8"))
+    files = {path.relative_to(PLUGIN).as_posix() for path in PLUGIN.rglob("*") if path.is_file()}
+
+    assert files == {".claude-plugin/plugin.json", ".mcp.json", "README.md", "skills/kbhub/SKILL.md"}
+    assert set(manifest) <= {"name", "version", "description", "author", "homepage", "license", "keywords"}
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", manifest["name"])
+    assert manifest["version"] == kbhub.__version__
+    assert isinstance(manifest["author"]["name"], str)
+
+
+def test_the_plugins_server_and_skill_are_those_of_setup(account):
+    """There is one of each."""
+    account.run("--project", "--yes", "--client", "claude-code")
+
+    assert (PLUGIN / ".mcp.json").read_bytes() == (account.project / ".mcp.json").read_bytes()
+    assert (PLUGIN / "skills" / "kbhub" / "SKILL.md").read_bytes() == SKILL.read_bytes()

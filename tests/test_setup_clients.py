@@ -1,0 +1,265 @@
+"""Where clients keep their servers, how this kbhub is started, and how the two come together, per operating system."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from kbhub.setup.clients import CLIENTS, ClientName, Machine, Platform, client_named
+from kbhub.setup.launching import Installation, launch
+from kbhub.setup.models import Registration
+from kbhub.setup.registered import registrations, unregistered
+
+HOWTO = Path(__file__).parent.parent / "docs" / "how-to" / "clients.md"
+ALL: tuple[Platform, ...] = get_args(Platform)
+HOME = Path("/home/ann")
+SUPPORT = "/home/ann/Library/Application Support"
+ROAMING = "/home/ann/AppData/Roaming"
+
+TABLE = [
+    ("claude-code", dict.fromkeys(ALL, "/home/ann/.claude.json")),
+    (
+        "claude-desktop",
+        {
+            "linux": "/home/ann/.config/Claude/claude_desktop_config.json",
+            "darwin": f"{SUPPORT}/Claude/claude_desktop_config.json",
+            "win32": f"{ROAMING}/Claude/claude_desktop_config.json",
+        },
+    ),
+    ("codex", dict.fromkeys(ALL, "/home/ann/.codex/config.toml")),
+    ("copilot-cli", dict.fromkeys(ALL, "/home/ann/.copilot/mcp-config.json")),
+    (
+        "vscode",
+        {
+            "linux": "/home/ann/.config/Code/User/mcp.json",
+            "darwin": f"{SUPPORT}/Code/User/mcp.json",
+            "win32": f"{ROAMING}/Code/User/mcp.json",
+        },
+    ),
+    (
+        "vscode-insiders",
+        {
+            "linux": "/home/ann/.config/Code - Insiders/User/mcp.json",
+            "darwin": f"{SUPPORT}/Code - Insiders/User/mcp.json",
+            "win32": f"{ROAMING}/Code - Insiders/User/mcp.json",
+        },
+    ),
+    ("cursor", dict.fromkeys(ALL, "/home/ann/.cursor/mcp.json")),
+    ("gemini-cli", dict.fromkeys(ALL, "/home/ann/.gemini/settings.json")),
+    ("antigravity", dict.fromkeys(ALL, "/home/ann/.gemini/antigravity/mcp_config.json")),
+    ("opencode", dict.fromkeys(ALL, "/home/ann/.config/opencode/opencode.json")),
+    (
+        "zed",
+        {
+            "linux": "/home/ann/.config/zed/settings.json",
+            "darwin": "/home/ann/.config/zed/settings.json",
+            "win32": f"{ROAMING}/Zed/settings.json",
+        },
+    ),
+    (
+        "devin",
+        {
+            "linux": "/home/ann/.config/devin/mcp_config.json",
+            "darwin": "/home/ann/.config/devin/mcp_config.json",
+            "win32": f"{ROAMING}/devin/mcp_config.json",
+        },
+    ),
+    ("windsurf", dict.fromkeys(ALL, "/home/ann/.codeium/windsurf/mcp_config.json")),
+    (
+        "goose",
+        {
+            "linux": "/home/ann/.config/goose/config.yaml",
+            "darwin": "/home/ann/.config/goose/config.yaml",
+            "win32": f"{ROAMING}/Block/goose/config/config.yaml",
+        },
+    ),
+    ("kiro", dict.fromkeys(ALL, "/home/ann/.kiro/settings/mcp.json")),
+    ("amp", dict.fromkeys(ALL, "/home/ann/.config/amp/settings.json")),
+    ("lm-studio", dict.fromkeys(ALL, "/home/ann/.lmstudio/mcp.json")),
+]
+
+
+@pytest.mark.parametrize("platform", ALL)
+@pytest.mark.parametrize(("name", "files"), TABLE)
+def test_each_client_has_its_file_on_each_system(name, files, platform):
+    """As its documentation says."""
+    assert Machine(HOME, {}, platform).file(client_named(name)) == Path(files[platform])
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "file"),
+    [
+        ("claude-code", "CLAUDE_CONFIG_DIR", "/x/.claude.json"),
+        ("codex", "CODEX_HOME", "/x/config.toml"),
+        ("copilot-cli", "COPILOT_HOME", "/x/mcp-config.json"),
+        ("opencode", "XDG_CONFIG_HOME", "/x/opencode/opencode.json"),
+    ],
+)
+def test_a_clients_own_variable_moves_its_file(name, variable, file):
+    """As the client itself does."""
+    assert Machine(HOME, {variable: "/x"}, "linux").file(client_named(name)) == Path(file)
+
+
+def test_roaming_profiles_on_windows_may_lie_elsewhere():
+    """APPDATA names them."""
+    machine = Machine(HOME, {"APPDATA": "/r"}, "win32")
+
+    assert machine.file(client_named("vscode")) == Path("/r/Code/User/mcp.json")
+
+
+def test_every_client_is_in_the_table_and_in_the_documentation():
+    """One section for each, which names its option."""
+    text = HOWTO.read_text("utf-8")
+
+    assert [client.name for client in CLIENTS] == list(get_args(ClientName))
+    assert [
+        client.name for client in CLIENTS if f"--client {client.name}`" not in text and f"`{client.name}`" not in text
+    ] == []
+    assert [client.title for client in CLIENTS if client.title.removesuffix(" Insiders") not in text] == []
+
+
+@pytest.mark.parametrize("name", ["opencode", "antigravity"])
+def test_of_several_files_the_one_that_exists_counts(tmp_path, name):
+    """Else a client would read two."""
+    machine = Machine(tmp_path, {}, "linux")
+    first = machine.path(client_named(name).files[0])
+    first.parent.mkdir(parents=True)
+    first.write_text("{}")
+
+    assert machine.file(client_named(name)) == first
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def installed(prefix: Path, *, isolated=True, origin="", script=True) -> Installation:
+    """An environment with kbhub in it."""
+    (prefix / "bin").mkdir(parents=True)
+    if script:
+        (prefix / "bin" / "kbhub").write_text("#!/bin/sh\n")
+        (prefix / "bin" / "kbhub").chmod(0o755)
+    return Installation(prefix, prefix / "bin" / "python", prefix / "bin", isolated, origin)
+
+
+def linked(link: Path, target: Path) -> Path:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(target)
+    return link
+
+
+def runner(folder: Path, name: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / name
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links and modes of POSIX")
+class TestLaunching:
+    """What is registered outlives the next upgrade."""
+
+    @pytest.mark.parametrize(("receipt", "how"), [("uv-receipt.toml", "uv tool"), ("pipx_metadata.json", "pipx")])
+    def test_a_tool_is_started_by_its_launcher(self, tmp_path, receipt, how):
+        """The link beside which uv and pipx put newer versions, found although it is not on the search path."""
+        found = installed(tmp_path / "tools" / "kbhub")
+        (found.prefix / receipt).write_text("")
+        link = linked(tmp_path / ".local" / "bin" / "kbhub", found.scripts / "kbhub")
+
+        started = launch(found, Machine(tmp_path, {}, "linux"))
+        assert (started.argv, started.how, started.note) == ((str(link),), how, "")
+
+    def test_a_tools_launcher_of_another_environment_is_not_taken(self, tmp_path):
+        """Two kbhubs on a machine: the one that ran is registered."""
+        found = installed(tmp_path / "tools" / "kbhub")
+        (found.prefix / "uv-receipt.toml").write_text("")
+        other = installed(tmp_path / "other")
+        linked(tmp_path / ".local" / "bin" / "kbhub", other.scripts / "kbhub")
+
+        assert launch(found, Machine(tmp_path, {}, "linux")).argv == (str(found.scripts / "kbhub"),)
+
+    def test_a_versioned_folder_is_started_by_the_link_to_it(self, tmp_path):
+        """Homebrew's folders carry the version."""
+        found = installed(tmp_path / "Cellar" / "kbhub" / "1.2" / "libexec")
+        link = linked(tmp_path / "brew" / "bin" / "kbhub", found.scripts / "kbhub")
+
+        assert launch(found, Machine(tmp_path, {"PATH": str(link.parent)}, "darwin")).argv == (str(link),)
+
+    def test_a_virtual_environment_is_started_by_its_script_with_a_warning(self, tmp_path):
+        """Who deletes the environment deletes the server."""
+        found = installed(tmp_path / "proj" / ".venv")
+        started = launch(found, Machine(tmp_path, {}, "linux"))
+
+        assert (started.argv, started.how) == ((str(found.scripts / "kbhub"),), "venv")
+        assert "uv tool install kbhub" in started.note
+
+    def test_without_a_script_the_module_is_started(self, tmp_path):
+        """As from a checkout."""
+        found = installed(tmp_path / "env", isolated=False, script=False)
+
+        assert launch(found, Machine(tmp_path, {}, "linux")).argv == (str(found.executable), "-m", "kbhub")
+
+    @pytest.mark.parametrize(
+        ("origin", "more"), [("", ()), ("git+https://git.test/kbhub", ("--from", "git+https://git.test/kbhub"))]
+    )
+    def test_uvx_is_registered_as_uvx(self, tmp_path, origin, more):
+        """Its environments are thrown away."""
+        found = installed(tmp_path / ".cache" / "uv" / "archive-v0" / "Xy12", origin=origin)
+        uvx = runner(tmp_path / "bin", "uvx")
+        started = launch(found, Machine(tmp_path, {"PATH": str(uvx.parent)}, "linux"))
+
+        assert (started.argv, started.how) == ((str(uvx), *more, "kbhub"), "uvx")
+
+    def test_uvx_is_found_through_uv(self, tmp_path):
+        """The runner says where it is in `UV`, on the search path or not."""
+        found = installed(tmp_path / "cache" / "environments-v2" / "kbhub-1")
+        uv = runner(tmp_path / "opt", "uv")
+        env = {"UV": str(uv), "UV_CACHE_DIR": str(tmp_path / "cache")}
+
+        assert launch(found, Machine(tmp_path, env, "linux")).argv == (str(uv), "tool", "run", "kbhub")
+
+    def test_every_command_is_absolute(self, tmp_path):
+        """Desktop applications have a search path of their own."""
+        found = installed(tmp_path / "env")
+
+        assert Path(launch(found, Machine(tmp_path, {}, "linux")).argv[0]).is_absolute()
+
+
+# -- what is registered ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
+def test_registrations_are_found_in_every_format(tmp_path):
+    """Client, file, command, whether it would start; under whatever name, and files that cannot be read."""
+    program = runner(tmp_path / "bin", "kbhub")
+    files = {
+        ".codex/config.toml": f'[mcp_servers.kbhub]\ncommand = "{program}"\nargs = ["serve"]\n',
+        ".config/goose/config.yaml": f"extensions: {{kbhub: {{cmd: {program}, args: [serve], enabled: false}}}}\n",
+        ".config/opencode/opencode.jsonc": f'{{"mcp": {{"kbhub": {{"command": ["{program}", "serve"]}}}}}}',
+        ".cursor/mcp.json": '{"mcpServers": {"notes": {"command": "/gone/kbhub", "args": ["serve"]}, "x": {}}}',
+        ".kiro/settings/mcp.json": '{"mcpServers": {"kbhub": {"command": "kbhub", "env": {"KEY": "s3cret"}}}}',
+        ".lmstudio/mcp.json": "{",
+        ".config/amp/settings.json": "{}",
+    }
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    env = {"PATH": str(program.parent)}
+
+    found = registrations(env, tmp_path, "linux")
+
+    assert [(one.client, one.name, one.starts, one.enabled, bool(one.fault)) for one in found] == [
+        ("codex", "kbhub", True, True, False),
+        ("cursor", "notes", False, True, False),
+        ("opencode", "kbhub", True, True, False),
+        ("goose", "kbhub", True, False, False),
+        ("kiro", "kbhub", True, True, False),
+        ("lm-studio", "kbhub", False, True, True),
+    ]
+    assert found[0].argv == (str(program), "serve")
+    assert not any("s3cret" in one.model_dump_json() for one in found)
+    assert isinstance(found[0], Registration)
+    assert unregistered(env, tmp_path, "linux") == ("Amp",)

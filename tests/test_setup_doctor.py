@@ -1,0 +1,147 @@
+"""`kbhub doctor` starts the server as each registered client would."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from kbhub.__main__ import main
+from kbhub.doctor.clients import client_findings
+from kbhub.doctor.handshake import shake_hands
+from trees import snapshot
+
+SOURCE = str(Path(__file__).parent.parent / "src")
+SERVER = [sys.executable, "-m", "kbhub", "serve"]
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="its commands are shell scripts")
+
+
+@pytest.fixture
+def user(environment):
+    """A user whose search path has nothing on it, and who can start this kbhub."""
+    environment.env.update(PATH=str(environment.home / "bin"), PYTHONPATH=SOURCE, PYTHONDONTWRITEBYTECODE="1")
+    return environment
+
+
+def register(user, *argv, client=".cursor", **more):
+    entry = {"command": argv[0], "args": list(argv[1:]), **more}
+    return user.write(user.home / client / "mcp.json", json.dumps({"mcpServers": {"kbhub": entry}}))
+
+
+def findings(user):
+    return client_findings(user.hub())
+
+
+def script(user, name, text) -> str:
+    file = user.write(user.home / "bin" / name, f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+    return str(file)
+
+
+def test_a_server_that_starts_and_answers_is_well_and_nothing_is_changed(user):
+    """A real handshake; it finds nothing to index, so no index is made."""
+    user.write("knowledge/a.md", "# A\n")
+    user.write(user.home / "notes" / "b.md", "# B\n")
+    user.write(user.home / ".kbhub.json", '{"bases": {"n": "~/notes"}, "repos": {"*": "n"}}')
+    register(user, *SERVER)
+    before = snapshot(user.home.parent)
+    (finding,) = findings(user)
+
+    assert (finding.level, finding.subject) == ("ok", "Cursor")
+    assert finding.message.endswith("serve starts and answers")
+    assert snapshot(user.home.parent) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "said"),
+    [
+        ("/gone/kbhub", ["serve"], "/gone/kbhub, which does not exist"),
+        ("kbhub", ["serve"], "starts kbhub, which does not exist"),
+        (sys.executable, ["-c", "import kbhub_of_yesterday"], "No module named"),
+        (sys.executable, ["-c", "print('hello')"], "ends at once"),
+        (sys.executable, [*SERVER[1:], "--no-such-option"], "--no-such-option"),
+    ],
+)
+def test_a_command_that_does_not_work_is_an_error_with_a_remedy(user, command, args, said):
+    """What happened, in the server's own words, and what to do."""
+    file = register(user, command, *args)
+    (finding,) = findings(user)
+
+    assert (finding.level, finding.subject) == ("error", "Cursor")
+    assert said in finding.message
+    assert "kbhub setup --client cursor" in finding.remedy
+    assert file.read_bytes()
+
+
+def test_a_server_that_says_nothing_is_not_waited_for_for_ever(user):
+    """After the time that a client gives it, here less."""
+    mute = script(user, "mute", "while read -r line; do :; done")
+
+    assert shake_hands([mute], {}, user.env, seconds=0.3) == "did not answer within 0.3 s"
+
+
+def test_a_server_is_started_once_for_all_clients_that_start_it_alike(user):
+    """Ten clients need not mean ten processes."""
+    count = user.home / "count"
+    started = script(user, "kbhub", f"echo x >> {count}\nexit 1")
+    for client in (".cursor", ".lmstudio"):
+        register(user, started, "serve", client=client)
+
+    assert [finding.level for finding in findings(user)] == ["error", "error"]
+    assert count.read_text() == "x\n"
+
+
+def test_variables_of_the_registration_reach_the_server(user):
+    """And win over the user's own."""
+    user.env["WHICH"] = "the user's"
+    register(
+        user, script(user, "kbhub", 'echo "started with $WHICH" >&2\nexit 1'), "serve", env={"WHICH": "the entry's"}
+    )
+    (finding,) = findings(user)
+
+    assert "started with the entry's" in finding.message
+
+
+def test_what_is_switched_off_or_malformed_is_a_warning_and_is_not_started(user):
+    """Somebody may have meant it."""
+    touched = user.home / "touched"
+    register(user, script(user, "kbhub", f"touch {touched}"), "serve", disabled=True)
+    user.write(user.home / ".lmstudio" / "mcp.json", "{")
+
+    assert [(one.subject, one.level) for one in findings(user)] == [("Cursor", "warning"), ("LM Studio", "warning")]
+    assert not touched.exists()
+    assert all(one.remedy for one in findings(user))
+
+
+def test_a_projects_registration_is_not_started(user):
+    """It came with a clone."""
+    touched = user.home / "touched"
+    entry = {"command": script(user, "kbhub", f"touch {touched}"), "args": ["serve"]}
+    user.write(".cursor/mcp.json", json.dumps({"mcpServers": {"kbhub": entry}}))
+
+    assert [finding.message for finding in findings(user)] == ["No MCP client was found on this machine."]
+    assert not touched.exists()
+
+
+def test_clients_without_the_server_are_named_and_are_no_fault(user):
+    """With what to do."""
+    (user.home / ".kiro").mkdir()
+    (finding,) = findings(user)
+
+    assert (finding.level, finding.message) == ("ok", "Not registered with Kiro; `kbhub setup` does it.")
+
+
+def test_doctor_tells_programs_about_registrations(user, monkeypatch, capsys):
+    """As JSON, among the others; an error is exit code 1."""
+    register(user, "/gone/kbhub", "serve")
+    for name, value in user.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(user.project)
+    code = main(["doctor", "--json"])
+    found = [one for one in json.loads(capsys.readouterr().out)["findings"] if one["check"] == "client"]
+
+    assert code == 1
+    assert [(one["subject"], one["level"]) for one in found] == [("Cursor", "error")]

@@ -1,0 +1,122 @@
+"""`kbhub setup` with the command lines that clients publish to npm, in a home directory of their own.
+
+npm install --prefix DIR @anthropic-ai/claude-code @openai/codex @google/gemini-cli opencode-ai
+(cd DIR/node_modules/@anthropic-ai/claude-code && node install.cjs)
+(cd DIR/node_modules/opencode-ai && node postinstall.mjs)
+KBHUB_TEST_CLIENTS=DIR pytest -m slow tests/test_setup_real_clients.py
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from kbhub.jsonc import parse_jsonc
+from setup_machine import CODEX, OPENCODE, Account, make_account
+
+SOURCE = str(Path(__file__).parent.parent / "src")
+SECONDS = 60
+LISTED = {
+    "claude": ("Connected", ["mcp", "list"]),
+    "codex": ("kbhub", ["mcp", "list"]),
+    "gemini": ("kbhub", ["mcp", "list"]),
+    "opencode": ("connected", ["mcp", "list"]),
+}
+CLIENTS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini-cli", "opencode": "opencode"}
+SERVERS = {
+    "claude": (".claude.json", "mcpServers"),
+    "codex": (".codex/config.toml", "mcp_servers"),
+    "gemini": (".gemini/settings.json", "mcpServers"),
+    "opencode": (".config/opencode/opencode.json", "mcp"),
+}
+FOLDER = os.environ.get("KBHUB_TEST_CLIENTS", "")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("node") is None, reason="the clients need Node"),
+    pytest.mark.skipif(not FOLDER, reason="KBHUB_TEST_CLIENTS names no folder with clients from npm"),
+]
+
+
+@pytest.fixture
+def account(environment, monkeypatch, capsys) -> Account:
+    """A user who has the clients, and can start this kbhub."""
+    made = make_account(environment, monkeypatch, capsys)
+    node = str(Path(shutil.which("node", path=os.defpath) or shutil.which("node") or "").parent)
+    made.env["PATH"] = os.pathsep.join([str(made.bin), node, "/usr/bin", "/bin"])
+    made.env["PYTHONPATH"] = SOURCE
+    for name, value in made.env.items():
+        monkeypatch.setenv(name, value)
+    return made
+
+
+def install(account, program):
+    real = Path(FOLDER) / "node_modules" / ".bin" / program
+    if not real.exists():
+        pytest.skip(f"{FOLDER} has no {program}")
+    (account.bin / program).symlink_to(real.resolve())
+
+
+def servers(account, program):
+    path, key = SERVERS[program]
+    text = (account.home / path).read_text("utf-8")
+    data = tomllib.loads(text) if path.endswith(".toml") else parse_jsonc(text, path)
+    return data.get(key, {})
+
+
+@pytest.mark.parametrize("program", LISTED)
+def test_a_real_client_takes_the_registration_and_lists_it(account, program):
+    """Registered, listed (where the client starts it: connected), found by doctor, idempotent, taken out."""
+    install(account, program)
+    if program == "codex":
+        account.file(".codex/config.toml", CODEX)
+    if program == "opencode":
+        account.file(".config/opencode/opencode.json", OPENCODE)
+    client = CLIENTS[program]
+
+    code, out, _ = account.run("--yes", "--json", "--client", client)
+    (step,) = json.loads(out)["steps"]
+    assert (code, step["state"], step["notes"]) == (0, "done", [])
+    assert step["through"].startswith(f"{program} mcp add") == (program != "opencode")
+    assert "kbhub" in servers(account, program)
+    wanted, arguments = LISTED[program]
+    listed = subprocess.run(
+        [account.bin / program, *arguments],
+        env=account.env,
+        cwd=account.project,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert wanted in listed.stdout + listed.stderr
+    assert account.run("--client", client)[1].split()[0] == "unchanged"
+    code, out, _ = account.run("--yes", "--json", "--client", client, "--remove")
+    assert (code, json.loads(out)["steps"][0]["notes"]) == (0, [])
+    assert "kbhub" not in servers(account, program)
+    assert program != "codex" or "# the big one" in (account.home / ".codex/config.toml").read_text()
+
+
+def test_claude_code_finds_no_fault_with_the_plugin(account):
+    """Its own validation of plugin folders."""
+    install(account, "claude")
+    plugin = Path(__file__).parent.parent / "examples" / "claude-code-plugin"
+    done = subprocess.run(
+        [account.bin / "claude", "plugin", "validate", plugin],
+        env=account.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+    assert (done.returncode, "passed" in done.stdout) == (0, True), done.stdout + done.stderr
+    assert "warning" not in done.stdout.lower()

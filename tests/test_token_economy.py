@@ -1,0 +1,124 @@
+"""What the tools cost every conversation: the definitions as they are sent, in tokens."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from mcp import Client
+from tokenizers import Tokenizer
+
+from kbhub.server import create_server
+from kbhub.tools.names import ALL, CORE, MEANT
+
+pytestmark = pytest.mark.anyio
+
+MODEL = Path(__file__).parent.parent / "src" / "kbhub" / "model" / "tokenizer.json"
+
+LIMITS = {"core": 1_800, "all": 2_500}
+"""Tokens of all definitions of a set: issue "Reading, linking, tagging, writing"."""
+
+PIECES_PER_TOKEN = 1.6
+"""Pieces that the packaged model's tokenizer (BERT's) makes of definitions, per token of a language model. BERT cuts
+at every mark of JSON, so it makes many more: over these definitions 1.69 per token of o200k_base (GPT-4o and later),
+1.75 of cl100k_base (GPT-4), 1.64 of the tokenizer that Anthropic has published. The least, less a margin of 2.5 %."""
+
+MARGIN = 1.05
+"""On counts of one vendor's tokenizer, for those of others."""
+
+MOST_PARAMETERS = 6
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture
+def everything(environment):
+    """A project in which every tool is of use, and is offered."""
+    environment.write("knowledge/a.md", "# A\n")
+    environment.write(f"{environment.home}/.kbhub.json", '{"tools": "all"}')
+    return environment
+
+
+async def listed(environment, **options):
+    async with Client(create_server(environment.hub(), **options)) as client:
+        return (await client.list_tools()).tools
+
+
+def definition(tool):
+    """What a model gets of a tool, as it is sent."""
+    sent = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {key: sent[key] for key in ("name", "description", "inputSchema")}
+
+
+def compact(tool):
+    return json.dumps(definition(tool), ensure_ascii=False, separators=(",", ":"))
+
+
+@cache
+def bert():
+    tokenizer = Tokenizer.from_file(str(MODEL))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def tokens(text):
+    return len(bert().encode(text, add_special_tokens=False).ids) / PIECES_PER_TOKEN
+
+
+async def test_the_definitions_cost_little(everything):
+    """The default set stays under 1,800 tokens, all tools under 2,500."""
+    tools = await listed(everything)
+    cost = {tool.name: tokens(compact(tool)) for tool in tools}
+    sums = {"core": sum(cost[name] for name in CORE), "all": sum(cost.values())}
+
+    assert tuple(cost) == ALL
+    assert {name: total for name, total in sums.items() if total > LIMITS[name]} == {}, cost
+
+
+async def test_the_definitions_cost_little_by_the_tokenizer_of_a_language_model(everything):
+    """The same, counted by the tokenizer of OpenAI's models, where a package that brings it is installed."""
+    package = pytest.importorskip("bpe_openai", reason="the package bpe-openai is not installed")
+    counter = package.get_encoding("o200k_base")
+    cost = {tool.name: len(counter.encode(compact(tool))) for tool in await listed(everything)}
+
+    assert sum(cost[name] for name in CORE) * MARGIN <= LIMITS["core"], cost
+    assert sum(cost.values()) * MARGIN <= LIMITS["all"], cost
+
+
+async def test_what_kbhub_is_told_with_each_conversation_is_short(everything):
+    """Instructions, prompts and the template of resources come on top."""
+    async with Client(create_server(everything.hub())) as client:
+        prompts = (await client.list_prompts()).model_dump_json(by_alias=True, exclude_none=True)
+        templates = (await client.list_resource_templates()).model_dump_json(by_alias=True, exclude_none=True)
+
+        assert len(client.instructions.encode()) < 1_000
+    assert tokens(prompts) < 300
+    assert tokens(templates) < 150
+
+
+async def test_tools_are_plain(everything):
+    """Few parameters, all of them named, and nothing that a strict client refuses."""
+    for tool in await listed(everything):
+        schema = tool.input_schema
+        assert re.fullmatch(r"[a-z]+(_[a-z]+)?", tool.name)
+        assert tool.title
+        assert tool.description
+        assert tool.output_schema is None
+        assert len(schema["properties"]) <= MOST_PARAMETERS, tool.name
+        assert schema["additionalProperties"] is False
+        assert "$ref" not in json.dumps(schema)
+        for inner in schema["properties"].values():
+            assert len(inner.get("properties", {})) <= MOST_PARAMETERS, tool.name
+
+
+def test_no_name_from_elsewhere_is_one_of_ours():
+    """A name that agents know from other servers leads to one tool, which there is."""
+    assert not set(MEANT) & set(ALL)
+    assert set(MEANT.values()) <= set(ALL)
