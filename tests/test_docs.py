@@ -27,8 +27,9 @@ def kind(schema) -> str:
     """What a value is, in a word or two."""
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
-    if "anyOf" in schema:
-        return " or ".join(kind(one) for one in schema["anyOf"])
+    for several in ("anyOf", "oneOf"):
+        if several in schema:
+            return " or ".join(kind(one) for one in schema[several])
     if "$ref" in schema:
         return "object"
     return {"array": "list", "null": "null"}.get(schema.get("type", ""), schema.get("type", "any"))

@@ -90,7 +90,7 @@ async def test_documents_are_listed_page_by_page(shop, mode, monkeypatch):
         "kbhub://own/deep/three.md",
     ]
     assert pages == 2
-    assert (first.name, first.title, first.mime_type, first.size) == ("deploy.md", "Deploying", "text/markdown", 32)
+    assert (first.name, first.title, first.mime_type, first.size) == ("deploy.md", "Deploying", "text/markdown", 30)
     assert first.annotations.last_modified.endswith("+00:00")
 
 

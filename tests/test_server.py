@@ -218,7 +218,9 @@ async def test_read_opens_several_parts_at_once(notes, mode):
         )
 
     assert "guides/deploy.md · #" in text
-    assert re.search(r' · lines 5-7 of 11 · "Deploying" · hash [0-9a-f]{12}\n```\n## Roll back\n\nRedeploy the tag b', text)
+    assert re.search(
+        r' · lines 5-7 of 11 · "Deploying" · hash [0-9a-f]{12}\n```\n## Roll back\n\nRedeploy the tag b', text
+    )
     assert '· lines 1-3 of 3 · "Note 3" · hash ' in text
     assert "The deploy of service 3." in listed
     assert "## Afterwards" in listed

@@ -100,15 +100,16 @@ def discover(
     """
     if env.get("KBHUB_DISABLE", "").lower() in _YES:
         return Discovery(
-            workspace=workspace, problems=config.warnings, looked_for=("KBHUB_DISABLE is set: kbhub is off here",), off=True
+            workspace=workspace,
+            problems=config.warnings,
+            looked_for=("KBHUB_DISABLE is set: kbhub is off here",),
+            off=True,
         )
     home = Path(os.path.realpath(home))
     project = find_project(workspace, trust, home, config=config.path, owned=owned)
     problems = [*config.warnings, *project.problems]
     if project.off:
-        return Discovery(
-            workspace=workspace, problems=tuple(problems), looked_for=tuple(project.looked_for), off=True
-        )
+        return Discovery(workspace=workspace, problems=tuple(problems), looked_for=tuple(project.looked_for), off=True)
     entries = config.settings.entries()
     active = _active_ids(workspace.directory, config, home, case_insensitive=case_insensitive)
     bases = []

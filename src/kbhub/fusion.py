@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -48,19 +48,19 @@ class Fused:
     parts: tuple[Part, ...]
     factors: tuple[tuple[str, float], ...] = ()
     """(name, factor): what the sum of the parts is multiplied by."""
+    score: float = field(init=False, compare=False, default=0.0)
+    """The sum of the parts times the factors."""
 
     @property
     def document_key(self) -> Key:
         """Its document among several bases."""
         return self.key[0], self.document
 
-    @property
-    def score(self) -> float:
-        """The sum of the parts times the factors."""
+    def __post_init__(self) -> None:
         score = sum(part.amount for part in self.parts)
         for _, factor in self.factors:
             score *= factor
-        return score
+        object.__setattr__(self, "score", score)  # once, for it is asked for at every comparison of a sort
 
     def and_parts(self, parts: Iterable[Part]) -> Fused:
         """Give the same chunk with further parts, those that add nothing left out."""

@@ -211,6 +211,8 @@ def _hit(
 
 def _excerpt(chunk: ChunkRow, terms: tuple[Term, ...]) -> tuple[str, int]:
     """Cut an excerpt, out of the front matter only if nothing else answers."""
+    if not chunk.prose:
+        return excerpt(chunk.text, terms, EXCERPT_CHARACTERS)
     front, prose = chunk.text[: chunk.prose], chunk.text[chunk.prose :]
     if prose.strip() and (spans(prose, terms) or not spans(front, terms)):
         part, offset = excerpt(prose, terms, EXCERPT_CHARACTERS)

@@ -114,10 +114,11 @@ def expected(schema: Schema) -> str:
         return f"a list, each {expected(schema.get('items', {}))}"
     if kind == "object":
         return f"an object with {_takes(list(schema.get('properties', {})))}"
-    if kind == "integer":
+    if kind in ("integer", "number"):
         low, high = schema.get("minimum"), schema.get("maximum")
-        return "a whole number" + (f" from {low} to {high}" if low is not None and high is not None else "")
-    return {"string": "a string", "boolean": "true or false", "number": "a number"}.get(str(kind), "a value")
+        range_ = f" from {low} to {high}" if low is not None and high is not None else ""
+        return ("a whole number" if kind == "integer" else "a number") + range_
+    return {"string": "a string", "boolean": "true or false"}.get(str(kind), "a value")
 
 
 def _compacted(schema: Any, definitions: Mapping[str, Any], *, names: bool = False) -> Any:

@@ -88,10 +88,12 @@ class _Texts:
         if "audit" in tools:
             steps = [f"Call {listed}. Each finding names a place and what to do about it."]
         else:
-            steps = [
-                "Call `status` for what is wrong with bases and files, and `related` of the documents in question for "
-                "broken links. (`kbhub audit` in a terminal finds more.)"
-            ]
+            looks = {
+                "status": "Call `status` for what is wrong with bases and files.",
+                "related": "Call `related` of the documents in question for broken links.",
+            }
+            steps = [text for tool, text in looks.items() if tool in tools]
+            steps.append("`kbhub audit` in a terminal finds more: run it, or ask me for what it says.")
         steps.append("Begin with what misleads a reader: broken links and references, contradictions, duplicates.")
         if "write_document" in tools:
             steps.append(

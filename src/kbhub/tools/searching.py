@@ -27,7 +27,7 @@ class SearchOptions(Model):
     explain: bool = Field(False, description="Trace each score.")
     full: bool = Field(False, description="Quote every hit, whole.")
     granularity: Granularity = "document"
-    recency: float = Field(0.0, ge=0, le=1, description="Prefer newer ones so much.")
+    recency: float = Field(0.0, ge=0, le=1, description="Preference for newer ones.")
     min_score: float = Field(0.0, ge=0, le=1)
     min_signals: int = Field(1, ge=1, le=2, description="2: by words and meaning.")
 

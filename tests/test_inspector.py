@@ -1,0 +1,98 @@
+"""The server as the MCP Inspector sees it: another implementation of the protocol, over stdio, strict about schemas."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kbhub.tools.names import ALL
+
+INSPECTOR = os.environ.get("MCP_INSPECTOR") or shutil.which("mcp-inspector")
+SOURCE = str(Path(__file__).parent.parent / "src")
+SECONDS = 60
+"""What one run may take; it is some three seconds."""
+
+TOOL_FAILED = 5
+"""Its exit code when a tool answers that it failed."""
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not INSPECTOR,
+        reason="no MCP Inspector, or MCP_INSPECTOR names none: docs/how-to/inspect.md says how to get it",
+    ),
+]
+
+
+@pytest.fixture
+def inspect(environment, tmp_path):
+    """Run the Inspector on a server for a project with a document, and give its output."""
+    environment.write("knowledge/deploy.md", "# Deploying\n\nA canary first.\n")
+    environment.write(f"{environment.home}/.kbhub.json", '{"tools": "all"}')
+    environment.hub().sync()
+    wrapper = tmp_path / "serve.py"
+    # The Inspector gives a server its own working directory and few variables.
+    wrapper.write_text(
+        f"import os, sys\nos.chdir({str(environment.project)!r})\nos.environ.update({environment.env!r})\n"
+        f"sys.path.insert(0, {SOURCE!r})\nsys.argv = ['kbhub', 'serve']\nfrom kbhub.__main__ import main\nmain()\n"
+    )
+
+    def run(*arguments, code=0):
+        command = [INSPECTOR, "--cli", sys.executable, str(wrapper), "-q", *arguments]
+        env = {**os.environ, "MCP_CATALOG_PATH": str(tmp_path / "catalog.json"), "HOME": str(environment.home)}
+        done = subprocess.run(
+            command, capture_output=True, text=True, encoding="utf-8", timeout=SECONDS, env=env, check=False
+        )
+        assert done.returncode == code, done.stderr
+        return done
+
+    return run
+
+
+def result_of(done):
+    return json.loads(done.stdout)["result"]
+
+
+def test_every_tool_is_portable(inspect):
+    """No client has reason to refuse a schema, nor to warn of one."""
+    done = inspect("--method", "tools/list", "--strict")
+
+    assert done.stderr.strip() == ""
+    assert [tool["name"] for tool in json.loads(done.stdout)["tools"]] == list(ALL)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_foreign_client_is_served_in_both_eras(inspect, era):
+    """From the list of tools to a document and a prompt."""
+    common = ("--format", "json", "--protocol-era", era, "--method")
+    found = result_of(
+        inspect(*common, "tools/call", "--tool-name", "search", "--tool-args-json", '{"query": "canary first"}')
+    )
+    document = result_of(inspect(*common, "resources/read", "--uri", "kbhub://project/deploy.md"))
+    listed = result_of(inspect(*common, "resources/list"))
+    templates = result_of(inspect(*common, "resources/templates/list"))
+    prompt = result_of(inspect(*common, "prompts/get", "--prompt-name", "search_first", "--prompt-args", "question=x"))
+
+    assert re.search(r"^1\. deploy\.md:1-3 ", found["content"][0]["text"], re.MULTILINE)
+    assert document["contents"][0]["text"] == "# Deploying\n\nA canary first.\n"
+    assert [one["uri"] for one in listed["resources"]] == ["kbhub://project/deploy.md"]
+    assert templates["resourceTemplates"][0]["uriTemplate"] == "kbhub://{base}/{+path}"
+    assert "Call `search`" in prompt["messages"][0]["content"]["text"]
+
+
+def test_a_failure_is_told_as_one(inspect):
+    """The Inspector takes a refused call for a failed one."""
+    done = inspect(
+        *("--format", "json", "--method", "tools/call", "--tool-name", "read", "--tool-args-json"),
+        '{"refs": "none.md"}',
+        code=TOOL_FAILED,
+    )
+
+    assert "Not read" in done.stdout
