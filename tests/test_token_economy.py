@@ -29,7 +29,7 @@ at every mark of JSON, so it makes many more: over these definitions 1.69 per to
 MARGIN = 1.05
 """On counts of one vendor's tokenizer, for those of others."""
 
-MOST_PARAMETERS = 6
+MOST_PARAMETERS, MOST_SWITCHES = 6, 8
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ async def test_tools_are_plain(everything):
         assert schema["additionalProperties"] is False
         assert "$ref" not in json.dumps(schema)
         for inner in schema["properties"].values():
-            assert len(inner.get("properties", {})) <= MOST_PARAMETERS, tool.name
+            assert len(inner.get("properties", {})) <= MOST_SWITCHES, tool.name
 
 
 def test_no_name_from_elsewhere_is_one_of_ours():

@@ -474,3 +474,14 @@ async def test_the_reference_page_lists_every_tool(shop):
         REFERENCE.write_text(text, "utf-8")
 
     assert text == before
+
+
+async def test_a_client_may_give_other_wordings_of_its_own(shop, mode):
+    """Without a model, what the agent knows of other words finds what the query does not."""
+    options = {"queries": ["roll back"], "hyde": "To roll back a release, run it."}
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        alone = await told(client, "search", query="zzyzx")
+        helped = await told(client, "search", query="zzyzx", options=options)
+
+    assert "Also searched for: roll back" in helped
+    assert "Also searched for" not in alone

@@ -41,7 +41,7 @@ class Asking:
         options: AskOptions | None = None,
     ) -> Annotated[CallToolResult, Answer] | InputRequiredResult:
         """Answer a question from the Markdown knowledge, every sentence with its source. Says so if nothing covers it.
-        To write the answer yourself, `options.budget` gives the best passages that fit so many tokens.
+        To write it yourself, set `options.budget`.
         """
         calls = self._calls
         if before := prepared_before(context):

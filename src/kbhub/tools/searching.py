@@ -8,6 +8,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
+from kbhub.assisted import Help, search_assisted
 from kbhub.hub import Hub
 from kbhub.paging import make_cursor, offset_of
 from kbhub.querylog.recording import record
@@ -27,9 +28,15 @@ class SearchOptions(Model):
     explain: bool = Field(False, description="Trace each score.")
     full: bool = Field(False, description="Quote every hit, whole.")
     granularity: Granularity = "document"
-    recency: float = Field(0.0, ge=0, le=1, description="Preference for newer ones.")
+    recency: float = Field(0.0, ge=0, le=1)
     min_score: float = Field(0.0, ge=0, le=1)
     min_signals: int = Field(1, ge=1, le=2, description="2: by words and meaning.")
+    queries: tuple[str, ...] = ()
+    hyde: str = Field("", description="A made-up answer.")
+
+
+HELP = frozenset(("queries", "hyde"))
+"""Options about other words for the query, not about the query itself."""
 
 
 class Searching:
@@ -65,23 +72,24 @@ class Searching:
             bases=cleaned(bases),
             mode=mode or settings.mode,
             limit=limit or settings.limit,
-            **options.model_dump(exclude={"full"}),
+            **options.model_dump(exclude={"full", *HELP}),
         )
         if cursor:
             asked = asked.model_copy(update={"offset": offset_of(cursor, asked)})
         if not await calls.has_bases():
             return await calls.nothing(SearchResult(query=query, mode=asked.mode))
         await calls.freshen(context, asked.bases, first_index=True)
-        result = await calls.run(self._found, asked, options.full, client_name(context))
+        result = await calls.run(self._found, asked, options, client_name(context))
         return await calls.run(self._answer, result, asked, options.full)
 
-    def _found(self, asked: Query, full: bool, client: str | None) -> SearchResult:
-        result = self._calls.hub.search(asked)
+    def _found(self, asked: Query, options: SearchOptions, client: str | None) -> SearchResult:
+        wanted = Help(queries=options.queries, passage=options.hyde)
+        result = search_assisted(self._calls.hub, asked, wanted)
         record(self._calls.hub, result, asked, client)
         end = asked.offset + len(result.hits)
         if end < result.total:
             result = result.model_copy(update={"cursor": make_cursor(asked, end)})
-        return with_whole_chunks(self._calls.hub, result) if full else result
+        return with_whole_chunks(self._calls.hub, result) if options.full else result
 
     def _answer(self, result: SearchResult, asked: Query, full: bool) -> CallToolResult:
         text = model.search_answer(result, asked, lambda offset: make_cursor(asked, offset), full=full)
