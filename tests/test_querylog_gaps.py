@@ -264,6 +264,7 @@ def test_a_memory_of_a_base_that_is_not_active_is_left_alone(environment, hub, t
     ask(with_notes, ROLL[0], times=5)
     assert maintain(with_notes).promoted == (ROLL[0],)
 
+    hub.rediscover()  # the folder of memories has come into being since it last looked
     assert maintain(hub).withdrawn == ()
     (one,) = promoted(hub)
     assert one.refers == "notes@releases.md#roll-back-a-release"
