@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from kbhub.index import IndexWriter
 from kbhub.search import HALF_LIFE_DAYS, NOT_COVERED, recency
 from kbhub.types import Query
 
@@ -236,3 +237,24 @@ def test_hits_say_what_lies_where(shop):
     hits = {hit.path: hit.contexts for hit in search(shop, "max_retries api", limit=10).hits}
 
     assert hits["api/errors.md"] == ("Everything of the shop", "REST reference")
+
+
+def test_an_index_that_is_still_being_made_judges_nothing(shop):
+    """While another process makes the first index, the answer says so, and no word is said to occur nowhere."""
+    hub = shop.hub()
+    for base in hub.discovery().bases:
+        path = hub.index(base).path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        IndexWriter(path).close()
+    result = hub.search(Query(text="release"))
+
+    assert {"notes is still being indexed.", "project is still being indexed."} <= set(result.notes)
+    assert (result.unmatched, result.verdict) == ((), None)
+
+
+def test_a_filter_that_leaves_nothing_is_named(shop):
+    """Who filtered everything away is not told to try other words."""
+    result = search(shop, "release tag:nosuchtag")
+
+    assert result.hits == ()
+    assert "No document fulfils tag:nosuchtag." in result.notes

@@ -50,6 +50,8 @@ class Searched:
     index: Index
     comparable: bool
     """Whether its vectors are of the embedder in force."""
+    complete: bool = True
+    """Whether its first index is done; until then nothing can be said of what it lacks."""
 
 
 def short_docid(docid: str, indexes: Sequence[Index]) -> str:

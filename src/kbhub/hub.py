@@ -175,10 +175,10 @@ class Hub:
         elif found.hits and found.verdict == "none":
             notes.insert(0, NOT_COVERED)
         notes += [f"Searched for {one.used!r} in place of {one.typed!r}." for one in found.corrections]
-        notes += [
-            f"{base} is still being indexed ({done} of {todo} files)."
-            for base, done, todo in self._unfinished(searched)
-        ]
+        chosen = (*(f'-"{term.text}"' for term in asked.excluded), *map(str, asked.filters))
+        if found.filtered_out and chosen:
+            notes.append(f"No document fulfils {' '.join(chosen)}.")
+        notes += self._unfinished(searched)
         failed = dict(self._failed)
         notes += [
             f"{one.base.id} is searched as it was last indexed: {failed[one.base.id]}"
@@ -194,7 +194,7 @@ class Hub:
             skipped=tuple(skipped),
             unmatched=found.unmatched,
             corrections=found.corrections,
-            filters=(*(f'-"{term.text}"' for term in asked.excluded), *map(str, asked.filters)),
+            filters=chosen,
             verdict=found.verdict,
             notes=tuple(dict.fromkeys(notes)),
             terms=(*(term.text for term in asked.terms), *(one.used for one in found.corrections)),
@@ -350,6 +350,7 @@ class Hub:
                     raise BaseUnavailable(base.id, f"its folder {base.path} is gone")
                 stack.enter_context(index.snapshot())
                 comparable = index.meta("embedder") == fingerprint
+                complete = index.meta("synced") is not None
             except (BaseUnavailable, IndexUnavailable) as error:
                 progress = self._progress.get(base.id)
                 reason = f"It is being indexed ({progress[0]} of {progress[1]} files)." if progress else str(error)
@@ -357,7 +358,7 @@ class Hub:
                 continue
             if fingerprint and not comparable:
                 notes.append(f"{base.id}: keyword search only, until its vectors are made by the embedder in force.")
-            searched.append(Searched(base, index, comparable))
+            searched.append(Searched(base, index, comparable, complete))
         return searched, skipped
 
     def _find(
@@ -378,9 +379,11 @@ class Hub:
                 self._damaged.add(error.base)
                 self._compared.pop(broken.index.path, None)
 
-    def _unfinished(self, searched: Sequence[Searched]) -> list[tuple[str, int, int]]:
+    def _unfinished(self, searched: Sequence[Searched]) -> list[str]:
         progress = dict(self._progress)  # indexing on other threads adds to it and takes away
-        return [(one.base.id, *progress[one.base.id]) for one in searched if one.base.id in progress]
+        told = {base: f" ({done} of {todo} files)" for base, (done, todo) in progress.items()}
+        indexed = [one.base.id for one in searched if one.base.id in told or not one.complete]
+        return [f"{base} is still being indexed{told.get(base, '')}." for base in indexed]
 
     def _sync(
         self,

@@ -77,6 +77,8 @@ class Found:
     unmatched: tuple[str, ...] = ()
     corrections: tuple[Correction, ...] = ()
     verdict: Verdict | None = None
+    filtered_out: bool = False
+    """Whether filters and exclusions leave no document at all."""
 
 
 def find(query: Query, searched: Sequence[Searched], around: Surroundings) -> Found:
@@ -98,6 +100,7 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings) -> Fo
     made: tuple[Spelt, ...] = ()
     if query.mode != "semantic":
         keyword, made = _by_words(indexes, asked.terms, selections)
+    complete = all(one.complete for one in searched)
     text = corrected(asked.text, made)
     vector = around.embed(text) if query.mode != "keyword" and text.strip() else None
     if vector is None and query.mode == "semantic":
@@ -125,9 +128,10 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings) -> Fo
         len(groups),
         mode,
         asked,
-        tuple(word for word in keyword.unmatched if word not in fixed),
+        tuple(word for word in keyword.unmatched if word not in fixed) if complete else (),
         tuple(Correction(typed=one.typed, used=one.used) for one in made),
-        verdict(sure if kept else 0.0),
+        verdict(sure if kept else 0.0) if complete else None,
+        all(selection is not None and not selection.documents for selection in selections) and bool(selections),
     )
 
 
@@ -175,7 +179,7 @@ def _listing(
         one.index.counts()[0] if selection is None else selection.documents
         for one, selection in zip(searched, selections, strict=True)
     )
-    return Found(described(groups, documents, manner), total, query.mode, asked)
+    return Found(described(groups, documents, manner), total, query.mode, asked, filtered_out=not total)
 
 
 def _by_words(
