@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.index import Index, IndexWriter, KeywordTerm, NewChunk, NewDocument
+from kbhub.index import Index, IndexWriter, NewChunk, NewDocument
 from kbhub.index.selection import Selection, known_keys, newest, select
 from kbhub.query import Filter, Value, parse_query
+from kbhub.retrieval import keyword_ranking
 from kbhub.vectors import quantise
 
 NOW = 1_750_000_000.0
@@ -229,25 +230,29 @@ def crowd(tmp_path_factory):
     return Written(tmp_path_factory.mktemp("crowd") / "crowd.db", documents)
 
 
+def by_words(index, query, chosen):
+    """Rank by keywords: chunk → score."""
+    found = keyword_ranking([index], parse_query(query).terms, [chosen])
+    return {one.key[1]: one.value for one in found.candidates}
+
+
 def test_no_filter_starves(crowd):
     """The three documents that a filter names are all found, though far from the best by word and by vector."""
     wanted = ["x/0.md", "x/1500.md", "x/2999.md"]
-    terms = [KeywordTerm('"alpha"', 1.0, 1.0), KeywordTerm('"beta"', 1.0, 1.0)]
     with crowd.index.snapshot():
         chosen = crowd.selection("tag:rare")
-        by_word = crowd.index.keyword(terms, "OR", 6000, 20.0, chosen)
-        by_vector = crowd.index.semantic(vector(7), 100, chosen)
-        places = crowd.index.places([chunk for chunk, _ in [*by_word, *by_vector]])
+        by_word = by_words(crowd.index, "alpha beta", chosen)
+        by_vector = dict(crowd.index.semantic(vector(7), 100, chosen))
+        places = crowd.index.places([*by_word, *by_vector])
 
     assert chosen is not None
     assert chosen.documents == 3
     for found in (by_word, by_vector):
-        assert sorted(places[chunk][0] for chunk, _ in found) == wanted
+        assert sorted(places[chunk][0] for chunk in found) == wanted
 
 
 def test_a_large_selection_is_ranked_as_the_whole_is(crowd):
     """A filter that most documents pass gives the same order as none, less those that do not pass."""
-    terms = [KeywordTerm('"beta"', 1.0, 1.0)]
     with crowd.index.snapshot():
         chosen = crowd.selection("tag:many")
         best = crowd.index.semantic(vector(7), 50, chosen)
@@ -256,9 +261,7 @@ def test_a_large_selection_is_ranked_as_the_whole_is(crowd):
         inside = set(chosen.chunks)
 
         assert best == [one for one in every if one[0] in inside][:50]
-        assert dict(crowd.index.keyword(terms, "OR", 6000, 20.0, chosen)) == dict(
-            crowd.index.keyword(terms, "OR", 6000, 20.0)
-        )
+        assert by_words(crowd.index, "beta", chosen) == by_words(crowd.index, "beta", None)
 
 
 def test_an_empty_selection_finds_nothing(crowd):
@@ -267,7 +270,7 @@ def test_an_empty_selection_finds_nothing(crowd):
         chosen = crowd.selection("tag:none")
 
         assert chosen is not None
-        assert crowd.index.keyword([KeywordTerm('"alpha"', 1.0, 1.0)], "OR", 3000, 20.0, chosen) == []
+        assert by_words(crowd.index, "alpha", chosen) == {}
         assert crowd.index.semantic(vector(7), 10, chosen) == []
         assert newest(crowd.index, chosen, 10) == []
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from kbhub.ranking import Candidate, bm25, inverse_document_frequency, ranked
+import numpy as np
+
+from kbhub.bm25 import best, scores
+from kbhub.index.postings import Postings
+from kbhub.ranking import Candidate, inverse_document_frequency, ranked
 
 
 def test_equal_scores_go_by_path_then_line_then_base():
@@ -24,11 +28,20 @@ def test_equal_scores_go_by_path_then_line_then_base():
 
 def test_bm25_prefers_more_occurrences_and_shorter_chunks():
     """The formula behaves as its name promises."""
-    weight = [inverse_document_frequency(100, 3)]
+    weight = inverse_document_frequency(100, 3)
+    term = Postings(np.array([0, 1, 2]), np.array([2.0, 1.0, 1.0]))
+    positions, (often, once, short) = scores([(term, weight)], np.array([100, 100, 50, 100]), 100.0)
 
-    assert bm25([2], weight, 100, 100.0) > bm25([1], weight, 100, 100.0)
-    assert bm25([1], weight, 50, 100.0) > bm25([1], weight, 100, 100.0)
-    assert bm25([0], weight, 100, 100.0) == 0
+    assert positions.tolist() == [0, 1, 2]
+    assert often > once
+    assert short > once
+
+
+def test_the_best_are_kept_with_those_that_are_as_good_as_the_last():
+    """Which of equals is kept is decided by their places, not by where they lie in an index."""
+    positions, values = best(np.arange(6), np.array([1.0, 3.0, 2.0, 2.0, 0.5, 2.0]), 2)
+
+    assert sorted(zip(positions.tolist(), values.tolist(), strict=True)) == [(1, 3.0), (2, 2.0), (3, 2.0), (5, 2.0)]
 
 
 def test_a_term_in_most_chunks_weighs_next_to_nothing_but_never_negative():

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 
 import pytest
 
-import kbhub.retrieval
 from corpus import EMBEDDER, make_index, sentences
 from kbhub.query import parse_query
 from kbhub.retrieval import keyword_ranking, semantic_ranking
@@ -60,14 +59,6 @@ def test_cutting_a_corpus_changes_no_ranking(corpora, way, query):
 
     assert expected[0] == found[0]
     assert expected[1][:50] == found[1][:50]
-
-
-@pytest.mark.parametrize("query", QUERIES)
-def test_cutting_changes_no_ranking_over_budget(corpora, query, monkeypatch):
-    """Nor when there are too many matches to score all of them."""
-    monkeypatch.setattr(kbhub.retrieval, "POSTINGS_BUDGET", 40)
-
-    assert rankings(corpora["one"], query)[0] == rankings(corpora["ten"], query)[0]
 
 
 def test_scores_are_those_of_sqlite(corpora):

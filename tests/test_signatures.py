@@ -21,7 +21,12 @@ def vectors(count: int, seed: int = 1) -> np.ndarray:
 def reader(stored):
     """What reads int8 vectors by id, id being the row."""
     blobs = [row.tobytes() for row in quantise(stored)]
-    return lambda ids: [(one, blobs[one]) for one in ids]
+    return lambda ids: [(one, blobs[one]) for one in ids.tolist()]
+
+
+def everywhere(signatures):
+    """Allow every chunk."""
+    return np.ones(len(signatures.signed), bool)
 
 
 def test_candidates_hold_the_nearest():
@@ -30,7 +35,7 @@ def test_candidates_hold_the_nearest():
     signatures = sign(None, np.arange(20_000), reader(stored))
     found = 0
     for vector in asked:
-        candidates = set(signatures.nearest(vector, 100).tolist())
+        candidates = set(signatures.nearest(vector, 100, everywhere(signatures)).tolist())
         assert len(candidates) < 2 * MOST_CANDIDATES
         found += len(candidates & set(np.argsort(-(stored @ vector))[:10].tolist()))
 
@@ -41,7 +46,7 @@ def test_a_small_base_is_compared_whole():
     """Where all vectors are candidates, nothing can be missed."""
     signatures = sign(None, np.arange(LEAST_CANDIDATES), reader(vectors(LEAST_CANDIDATES)))
 
-    assert len(signatures.nearest(vectors(1)[0], 10)) == LEAST_CANDIDATES
+    assert len(signatures.nearest(vectors(1)[0], 10, everywhere(signatures))) == LEAST_CANDIDATES
 
 
 def test_a_selection_is_never_starved():
@@ -49,43 +54,63 @@ def test_a_selection_is_never_starved():
     stored = vectors(20_000)
     signatures = sign(None, np.arange(20_000), reader(stored))
 
-    assert signatures.nearest(stored[5], 100, [17, 4_000, 19_999]).tolist() == [17, 4_000, 19_999]
+    chosen = np.zeros(20_000, bool)
+    chosen[[17, 4_000, 19_999]] = True
+
+    assert signatures.nearest(stored[5], 100, chosen).tolist() == [17, 4_000, 19_999]
 
 
-@pytest.mark.parametrize("mean_of_first", [1000, 4500])
-def test_signatures_follow_changes(mean_of_first):
-    """Vectors that came and went leave the same ids as a build from nothing, and the same candidates or nearly."""
+@pytest.mark.parametrize("share", [0.1, 0.6])
+def test_what_may_not_be_found_takes_no_place(share):
+    """Among some of 20,000 vectors, nearly all of the ten nearest of those are candidates, and nothing else is."""
+    stored, asked = vectors(20_000), vectors(50, seed=2)
+    signatures = sign(None, np.arange(20_000), reader(stored))
+    chosen = np.random.default_rng(3).random(20_000) < share
+    inside, found = np.flatnonzero(chosen), 0
+    for vector in asked:
+        candidates = set(signatures.nearest(vector, 100, chosen).tolist())
+        assert candidates <= set(inside.tolist())
+        found += len(candidates & set(inside[np.argsort(-(stored[inside] @ vector))[:10]].tolist()))
+
+    assert found / 500 >= 0.97
+
+
+@pytest.mark.parametrize("first", [1000, 4500])
+def test_signatures_follow_changes(first):
+    """Vectors that came later are candidates as they are after a build from nothing, or nearly."""
     stored = vectors(6_000)
-    first = sign(None, np.arange(mean_of_first), reader(stored))
-    ids = np.array([one for one in range(5_000) if one % 7])
-    followed, anew = sign(first, ids, reader(stored)), sign(None, ids, reader(stored))
+    ids = np.arange(5_000)
+    some = sign(None, ids[:first], lambda wanted: reader(stored)(wanted[wanted % 7 > 0]))
+    followed, anew = sign(some, ids, reader(stored)), sign(None, ids, reader(stored))
 
-    assert followed.ids.tolist() == anew.ids.tolist() == ids.tolist()
+    assert followed.signed.all()
     assert followed.bits.shape == anew.bits.shape
-    candidates = followed.nearest(stored[4_000], 100)
+    candidates = followed.nearest(stored[4_000], 100, everywhere(followed))
     assert 4_000 in candidates
-    assert len(np.intersect1d(candidates, anew.nearest(stored[4_000], 100))) > 0.8 * len(candidates)
+    assert len(np.intersect1d(candidates, anew.nearest(stored[4_000], 100, everywhere(anew)))) > 0.8 * len(candidates)
 
 
 def test_no_vectors_are_no_candidates():
     """An index without vectors finds nothing and does not fail."""
-    signatures = sign(None, np.zeros(0, np.int64), lambda ids: [])
+    for chunks in (0, 10):
+        signatures = sign(None, np.arange(chunks), lambda ids: [])
 
-    assert signatures.nearest(vectors(1)[0], 10).tolist() == []
+        assert signatures.nearest(vectors(1)[0], 10, everywhere(signatures)).tolist() == []
 
 
 def test_the_extension_and_numpy_agree(tmp_path):
-    """Similarities are the same with sqlite-vec as without it, and near those of the vectors before rounding."""
+    """Similarities are the same with sqlite-vec as without it, to the last bit."""
     texts = sentences(40)
     index = make_index(tmp_path / "a.db", texts, "a")
     vector = EMBEDDER.embed(["deploy a release"])[0]
     with index.snapshot():
         found = dict(index.semantic(vector, 100))
         blobs = dict(index._vectors(list(found)))
+        compared = dict(index.similarities(vector, list(found)))
     by_numpy = similarity([blobs[one] for one in found], quantise(vector))
 
     assert len(found) == 40
-    assert list(found.values()) == pytest.approx(by_numpy, abs=1e-5)
+    assert list(found.values()) == [compared[one] for one in found] == by_numpy.tolist()
 
 
 def test_rounding_changes_similarities_by_less_than_a_hundredth():

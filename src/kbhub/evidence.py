@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.fusion import Part
 from kbhub.query import paired, stems
+from kbhub.query.occurrences import occurrences, plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -31,6 +32,9 @@ _IDENTIFIER = re.compile(
 )
 """Names of things in programs: `max_retries`, `--locked`, `camelCase`, `main()`, `PATH`, `/api/v1`, `utf8`."""
 
+_WORD = re.compile("[a-z0-9]")
+"""What between two words makes them no neighbours."""
+
 _LINE_START = re.compile(r"[\s>]*(?:[-*+]|\d+\.|#+)?\s*(?:<\w+[^>]*>)*[`*_\[<\"']*")
 """What may stand before a name that its line defines: marks of lists, headings and code, an anchor."""
 
@@ -49,8 +53,8 @@ class Evidence:
     """Of the terms by weight, the names that a heading or the start of a line has here."""
     title: float
     """Of the words of the document's title, those in the query."""
-    words: frozenset[str]
-    """Stems in the text."""
+    text: str
+    """What was looked at."""
     name: tuple[str, ...]
     """Stems of the document's title and the chunk's own heading."""
 
@@ -81,26 +85,39 @@ def examine(terms: Sequence[WeightedTerm], text: str, headings: Sequence[str], t
         title: of its document.
     """
     text = text[:MOST_CHARACTERS]
-    body = stems(paired(text))
-    words = frozenset(body)
-    titled = short_stems(title)
-    everywhere = words.union(titled, *(short_stems(heading) for heading in headings))
-    total = sum(term.weight for term in terms) or 1.0
     wanted = {stem for term in terms for stem in term.stems}
+    here, near = _found(text, wanted)
+    titled = short_stems(title)
+    everywhere = here.union(titled, *(short_stems(heading) for heading in headings))
+    total = sum(term.weight for term in terms) or 1.0
     covered = sum(term.weight * sum(stem in everywhere for stem in term.stems) / len(term.stems) for term in terms)
     sequence = [stem for term in terms for stem in term.stems]
     pairs = set(pairwise(sequence))
-    near = pairs.intersection(pairwise(body)) if pairs else ()
     names, defined = _names(terms, text, headings[-1] if headings else title)
     return Evidence(
         coverage=covered / total,
-        phrase=len(near) / len(pairs) if pairs else 0.0,
+        phrase=len(pairs & near) / len(pairs) if pairs else 0.0,
         identifier=names / total,
         definition=defined / total,
         title=len(wanted.intersection(titled)) / len(set(titled)) if titled else 0.0,
-        words=words,
+        text=text,
         name=(*titled, *short_stems(headings[-1] if headings else "")),
     )
+
+
+def _found(text: str, wanted: set[str]) -> tuple[set[str], set[tuple[str, str]]]:
+    """Give the stems of a text that are wanted, and the pairs of such that are neighbours."""
+    if not wanted:
+        return set(), set()
+    letters = plain(text)
+    if letters is None:
+        body = stems(paired(text))
+        return {stem for stem in body if stem in wanted}, {pair for pair in pairwise(body) if wanted.issuperset(pair)}
+    words = occurrences(letters, wanted)
+    neighbours = {
+        (stem, other) for (_, end, stem), (start, _, other) in pairwise(words) if not _WORD.search(letters, end, start)
+    }
+    return {stem for _, _, stem in words}, neighbours
 
 
 @lru_cache(maxsize=SHORT_TEXTS)

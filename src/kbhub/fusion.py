@@ -25,7 +25,7 @@ RRF_SEMANTIC = 0.3
 """Weight of the semantic list in rank fusion; the keyword list has 1. Equal weights are worse than keywords alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Part:
     """What one signal adds to a score."""
 
@@ -37,7 +37,7 @@ class Part:
     """Place in the signal's ranking over all bases; none for a signal that does not rank by itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fused:
     """A chunk with its score so far and where that came from."""
 
@@ -60,7 +60,7 @@ class Fused:
         score = sum(part.amount for part in self.parts)
         for _, factor in self.factors:
             score *= factor
-        object.__setattr__(self, "score", score)  # once, for it is asked for at every comparison of a sort
+        self.score = score  # once, for it is asked for at every comparison of a sort
 
     def and_parts(self, parts: Iterable[Part]) -> Fused:
         """Give the same chunk with further parts, those that add nothing left out."""

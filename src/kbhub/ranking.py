@@ -16,7 +16,7 @@ Key = tuple[int, int]
 """A chunk among several bases: (number of the base, id of the chunk in it)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Candidate:
     """A chunk that a signal found."""
 
@@ -37,23 +37,6 @@ def inverse_document_frequency(rows: int, containing: int) -> float:
         containing: chunks that contain the term.
     """
     return max(IDF_FLOOR, math.log((rows - containing + 0.5) / (containing + 0.5)))
-
-
-def bm25(frequencies: Sequence[float], weights: Sequence[float], length: int, mean_length: float) -> float:
-    """Score one chunk.
-
-    Args:
-        frequencies: per term, its occurrences in the chunk, each weighted by its field.
-        weights: per term, its inverse document frequency.
-        length: tokens in the chunk.
-        mean_length: tokens in a chunk on average, over all bases.
-    """
-    norm = K1 * (1 - B + B * length / mean_length)
-    score = 0.0
-    for frequency, weight in zip(frequencies, weights, strict=True):
-        if frequency:
-            score += weight * frequency * (K1 + 1) / (frequency + norm)
-    return score
 
 
 def ranked(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kbhub.confidence import hybrid_confidence, keyword_confidence, semantic_confidence
 from kbhub.evidence import Evidence, examine
 from kbhub.fusion import best_first
+from kbhub.query import paired, stems
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -76,8 +78,14 @@ def same_text(one: Evidence, other: Evidence) -> bool:
     """
     if one.name != other.name:
         return False
-    small, large = sorted((one.words, other.words), key=len)
+    small, large = sorted((_words(one.text), _words(other.text)), key=len)
     if len(small) < SAME_WORDS or len(small) < SAME_SHARE * len(large):
         return False
     common = len(small & large)
     return common >= SAME_SHARE * (len(small) + len(large) - common)
+
+
+@lru_cache(maxsize=LOOKED_AT)
+def _words(text: str) -> frozenset[str]:
+    """Give the stems of a text, remembered: it is compared with several."""
+    return frozenset(stems(paired(text)))

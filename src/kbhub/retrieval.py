@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kbhub.index import KeywordTerm
 from kbhub.ranking import Candidate, inverse_document_frequency, ranked
 
 if TYPE_CHECKING:
@@ -15,25 +14,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.index import Index
+    from kbhub.index.postings import Postings
     from kbhub.index.selection import Selection
     from kbhub.query import Term
 
 RANKED = 100
 """Chunks per signal that go into the fusion; what is further down does not reach a page people look at."""
 
-POSTINGS_BUDGET = 50_000
-"""Matching chunks, summed over terms and bases, up to which all terms are searched with OR (some 20 ms of CPU).
-Above it all terms must match first, and if that finds too few, the rarest terms within the budget follow."""
-
 LEAST_SIMILARITY = 0.2
 """Cosine from which a chunk counts as near. 99 of 100 relevant chunks of four test collections are nearer, and the
 mean nDCG@10 is the same with and without it (.584, .583); it keeps small bases from "finding" all they have."""
 
 MAX_WORDS = 256
-"""Terms from which on no further phrase gives way to its words: SQLite takes 1,000 arguments of a function."""
-
-ENOUGH = 20
-"""Chunks with all terms that make the second look unnecessary."""
+"""Terms from which on no further phrase gives way to its words: each is a look-up per base."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +74,24 @@ def keyword_ranking(
     Returns:
         At most `RANKED` candidates, best first.
     """
+    from kbhub.bm25 import best, scores  # noqa: PLC0415 - numpy takes 0.1 s to load
+
     allowed = selections or [None] * len(indexes)
     sizes = [index.size() for index in indexes]
     rows, tokens = sum(size[0] for size in sizes), sum(size[1] for size in sizes)
     counted, weighted, missing = _counted(indexes, terms, rows)
-    frequencies = {term.match: counts for term, counts in counted}
-    if not frequencies:
-        return KeywordRanking([], weighted, missing)
-    search = _Search(indexes, [size[0] for size in sizes], rows, tokens / max(rows, 1), frequencies, allowed)
-    costs = {match: search.cost(match) for match in frequencies}
-    matches = list(frequencies)
-    if sum(costs.values()) <= POSTINGS_BUDGET or len(matches) == 1:
-        found = search.run(matches, "OR")
-    else:
-        found = search.run(matches, "AND")
-        if len(found) < ENOUGH:
-            # A chunk with all terms keeps its full score; the rarest terms alone would give it less.
-            found = search.run(_rarest(costs), "OR") | found
+    weights = [inverse_document_frequency(rows, sum(map(len, found))) for found in counted]
+    found: dict[tuple[int, int], float] = {}
+    for number, (index, selection) in enumerate(zip(indexes, allowed, strict=True)):
+        here = [(postings[number], weight) for postings, weight in zip(counted, weights, strict=True)]
+        columns = index.columns()
+        positions, values = scores(here, columns.lengths, tokens / max(rows, 1))
+        if selection is not None:
+            inside = columns.selected(selection.chunks)[positions]
+            positions, values = positions[inside], values[inside]
+        positions, values = best(positions, values, RANKED)
+        ids = columns.ids[positions].tolist()
+        found |= {(number, chunk): value for chunk, value in zip(ids, values.tolist(), strict=True)}
     return KeywordRanking(_cut(indexes, found), weighted, missing)
 
 
@@ -143,64 +137,22 @@ def similarities(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """A keyword search with its pooled statistics."""
-
-    indexes: Sequence[Index]
-    sizes: Sequence[int]
-    rows: int
-    mean_length: float
-    frequencies: dict[str, list[int]]
-    """FTS5 expression → chunks that it matches, per base."""
-    selections: Sequence[Selection | None]
-    """What may be found in each base; none for everything."""
-
-    def cost(self, match: str) -> int:
-        """Give the chunks that a term can bring: few under a narrow filter, however common it is."""
-        return sum(
-            count if selection is None else min(count, len(selection.chunks))
-            for count, selection in zip(self.frequencies[match], self.selections, strict=True)
-        )
-
-    def run(self, matches: Sequence[str], operator: str) -> dict[tuple[int, int], float]:
-        found = {}
-        for number, index in enumerate(self.indexes):
-            here = [match for match in matches if self.frequencies[match][number]]
-            if not here or (operator == "AND" and len(here) < len(matches)):
-                continue
-            terms = [self._term(match, number) for match in here]
-            counts = [self.frequencies[match][number] for match in here]
-            bound = sum(counts) if operator == "OR" else min(counts)
-            for chunk, score in index.keyword(terms, operator, bound, self.mean_length, self.selections[number]):
-                found[number, chunk] = score
-        return found
-
-    def _term(self, match: str, number: int) -> KeywordTerm:
-        counts = self.frequencies[match]
-        return KeywordTerm(
-            match,
-            inverse_document_frequency(self.rows, sum(counts)),
-            inverse_document_frequency(self.sizes[number], counts[number]),
-        )
-
-
 def _counted(
     indexes: Sequence[Index], terms: Sequence[Term], rows: int
-) -> tuple[list[tuple[Term, list[int]]], tuple[WeightedTerm, ...], tuple[Term, ...]]:
-    """Count each term per base; what occurs nowhere gives way to its words.
+) -> tuple[list[list[Postings]], tuple[WeightedTerm, ...], tuple[Term, ...]]:
+    """Find each term in each base; what occurs nowhere gives way to its words.
 
     Returns:
-        The terms that occur with their counts; all of them with their weights; those that occur nowhere.
+        Of the terms that occur, where, per base; all of them with their weights; those that occur nowhere.
     """
-    counted: dict[str, tuple[Term, list[int]]] = {}
+    counted: dict[str, list[Postings]] = {}
 
     def occurs(term: Term) -> bool:
         if term.match not in counted:
-            counts = [index.document_frequency(term.match) for index in indexes]
-            if not any(counts):
+            found = [index.postings(term) for index in indexes]
+            if not any(map(len, found)):
                 return False
-            counted[term.match] = (term, counts)
+            counted[term.match] = found
         return True
 
     order: list[Term] = []
@@ -214,24 +166,13 @@ def _counted(
             forms = [word for word in (term.apart or term).words() if occurs(word)]
         order += forms or ([] if full else [term])
         missing += [] if forms or full else [term]
-    weights = {match: inverse_document_frequency(rows, sum(counts)) for match, (_, counts) in counted.items()}
+    weights = {match: inverse_document_frequency(rows, sum(map(len, found))) for match, found in counted.items()}
     most = max(weights.values(), default=1.0)
     weighted = (
         WeightedTerm(term.text, term.tokens, weights.get(term.match, most), term.match in weights)
         for term in dict.fromkeys(order)
     )
     return list(counted.values()), tuple(weighted), tuple(missing)
-
-
-def _rarest(costs: dict[str, int]) -> list[str]:
-    kept: list[str] = []
-    spent = 0
-    for match in sorted(costs, key=lambda match: (costs[match], match)):
-        spent += costs[match]
-        if kept and spent > POSTINGS_BUDGET:
-            break
-        kept.append(match)
-    return kept
 
 
 def _cut(indexes: Sequence[Index | None], found: dict[tuple[int, int], float]) -> list[Candidate]:

@@ -21,16 +21,35 @@ def quantise(vectors: NDArray[np.float32]) -> NDArray[np.int8]:
     return np.rint(vectors * (MOST / np.where(largest, largest, 1))).astype(np.int8)
 
 
-def similarity(blobs: Sequence[bytes], vector: NDArray[np.int8]) -> list[float]:
-    """Give the cosine similarity of stored vectors to one, as sqlite-vec computes it, for where that has no build.
+def similarity(blobs: Sequence[bytes], vector: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Give the cosine similarity of stored vectors to one, to the last bit as sqlite-vec computes it.
 
     Args:
         blobs: int8 vectors.
         vector: int8, shape (dimensions,).
     """
     if not blobs:
-        return []
+        return np.zeros(0)
+    # Whole numbers below 2^24 are exact as float32, so that the order of adding them up does not matter.
     stored = np.frombuffer(b"".join(blobs), np.int8).reshape(len(blobs), -1).astype(np.float32)
     asked = vector.astype(np.float32)
-    found: list[float] = (stored @ asked / (np.linalg.norm(stored, axis=1) * np.linalg.norm(asked))).tolist()
+    product, own = (stored @ asked).astype(np.float64), np.einsum("ij,ij->i", stored, stored).astype(np.float64)
+    distance = 1 - product / (np.sqrt(own) * np.sqrt(float(asked @ asked)))
+    found: NDArray[np.float64] = 1 - distance.astype(np.float32).astype(np.float64)
     return found
+
+
+def best(rows: Sequence[tuple[int, bytes]], vector: NDArray[np.int8], limit: int) -> list[tuple[int, float]]:
+    """Find the stored vectors nearest to one.
+
+    Args:
+        rows: (id, int8 vector).
+        vector: int8, shape (dimensions,).
+        limit: how many to find.
+
+    Returns:
+        (id, cosine similarity), nearest first, equally near ones by id.
+    """
+    near = similarity([blob for _, blob in rows], vector)
+    order = np.lexsort((np.array([one for one, _ in rows], np.int64), -near))[:limit].tolist()
+    return [(rows[at][0], float(near[at])) for at in order]

@@ -1,7 +1,7 @@
 """The SQLite file of a base: all SQL of kbhub is in this package."""
 
 from kbhub.index.engine import Engine, probe
-from kbhub.index.reader import ChunkRow, DocumentRow, Index, KeywordTerm
+from kbhub.index.reader import ChunkRow, DocumentRow, Index
 from kbhub.index.remedies import remedy
 from kbhub.index.schema import SCHEMA_VERSION, index_path, set_aside
 from kbhub.index.writer import IndexWriter, NewChunk, NewDocument
@@ -13,7 +13,6 @@ __all__ = [
     "Engine",
     "Index",
     "IndexWriter",
-    "KeywordTerm",
     "NewChunk",
     "NewDocument",
     "index_path",

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from kbhub.errors import IndexUnavailable
-from kbhub.index.schema import FTS_WEIGHTS, has_vector_functions, open_reader
-from kbhub.index.selection import within
-from kbhub.ranking import bm25
+from kbhub.index.schema import FTS_WEIGHTS, has_vector_functions, listed, open_reader, stored_vectors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,26 +21,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from kbhub.index.columns import Columns
+    from kbhub.index.postings import Postings
     from kbhub.index.selection import Selection
+    from kbhub.query import Term
     from kbhub.signatures import Signatures
     from kbhub.types import Kind
 
-DIRECT_ROWS = 300
-"""Up to so many matching chunks each is scored; above, FTS5's own ranking chooses candidates first."""
-
-CANDIDATES, CANDIDATES_SKEWED = 100, 500
-"""Chunks a base offers, and those of a base whose own statistics mislead about a term."""
-
-SKEW = 2.0
-"""A base misleads where a term's pooled weight is this many times its local one (and over MIN_WEIGHT)."""
-
-MIN_WEIGHT = 0.5
-
 NOT_THERE = "it does not exist yet"
 """Reason of the error about an index that was never made."""
-
-REMEMBERED = 10_000
-"""Document frequencies kept in memory per base."""
 
 MOST_FAULTS = 5
 """Faults in the structure of a file that are told; one is enough to make it anew."""
@@ -56,20 +43,6 @@ INVARIANTS = {
     "vectors without a chunk": "SELECT count(*) FROM vector WHERE chunk_id NOT IN (SELECT id FROM chunk)",
 }
 """What must not be there → how many of it there are."""
-
-_WEIGHTS = ", ".join(map(str, FTS_WEIGHTS))
-
-
-@dataclass(frozen=True, slots=True)
-class KeywordTerm:
-    """A term to rank by."""
-
-    match: str
-    """FTS5 expression of one phrase."""
-    weight: float
-    """Inverse document frequency over all bases."""
-    local_weight: float
-    """The same in this base alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +91,10 @@ class Index:
         self._local = threading.local()
         self._idle: list[tuple[tuple[int, int], apsw.Connection]] = []
         """Connections that nobody uses, each with the file that it is to."""
-        self._frequencies: tuple[int, dict[str, int]] = (-1, {})
-        self._signed: tuple[tuple[int, Any], Signatures | None] = ((-1, None), None)
-        """State of the index → the signatures of its vectors; replaced as a whole, so that threads need no lock."""
+        self._columns: tuple[int, Columns] | None = None
+        """State of the index, its columns; replaced as a whole, so that threads need no lock."""
+        self._signed: tuple[tuple[Any, ...], Signatures] | None = None
+        """State, packing and embedder of the index, the signatures of its vectors."""
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -154,8 +128,8 @@ class Index:
 
     def size(self) -> tuple[int, int]:
         """Give the number of chunks and of the tokens in them."""
-        rows, tokens = str(self._value("SELECT statistics(fts) FROM fts LIMIT 1") or "0 0").split()
-        return int(rows), int(tokens)
+        known = self.columns()
+        return known.chunks, known.tokens
 
     def generation(self) -> int:
         """Give a number that changes with every change to the index."""
@@ -165,56 +139,33 @@ class Index:
         """Give a value of the table `meta`, none if it is not there."""
         return self._value("SELECT value FROM meta WHERE key = ?", key)
 
-    def document_frequency(self, match: str) -> int:
-        """Count the chunks that an FTS5 expression matches; remembered until the index changes."""
-        remembered, generation = self._frequencies, self.generation()
-        if remembered[0] != generation or len(remembered[1]) > REMEMBERED:
-            # Kept in hand, for another thread may be at another state and put its own in place.
-            self._frequencies = remembered = (generation, {})
-        known = remembered[1]
-        if match not in known:
-            known[match] = int(self._value("SELECT count(*) FROM fts WHERE fts MATCH ?", match))
-        return known[match]
+    def columns(self) -> Columns:
+        """Give what is kept in memory of each chunk, as it is in this snapshot, made of what was kept before it.
 
-    def keyword(
-        self,
-        terms: Sequence[KeywordTerm],
-        operator: str,
-        rows: int,
-        mean_length: float,
-        selection: Selection | None = None,
-    ) -> list[tuple[int, float]]:
-        """Rank chunks by BM25 with the statistics of all bases.
-
-        FTS5 chooses the candidates by this base's statistics; each is then scored exactly.
-
-        Args:
-            terms: what to look for; each occurs in this base.
-            operator: `AND` or `OR`.
-            rows: chunks that match, or an upper bound.
-            mean_length: tokens of a chunk on average over all bases.
-            selection: the chunks that may be found, none for all.
-
-        Returns:
-            (chunk id, score), in no order.
+        Raises:
+            IndexUnavailable: it cannot be read.
         """
-        rows = rows if selection is None else min(rows, len(selection.chunks))
-        skewed = any(term.weight > MIN_WEIGHT and term.weight > SKEW * term.local_weight for term in terms)
-        limit = CANDIDATES_SKEWED if skewed else CANDIDATES
-        cut = "" if rows <= DIRECT_ROWS else f"ORDER BY bm25(fts, {_WEIGHTS}), rowid LIMIT {limit}"
-        score = f"pooled(fts, {', '.join('?' * (len(terms) + 1))})"
-        numbers: tuple[float, ...] = (mean_length, *(term.weight for term in terms))
-        chunks, tokens = self.size()
-        if mean_length == tokens / max(chunks, 1) and all(term.weight == term.local_weight for term in terms):
-            # This base's statistics are those of all, and FTS5 computes the same formula ten times as fast.
-            score, numbers = f"-bm25(fts, {_WEIGHTS})", ()
-        inside, values = within("+rowid", selection)
-        return self._rows(
-            f"SELECT rowid, {score} FROM fts WHERE fts MATCH ? {inside} {cut}",
-            *numbers,
-            f" {operator} ".join(term.match for term in terms),
-            *values,
-        )
+        # numpy takes 0.1 s to load, which `status` and the like need not pay.
+        from kbhub.index.columns import columns  # noqa: PLC0415
+
+        generation, known = self.generation(), self._columns
+        if known is None or known[0] != generation:
+            with self._sound():
+                known = (generation, columns(known[1] if known else None, self._rows))
+            self._columns = known
+        return known[1]
+
+    def postings(self, term: Term) -> Postings:
+        """Find where a term occurs.
+
+        Raises:
+            IndexUnavailable: it cannot be read.
+        """
+        from kbhub.index.postings import postings  # noqa: PLC0415 - as in `columns`
+
+        known = self.columns()
+        with self._sound():
+            return postings(term, known, self._rows)
 
     def semantic(
         self, vector: NDArray[np.float32], limit: int, selection: Selection | None = None
@@ -227,34 +178,37 @@ class Index:
             selection: the chunks that may be found, none for all.
 
         Returns:
-            (chunk id, cosine similarity), in no order; fewer where the base has fewer vectors.
+            (chunk id, cosine similarity), nearest first; fewer where the base has fewer vectors.
         """
-        signatures = self._signatures()
-        near = (signatures if selection is None else signatures.among(selection.chunks)).nearest(vector, limit)
-        return sorted(self.similarities(vector, near.tolist()), key=lambda one: (-one[1], one[0]))[:limit]
+        from kbhub.vectors import best, quantise  # noqa: PLC0415 - as in `columns`
+
+        known, signatures = self.columns(), self._signatures()
+        allowed = known.alive if selection is None else known.selected(selection.chunks)
+        near = signatures.nearest(vector, limit, allowed)
+        return best(self._vectors(known.ids[near]), quantise(vector), limit)
 
     def similarities(self, vector: NDArray[np.float32], chunks: Sequence[int]) -> list[tuple[int, float]]:
         """Give (chunk id, cosine similarity to a vector) of those of some chunks that have a vector, in no order."""
-        # numpy takes 0.1 s to load, which keyword search and `status` need not pay.
-        from kbhub.vectors import quantise, similarity  # noqa: PLC0415
+        from kbhub.vectors import quantise, similarity  # noqa: PLC0415 - as in `columns`
 
         asked = quantise(vector)
         if has_vector_functions(self._connection()):
             return self._rows(
-                "SELECT chunk_id, 1 - vec_distance_cosine(vec_int8(embedding), vec_int8(?)) FROM json_each(?) "
-                "JOIN vector ON chunk_id = json_each.value WHERE embedding IS NOT NULL",
+                "SELECT chunk_id, 1 - vec_distance_cosine(vec_int8(embedding), vec_int8(?)) FROM carray(?) "
+                "JOIN vector ON chunk_id = carray.value WHERE embedding IS NOT NULL",
                 asked.tobytes(),
-                json.dumps(list(chunks)),
+                listed(chunks),
             )
         rows = self._vectors(chunks)
-        return list(zip([chunk for chunk, _ in rows], similarity([blob for _, blob in rows], asked), strict=True))
+        near = similarity([blob for _, blob in rows], asked).tolist()
+        return list(zip([chunk for chunk, _ in rows], near, strict=True))
 
     def places(self, chunks: Sequence[int]) -> dict[int, tuple[str, int, int]]:
         """Give where chunks stand: chunk id → (path, first line, id of the document)."""
         found = self._rows(
-            "SELECT chunk.id, path, start_line, document_id FROM chunk JOIN document ON document.id = document_id "
-            "WHERE chunk.id IN (SELECT value FROM json_each(?))",
-            json.dumps(list(chunks)),
+            "SELECT chunk.id, path, start_line, document_id FROM carray(?) JOIN chunk ON chunk.id = carray.value "
+            "JOIN document ON document.id = document_id",
+            listed(chunks),
         )
         return {chunk: (path, line, document) for chunk, path, line, document in found}
 
@@ -262,16 +216,14 @@ class Index:
         """Give chunks by id."""
         found = self._rows(
             "SELECT id, document_id, headings, start_line, end_line, prose, text FROM chunk "
-            "WHERE id IN (SELECT value FROM json_each(?))",
-            json.dumps(list(ids)),
+            "WHERE id IN (SELECT value FROM carray(?))",
+            listed(ids),
         )
         return {row[0]: ChunkRow(row[0], row[1], tuple(json.loads(row[2])), *row[3:]) for row in found}
 
     def documents(self, ids: Sequence[int]) -> dict[int, DocumentRow]:
         """Give documents by id."""
-        found = self._rows(
-            f"SELECT {_DOCUMENT} FROM document WHERE id IN (SELECT value FROM json_each(?))", json.dumps(list(ids))
-        )
+        found = self._rows(f"SELECT {_DOCUMENT} FROM document WHERE id IN (SELECT value FROM carray(?))", listed(ids))
         return {row[0]: _document(row) for row in found}
 
     def document(self, path: str) -> DocumentRow | None:
@@ -319,30 +271,32 @@ class Index:
             "SELECT path, problem FROM document WHERE problem IS NOT NULL ORDER BY 1"
         )
 
-    def _vectors(self, chunks: Sequence[int]) -> list[tuple[int, bytes]]:
-        return self._rows(
-            "SELECT chunk_id, embedding FROM json_each(?) JOIN vector ON chunk_id = json_each.value "
-            "WHERE embedding IS NOT NULL",
-            json.dumps(list(chunks)),
-        )
+    def _vectors(self, chunks: Sequence[int] | NDArray[np.int64]) -> list[tuple[int, bytes]]:
+        return stored_vectors(self._rows, chunks)
 
     def _signatures(self) -> Signatures:
         """Give the signatures of the vectors as they are in this snapshot, made of those before it."""
-        import numpy as np  # noqa: PLC0415 - as in `similarities`
+        from kbhub.index.columns import signatures  # noqa: PLC0415 - as in `columns`
 
-        from kbhub.signatures import sign  # noqa: PLC0415
+        columns = self.columns()
+        state = (columns.pack, self.meta("embedder"), self.generation())
+        known = self._signed
+        if known is None or known[0] != state:
+            before = known[1] if known and known[0][:2] == state[:2] else None
+            with self._sound():
+                known = (state, signatures(before, columns, self._rows, self._vectors))
+            self._signed = known
+        return known[1]
 
-        state = (self.generation(), self.meta("embedder"))
-        known, signatures = self._signed
-        if signatures is None or known != state:
-            same_embedder = signatures if known[1] == state[1] else None
-            rows = self._rows("SELECT chunk_id FROM vector WHERE embedding IS NOT NULL ORDER BY chunk_id")
-            ids = np.fromiter((chunk for (chunk,) in rows), np.int64, len(rows))
-            signatures = sign(same_embedder, ids, self._vectors)
-            self._signed = (state, signatures)
-        return signatures
+    @contextmanager
+    def _sound(self) -> Iterator[None]:
+        """Take what cannot be made sense of for damage."""
+        try:
+            yield
+        except (KeyError, ValueError, IndexError, OverflowError) as error:
+            raise self._unavailable(f"what is packed in it is damaged ({error})") from error
 
-    def _rows(self, statement: str, *values: apsw.SQLiteValue) -> list[Any]:
+    def _rows(self, statement: str, *values: Any) -> list[Any]:
         try:
             return self._connection().execute(statement, values).fetchall()
         except apsw.Error as error:
@@ -370,8 +324,7 @@ class Index:
                     return held
                 held[1].close(force=True)
             opened = open_reader(self.path)
-            opened.register_fts5_function("pooled", _pooled)
-            opened.register_fts5_function("statistics", _statistics)
+            opened.register_fts5_function("occurrences", _occurrences)
         except FileNotFoundError:
             raise self._unavailable(NOT_THERE) from None
         except OSError as error:
@@ -403,13 +356,6 @@ def _document(row: Sequence[Any]) -> DocumentRow:
     return DocumentRow(number, path, docid, title, kind, tuple(json.loads(tags)), tuple(json.loads(aliases)), *rest)
 
 
-def _statistics(api: apsw.FTS5ExtensionApi, /, *_: Any) -> str:
-    return f"{api.row_count} {api.column_total_size(-1)}"
-
-
-def _pooled(api: apsw.FTS5ExtensionApi, /, *arguments: Any) -> float:
-    """Score the current row of an FTS5 query; arguments are mean length and the phrases' weights, in their order."""
-    mean_length, *weights = arguments
-    # This runs some hundred times a query, so counting is left to C.
-    frequencies = [sum(map(mul, FTS_WEIGHTS, map(len, api.phrase_locations(phrase)))) for phrase in range(len(weights))]
-    return bm25(frequencies, weights, api.column_size(-1), mean_length)
+def _occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> float:
+    """Count what the current row of an FTS5 query has of its one phrase, each with the weight of its column."""
+    return float(sum(map(mul, FTS_WEIGHTS, map(len, api.phrase_locations(0)))))

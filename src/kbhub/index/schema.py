@@ -7,22 +7,28 @@ import hashlib
 import json
 import os
 import re
+from array import array
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from kbhub.query import TOKENIZER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
     from kbhub.types import Base
 
 APPLICATION_ID = 0x6B626875
 """Marks a SQLite file as an index of kbhub ("kbhu")."""
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Raised whenever tables, tokens, chunks or vectors change their meaning; another number means a rebuild."""
 
 FTS_COLUMNS = ("title", "headings", "path", "tags", "body")
@@ -92,6 +98,10 @@ CREATE VIRTUAL TABLE fts USING fts5(
   {", ".join(FTS_COLUMNS)}, content='', contentless_delete=1, tokenize='{" ".join(TOKENIZER)}'
 );
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab(fts, row);
+CREATE VIRTUAL TABLE occurrence USING fts5vocab(fts, instance);
+CREATE TABLE packed(name TEXT PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE posting(term TEXT PRIMARY KEY, places BLOB NOT NULL, counts BLOB NOT NULL);
+CREATE TABLE gone(chunk_id INTEGER PRIMARY KEY);
 """
 _STATEMENTS = frozenset(statement.strip() for statement in _TABLES.split(";") if statement.strip())
 """What SQLite keeps of a table or index that it made: the statement, word for word."""
@@ -171,6 +181,7 @@ def open_writer(path: Path) -> apsw.Connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(_TABLES)
         connection.execute("INSERT INTO fts(fts, rank) VALUES ('hashsize', ?)", (HASH_BYTES,))
+        connection.execute("INSERT INTO meta VALUES ('pack', abs(random() / 2))")
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}").fetchall()
         connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}").fetchall()
         connection.execute("COMMIT")
@@ -224,6 +235,28 @@ def set_aside(path: Path) -> Path:
 def has_vector_functions(connection: apsw.Connection) -> bool:
     """Say whether sqlite-vec is loaded in a connection."""
     return bool(connection.execute("SELECT 1 FROM pragma_function_list WHERE name = 'vec_distance_l2'").get)
+
+
+def listed(ids: Sequence[int] | NDArray[np.int64]) -> Any:
+    """Give ids as what the SQL function `carray` takes, which is never an empty array."""
+    if not len(ids):
+        return apsw.carray(array("q", [-1]))
+    return apsw.carray(array("q", ids) if isinstance(ids, list | tuple) else ids)
+
+
+def stored_vectors(
+    rows: Callable[..., list[Any]], chunks: Sequence[int] | NDArray[np.int64]
+) -> list[tuple[int, bytes]]:
+    """Give (chunk id, int8 vector) of those of some chunks that have one.
+
+    Args:
+        rows: runs a statement with its values and gives all rows.
+        chunks: their ids.
+    """
+    return rows(
+        "SELECT chunk_id, embedding FROM carray(?) JOIN vector ON chunk_id = carray.value WHERE embedding IS NOT NULL",
+        listed(chunks),
+    )
 
 
 def _prepare(connection: apsw.Connection) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
+from kbhub.index.packing import is_loose, pack
 from kbhub.index.schema import open_writer
 from kbhub.query import fold, searchable
 
@@ -223,6 +224,7 @@ class IndexWriter:
         if document is None:
             return
         mine = "SELECT id FROM chunk WHERE document_id = ?"
+        self._connection.execute(f"INSERT INTO gone {mine}", (document,))
         self._connection.execute(f"DELETE FROM fts WHERE rowid IN ({mine})", (document,))
         self._connection.execute(f"DELETE FROM vector WHERE chunk_id IN ({mine})", (document,))
         for table in ("chunk", "property", "link"):
@@ -264,11 +266,14 @@ class IndexWriter:
         return int(documents), int(chunks)
 
     def tidy(self, written: int) -> None:
-        """Merge the full-text index if much of it is new, and give the journal's space back.
+        """Merge the full-text index and pack it if much of it is new, and give the journal's space back.
 
         Args:
             written: chunks written since the index was last tidied.
         """
         if written > OPTIMISE_SHARE * self.counts()[1]:
             self._connection.execute("INSERT INTO fts(fts) VALUES ('optimize')")
+        if is_loose(self._connection):
+            with self.transaction():
+                pack(self._connection)
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

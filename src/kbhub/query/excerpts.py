@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from kbhub.query.tokens import RUN, cased_parts, cased_words, normalise, searchable, stems, tokens
+from kbhub.query.occurrences import occurrences, plain
+from kbhub.query.tokens import RUN, cased_parts, cased_words, searchable, stems, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from kbhub.query.parsing import Term
+
+IDENTIFIERS = 4_096
+"""Words in mixed case whose parts are remembered."""
 
 
 def spans(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
@@ -113,28 +118,31 @@ def _script_spans(text: str, wanted: set[str]) -> list[tuple[int, int]]:
 def _line_worth(lines: list[str], terms: tuple[Term, ...]) -> list[list[int]]:
     """Give per line, for each term, how many of its words occur there; nothing for a line without any."""
     worth = []
-    for here in _line_stems(lines):
+    wanted = {token for term in terms for one in (term, term.apart) if one for token in one.tokens}
+    for here in _line_stems(lines, wanted):
         row = [_line_share(term, here) for term in terms] if here else []
         worth.append(row if any(row) else [])
     return worth
 
 
-def _line_stems(lines: list[str]) -> list[set[str]]:
-    """Give the stems in each line, those of the parts of identifiers too."""
+def _line_stems(lines: list[str], wanted: Collection[str]) -> list[set[str]]:
+    """Give the stems in each line, of those wanted at least; those of the parts of identifiers too."""
     text = "\n".join(lines)
-    if not text.isascii():
+    letters = plain(text)
+    if letters is None:
         return [set(stems(searchable(line))) if line.strip() else set() for line in lines]
-    # In ASCII a character is a byte, so that one call of the tokenizer does for all lines.
     ends = list(accumulate(len(line) + 1 for line in lines))
     found: list[set[str]] = [set() for _ in lines]
-    line = 0
-    for start, _, token in tokens(normalise(text).encode()):
-        while start >= ends[line]:
-            line += 1
-        found[line].add(token)
+    for start, _, stem in occurrences(letters, wanted):
+        found[bisect_right(ends, start)].add(stem)
     for word in cased_words(text):
-        found[bisect_right(ends, word.start())].update(stems(" ".join(cased_parts(word.group()))))
+        found[bisect_right(ends, word.start())].update(_part_stems(word.group()))
     return found
+
+
+@lru_cache(maxsize=IDENTIFIERS)
+def _part_stems(word: str) -> tuple[str, ...]:
+    return stems(" ".join(cased_parts(word)))
 
 
 def _line_share(term: Term, here: Collection[str]) -> int:

@@ -50,6 +50,11 @@ class Term:
     apart: Term | None = None
     """Of an identifier in mixed case (`maxRetries`), the phrase of its words, which finds `max_retries` too."""
 
+    @property
+    def plain(self) -> bool:
+        """Whether it is one token, as it is in the index, and not the beginning of one."""
+        return len(self.tokens) == 1 and not self.match.endswith(" *")
+
     def words(self) -> tuple[Term, ...]:
         """Give the single words of a phrase, for when the phrase itself occurs nowhere; at most `MAX_TERMS`."""
         found: dict[str, Term] = {}

@@ -1,0 +1,165 @@
+"""What an index keeps side by side for queries, against the tables that it is made of."""
+
+from __future__ import annotations
+
+import random
+
+import apsw
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpus import EMBEDDER, make_index, sentences
+from kbhub.errors import IndexUnavailable
+from kbhub.index import Index, IndexWriter, packing
+from kbhub.index.columns import growing, totals, written
+from kbhub.query import parse_query
+from kbhub.retrieval import keyword_ranking, semantic_ranking
+
+QUERIES = [
+    "roll back a release", "restore a database backup from the replica", "refund", "w17 w200 w399", "the of and to",
+    "deploy", '"release rollback"', "user-account", "nothingmatchesthis deploy", "000",
+]  # fmt: skip
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Pack indexes of a few hundred chunks, terms that one in twenty chunks has among what is packed."""
+    monkeypatch.setattr(packing, "PACKED_FROM", 100)
+    monkeypatch.setattr(packing, "COMMON", 20)
+
+
+def rankings(index: Index, query: str):
+    """Both rankings, as (path, value to nine digits)."""
+    with index.snapshot():
+        found = (
+            keyword_ranking([index], parse_query(query).terms).candidates,
+            semantic_ranking([index], EMBEDDER.embed([query])[0]),
+        )
+        return [[(one.order[0], round(one.value, 9)) for one in ranking] for ranking in found]
+
+
+def counted(index: Index, table: str) -> int:
+    with index.snapshot():
+        return int(index._value(f"SELECT count(*) FROM {table}"))
+
+
+def tidied(index: Index) -> None:
+    with IndexWriter(index.path) as writer:
+        writer.tidy(0)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_packing_changes_no_answer(small, tmp_path, query):
+    """Order and scores are the same before and after, in a process that was there and in one that comes later."""
+    index = make_index(tmp_path / "a.db", sentences(300))
+    before = rankings(index, query)
+    tidied(index)
+
+    assert counted(index, "posting") > 50
+    assert before == rankings(index, query)
+    assert before == rankings(Index(index.path, "project"), query)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_comes_and_goes_after_packing_is_found_as_in_an_index_made_anew(small, tmp_path, seed):
+    """Every edit after a packing shows at once: what is new, what is gone, and the weights of all terms."""
+    choose = random.Random(seed)
+    documents = sentences(300)
+    index = make_index(tmp_path / "a.db", documents)
+    tidied(index)
+    for query in QUERIES[:2]:
+        rankings(index, query)  # what it keeps in memory must follow, too
+    for batch in range(3):
+        changed = choose.sample(sorted(documents), 8)
+        texts = dict(zip(changed, sentences(8, seed=100 * seed + batch).values(), strict=True))
+        fresh = {f"new/{seed}-{batch}.md": "deploy refund w17 release rollback " * (batch + 1)}
+        dropped = choose.sample([name for name in sorted(documents) if name not in changed], 3)
+        documents |= texts | fresh
+        make_index(index.path, texts | fresh)
+        with IndexWriter(index.path) as writer, writer.transaction():
+            for name in dropped:
+                writer.remove(name)
+                del documents[name]
+        anew = make_index(tmp_path / f"{batch}.db", documents)
+        for query in QUERIES:
+            assert rankings(index, query)[0] == rankings(anew, query)[0]
+            assert dict(rankings(index, query)[1][:20]).keys() == dict(rankings(anew, query)[1][:20]).keys()
+    with index.snapshot():
+        assert index.columns().packed == 300
+    tidied(index)
+    with index.snapshot():
+        assert index.columns().packed == len(documents) == index.columns().chunks
+    assert counted(index, "gone") == 0
+
+
+def test_nothing_is_packed_again_without_need(small, tmp_path):
+    """A small change leaves what is packed as it is."""
+    index = make_index(tmp_path / "a.db", sentences(300))
+    tidied(index)
+    with index.snapshot():
+        first = index.meta("pack")
+    make_index(index.path, {"new.md": "one more"})
+    tidied(index)
+    with index.snapshot():
+        assert first == index.meta("pack")
+
+
+def test_signatures_of_another_embedder_are_not_used(small, tmp_path):
+    """After a change of the embedder, the packed bits are those of vectors that are gone."""
+    index = make_index(tmp_path / "a.db", sentences(300))
+    tidied(index)
+    with IndexWriter(index.path) as writer, writer.transaction():
+        writer.set_meta({"embedder": "another"})
+        writer.forget_vectors()
+    with index.snapshot():
+        assert index.semantic(EMBEDDER.embed(["deploy"])[0], 10) == []
+    tidied(index)
+    with Index(index.path, "project").snapshot():
+        assert packing.is_loose(apsw.Connection(str(index.path))) is False
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM packed WHERE name = 'lengths'",
+        "UPDATE packed SET data = x'0102' WHERE name = 'lengths'",
+        "UPDATE packed SET data = x'0102' WHERE name = 'bits'",
+        "UPDATE packed SET data = x'ff' WHERE name = 'ids'",
+        "UPDATE posting SET places = zeroblob(9)",
+        "UPDATE posting SET places = x'fffffffffefefe', counts = x'01010101'",
+        "DELETE FROM meta WHERE key = 'pack'",
+    ],
+)
+def test_damage_to_what_is_packed_is_said(small, tmp_path, damage):
+    """A file that somebody else wrote to is named as damaged, to be made anew, and nothing breaks."""
+    index = make_index(tmp_path / "a.db", sentences(300))
+    tidied(index)
+    index.close()
+    connection = apsw.Connection(str(index.path))
+    connection.execute(damage)
+    connection.close()
+    with pytest.raises(IndexUnavailable, match="makes it anew"):
+        rankings(index, "deploy a release")
+
+
+@given(st.lists(st.integers(0, 3000)))
+def test_numbers_are_read_as_they_were_written(steps):
+    """Rising numbers come back, whatever lies between them."""
+    numbers = np.cumsum(np.array(steps, np.int64), dtype=np.int64)
+
+    assert growing(written(numbers)).tolist() == numbers.tolist()
+
+
+@given(st.lists(st.lists(st.integers(0, 3_000_000), min_size=5, max_size=5), max_size=20))
+def test_lengths_are_added_up_over_the_columns(rows):
+    """FTS5's numbers of one to four bytes, five a chunk."""
+
+    def variable(number: int) -> bytes:
+        found = [number & 127]
+        while number := number >> 7:
+            found.insert(0, number & 127 | 128)
+        return bytes(found)
+
+    assert totals([b"".join(map(variable, row)) for row in rows]).tolist() == [sum(row) for row in rows]
