@@ -1,7 +1,8 @@
-"""How good answers without a model are: `python benchmarks/answers.py DATASET… [--limit N] [--tokens]`.
+"""How good answers without a model are: `python benchmarks/answers.py DATASET… [--limit N] [--tokens | --thresholds]`.
 
 Of each query that has an answer: whether the answer cites it (of a section: a line of it), what share of the citations
 does, and how long it is. Of queries of the other sets, which nothing answers: how often something is answered.
+With `--thresholds`, the same figures by which the two thresholds were chosen, for several values of each.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ FOREIGN = 20
 """Queries of each other set that are asked."""
 
 BASE = "all"
+
+DIRECT, LEAST = (0.5, 0.6, 0.7, 0.8, 0.9), (0.1, 0.2, 0.3, 0.4, 0.5)
+"""Values of the two thresholds that are compared."""
 
 
 def sample(queries: list[EvalQuery], limit: int | None) -> list[EvalQuery]:
@@ -76,6 +80,36 @@ def answered(corpus: Corpus, queries: list[EvalQuery]) -> tuple[float, float]:
     return statistics.fmean(prepared.outcome is None for prepared in made), statistics.fmean(direct)
 
 
+def thresholds(dataset: Dataset, corpus: Corpus, queries: list[EvalQuery], others: list[EvalQuery]) -> dict[str, float]:
+    """Of queries with an answer: whether it is among what a threshold lets through; of others, whether anything is."""
+
+    def scored(query: EvalQuery) -> list[tuple[float, bool]]:
+        everything = AskOptions(threshold=0.0, direct_threshold=1.0)
+        prepared = prepare(corpus.hub, query.text, bases=corpus.bases, options=everything)
+        found = [one for one in prepared.passages if one.tier in ("direct", "summarized")]
+        return [
+            (one.score or 0.0, gold(dataset, corpus, query, one.ref, (one.start_line, one.end_line))) for one in found
+        ]
+
+    own, foreign = [scored(query) for query in queries], [scored(query) for query in others]
+    figures = {}
+    for least in DIRECT:
+        figures[f"direct {least:g}"] = statistics.fmean(
+            any(right for score, right in one[:3] if score >= least) for one in own
+        )
+        figures[f"foreign direct {least:g}"] = statistics.fmean(
+            any(score >= least for score, _ in one) for one in foreign
+        )
+    for least in LEAST:
+        figures[f"used {least:g}"] = statistics.fmean(
+            any(right for score, right in one if score >= least) for one in own
+        )
+        figures[f"foreign used {least:g}"] = statistics.fmean(
+            any(score >= least for score, _ in one) for one in foreign
+        )
+    return figures
+
+
 def tokens(datasets: list[Dataset]) -> None:
     """Compare the estimate with the packaged model's own tokenizer."""
     from kbhub.embedding import PACKAGED_MODEL
@@ -99,6 +133,7 @@ def main() -> None:
     parser.add_argument("datasets", nargs="+", type=Path)
     parser.add_argument("--limit", type=int, help="queries of each set")
     parser.add_argument("--tokens", action="store_true", help="measure the estimate of tokens instead")
+    parser.add_argument("--thresholds", action="store_true", help="compare values of the thresholds instead")
     parser.add_argument("--cache", type=Path, help="folder for the corpora and their indexes")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -110,8 +145,11 @@ def main() -> None:
     for dataset in datasets:
         corpus = open_corpus(dataset, Setup(dict(os.environ), arguments.cache))
         queries = [query for query in dataset.queries if query.gold]
-        figures = judge(dataset, corpus, sample(queries, arguments.limit))
         others = [query for other in datasets if other is not dataset for query in sample(list(other.queries), FOREIGN)]
+        if arguments.thresholds:
+            report[dataset.name] = thresholds(dataset, corpus, sample(queries, arguments.limit), others)
+            continue
+        figures = judge(dataset, corpus, sample(queries, arguments.limit))
         if others:
             figures["foreign answered"], figures["foreign with direct"] = answered(corpus, others)
         report[dataset.name] = figures

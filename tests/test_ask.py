@@ -122,6 +122,18 @@ def test_a_passage_is_what_the_file_says_now(environment, hub):
     assert "ninety seconds" in answer.text
 
 
+def test_a_question_is_expanded_where_every_search_is(environment, ollama):
+    """The setting holds for answers, too: other wordings of a model find what the question does not name."""
+    ollama.answers({"queries": ["roll back a release"], "passage": ""})
+    write_documents(environment)
+    opened = environment.hub(env={**environment.env, **ollama.env, "KBHUB_EXPANSION__ENABLED": "true"})
+    opened.sync()
+    found = prepare(opened, "Wie macht man eine Auslieferung rückgängig?")
+
+    assert any(one.ref.startswith("runbooks/") for one in found.passages)
+    assert "Also searched for: roll back a release." in found.notes
+
+
 # Who writes
 
 
@@ -158,6 +170,9 @@ def test_ollama_writes_if_it_is_configured(environment, ollama, snapshot):
     [
         ({"say": lambda body: "I like cheese."}, "cites too little"),
         ({"say": lambda body: ""}, "Ollama"),
+        ({"say": lambda body: '{"answer": "Roll back first [1]."}'}, "cites too little"),
+        ({"say": lambda body: body["messages"][1]["content"]}, "cites too little"),
+        ({"say": lambda body: "Roll back first [1]. " * 6000}, "did not stop"),
         ({"models": {}}, "ollama pull"),
         ({"raw": b"<html>"}, "Ollama"),
         ({"busy": 99}, "Ollama"),
@@ -173,6 +188,14 @@ def test_a_model_of_no_use_is_passed_over_and_the_answer_says_why(environment, o
 
     assert (answer.outcome, answer.written_by) == ("written", "extractive")
     assert told in answer.why[0]
+
+
+def test_half_a_character_of_a_model_breaks_no_answer(environment, ollama):
+    """What no message can hold, and what no reader sees, is taken out of what a model wrote."""
+    ollama.say = lambda body: "Roll back\ud800 first\x1b[31m\u202e [1]."
+    answer = ask(with_ollama(environment, ollama), QUESTION)
+
+    assert json.loads(answer.model_dump_json())["text"] == "Roll back\ufffd first[31m. [1]"
 
 
 def test_a_slow_model_is_not_waited_for_for_ever(environment, ollama):

@@ -57,6 +57,14 @@ def test_passages_for_a_budget(kbhub):
     assert "Roll back first" in out
 
 
+def test_a_budget_in_which_nothing_fits_says_so(kbhub):
+    """Silence would be taken for an answer."""
+    code, out, err = kbhub("ask", QUESTION, "--budget", "100")
+
+    assert (code, out.strip()) == (1, "")
+    assert err == "kbhub: No passage fits a budget of 100 tokens with its reference; 400 hold some lines.\n"
+
+
 def test_json_and_markdown(kbhub):
     """Programs get everything, files a document with a table."""
     code, out, err = kbhub("ask", QUESTION, "--json", "--max-tokens", "100")
@@ -110,6 +118,18 @@ def test_without_any_base_it_says_what_to_do(kbhub, environment, tmp_path, monke
 
     assert code == 1
     assert "kbhub init" in err
+
+
+def test_a_question_is_noted_like_a_search(kbhub):
+    """What is asked in vain is missing knowledge; each document that was found is named once."""
+    kbhub("ask", QUESTION)
+    kbhub("ask", "who won the football world cup in brazil")
+    _, out, _ = kbhub("log", "show", "--json")
+    vain, found = json.loads(out)["queries"]
+
+    assert (vain["text"], vain["verdict"]) == ("who won the football world cup in brazil", "none")
+    assert (found["text"], found["client"]) == (QUESTION, "user")
+    assert len(found["hits"]) == len(set(found["hits"])) > 0
 
 
 def test_what_a_document_says_cannot_act_on_the_terminal(kbhub, environment):

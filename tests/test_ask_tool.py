@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
-from mcp.types import CreateMessageResult, ErrorData, ImageContent, TextContent
+from mcp.types import (
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    CreateMessageResult,
+    ElicitResult,
+    ErrorData,
+    ImageContent,
+    InputRequiredResult,
+    TextContent,
+)
 
 import kbhub
 import kbhub.answers.asking
@@ -17,6 +28,7 @@ import kbhub.tools.calls
 import kbhub.tools.sampling
 from ask_documents import QUESTION, write_documents
 from kbhub.answers import Answer
+from kbhub.querylog.log import show_log
 from kbhub.server import create_server
 
 pytestmark = pytest.mark.anyio
@@ -175,6 +187,46 @@ async def test_the_retry_neither_searches_again_nor_changes_the_prompt(hub, monk
     assert "Roll back first and ask why later." in answer.passages[0].text
 
 
+async def test_a_state_that_is_not_the_calls_own_is_refused_and_harms_nothing(hub):
+    """Changed, made up, of another question or of another process: one clear error, and the next call is answered."""
+    server = create_server(hub, structured=True)
+    said = CreateMessageResult(role="assistant", model="m", content=TextContent(type="text", text=WRITTEN))
+    async with Client(server, sampling_callback=Model()) as client, Client(create_server(hub)) as other:
+
+        async def repeat(state, by=client, question=QUESTION, answer=said, expected=CallToolResult):
+            answers = {"input_responses": {"answer": answer}} if answer else {}
+            params = CallToolRequestParams(
+                name="ask", arguments={"question": question}, **({"request_state": state} if state else {}), **answers
+            )
+            return await by.session.send_request(CallToolRequest(params=params), expected)
+
+        state = (await repeat(None, answer=None, expected=InputRequiredResult)).request_state
+        for call in (
+            partial(repeat, state[:-6] + "AAAAAA"),
+            partial(repeat, "made up"),
+            partial(repeat, "A" * 1_000_000),
+            partial(repeat, state, question="who feeds the cat"),
+            partial(repeat, state, by=other),
+        ):
+            with pytest.raises(MCPError, match="Invalid or expired requestState"):
+                await call()
+        unanswered = await repeat(state, answer=ElicitResult(action="decline"))
+        answered = await repeat(state)
+
+    assert unanswered.structured_content["written_by"] == "extractive"
+    assert unanswered.structured_content["why"][0] == "The client sent no answer of its model."
+    assert answered.structured_content["written_by"] == "sampling"
+
+
+async def test_a_question_is_noted_once_whoever_writes(hub, mode):
+    """The repeated call of the newer era is no second question."""
+    await call(hub, mode, Model())
+    (noted,) = show_log(hub).queries
+
+    assert noted.text == QUESTION
+    assert noted.client == "mcp"
+
+
 @pytest.mark.parametrize("writer", ["extractive", "ollama", "none"])
 async def test_another_writer_can_be_named(hub, mode, writer):
     """Then the client's model is not asked."""
@@ -246,21 +298,44 @@ async def test_the_tool_is_small(hub):
     assert tool.annotations.read_only_hint
 
 
-@pytest.mark.parametrize("says", [WRITTEN, None])
-async def test_it_works_over_real_pipes(environment, mode, says):
-    """The same through a process, with and without a model."""
+SERVE = (
+    "import sys, kbhub.tools.sampling as sampling; from kbhub.__main__ import main; "
+    "sampling.SAMPLING_SECONDS = 1.0; sys.exit(main(['serve']))"
+)
+
+
+@pytest.mark.parametrize("offers", [True, False])
+async def test_it_works_over_real_pipes(environment, mode, offers):
+    """The same through a process: with a model, which writes, talks nonsense, refuses or is slow, and without."""
     write_documents(environment)
     server = StdioServerParameters(
         command=sys.executable,
-        args=["-c", "import sys; from kbhub.__main__ import main; sys.exit(main(['serve']))"],
+        args=["-c", SERVE],
         env={**environment.env, "PYTHONPATH": SOURCE},
         cwd=environment.project,
     )
-    model = Model(says) if says else None
-    async with Client(server, mode=mode, sampling_callback=model, read_timeout_seconds=60) as client:
-        await client.call_tool("search", {"query": "release"})
-        result = await client.call_tool("ask", {"question": QUESTION})
+    model = Model()
 
-    assert not result.is_error
-    by = "written by your own model (client-model-1)" if says else "written by kbhub"
-    assert by in result.content[0].text
+    async def slow(context, params):
+        if model.says is None:
+            await anyio.sleep_forever()
+        return await model(context, params)
+
+    async with Client(server, mode=mode, sampling_callback=slow if offers else None, read_timeout_seconds=60) as client:
+        await client.call_tool("search", {"query": "release"})
+
+        async def told(says):
+            model.says = says
+            return (await client.call_tool("ask", {"question": QUESTION})).content[0].text
+
+        written = await told(WRITTEN)
+        if not offers:
+            assert "written by kbhub" in written
+            assert "The client offers no model (sampling)." in written
+            return
+        assert "written by your own model (client-model-1)" in written
+        assert "model was asked, but what it wrote cites too little" in await told("I like cheese.")
+        if mode == "legacy":  # else both stay inside the client
+            assert "The client refused: no." in await told(ErrorData(code=-1, message="no"))
+            assert "did not answer within 1 seconds" in await told(None)
+        assert "written by your own model (client-model-1)" in await told(WRITTEN)

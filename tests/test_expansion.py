@@ -453,6 +453,17 @@ def test_what_the_query_finds_first_stays_before_what_one_other_finds(hub):
     assert result.hits[0].score == pytest.approx(hub.search(query).hits[0].score)
 
 
+def test_what_is_merely_nearest_to_the_query_gives_way(hub):
+    """Where nothing covers the query, what another wording finds comes first, and is worth what it is worth there."""
+    plain = hub.search(Query(text="zxqv zxqw canteen zxqy zxqz"))
+    found = search_expanded(hub, Query(text="zxqv zxqw canteen zxqy zxqz"), given_expansion(["roll back a release"]))
+    alone = hub.search(Query(text="roll back a release"))
+
+    assert (plain.verdict, plain.hits[0].ref != alone.hits[0].ref) == ("none", True)
+    assert found.hits[0].ref == alone.hits[0].ref
+    assert found.hits[0].score == pytest.approx(alone.hits[0].score)
+
+
 def test_the_passage_is_searched_for_by_meaning(hub):
     """It need not share a word with the document."""
     query = Query(text="xyzzy", limit=10)

@@ -21,6 +21,9 @@ T = TypeVar("T", bound=Hashable)
 ORIGINAL_WEIGHT, OTHER_WEIGHT = 2.0, 1.0
 """Of the query itself, and of each that others made of it: two of them must agree to outweigh it."""
 
+UNCOVERED_WEIGHT = 0.5
+"""Of the query itself where nothing covers it: what is merely nearest to it gives way to what another one finds."""
+
 DEPTH = 50
 """Hits of each query that are joined. At rank 50 a hit adds half of what the first one does; pages beyond it are rare,
 and end there."""
@@ -156,7 +159,8 @@ def _joined(
         keys = [_key(hit, known, by_chunk=by_chunk) for hit in result.hits]
         for key, hit in zip(keys, result.hits, strict=True):
             found.setdefault(key, (hit, label))
-        rankings.append((OTHER_WEIGHT if label else ORIGINAL_WEIGHT, keys))
+        own = UNCOVERED_WEIGHT if result.verdict == "none" else ORIGINAL_WEIGHT
+        rankings.append((OTHER_WEIGHT if label else own, keys))
     fused = fuse_queries(rankings)
     scale = best / fused[0][1] if fused else 0.0
     return [

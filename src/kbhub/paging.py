@@ -25,23 +25,30 @@ _DECIDING = {"text", "bases", "mode", "granularity", "recency", "min_signals", "
 _CURSOR = re.compile(rf"(\d{{1,9}})\.([0-9a-f]{{{_FINGERPRINT}}})")
 
 
-def make_cursor(query: Query, offset: int) -> str:
-    """Give the cursor of the page of a query that starts at an offset."""
-    return _encoded(offset, _fingerprint(query))
+def make_cursor(query: Query, offset: int, wordings: Sequence[str] = ()) -> str:
+    """Give the cursor of the page of a query that starts at an offset.
+
+    Args:
+        query: what is asked.
+        offset: hits before the page.
+        wordings: what is searched for beside the query.
+    """
+    return _encoded(offset, _fingerprint(query, wordings))
 
 
-def offset_of(cursor: str, query: Query) -> int:
+def offset_of(cursor: str, query: Query, wordings: Sequence[str] = ()) -> int:
     """Give the offset that a cursor stands for.
 
     Args:
         cursor: as `make_cursor` made it.
         query: what is asked now; its offset, limit and trace do not matter.
+        wordings: what is searched for beside it now.
 
     Raises:
         UsageError: it is no cursor, or one of another query.
     """
     offset, fingerprint = _decoded(cursor, "search")
-    if fingerprint != _fingerprint(query):
+    if fingerprint != _fingerprint(query, wordings):
         raise UsageError(
             "`cursor` is of another search; give it with the same query, bases, mode and options, "
             "or search without it for the first page."
@@ -90,6 +97,6 @@ def _fingerprint_of_refs(refs: str | Sequence[str]) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:_FINGERPRINT]
 
 
-def _fingerprint(query: Query) -> str:
-    asked = query.model_dump_json(include=_DECIDING)
+def _fingerprint(query: Query, wordings: Sequence[str]) -> str:
+    asked = query.model_dump_json(include=_DECIDING) + (json.dumps(list(wordings)) if any(wordings) else "")
     return hashlib.sha256(asked.encode("utf-8")).hexdigest()[:_FINGERPRINT]

@@ -10,12 +10,14 @@ from kbhub.answers.packing import fitting, packed
 from kbhub.answers.prompts import request_of
 from kbhub.answers.tiers import SEARCHED_HITS, nearest, tiered
 from kbhub.answers.writers import Written, finish_extracted, finish_unwritten, finish_written
+from kbhub.assisted import search_assisted
 from kbhub.embedding import StaticEmbedder, packaged_embedder
 from kbhub.errors import EmbedderError, IndexUnavailable, ModelUnavailable, UsageError
 from kbhub.inference import Deadline, Ollama, Prompt
 from kbhub.memory.known import count_refs
 from kbhub.model_settings import DEFAULT_OLLAMA_MODEL
 from kbhub.query import parsed
+from kbhub.querylog.recording import record
 from kbhub.retrieval import keyword_ranking
 from kbhub.search import LEADING_NOTES
 from kbhub.types import Query
@@ -35,6 +37,10 @@ context that local models are run with."""
 BUDGET = 2_000
 """Estimated tokens of passages where nobody is to write and no budget is given."""
 
+ROOMY = 400
+"""Tokens that hold a passage of some lines with its reference, however long its names are."""
+
+NOTHING_FITS = "No passage fits a budget of {budget} tokens with its reference; {roomy} hold some lines."
 FORCED = "It was asked for."
 NO_CLIENT = "Nobody's own model can be asked from here: that takes an MCP client that offers sampling."
 CONFIGURED = "A model of Ollama is configured (`answers.model`)."
@@ -47,6 +53,7 @@ def ask(
     *,
     bases: Sequence[str] = (),
     options: AskOptions | None = None,
+    asker: str | None = None,
 ) -> Answer:
     """Answer a question from the bases, by a local model if there is one, else by their own sentences.
 
@@ -55,17 +62,25 @@ def ask(
         question: what is asked.
         bases: ids of the bases to look in; none for all.
         options: how to answer.
+        asker: as for `prepare`.
 
     Raises:
         UsageError: there is no question, or the options contradict each other.
         BaseNotFound: a base is not active.
     """
-    prepared = prepare(hub, question, bases=bases, options=options)
+    prepared = prepare(hub, question, bases=bases, options=options, asker=asker)
     why = (NO_CLIENT,) if prepared.options.written_by == "sampling" else ()
     return answer_without_client(hub, prepared, why)
 
 
-def prepare(hub: Hub, question: str, *, bases: Sequence[str] = (), options: AskOptions | None = None) -> Prepared:
+def prepare(
+    hub: Hub,
+    question: str,
+    *,
+    bases: Sequence[str] = (),
+    options: AskOptions | None = None,
+    asker: str | None = None,
+) -> Prepared:
     """Search, and choose the passages that answer a question.
 
     Args:
@@ -73,6 +88,7 @@ def prepare(hub: Hub, question: str, *, bases: Sequence[str] = (), options: AskO
         question: what is asked.
         bases: ids of the bases to look in; none for all.
         options: how to answer.
+        asker: who asks, for the query log: the name of an MCP client, or `USER`; none if it is not to be noted.
 
     Returns:
         What is needed to have it answered, without another look at the bases.
@@ -84,7 +100,10 @@ def prepare(hub: Hub, question: str, *, bases: Sequence[str] = (), options: AskO
     _check(question, options)
     question = question.encode("utf-8", "replace").decode("utf-8").strip()
     mode = hub.config().settings.search.mode
-    result = hub.search(Query(text=question, bases=tuple(bases), mode=mode, limit=SEARCHED_HITS, granularity="chunk"))
+    query = Query(text=question, bases=tuple(bases), mode=mode, limit=SEARCHED_HITS, granularity="chunk")
+    result = search_assisted(hub, query)
+    if asker:
+        record(hub, result, query, asker)
     made = Prepared(
         question=question,
         options=options,
@@ -97,8 +116,10 @@ def prepare(hub: Hub, question: str, *, bases: Sequence[str] = (), options: AskO
     if not covered:
         return made.model_copy(update={"outcome": "not_covered", "passages": nearest(hub, result)})
     if options.budget or options.written_by == "none":
-        passages = packed(hub, result, options, options.budget or BUDGET)
-        return made.model_copy(update={"outcome": "passages", "passages": passages})
+        budget = options.budget or BUDGET
+        passages = packed(hub, result, options, budget)
+        notes = made.notes if passages else (NOTHING_FITS.format(budget=budget, roomy=ROOMY), *made.notes)
+        return made.model_copy(update={"outcome": "passages", "passages": passages, "notes": notes})
     passages = tiered(hub, result, options)
     sent = fitting(passages, PROMPT_TOKENS)
     return made.model_copy(update={"passages": passages, "sent": sent, "weights": _weights(hub, result)})

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kbhub.answers.cleaning import cleaned, code_spans
+from kbhub.answers.marks import MARK, numbers, settled
 from kbhub.answers.models import Support
 from kbhub.answers.sentences import Unit, units
 from kbhub.answers.tokens import estimated_tokens
-from kbhub.inference import without_thinking
+from kbhub.inference import seen, without_thinking
 from kbhub.query import STOP_WORDS, searchable, stems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kbhub.answers.models import Passage
 
@@ -23,22 +24,11 @@ LEAST_CITED = 0.5
 LENGTH_FACTOR = 2
 """Times the tokens asked for that a text may have by our estimate; what is beyond is dropped."""
 
-WIDEST_RANGE = 10
-"""Passages that a range such as [2-5] may name."""
+LETTERS_PER_TOKEN = 8
+"""Most letters that a token has by our estimate, with the space before it and some room; what a text has beyond is not
+looked at."""
 
 OVERLAP_DIGITS = 2
-
-_NUMBERS = r"\d{1,4}(?:\s*(?:,|;|–|-|and|&)\s*\d{1,4})*"
-_SQUARE, _CORNER = rf"\[\^?(?:passages?\s+)?({_NUMBERS})\](?!\()", rf"【\^?({_NUMBERS})[^】]*】"
-_MARK = re.compile(rf"[ \t]*(?:{_SQUARE}|{_CORNER})", re.IGNORECASE)
-_AFTER_END = re.compile(rf"([.!?。！？]+[\"'”’)*_]*)((?:[ \t]*(?:{_SQUARE}|{_CORNER}))+)", re.IGNORECASE)
-_CODE = re.compile(
-    r"^ {0,3}(?P<tick>`{3,}|~{3,}).*?(?:^ {0,3}(?P=tick)|\Z)|(?P<run>`+)(?!`).+?(?<!`)(?P=run)(?!`)",
-    re.DOTALL | re.MULTILINE,
-)
-_IMAGE = re.compile(r"!\[(?P<text>[^\]]*)\](?:\([^)]*\)|\[[^\]]*\])")
-_LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]*)[^)]*\)")
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--.*?-->", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,40 +55,45 @@ def check(text: str, passages: Sequence[Passage], max_tokens: int) -> Checked | 
         What is left of it; none if too little of it cites anything.
     """
     known = {one.number: one for one in passages}
-    parts = units(_harmless(_settled(without_thinking(text)), passages), whole_lists=False)
+    text = seen(without_thinking(text))
+    text = cleaned(text[: LENGTH_FACTOR * max_tokens * LETTERS_PER_TOKEN], passages)
+    code = code_spans(text)
+    text = settled(text, lambda at: any(start <= at < end for start, end in code))
+    parts = units(text, whole_lists=False)
     checker = _Checker(known)
-    kept: list[tuple[Unit, str, tuple[int, ...]]] = []
+    kept: list[tuple[Unit, _Read]] = []
     dropped: list[str] = []
     uncited = 0
     room = LENGTH_FACTOR * max_tokens
     for at, part in enumerate(parts):
-        bare, cited = checker.read(part.text)
-        if not cited and part.kind == "block":
-            cited = _neighbouring(checker, parts, at)
-        if not bare.strip():
+        read = checker.read(part)
+        if not read.cited and part.kind == "block":
+            read = replace(read, last=_neighbouring(checker, parts, at))
+        if not any(map(str.isalnum, read.claim)):
             continue
-        room -= estimated_tokens(bare)
-        if cited and room >= 0:
-            kept.append((part, bare, cited))
+        room -= estimated_tokens(read.text)
+        if read.cited and room >= 0:
+            kept.append((part, read))
         else:
-            dropped.append(bare)
-            uncited += not cited
+            dropped.append(read.claim)
+            uncited += not read.cited
     if not kept or len(kept) < LEAST_CITED * (len(kept) + uncited):
         return None
-    support = tuple(found for _, bare, cited in kept for found in supports(bare, [known[one] for one in cited]))
-    return Checked(composed(kept), support, checker.removed, tuple(dropped))
+    support = tuple(found for _, read in kept for found in supports(read.claim, [known[one] for one in read.cited]))
+    written = composed((part, read.text, read.last) for part, read in kept)
+    return Checked(written, support, checker.removed, tuple(dropped))
 
 
 def composed(kept: Iterable[tuple[Unit, str, Sequence[int]]]) -> str:
     """Write sentences with their citations: those of a paragraph on one line, items and blocks on lines of their own.
 
     Args:
-        kept: each with its text and the numbers that it cites, in order.
+        kept: each with its text and the numbers that it is to end with, in order.
     """
     text, before = "", None
     for part, bare, cited in kept:
-        marks = "".join(f"[{number}]" for number in cited)
-        written = f"{bare}\n\n{marks}" if part.kind == "block" else f"{bare} {marks}"
+        apart = "\n\n" if part.kind == "block" else " "
+        written = f"{bare}{apart}{marks_of(cited)}" if cited else bare
         if before is not None:
             together = before.paragraph == part.paragraph
             text += {"sentence": " ", "item": "\n"}.get(part.kind, "\n\n") if together else "\n\n"
@@ -135,6 +130,25 @@ def content_stems(text: str) -> frozenset[str]:
     return every - STOP_WORDS or every
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A sentence with its citations."""
+
+    text: str
+    """Without those that it ends with; those of a passage that stand within it stay there."""
+    claim: str
+    """Without any."""
+    last: tuple[int, ...]
+    """Numbers of passages that it is to end with."""
+    within: tuple[int, ...] = ()
+    """Numbers of passages that it cites before it ends."""
+
+    @property
+    def cited(self) -> tuple[int, ...]:
+        """Give all, each once."""
+        return tuple(dict.fromkeys((*self.within, *self.last)))
+
+
 class _Checker:
     """Reads the citations of sentences.
 
@@ -146,20 +160,43 @@ class _Checker:
         self._known = known
         self.removed = 0
 
-    def read(self, text: str) -> tuple[str, tuple[int, ...]]:
-        """Give a sentence without its citations, and those that point somewhere, each once."""
-        cited: dict[int, None] = {}
+    def read(self, part: Unit) -> _Read:
+        """Give a sentence and what it cites; what points nowhere is taken out of it.
 
-        def taken(mark: re.Match[str]) -> str:
-            for number in _numbers(mark[1] or mark[2]):
-                if number in self._known:
-                    cited[number] = None
-                else:
-                    self.removed += 1
-            return ""
+        A citation that other words follow is a part of the sentence ("as [2] says, …") and stays where it is.
+        """
+        text = part.text
+        end = _last_word(text) if part.kind == "sentence" else 0
+        code = code_spans(text)
+        last, within = dict[int, None](), dict[int, None]()
+        shown, claim, at = "", "", 0
+        for mark in MARK.finditer(text):
+            if any(low <= mark.start() < high for low, high in code):
+                continue
+            before = text[at : mark.start()]
+            shown, claim, at = shown + before, claim + before, mark.end()
+            named = numbers(mark.group())
+            sound = [number for number in named if number in self._known]
+            self.removed += len(named) - len(sound)
+            if mark.end() <= end and any(map(str.isalnum, claim)):
+                shown += f" {marks_of(sound)}" if sound else ""
+                within |= dict.fromkeys(sound)
+            else:
+                last |= dict.fromkeys(sound)
+        shown, claim = shown + text[at:], claim + text[at:]
+        trim = str.strip if part.kind == "sentence" else str.rstrip
+        return _Read(trim(shown.strip("\n")), trim(claim.strip("\n")), tuple(last), tuple(within))
 
-        bare = _outside_code(text, lambda part: _MARK.sub(taken, part))
-        return bare.strip("\n").rstrip(), tuple(cited)
+
+def marks_of(cited: Iterable[int]) -> str:
+    """Write citations."""
+    return "".join(f"[{number}]" for number in cited)
+
+
+def _last_word(text: str) -> int:
+    """Give where the last letter of a text stands that belongs to no citation."""
+    bare = MARK.sub(lambda mark: " " * len(mark.group()), text)
+    return next((at for at in range(len(bare) - 1, -1, -1) if bare[at].isalnum()), 0)
 
 
 def _neighbouring(checker: _Checker, parts: Sequence[Unit], at: int) -> tuple[int, ...]:
@@ -167,49 +204,8 @@ def _neighbouring(checker: _Checker, parts: Sequence[Unit], at: int) -> tuple[in
     removed = checker.removed
     for other in (at + 1, at - 1):
         if 0 <= other < len(parts) and parts[other].kind == "sentence":
-            _, cited = checker.read(parts[other].text)
+            cited = checker.read(parts[other]).cited
             checker.removed = removed
             if cited:
                 return cited
     return ()
-
-
-def _numbers(written: str) -> list[int]:
-    found: list[int] = []
-    for group in re.split(r"\s*(?:,|;|and|&)\s*", written, flags=re.IGNORECASE):
-        ends = [int(number) for number in re.findall(r"\d+", group)]
-        if len(ends) == 2 and 0 < ends[1] - ends[0] < WIDEST_RANGE:
-            ends = list(range(ends[0], ends[1] + 1))
-        found += ends
-    return found
-
-
-def _settled(text: str) -> str:
-    """Put citations that stand behind the end of a sentence before it, so that they stay with it."""
-
-    def moved(match: re.Match[str]) -> str:
-        return f" {match[2].strip()}{match[1]}"
-
-    return _outside_code(text, lambda part: _AFTER_END.sub(moved, part))
-
-
-def _harmless(text: str, passages: Sequence[Passage]) -> str:
-    """Take out what would load or lead somewhere: images and tags; links to places that no passage names."""
-    everything = "\n".join(one.text for one in passages)
-
-    def linked(match: re.Match[str]) -> str:
-        return match.group() if match["target"] and match["target"] in everything else match["text"]
-
-    def cleaned(part: str) -> str:
-        return _LINK.sub(linked, _IMAGE.sub(lambda match: match["text"], _TAG.sub("", part)))
-
-    return _outside_code(text, cleaned)
-
-
-def _outside_code(text: str, change: Callable[[str], str]) -> str:
-    """Change what of a text is no code."""
-    made, at = "", 0
-    for code in _CODE.finditer(text):
-        made += change(text[at : code.start()]) + code.group()
-        at = code.end()
-    return made + change(text[at:])

@@ -18,10 +18,11 @@ Tier = Literal["direct", "summarized", "related", "nearest"]
 Outcome = Literal["written", "passages", "not_answered", "not_covered"]
 
 DIRECT_THRESHOLD, THRESHOLD = STRONG, WEAK
-"""Least score of a direct hit, and of any that is used. At .7, of the queries of five collections 64 to 98 of 100
-have an answer among their first three direct hits (.6 would give up to 4 more), and 2 to 10 of 100 queries of the
-other collections, which nothing answers, have a direct hit (.6: 2 to 14). Below .2 nothing covers a query; .3
-would lose 2 of 100 answers that are sections of documentation, .4 would lose 11."""
+"""Least score of a direct hit, and of any that is used (`benchmarks/answers.py --thresholds`). At .7, of the queries
+of five collections 63 to 98 of 100 have an answer among their first three direct hits (.6 would give up to 6 more, .8
+up to 10 less), and 1 to 9 of 100 queries of the other collections, which nothing answers, have a direct hit (.6: 3 to
+10). Below .2 nothing covers a query; .3 would lose up to 2 of 100 answers, .4 would lose 10 that are sections of
+documentation."""
 
 MAX_TOKENS, LEAST_TOKENS, MOST_TOKENS = 500, 50, 4_000
 """Tokens of a written answer: the default and the least of knowledgebased, and what a summary never needs."""

@@ -31,6 +31,9 @@ _END = re.compile(
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*$")
 _LINK_DEFINITION = re.compile(r" {0,3}\[[^\]]{1,999}\]:\s")
+_QUOTE = re.compile(r"(?: {0,3}>(?:\s|$))+")
+"""Beginning of a line of a quotation; sentences run on over it."""
+
 _SENTENCE_START = re.compile(r"\s+[\"'“‘(\[`*_]*[^\Wa-z_]")
 
 Kind = Literal["sentence", "item", "block"]
@@ -159,6 +162,8 @@ def _deep(item: str, first: str) -> bool:
 
 
 def _sentences(region: Sequence[str], line: int, number: int) -> Iterator[Unit]:
+    if all(map(_QUOTE.match, region)):
+        region = [_QUOTE.sub("", one) for one in region]
     text = "\n".join(region)
     code = [match.span() for match in _CODE.finditer(text)]
     start = 0

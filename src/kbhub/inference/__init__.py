@@ -5,7 +5,7 @@ caller turns into a note. Texts of documents go into a prompt only as quoted mat
 """
 
 from kbhub.inference.deadline import Deadline
-from kbhub.inference.prompts import Prompt, fence_mark, quoted, quoting_rule, unmarked, without_thinking
+from kbhub.inference.prompts import Prompt, fence_mark, quoted, quoting_rule, seen, sendable, without_thinking
 from kbhub.inference.server import Ollama
 from kbhub.inference.stored import StoredAnswers
 
@@ -17,6 +17,7 @@ __all__ = [
     "fence_mark",
     "quoted",
     "quoting_rule",
-    "unmarked",
+    "seen",
+    "sendable",
     "without_thinking",
 ]

@@ -78,8 +78,10 @@ class Connection:
                 options={**OPTIONS, "num_predict": most_tokens},
             ):
                 said.append(part.message.content or "")
-                if not deadline.left or sum(map(len, said)) > ANSWER_CHARACTERS:
+                if not deadline.left:
                     raise deadline.passed(self._where)
+                if sum(map(len, said)) > ANSWER_CHARACTERS:
+                    raise ModelUnavailable("nonsense", f"{self._where} did not stop writing; try another model.")
         return "".join(said)
 
     def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:

@@ -22,8 +22,14 @@ _CONTROL = re.compile(
 """Where the marks begin or end by which chat templates tell who speaks. A server turns their letters into the very
 tokens, wherever they stand, so that a document could speak as the system."""
 
-_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
-_OPEN, _CLOSE = re.compile(r"<think(?:ing)?>", re.IGNORECASE), re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_THINKING = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e0fff]"
+)
+"""Controls, of which a zero ends the text for a server that is written in C, and what a reader does not see: marks of
+direction, joiners that part nothing, tags. Joiners that scripts and emojis need are not among them."""
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +67,23 @@ def quoted(text: str, mark: str, label: str = "passage") -> str:
         mark: of `fence_mark`.
         label: what the text is, in one word.
     """
-    return f"<{label} {mark}>\n{unmarked(text)}\n</{label} {mark}>"
+    return f"<{label} {mark}>\n{sendable(text)}\n</{label} {mark}>"
 
 
-def unmarked(text: str) -> str:
-    """Take apart the marks by which chat templates tell who speaks."""
-    return _CONTROL.sub(_apart, text)
+def sendable(text: str) -> str:
+    """Give a text without what a model's runtime, or a reader's eye, takes for something else.
+
+    The marks by which chat templates tell who speaks are taken apart.
+
+    Args:
+        text: any string.
+    """
+    return _CONTROL.sub(_apart, seen(text))
+
+
+def seen(text: str) -> str:
+    """Give a text without what cannot be seen, and without halves of characters, which no file or message can hold."""
+    return _SURROGATES.sub("\ufffd", _UNSEEN.sub("", text))
 
 
 def quoting_rule(mark: str) -> str:
@@ -79,9 +96,15 @@ def quoting_rule(mark: str) -> str:
 
 def without_thinking(text: str) -> str:
     """Give an answer without what a model thought before, also where it forgot to open or to close that part."""
-    text = _THINKING.sub("", text)
-    text = _CLOSE.split(text)[-1]
-    return _OPEN.split(text)[0].strip()
+    kept: list[str] = []
+    thinking, at = False, 0
+    for tag in _THINKING.finditer(text):
+        if not thinking:
+            kept.append(text[at : tag.start()])
+        if tag[1] and not thinking:  # it forgot to open
+            kept.clear()
+        thinking, at = not tag[1], tag.end()
+    return "".join([*kept, "" if thinking else text[at:]]).strip()
 
 
 def _apart(found: re.Match[str]) -> str:

@@ -89,7 +89,7 @@ def record(hub: Hub, result: SearchResult, query: Query, client: str | None = No
         verdict=result.verdict,
         score=result.hits[0].score if result.hits else None,
         client=client or USER,
-        hits=tuple(hit.ref for hit in result.hits[:TOP_HITS]),
+        hits=tuple(dict.fromkeys(hit.ref for hit in result.hits))[:TOP_HITS],  # chunks of one document are one
     )
     _put(_Note(hub, entry))
 

@@ -12,8 +12,9 @@ from pydantic import Field
 from kbhub.answers import Answer, AskOptions, Prepared, answer_without_client, counted, prepare
 from kbhub.answers.asking import FORCED
 from kbhub.answers.writers import Written, finish_written
+from kbhub.querylog.recording import USER
 from kbhub.render.answers import answer_for_model
-from kbhub.tools.calls import Calls
+from kbhub.tools.calls import Calls, client_name
 from kbhub.tools.given import Names, cleaned
 from kbhub.tools.sampling import (
     NO_SAMPLING,
@@ -50,7 +51,7 @@ class Asking:
             return await calls.nothing(Answer(question=question, outcome="not_covered", text="", written_by="none"))
         names = cleaned(bases)
         await calls.freshen(context, names, first_index=True)
-        prepared = await calls.run(_prepare, calls, question, names, options)
+        prepared = await calls.run(_prepare, calls, question, names, options, client_name(context) or USER)
         if prepared.outcome or prepared.options.written_by not in (None, "sampling"):
             return await self._without_client(prepared)
         if not can_sample(context):
@@ -79,5 +80,5 @@ class Asking:
         return calls.result(answer_for_model(counted(calls.hub, answer)), answer)
 
 
-def _prepare(calls: Calls, question: str, names: Sequence[str], options: AskOptions | None) -> Prepared:
-    return prepare(calls.hub, question, bases=names, options=options)
+def _prepare(calls: Calls, question: str, names: Sequence[str], options: AskOptions | None, asker: str) -> Prepared:
+    return prepare(calls.hub, question, bases=names, options=options, asker=asker)

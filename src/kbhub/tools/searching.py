@@ -11,6 +11,7 @@ from pydantic import Field
 from kbhub.assisted import Help, search_assisted
 from kbhub.hub import Hub
 from kbhub.paging import make_cursor, offset_of
+from kbhub.parameters import brief
 from kbhub.querylog.recording import record
 from kbhub.reading import ReadOptions
 from kbhub.render import model
@@ -25,14 +26,40 @@ FULL_BYTES = 20_000
 class SearchOptions(Model):
     """Rarely needed."""
 
-    explain: bool = Field(False, description="Trace each score.")
+    explain: bool = Field(
+        False,
+        description="Say of each hit how its score came about: ranks, values and what was added to them.",
+        json_schema_extra=brief("Trace each score."),
+    )
     full: bool = Field(False, description="Quote every hit, whole.")
-    granularity: Granularity = "document"
-    recency: float = Field(0.0, ge=0, le=1)
-    min_score: float = Field(0.0, ge=0, le=1)
-    min_signals: int = Field(1, ge=1, le=2, description="2: by words and meaning.")
-    queries: tuple[str, ...] = ()
-    hyde: str = Field("", description="A made-up answer.")
+    granularity: Granularity = Field(
+        "document", description="One hit per document, or one per chunk.", json_schema_extra=brief()
+    )
+    recency: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Prefer newer documents: 0 not at all, 1 so much that half a year halves a score.",
+        json_schema_extra=brief(),
+    )
+    min_score: float = Field(
+        0.0, ge=0, le=1, description="Leave out hits with a lower score.", json_schema_extra=brief()
+    )
+    min_signals: int = Field(
+        1,
+        ge=1,
+        le=2,
+        description="Leave out hits that fewer of the two rankings found, by words and by meaning.",
+        json_schema_extra=brief("2: by words and meaning."),
+    )
+    queries: tuple[str, ...] = Field(
+        (), description="Other wordings of the query, which are searched for, too.", json_schema_extra=brief()
+    )
+    hyde: str = Field(
+        "",
+        description="A made-up answer to the query; what is near to it in meaning is found, too.",
+        json_schema_extra=brief("A made-up answer."),
+    )
 
 
 HELP = frozenset(("queries", "hyde"))
@@ -75,12 +102,12 @@ class Searching:
             **options.model_dump(exclude={"full", *HELP}),
         )
         if cursor:
-            asked = asked.model_copy(update={"offset": offset_of(cursor, asked)})
+            asked = asked.model_copy(update={"offset": offset_of(cursor, asked, _wordings(options))})
         if not await calls.has_bases():
             return await calls.nothing(SearchResult(query=query, mode=asked.mode))
         await calls.freshen(context, asked.bases, first_index=True)
         result = await calls.run(self._found, asked, options, client_name(context))
-        return await calls.run(self._answer, result, asked, options.full)
+        return await calls.run(self._answer, result, asked, options)
 
     def _found(self, asked: Query, options: SearchOptions, client: str | None) -> SearchResult:
         wanted = Help(queries=options.queries, passage=options.hyde)
@@ -88,12 +115,23 @@ class Searching:
         record(self._calls.hub, result, asked, client)
         end = asked.offset + len(result.hits)
         if end < result.total:
-            result = result.model_copy(update={"cursor": make_cursor(asked, end)})
+            result = result.model_copy(update={"cursor": make_cursor(asked, end, _wordings(options))})
         return with_whole_chunks(self._calls.hub, result) if options.full else result
 
-    def _answer(self, result: SearchResult, asked: Query, full: bool) -> CallToolResult:
-        text = model.search_answer(result, asked, lambda offset: make_cursor(asked, offset), full=full)
+    def _answer(self, result: SearchResult, asked: Query, options: SearchOptions) -> CallToolResult:
+        text = model.search_answer(
+            result,
+            asked,
+            lambda offset: make_cursor(asked, offset, _wordings(options)),
+            full=options.full,
+            wordings=options.model_dump(include=set(HELP)),
+        )
         return self._calls.result(text, result)
+
+
+def _wordings(options: SearchOptions) -> tuple[str, ...]:
+    """Give what is searched for beside the query: the cursor of one ranking is none of another's."""
+    return (options.hyde, *options.queries)
 
 
 def with_whole_chunks(hub: Hub, result: SearchResult) -> SearchResult:

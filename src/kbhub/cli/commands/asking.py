@@ -12,6 +12,7 @@ from kbhub.cli.console import show, show_json
 from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
+from kbhub.querylog.recording import USER, flush
 from kbhub.render.answers import answer_markdown, answer_notes, answer_text
 from kbhub.render.plain import neutralised
 
@@ -54,7 +55,7 @@ def ask(
         complain_nothing(hub)
         return 1
     bring_in_step(hub, bases)
-    answer = answer_question(hub, question, bases=bases, options=options)
+    answer = answer_question(hub, question, bases=bases, options=options, asker=USER)
     if common.json:
         show_json(answer.model_dump_json(indent=2))
     elif md:
@@ -65,4 +66,5 @@ def ask(
         show(answer_text(answer))
     if not common.json:
         complain_all(answer_notes(answer))
-    return 0 if answer.outcome in ("written", "passages") else 1
+    flush()
+    return 0 if answer.outcome == "written" or (answer.outcome == "passages" and answer.passages) else 1

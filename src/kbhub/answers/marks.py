@@ -1,0 +1,87 @@
+"""The forms in which models cite: `[1]`, `[1, 3]`, `[2]-[4]`, `[Source 1]`, `【1†source】`, `(see [1])`. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WIDEST_RANGE = 10
+"""Passages that a range such as [2-5] may name."""
+
+MOST_IN_A_ROW = 20
+"""Citations that are read as one mark; no sentence rests on more."""
+
+# Every repetition that could begin anywhere is bounded: a model, or who speaks for one, may write 100 kB of brackets.
+_BETWEEN = r"\s{0,3}(?:,|;|、|，|–|-|and|to|&)\s{0,3}"
+_NUMBERS = rf"\d{{1,4}}(?:{_BETWEEN}\d{{1,4}}){{0,{MOST_IN_A_ROW}}}"
+_LABEL = r"(?:\^|#|(?:passage|source|reference|ref|document)s?[ :#]{1,3})?"
+_TARGET = r"(?:\([^()\s]{0,300}\))?"
+_SQUARE = rf"\\?\[{{1,2}}{_LABEL}(?:{_NUMBERS})\\?\]{{1,2}}{_TARGET}"
+_WIDE = rf"［{_LABEL}(?:{_NUMBERS})］|【{_LABEL}(?:{_NUMBERS})[^】\n]{{0,100}}】"
+_ONE = rf"(?:{_SQUARE}|{_WIDE})"
+_ROW = rf"{_ONE}(?:[ \t]{{0,3}}(?:,|;|、|，|–|-|and|to|&)?[ \t]{{0,3}}{_ONE}){{0,{MOST_IN_A_ROW}}}"
+_ALONE = rf"\((?:[^\W\d_]{{1,20}}:?[ \t]{{1,3}})?{_ROW}\)|\*\*{_ROW}\*\*|\*{_ROW}\*|_{_ROW}_|{_ROW}"
+_MARK = rf"[ \t]{{0,8}}(?:{_ALONE})"
+
+MARK = re.compile(_MARK, re.IGNORECASE)
+"""Citations, with the white space before them, and parentheses or emphasis around them alone."""
+
+_LABELLED = re.compile(rf"[\[［【]{_LABEL}(?P<numbers>{_NUMBERS})", re.IGNORECASE)
+_SPAN = re.compile(r"[\s\\\])］】]*(?:–|-|to)[\s\\\[(［【]*", re.IGNORECASE)
+_BEGINS = re.compile(rf"[ \t]{{0,8}}(?:(?:[-*+]|\d{{1,3}}[.)])[ \t]+)?{_MARK}:?[ \t]*[^\W_]", re.IGNORECASE)
+_AFTER_END = re.compile(rf"(?P<end>[.!?。！？][.!?。！？\"'”’)*_]{{0,8}})(?P<marks>{_MARK})", re.IGNORECASE)
+
+
+def numbers(mark: str) -> list[int]:
+    """Give the numbers that a mark names, those within a range as well.
+
+    Args:
+        mark: what `MARK` found.
+    """
+    found: list[int] = []
+    at = 0
+    for one in _LABELLED.finditer(mark):
+        inner = _listed(one["numbers"])
+        if found and _SPAN.fullmatch(mark, at, one.start()):
+            inner = _range(found.pop(), inner[0]) + inner[1:]
+        found += inner
+        at = one.end()
+    return found
+
+
+def settled(text: str, is_code: Callable[[int], bool]) -> str:
+    """Put citations that stand behind the end of a sentence before it, so that they stay with it.
+
+    Where a paragraph or line begins with a citation, citations belong to what follows them, and stay.
+
+    Args:
+        text: Markdown.
+        is_code: says whether a place of it is within code.
+    """
+
+    def moved(match: re.Match[str]) -> str:
+        at = match.start()
+        starts = {text.rfind(end, 0, at) + len(end) if end in text[:at] else 0 for end in ("\n\n", "\n")}
+        if is_code(match.start("marks")) or any(_BEGINS.match(text, start) for start in starts):
+            return match.group()
+        return f" {match['marks'].strip()}{match['end']}"
+
+    return _AFTER_END.sub(moved, text)
+
+
+def _listed(written: str) -> list[int]:
+    found: list[int] = []
+    for group in re.split(r"\s*(?:,|;|、|，|and|&)\s*", written, flags=re.IGNORECASE):
+        first, *rest = [int(number) for number in re.findall(r"\d+", group)]
+        for last in rest:
+            found += _range(first, last)[:-1]
+            first = last
+        found.append(first)
+    return found
+
+
+def _range(first: int, last: int) -> list[int]:
+    return list(range(first, last + 1)) if 0 < last - first < WIDEST_RANGE else [first, last]
