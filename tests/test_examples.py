@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import runpy
+import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from conftest import make_environment
+from kbhub.__main__ import main
 from kbhub.config import load_config
 from kbhub.hub import Hub
 from kbhub.options import HubOptions
@@ -16,6 +24,41 @@ from kbhub.types import Query
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TEAM = EXAMPLES / "team"
+BROKEN = EXAMPLES / "broken"
+CONFIGS = [
+    EXAMPLES / "global-config" / "kbhub.json",
+    *(file for file in sorted(EXAMPLES.rglob(".kbhub.json")) if BROKEN not in file.parents),
+]
+
+BASES = {
+    "zettelkasten": [
+        ("how fast do we forget", "202601041012 Forgetting curve.md"),
+        ("rereading feels like knowing", "202601051700 Desirable difficulty.md"),
+        ("Ebbinghaus", "202601041012 Forgetting curve.md"),
+        ("repeat after a day tag:habit", "202601041030 Spaced repetition.md"),
+    ],
+    "adr": [
+        ("how do we learn where a parcel is", "0003-webhooks-from-carriers.md"),
+        ("why not kafka", "0004-postgres-as-queue.md"),
+        ("queue status:accepted", "0004-postgres-as-queue.md"),
+        ("poll status:superseded", "0002-poll-carriers.md"),
+    ],
+    "runbooks": [
+        ("disk almost full tag:database", "disk-full.md"),
+        ("severity:SEV1", "certificate-expired.md"),
+        ("ReplicaLag", "replica-lag.md"),
+        ("browser warning for customers", "certificate-expired.md"),
+    ],
+    "japanese": [
+        ("経費精算の締め切り", "経費精算.md"),
+        ("宿泊費の上限 tag:出張", "出張.md"),
+        ("有給休暇は半日で取れますか", "休暇.md"),
+    ],
+    "monorepo/apps/web": [("when do we release", "releases.md")],
+    "monorepo/services/billing": [("how do I correct an invoice", "invoices.md")],
+    "monorepo/services/checkout": [("log line format", "logging.md")],
+}
+"""Example → queries, each with the document that a reader expects first."""
 
 QUERIES = [
     ("how do we roll back a release", "runbooks/rollback.md"),
@@ -94,10 +137,13 @@ def test_the_configs_have_no_warnings(tmp_path):
     _, warnings = read_pointer(TEAM / ".kbhub.json")
 
     assert (loaded.warnings, warnings) == ((), ())
-    assert set(loaded.settings.repos) == {"*", "~/work/orchard", "~/work/payments", "~/study"}
+    assert len([key for key in loaded.settings.repos if key != "*"]) == 5
+    assert {name for key in loaded.settings.repos for name in loaded.settings.active_in(key)} == set(
+        loaded.settings.bases
+    )
 
 
-@pytest.mark.parametrize("file", [TEAM / ".kbhub.json", EXAMPLES / "global-config" / "kbhub.json"])
+@pytest.mark.parametrize("file", CONFIGS, ids=lambda file: str(file.parent.relative_to(EXAMPLES)))
 def test_the_configs_name_a_schema_that_is_there(file):
     """Editors complete and check them."""
     from kbhub.jsonc import read_jsonc
@@ -124,3 +170,181 @@ def test_the_snippets_are_all_described():
     readme = (EXAMPLES / "clients" / "README.md").read_text("utf-8")
 
     assert {file.name for file in (EXAMPLES / "clients").glob("*.json") if f"({file.name})" not in readme} == set()
+
+
+# -- bases in several styles -------------------------------------------------------------------------------------------
+
+
+def opened(folder, tmp_path_factory) -> Hub:
+    """A hub for a user who just unpacked the examples in a repository of their own."""
+    user = make_environment(tmp_path_factory.mktemp("user"))
+    shutil.copytree(EXAMPLES / folder.split("/")[0], user.project, dirs_exist_ok=True)
+    root = user.project.joinpath(*folder.split("/")[1:])
+    hub = user.hub(root=root)
+    hub.sync()
+    return hub
+
+
+@pytest.mark.parametrize("folder", BASES)
+def test_a_base_answers_as_its_readme_promises(folder, tmp_path_factory):
+    """Its pointer is followed without a problem, and every query finds its document first."""
+    hub = opened(folder, tmp_path_factory)
+    status = hub.status()
+
+    assert (status.problems, [base.problems for base in status.bases]) == ((), [()])
+    for query, expected in BASES[folder]:
+        assert hub.search(query).hits[0].ref == expected, query
+
+
+@pytest.mark.parametrize("folder", sorted({name.split("/")[0] for name in BASES}))
+def test_the_readme_of_a_base_shows_commands_that_work(folder, tmp_path_factory, monkeypatch, capsys):
+    """As they are typed in a checkout."""
+    user = make_environment(tmp_path_factory.mktemp("user"))
+    for name, value in user.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(EXAMPLES.parent)
+    readme = (EXAMPLES / folder / "README.md").read_text("utf-8")
+    blocks = "\n".join(re.findall(r"```sh\n(.*?)```", readme, re.DOTALL))
+    commands = re.findall(r"^kbhub (.*)$", blocks, re.MULTILINE)
+
+    assert commands
+    for command in commands:
+        assert main(shlex.split(command)) == 0, command
+        assert capsys.readouterr().out, command
+
+
+def test_notes_of_the_slip_box_are_joined(tmp_path_factory):
+    """Wikilinks lead to notes by name, with the shown text and the heading that they name."""
+    from kbhub.graph import related
+
+    found = related(opened("zettelkasten", tmp_path_factory), "202601041030 Spaced repetition.md")
+
+    assert {one.kind for one in found.neighbours} >= {"link", "backlink"}
+    assert found.left == ()
+
+
+def test_a_superseded_decision_says_so(tmp_path_factory):
+    """And the one that took its place ranks above it."""
+    hits = opened("adr", tmp_path_factory).search("how do the carriers tell where a parcel is").hits
+    refs = [hit.ref for hit in hits]
+
+    assert refs.index("0003-webhooks-from-carriers.md") < refs.index("0002-poll-carriers.md")
+    assert hits[refs.index("0002-poll-carriers.md")].stale
+
+
+def test_a_service_that_switched_kbhub_off_has_no_base(tmp_path_factory):
+    """Whatever the folders above it say."""
+    hub = opened("monorepo/services/legacy", tmp_path_factory)
+
+    assert hub.discovery().bases == ()
+    assert hub.discovery().off
+
+
+# -- broken configurations ---------------------------------------------------------------------------------------------
+
+ADA = "/home/ada"
+"""The home of the user in the messages."""
+
+
+def messages(name, tmp_path, monkeypatch, capsys) -> str:
+    """What kbhub says about a broken file in the place where it belongs."""
+    user = make_environment(tmp_path)
+    for key, value in user.env.items():
+        monkeypatch.setenv(key, value)
+    for key in ("XDG_CACHE_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(key, raising=False)
+    (user.home / "notes").mkdir()
+    shop = user.home / "work" / "shop"
+    shutil.copytree(BROKEN / name, shop)
+    if (shop / "kbhub.json").exists():
+        (shop / "kbhub.json").rename(user.home / ".kbhub.json")
+    code = main(["status", "--json", "--root", str(shop)])
+    printed = capsys.readouterr()
+    if code:
+        told = [printed.err.strip()]
+    else:
+        told = [f"{one['subject']}: {one['message']}" for one in json.loads(printed.out)["problems"]]
+    assert (code, bool(told)) == (2 if printed.err else 0, True)
+    return "".join(f"{one}\n" for one in told).replace(str(user.home), ADA)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the messages have paths as POSIX writes them")
+@pytest.mark.parametrize("name", sorted(folder.name for folder in BROKEN.iterdir() if folder.is_dir()))
+def test_a_broken_file_is_told_in_these_words(name, tmp_path, monkeypatch, capsys):
+    """The message beside each file is the one that its user sees; a run that changes one fails."""
+    told = messages(name, tmp_path, monkeypatch, capsys)
+    file = BROKEN / name / "message.txt"
+    before = file.read_text("utf-8") if file.exists() else ""
+    if told != before:
+        file.write_text(told, "utf-8")
+
+    assert told == before
+    assert f"{ADA}/" in told or told.startswith("notes: ")
+
+
+def test_every_broken_file_is_listed_with_its_message():
+    """The list is made of the files; a run that changes it fails."""
+    folders = sorted(folder for folder in BROKEN.iterdir() if folder.is_dir())
+    rows = []
+    for folder in folders:
+        (config,) = (file for file in folder.iterdir() if file.name != "message.txt")
+        text = (folder / "message.txt").read_text("utf-8").strip().replace("\n", " ")
+        rows.append(f"- [{folder.name}]({folder.name}/{config.name}): `` {text} ``")
+    file = BROKEN / "README.md"
+    start, end = "<!-- list: generated by tests/test_examples.py -->\n", "<!-- end -->"
+    before = file.read_text("utf-8")
+    head, rest = before.split(start)
+    made = f"{head}{start}\n" + "\n".join(rows) + f"\n\n{end}{rest.partition(end)[2]}"
+    if made != before:
+        file.write_text(made, "utf-8")
+
+    assert made == before
+
+
+# -- scripts -----------------------------------------------------------------------------------------------------------
+
+SCRIPTS = {
+    "question.py": (
+        ["how do we roll back a release"],
+        r"1\.00  runbooks/rollback\.md:\d+  .*\[1\] runbooks/rollback\.md",
+    ),
+    "remember.py": (["The backup of Friday took 40 minutes."], r"stored: \w+\n0\.\d\d  The backup of Friday"),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_does_what_it_says(name, tmp_path, monkeypatch, capsys):
+    """It runs as it is, for a user whose home is empty."""
+    user = make_environment(tmp_path)
+    for key, value in user.env.items():
+        monkeypatch.setenv(key, value)
+    arguments, expected = SCRIPTS[name]
+    monkeypatch.setattr(sys, "argv", [name, str(TEAM), *arguments])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(EXAMPLES / "python-api" / name), run_name="__main__")
+
+    assert ended.value.code == 0
+    assert re.search(expected, capsys.readouterr().out, re.DOTALL)
+
+
+def test_a_script_says_a_failure_in_one_line(tmp_path):
+    """`KbhubError` is all that it has to catch."""
+    env = {**make_environment(tmp_path).env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, str(EXAMPLES / "python-api" / "question.py"), str(tmp_path / "nowhere"), "x"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"question.py: --root {tmp_path / 'nowhere'} is not a directory; name an existing one.\n"
+
+
+# -- all of them -------------------------------------------------------------------------------------------------------
+
+
+def test_every_example_is_listed_and_run():
+    """A folder that is not in the list, or that no test opens, is none that a newcomer can rely on."""
+    readme = (EXAMPLES / "README.md").read_text("utf-8")
+    folders = {folder.name for folder in EXAMPLES.iterdir() if folder.is_dir()}
+    tested = Path(__file__).read_text("utf-8") + (Path(__file__).parent / "test_setup_agents.py").read_text("utf-8")
+
+    assert {name for name in folders if f"`{name}/`" not in readme} == set()
+    assert {name for name in folders if f'"{name}' not in tested} == set()

@@ -3,57 +3,112 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import jsonschema
 import pytest
+import yaml
 
+from conftest import make_environment
+from kbhub import schema_files as located
+from kbhub.__main__ import main
 from kbhub.config import GlobalConfig
+from kbhub.errors import UsageError
+from kbhub.memory.documents import FIELDS
+from kbhub.memory.front_matter import MemoryFrontMatter
+from kbhub.memory.remember import remember
 from kbhub.pointer import Pointer
+from kbhub.schema_files import schema_file, schema_files
+from kbhub.tools.names import ALL
+from published import published_tools
 
-SCHEMAS = Path(__file__).parent.parent / "schemas"
+ROOT = Path(__file__).parent.parent
+SCHEMAS = ROOT / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-MODELS = {"pointer": Pointer, "config": GlobalConfig}
+MODELS = {"config": GlobalConfig, "memory": MemoryFrontMatter, "pointer": Pointer}
+TOOL_SCHEMAS = [f"tools/{name}.{side}" for name in ALL for side in ("input", "output")]
 
 
-def generated(name):
-    return {"$schema": DIALECT, **MODELS[name].model_json_schema(by_alias=True)}
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory):
+    """The tools as a server publishes them."""
+    return published_tools(make_environment(tmp_path_factory.mktemp("user")).hub())
+
+
+@pytest.fixture(scope="module")
+def generated(tools):
+    """Gives the schema of a name as the code has it."""
+
+    def of(name):
+        if name in MODELS:
+            return {"$schema": DIALECT, **MODELS[name].model_json_schema(by_alias=True)}
+        tool, side = name.removeprefix("tools/").split(".")
+        made = tools[tool].input_schema if side == "input" else tools[tool].output_schema
+        about = {"title": f"{tool} {side}", "description": tools[tool].description} if side == "input" else {}
+        return {"$schema": DIALECT, **about, **made}
+
+    return of
 
 
 def properties(schema, where=""):
-    """Every property of a schema, with its path."""
+    """Every property of a schema at any depth, with its path."""
     for name, inner in schema.get("properties", {}).items():
         yield f"{where}{name}", inner
+        yield from properties(inner, f"{where}{name}.")
     for name, inner in schema.get("$defs", {}).items():
         yield from properties(inner, f"{name}.")
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield from properties(schema[key], f"{where}{key}.")
+    for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        for inner in schema.get(key, []):
+            yield from properties(inner, where)
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_the_published_schema_is_what_the_model_says(name):
+@pytest.mark.parametrize("name", [*MODELS, *TOOL_SCHEMAS])
+def test_the_published_schema_is_what_the_code_says(generated, name):
+    """Files are written anew where they differ, and the run fails."""
     file = SCHEMAS / f"{name}.schema.json"
     text = json.dumps(generated(name), indent=2, ensure_ascii=False) + "\n"
     before = file.read_text("utf-8") if file.exists() else ""
     if text != before:
+        file.parent.mkdir(exist_ok=True)
         file.write_text(text, "utf-8")
     assert text == before, f"{file.name} was out of date and has been written anew; look at the difference"
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_the_schema_is_valid_and_accepts_its_examples(name):
+def test_nothing_else_is_published():
+    """A tool that is gone takes its schemas along."""
+    names = {str(file.relative_to(SCHEMAS)).removesuffix(".schema.json") for file in SCHEMAS.rglob("*.json")}
+
+    assert names == {*MODELS, *TOOL_SCHEMAS}
+
+
+@pytest.mark.parametrize("name", [*MODELS, *TOOL_SCHEMAS])
+def test_everything_in_the_schema_is_described(generated, name):
+    """Also what the wire leaves out to save tokens; no mark of that is left."""
     schema = generated(name)
     jsonschema.Draft202012Validator.check_schema(schema)
+
+    assert schema["title"]
+    assert schema["description"]
+    assert [path for path, inner in properties(schema) if not inner.get("description")] == []
+    assert "x-brief" not in json.dumps(schema)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_schema_accepts_its_examples(generated, name):
+    """So do the readers of the files."""
+    schema = generated(name)
     assert schema["examples"]
     for example in schema["examples"]:
         jsonschema.validate(example, schema, jsonschema.Draft202012Validator)
         MODELS[name].model_validate_json(json.dumps(example), strict=True, by_name=False)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_everything_in_the_schema_is_described(name):
-    schema = generated(name)
-    assert schema["title"]
-    assert schema["description"]
-    assert [path for path, inner in properties(schema) if not inner.get("description")] == []
 
 
 @pytest.mark.parametrize(
@@ -68,13 +123,137 @@ def test_everything_in_the_schema_is_described(name):
         ("config", {"bases": {"a": {"knowledge": "~/a", "weight": 0}}}),
         ("config", {"repos": {"*": 1}}),
         ("config", {"search": {"limit": 0}}),
+        ("memory", {"source": "hearsay"}),
+        ("memory", {"tags": [1]}),
+        ("tools/search.input", {}),
+        ("tools/search.input", {"query": "x", "limit": 0}),
+        ("tools/search.input", {"query": "x", "explain": True}),
+        ("tools/search.output", {"query": "x", "mode": "guess"}),
     ],
 )
-def test_the_schema_refuses_what_kbhub_refuses(name, wrong):
+def test_the_schema_refuses_what_kbhub_refuses(generated, name, wrong):
+    """An editor marks it before kbhub complains."""
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(wrong, generated(name), jsonschema.Draft202012Validator)
 
 
-def test_a_config_may_name_one_id_or_a_list():
+def test_a_config_may_name_one_id_or_a_list(generated):
+    """Both forms are in use."""
     for value in ("a", ["a", "b"]):
         jsonschema.validate({"repos": {"*": value}}, generated("config"), jsonschema.Draft202012Validator)
+
+
+def test_what_is_remembered_has_the_front_matter_of_the_schema(environment, generated):
+    """The schema knows every key that kbhub writes, and what it writes is valid."""
+    environment.write("knowledge/deploy.md", "# Deploying\n")
+    hub = environment.hub()
+    first = remember(hub, "Releases need the VPN.", tags=("deploy",), about=("deploy.md",), origin="a talk")
+    second = remember(hub, "Releases no longer need the VPN.", supersedes=(first.memory.id,), namespace="ops")
+    schema = generated("memory")
+    for memory in (first.memory, second.memory):
+        text = (Path(hub.discovery().bases[-1].path) / memory.ref.rpartition("@")[2]).read_text("utf-8")
+        front = yaml.safe_load(text.split("---\n")[1])
+
+        jsonschema.validate(front, schema, jsonschema.Draft202012Validator)
+        assert set(front) <= set(schema["properties"]) == set(FIELDS)
+
+
+# -- where they are found ----------------------------------------------------------------------------------------------
+
+
+def test_a_checkout_has_every_schema_by_its_name():
+    """Files first, then the tools, as the command lists them."""
+    files = schema_files()
+
+    assert list(files)[: len(MODELS)] == sorted(MODELS)
+    assert set(files) == {*MODELS, *(name.removeprefix("tools/") for name in TOOL_SCHEMAS)}
+    assert schema_file("search.input") == SCHEMAS / "tools" / "search.input.schema.json"
+
+
+def test_a_wheel_has_them_in_the_package(tmp_path, monkeypatch):
+    """What is installed wins over a folder that happens to lie beside it, and nothing at all is said."""
+    package, beside = tmp_path / "lib" / "kbhub" / "schemas", tmp_path / "schemas"
+    for folder in (package, beside):
+        folder.mkdir(parents=True)
+        (folder / "config.schema.json").write_text("{}")
+    monkeypatch.setattr(located, "FOLDERS", (package, beside))
+    assert schema_file("config").parent == package
+
+    monkeypatch.setattr(located, "FOLDERS", (tmp_path / "nothing", tmp_path / "nor this"))
+    with pytest.raises(UsageError, match="not installed whole"):
+        schema_file("config")
+
+
+def test_the_build_puts_them_where_they_are_looked_for():
+    """One source: the wheel takes the folder of the repository into the package."""
+    import tomllib
+
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]
+
+    assert build["wheel"]["force-include"] == {"schemas": "kbhub/schemas"}
+    assert "schemas" in build["sdist"]["include"]
+    assert [str(path) for path in located.FOLDERS] == [str(ROOT / "src" / "kbhub" / "schemas"), str(SCHEMAS)]
+    assert not located.FOLDERS[0].exists()  # no second copy
+
+
+@pytest.mark.slow
+def test_the_wheel_contains_them(tmp_path):
+    """As it is built, with the backend that the project names, which uv keeps from installing the project."""
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if uv is None:
+        pytest.skip("uv is not installed")
+    built = subprocess.run(
+        [uv, "build", "--offline", "--wheel", "-o", tmp_path, ROOT], capture_output=True, check=False
+    )
+    if b"network was disabled" in built.stderr:
+        pytest.skip("the build backend is not in uv's cache")
+    assert built.returncode == 0, built.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+
+    assert {f"kbhub/schemas/{name}.schema.json" for name in (*MODELS, *TOOL_SCHEMAS)} <= names
+    assert "kbhub/py.typed" in names
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_a_schema_or_its_path(capsys):
+    """An editor is given the path, a validator the text."""
+    assert main(["schema", "pointer"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "Pointer"
+
+    assert main(["schema", "pointer", "--path"]) == 0
+    assert Path(capsys.readouterr().out.strip()) == SCHEMAS / "pointer.schema.json"
+
+    assert main(["schema", "pointer", "--path", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["path"] == str(SCHEMAS / "pointer.schema.json")
+
+
+def test_the_command_lists_what_there_is(capsys):
+    """Names, with what each is about; for programs, with their paths."""
+    assert main(["schema"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(schema_files())
+    assert lines[0].startswith("config ")
+
+    assert main(["schema", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["schemas"]
+    assert [one["name"] for one in listed] == list(schema_files())
+    assert all(Path(one["path"]).is_file() and one["description"] for one in listed)
+
+
+def test_an_unknown_schema_is_wrong_usage(capsys):
+    """The names that there are, are named."""
+    assert main(["schema", "poiner"]) == 2
+    assert "No schema 'poiner'; there are config, memory, pointer, " in capsys.readouterr().err
+
+
+def test_a_config_may_name_the_installed_schema(environment, capsys):
+    """What `--path` prints is a value of `$schema` that is no unknown field and is there."""
+    main(["schema", "config", "--path"])
+    path = capsys.readouterr().out.strip()
+    environment.write(f"{environment.home}/.kbhub.json", json.dumps({"$schema": path}))
+
+    assert environment.hub().config().warnings == ()
+    assert Path(path).is_file()

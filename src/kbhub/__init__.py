@@ -1,3 +1,73 @@
-"""kbhub: the Markdown you already have, answerable by any coding agent."""
+"""kbhub: the Markdown you already have, answerable by any coding agent.
+
+What is in `__all__` is the Python API: it stays as it is within a major version. Everything else may change.
+"""
+
+# As type checkers know it, too; `typing` would cost ten times what the rest of this file does.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kbhub.answers.asking import ask
+    from kbhub.answers.models import Answer, AskOptions
+    from kbhub.errors import KbhubError
+    from kbhub.hub import Hub
+    from kbhub.memory.forgetting import forget
+    from kbhub.memory.listing import memories
+    from kbhub.memory.models import Forgotten, Memory, MemoryList, Remembered
+    from kbhub.memory.remember import remember
+    from kbhub.reading import ReadOptions
+    from kbhub.types import Hit, Query, Reading, ReadResult, SearchResult, Status, SyncReport
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Answer",
+    "AskOptions",
+    "Forgotten",
+    "Hit",
+    "Hub",
+    "KbhubError",
+    "Memory",
+    "MemoryList",
+    "Query",
+    "ReadOptions",
+    "ReadResult",
+    "Reading",
+    "Remembered",
+    "SearchResult",
+    "Status",
+    "SyncReport",
+    "__version__",
+    "ask",
+    "forget",
+    "memories",
+    "remember",
+]
+
+_PLACES = {
+    "answers.asking": ("ask",),
+    "answers.models": ("Answer", "AskOptions"),
+    "errors": ("KbhubError",),
+    "hub": ("Hub",),
+    "memory.forgetting": ("forget",),
+    "memory.listing": ("memories",),
+    "memory.models": ("Forgotten", "Memory", "MemoryList", "Remembered"),
+    "memory.remember": ("remember",),
+    "reading": ("ReadOptions",),
+    "types": ("Hit", "Query", "ReadResult", "Reading", "SearchResult", "Status", "SyncReport"),
+}
+"""Module → names of the API in it. They are loaded when they are first asked for: the command line, which imports
+this package before it knows what to do, must not wait for SQLite and numpy."""
+
+
+def __getattr__(name: str) -> object:
+    place = next((place for place, names in _PLACES.items() if name in names), None)
+    if place is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # With a name in `fromlist` it gives the inner module; `importlib` would cost twice what the rest of this file does.
+    found: object = getattr(__import__(f"kbhub.{place}", fromlist=(name,)), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

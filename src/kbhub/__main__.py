@@ -26,19 +26,75 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
     """
     try:
+        _open_closed_streams()
         _make_streams_total()
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        if (code := _connected(given)) is not None:
+            return code
         # Here and not above, so that Ctrl-C while modules load ends as quietly as later.
         from kbhub.cli.run import run  # noqa: PLC0415
 
-        code = run(sys.argv[1:] if arguments is None else arguments)
+        code = run(given)
         sys.stdout.flush()
     except KeyboardInterrupt:
         print("kbhub: interrupted.", file=sys.stderr)  # noqa: T201
         return INTERRUPTED
     except BrokenPipeError:
-        # The interpreter flushes once more at exit, which must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_results()
         return PIPE_CLOSED
+    except OSError as error:
+        if _results_can_be_written():
+            raise
+        _discard_results()
+        print(f"kbhub: The results cannot be written: {error.strerror}.", file=sys.stderr)  # noqa: T201
+        return 1
+    return code
+
+
+def _results_can_be_written() -> bool:
+    """Whether standard output takes what was written so far; if not, it keeps that, and fails again."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return False
+    return True
+
+
+def _discard_results() -> None:
+    """Let go what standard output did not take: the interpreter flushes once more at exit, which must not fail."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _open_closed_streams() -> None:
+    """Let a stream that the caller closed (`>&-`) read or write nothing.
+
+    Each takes the lowest free descriptor, which is its own: no file that is opened later becomes standard output.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123 - open until the process ends
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+
+
+def _connected(given: list[str]) -> int | None:
+    """Serve by way of the daemon without loading the command line, where that is what is plainly asked for.
+
+    Args:
+        given: the arguments, from which `--connect` is taken if there can be no daemon.
+    """
+    if "--connect" not in given:
+        return None
+    # Every window of an editor runs this: it is to be as small and as quick as can be.
+    from kbhub.daemon.connecting import connect  # noqa: PLC0415
+    from kbhub.daemon.quick import MODE, wanted  # noqa: PLC0415
+
+    asked = None if sys.stdin.isatty() else wanted(given)
+    if asked is None:
+        return None
+    code = connect(asked, os.environ)
+    given.remove(MODE)
     return code
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -32,6 +33,12 @@ LIST_SECONDS = 2.0
 LISTEN = "subscriptions/listen"
 """The request by which a client of 2026-07-28 says what it wants to hear of."""
 
+SESSION = "mcp-session-id"
+"""The header that names a session over HTTP."""
+
+MOST_SESSIONS = 200
+"""Sessions over HTTP that are told; the one that was silent longest gives way."""
+
 MAX_LISTENED = 10_000
 """Documents that a client of 2026-07-28 hears of; its streams have limits of their own."""
 
@@ -41,7 +48,7 @@ class Announcer:
 
     A client of 2026-07-28 hears what it listens for on the bus. One of the handshake era is told through the session
     of its last message: the SDK makes one for each, and a notification through any of them takes the connection's own
-    way.
+    way. Over HTTP one server has several of them.
 
     Args:
         hub: whose bases and settings count.
@@ -55,7 +62,8 @@ class Announcer:
         self._lock = threading.Lock()
         self._told = self._made_of()
         self._documents = DocumentChanges(hub)
-        self._session: Any = None
+        self._sessions: dict[str | None, Any] = {}
+        """Session over HTTP, none on another wire → what its client is told by, where it is of the handshake era."""
         self._portal: BlockingPortal | None = None
         self._list_due: float | None = None
         """When the list of resources may be announced again; none if no announcement waits for that."""
@@ -65,20 +73,20 @@ class Announcer:
     async def connection(self) -> AsyncIterator[None]:
         """Announce to the client of one connection what is looked at meanwhile."""
         async with BlockingPortal() as portal:
-            self._portal, self._session = portal, None
+            self._portal, self._sessions = portal, {}
             self.subscribed, self._list_due, self._list_at = set(), None, float("-inf")
             self._documents.end()
             try:
                 yield
             finally:
-                self._portal = self._session = None
+                self._portal, self._sessions = None, {}
                 # A client that does not read any more must not hold up the end.
                 await portal.stop(cancel_remaining=True)
 
     async def remember(self, ctx: Any, call_next: Any) -> Any:
         """Middleware: keep what the client of either era can be told by, and of which documents it wants to hear."""
         if (ctx.protocol_version or "") < STATELESS_SINCE:
-            self._session = ctx.session
+            self._keep(ctx)
         elif ctx.method == LISTEN:
             await self._listened(ctx.params)
         return await call_next(ctx)
@@ -139,21 +147,35 @@ class Announcer:
             except KbhubError:  # the next answer says so, and the next list or subscription begins it
                 log.debug("Documents are not followed while the configuration is wrong.")
 
+    def _keep(self, ctx: Any) -> None:
+        """Keep what a client of the handshake era is told by; over HTTP there are several, each with a session."""
+        name = ctx.request.headers.get(SESSION) if ctx.request else None
+        if ctx.request and name is None:  # the handshake itself
+            return
+        self._sessions.pop(name, None)
+        while len(self._sessions) >= MOST_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        self._sessions[name] = ctx.session
+
     async def _announce(self, tools: bool, resources: bool, uris: Iterable[str]) -> None:
-        session = self._session
-        try:
-            for uri in uris:
-                await self.bus.publish(ResourceUpdated(uri=uri))
-                if session:
-                    await session.send_resource_updated(uri)
-            if tools:
-                await self.bus.publish(ToolsListChanged())
-                if session:
-                    await session.send_tool_list_changed()
-            if resources:
-                await self._announce_resources()
-        except (MCPError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            log.debug("The client could not be told of a change: %s", error)
+        for uri in uris:
+            await self.bus.publish(ResourceUpdated(uri=uri))
+            await self._tell(methodcaller("send_resource_updated", uri))
+        if tools:
+            await self.bus.publish(ToolsListChanged())
+            await self._tell(methodcaller("send_tool_list_changed"))
+        if resources:
+            await self._announce_resources()
+
+    async def _tell(self, send: Callable[[Any], Awaitable[None]]) -> None:
+        """Tell the clients of the handshake era."""
+        for name, session in list(self._sessions.items()):
+            try:
+                await send(session)
+            except (MCPError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+                log.debug("The client could not be told of a change: %s", error)
+                if name is not None:
+                    self._sessions.pop(name, None)
 
     async def _announce_list(self) -> None:
         """Announce that documents came or went: at once, or with what comes until that may be told again."""
@@ -167,8 +189,7 @@ class Announcer:
     async def _announce_resources(self) -> None:
         self._list_at = anyio.current_time()
         await self.bus.publish(ResourcesListChanged())
-        if self._session:
-            await self._session.send_resource_list_changed()
+        await self._tell(methodcaller("send_resource_list_changed"))
 
 
 def _among(subscribed: Iterable[str], changes: Changes, names: Mapping[str, str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from kbhub.types import Mode, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+log = logging.getLogger(__name__)
 
 CONFIG_NAME = ".kbhub.json"
 """File name of the global config in the home directory."""
@@ -46,6 +49,12 @@ DEFAULT_SECOND_LOOK_SECONDS = 1.5
 """Seconds of a second look: 20 chunks at 20 a second on two cores, and the loading of the model (measured)."""
 DEFAULT_FRESHEN_FILES = 2000
 """Files up to which `kbhub search` looks at a base's files first: some 10 ms of file-system calls."""
+DEFAULT_PORT = 28722
+"""Of HTTP: no service has it at IANA, and no system hands it out to outgoing connections (32768 and above)."""
+DEFAULT_UNLOAD_MINUTES = 10.0
+"""Minutes without a client: an editor that is restarted finds everything as it was."""
+DEFAULT_END_MINUTES = 60.0
+"""Minutes without a client: a break for lunch; a start takes half a second."""
 
 
 class BaseEntry(BaseFields):
@@ -130,6 +139,27 @@ class LimitSettings(FileModel):
     )
 
 
+class ServeSettings(FileModel):
+    """The shared daemon, and the server behind HTTP."""
+
+    port: int = Field(
+        DEFAULT_PORT,
+        ge=0,
+        le=65535,
+        description="Port of `kbhub serve --http` on the loopback interface; 0 is a free one.",
+    )
+    unload_minutes: float = Field(
+        DEFAULT_UNLOAD_MINUTES,
+        gt=0,
+        description="Minutes without a client after which the daemon lets go of indexes and models.",
+    )
+    end_minutes: float = Field(
+        DEFAULT_END_MINUTES,
+        gt=0,
+        description="Minutes without a client after which a daemon ends that `kbhub serve --connect` has started.",
+    )
+
+
 class LogSettings(FileModel):
     """What goes to standard error, and what is noted of queries."""
 
@@ -171,6 +201,7 @@ class Settings(FileModel):
     answers: AnswerSettings = Field(default_factory=AnswerSettings, description="Who writes answers.")
     memory: MemorySettings = Field(default_factory=MemorySettings, description="Memories.")
     limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits.")
+    serve: ServeSettings = Field(default_factory=ServeSettings, description="The shared daemon and HTTP.")
     log: LogSettings = Field(default_factory=LogSettings, description="Log.")
     distil: DistilSettings = Field(default_factory=DistilSettings, description="Saving chat answers.")
 
@@ -263,6 +294,7 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
     settings = checked_config(data, chosen, home)
     settings, unknown = _with_variables(settings, env)
     warnings = (*_file_warnings(chosen, data), *unknown)
+    log.debug("config: %s%s", chosen, "" if found else ", which is not there")
     return LoadedConfig(settings=settings, path=found, warnings=warnings, folder=chosen.parent)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from kbhub.config import BaseEntry, LoadedConfig
     from kbhub.trust import TrustStore
     from kbhub.types import Workspace
+
+log = logging.getLogger(__name__)
 
 __all__ = ["discover", "find_workspace", "parse_base_arguments", "trust_pointer", "workspace_from_roots"]
 
@@ -122,9 +125,13 @@ def discover(
     _refuse_same_directory(bases, config)
     if project.base is None and not project.problems:
         project.base = _fallback(workspace, config, bases, project.looked_for)
+    united = _united(project.base, bases, entries)
+    log.debug("workspace: %s (%s), git root: %s", workspace.directory, workspace.source, workspace.git_root)
+    for base in united:
+        log.debug("base %s: %s, found as %s", base.id, base.path, base.origin)
     return Discovery(
         workspace=workspace,
-        bases=_united(project.base, bases, entries),
+        bases=united,
         problems=tuple(problems),
         looked_for=tuple(project.looked_for),
     )

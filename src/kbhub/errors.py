@@ -14,6 +14,7 @@ KbhubError
 ├── MemoriesUnavailable   memories cannot be written                  exit 1
 ├── QueryLogUnavailable   the log of queries cannot be used            exit 1
 ├── IndexUnavailable      a base's index cannot be opened or written  exit 1
+├── DaemonFault           the shared daemon cannot be started or ended  exit 1
 ├── DatasetError          a set of judged queries cannot be read       exit 2
 ├── ModelUnavailable      a model server does not do what was asked   exit 1
 └── EmbedderError         a model cannot be loaded or does not answer exit 1
@@ -211,3 +212,7 @@ class DatasetError(KbhubError):
     def __init__(self, where: Path, fault: str, line: int | None = None) -> None:
         self.where, self.fault, self.line = where, fault, line
         super().__init__(f"{where}{f', line {line}' if line else ''}: {fault}.")
+
+
+class DaemonFault(KbhubError):
+    """The shared daemon cannot be started, or not ended."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,8 +25,7 @@ RRF_SEMANTIC = 0.3
 """Weight of the semantic list in rank fusion; the keyword list has 1. Equal weights are worse than keywords alone."""
 
 
-@dataclass(slots=True)
-class Part:
+class Part(NamedTuple):
     """What one signal adds to a score."""
 
     signal: str
@@ -57,7 +56,9 @@ class Fused:
         return self.key[0], self.document
 
     def __post_init__(self) -> None:
-        score = sum(part.amount for part in self.parts)
+        score = 0.0
+        for part in self.parts:  # not `sum`, which from Python 3.12 on adds floats up in another way
+            score += part.amount
         for _, factor in self.factors:
             score *= factor
         self.score = score  # once, for it is asked for at every comparison of a sort

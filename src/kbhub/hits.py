@@ -162,6 +162,7 @@ def grouped(fused: Sequence[Fused], evidence: Mapping[Key, Evidence], *, by_docu
 def described(groups: Sequence[Group], documents: Documents, manner: Manner) -> tuple[Hit, ...]:
     """Describe the hits of a page."""
     rows = documents.documents({one.document_key for group in groups for one in (group.chunks[0], *group.same)})
+    documents.chunks(one.key for group in groups for one in group.chunks[: 1 + _also(manner)])  # all in one go
     ended: dict[Key, str] = {}
     for number, one in enumerate(documents.searched):
         if mine := [row for key, row in rows.items() if key[0] == number]:
@@ -178,7 +179,7 @@ def _hit(
 ) -> Hit:
     searched = documents.searched
     best, one = group.chunks[0], searched[group.chunks[0].key[0]]
-    also = group.chunks[1 : 1 + ALSO] if manner.query.granularity == "document" else []
+    also = group.chunks[1 : 1 + _also(manner)]
     chunks = documents.chunks([best.key, *(other.key for other in also)])
     chunk, document = chunks[best.key], rows[best.document_key]
     part, offset = _excerpt(chunk, manner.terms)
@@ -209,6 +210,10 @@ def _hit(
         ),
         trace=_trace(best, manner.scale) if manner.query.explain else None,
     )
+
+
+def _also(manner: Manner) -> int:
+    return ALSO if manner.query.granularity == "document" else 0
 
 
 def _excerpt(chunk: ChunkRow, terms: tuple[Term, ...]) -> tuple[str, int]:

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from kbhub import __version__
 from kbhub.completions import with_completions
 from kbhub.config import LoadedConfig, load_config
-from kbhub.discovery import discover, find_workspace, workspace_from_roots
-from kbhub.embedding import open_embedder, own_model
+from kbhub.discovery import discover, find_workspace, parse_base_arguments, workspace_from_roots
+from kbhub.embedding import own_model
 from kbhub.errors import BaseNotFound, BaseUnavailable, EmbedderError, IndexUnavailable
-from kbhub.hits import Searched
-from kbhub.index import Index, index_path
-from kbhub.limits import Limits, limits_of, opener_of
+from kbhub.later import hits, indexes, limits, reading, searching, states, surroundings, syncing
 from kbhub.memory.folders import with_memories
-from kbhub.memory.known import standings, uses_of
 from kbhub.options import Behind, HubOptions
 from kbhub.places import cache_dir, data_dir, is_directory
-from kbhub.reading import Library, ReadOptions
-from kbhub.search import NEAR_ONLY, NOT_COVERED, Found, Surroundings, find
-from kbhub.second_look import second_look
-from kbhub.status import base_status
-from kbhub.sync import Difference, Progress, compare, is_being_indexed, sync_base
+from kbhub.shared import Shared
 from kbhub.trust import TrustStore
 from kbhub.types import (
     Base,
@@ -44,11 +38,14 @@ from kbhub.types import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from kbhub.embedding import Embedder
+    from kbhub.hits import Searched
+    from kbhub.index import Index
+    from kbhub.limits import Limits
     from kbhub.model_settings import EmbedderSettings
+    from kbhub.reading import ReadOptions
+    from kbhub.search import Found, Surroundings
+    from kbhub.sync import Difference, Progress
 
 REDISCOVER_SECONDS = 1.0
 """Age of a discovery after which the next call looks again: mended files are picked up, bursts pay once."""
@@ -81,6 +78,7 @@ class Hub:
         self.cache = cache_dir(self.options.env, self.options.cache)
         self.trust = TrustStore(data_dir(self.options.env) / "trust.json")
         self._lock = threading.RLock()
+        self._shared = self.options.shared or Shared()
         self._roots: Workspace | None = None
         self._look_back: tuple[float, LoadedConfig, Discovery] | None = None
         self._indexes: dict[tuple[str, Path], Index] = {}
@@ -93,6 +91,35 @@ class Hub:
         self._damaged: set[str] = set()
         """Bases in whose index a search met damage, which a comparison with the files does not see."""
         self._readers = threading.BoundedSemaphore(READERS)
+
+    @classmethod
+    def open(
+        cls,
+        root: Path | str | None = None,
+        *,
+        bases: Mapping[str, Path | str] | None = None,
+        config: Path | str | None = None,
+        cache: Path | str | None = None,
+        read_only: bool = False,
+    ) -> Self:
+        """Open a hub as the command line does: what is not given is taken from the environment and the config.
+
+        Nothing is read before the first call of a method, and there is nothing to close.
+
+        Args:
+            root: directory to work for; none for `KBHUB_ROOT`, else the working directory.
+            bases: further bases, id → folder, over those of `KBHUB_BASES`.
+            config: global config in place of `~/.kbhub.json`.
+            cache: folder for indexes in place of the user's.
+            read_only: whether nothing may be written, whatever the settings say.
+
+        Raises:
+            UsageError, ConfigError: the id of a base cannot be one.
+        """
+        env = dict(os.environ)
+        named = parse_base_arguments([f"{name}={path}" for name, path in (bases or {}).items()], env)
+        places = [Path(place).expanduser() if place else None for place in (config, cache)]
+        return cls(HubOptions(root, places[0], named, places[1], read_only=read_only, env=env))
 
     def discovery(self) -> Discovery:
         """Give the active bases; looks again if the last look is older than a moment."""
@@ -135,9 +162,9 @@ class Hub:
 
     def index(self, base: Base) -> Index:
         """Give the index of a base, for reading; its file may not be there yet."""
-        path = index_path(base, self.cache, own_model(self.config().settings.embedder.model))
+        path = indexes.index_path(base, self.cache, own_model(self.config().settings.embedder.model))
         with self._lock:
-            return self._indexes.setdefault((base.id, path), Index(path, base.id))
+            return self._indexes.setdefault((base.id, path), self._shared.index(base.id, path))
 
     def embedder(self) -> Embedder | None:
         """Give the embedder of the settings, not loaded until it is used; none if none is wanted.
@@ -148,37 +175,37 @@ class Hub:
         settings = self.config().settings.embedder
         with self._lock:
             if self._embedder is None or self._embedder[0] != settings:
-                self._embedder = (settings, open_embedder(settings.model, settings, self.options.env))
+                self._embedder = (settings, self._shared.embedder(settings, self.options.env))
             return self._embedder[1]
 
-    def search(self, query: Query) -> SearchResult:
-        """Answer a query from all chosen bases at once.
+    def search(self, query: Query | str) -> SearchResult:
+        """Answer a query from all chosen bases at once, as they were last indexed; see `sync`.
 
         A base that fails is named in `skipped` and never sinks the query.
+
+        Args:
+            query: what is asked; a string is asked as the settings say: in which mode, for how many hits.
 
         Raises:
             BaseNotFound: the query names a base that is not active.
         """
+        if isinstance(query, str):
+            defaults = self.config().settings.search
+            query = Query(text=query, mode=defaults.mode, limit=defaults.limit)
         bases = self.select(query.bases)
         notes: list[str] = []
         embedder = self._query_embedder(notes) if query.mode != "keyword" else None
         with self._readers, ExitStack() as stack:
             searched, skipped = self._open(bases, stack, embedder, notes)
-            found = self._find(query, searched, skipped, self._surroundings(embedder, notes))
+            found = self._find(query, searched, skipped, surroundings.surroundings_of(self, embedder, notes))
         asked = found.understood
-        if asked.left_out:
-            notes.append(f"The query is long: {len(asked.terms)} of its terms were looked up, {asked.left_out} not.")
-        if not asked.terms and not found.hits and found.mode != "semantic":
-            notes.append("The query has no word to look up.")
-        if found.hits and len(found.unmatched) == len(asked.terms) > 0:
-            notes.insert(0, NEAR_ONLY)
-        elif found.hits and found.verdict == "none":
-            notes.insert(0, NOT_COVERED)
-        notes += [f"Searched for {one.used!r} in place of {one.typed!r}." for one in found.corrections]
         chosen = (*(f'-"{term.text}"' for term in asked.excluded), *map(str, asked.filters))
-        if found.filtered_out and chosen:
-            notes.append(f"No document fulfils {' '.join(chosen)}.")
-        notes += self._unfinished(searched)
+        notes = [
+            *searching.leading_notes(found),
+            *notes,
+            *searching.notes_on(found, chosen),
+            *self._unfinished(searched),
+        ]
         failed = dict(self._failed)
         notes += [
             f"{one.base.id} is searched as it was last indexed: {failed[one.base.id]}"
@@ -201,10 +228,18 @@ class Hub:
         )
 
     def read(self, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:
-        """Read documents or parts of them, as they are on disk now; see `Library.read`."""
+        """Read documents or parts of them, as they are on disk now.
+
+        Args:
+            refs: `path.md`, `id@path.md` or `#docid`, each with `:from-to` or `#Heading` for a part; a string holds
+                one, or several with commas.
+            options: how much of them, and which page.
+        """
         shelves = [(base, self.index(base)) for base in self.select()]
         with self._readers:
-            return Library(shelves, opener_of(self._limits()), self.config().settings.contexts).read(refs, options)
+            return reading.Library(shelves, limits.opener_of(self._limits()), self.config().settings.contexts).read(
+                refs, options
+            )
 
     def status(self) -> Status:
         """Say what is here: workspace, bases, problems."""
@@ -262,12 +297,12 @@ class Hub:
             fair = 0.0 if cost <= QUICK_SECONDS else cost / COMPARING_SHARE
             if time.monotonic() - moment < (fair if max_age is None else max_age):
                 continue
-            if is_being_indexed(path):
+            if syncing.is_being_indexed(path):
                 more.append(Behind(base.id, 0, not path.exists(), busy=True))
                 continue
             try:
                 started = time.thread_time()
-                difference = compare(base, path, **self._limits())
+                difference = syncing.compare(base, path, **self._limits())
                 self._compared[path] = time.monotonic(), time.thread_time() - started
                 unusable = difference.new_index or base.id in self._damaged
                 if unusable or len(difference) > FRESHEN_CHANGES:
@@ -303,7 +338,7 @@ class Hub:
             return config, discovery
 
     def _limits(self) -> Limits:
-        return limits_of(self.config().settings.limits, data_dir(self.options.env))
+        return limits.limits_of(self.config().settings.limits, data_dir(self.options.env))
 
     def _query_embedder(self, notes: list[str]) -> Embedder | None:
         try:
@@ -314,29 +349,6 @@ class Hub:
         except EmbedderError as error:
             notes.append(f"Keyword search only: {error}")
         return None
-
-    def _surroundings(self, embedder: Embedder | None, notes: list[str]) -> Surroundings:
-        def embed(text: str) -> NDArray[np.float32] | None:
-            if embedder is None:
-                return None
-            try:
-                vector = embedder.embed_query(text)
-            except EmbedderError as error:
-                notes.append(f"Keyword search only: {error}")
-                return None
-            if not vector.any():
-                notes.append("Keyword search only: the embedding model does not know the words of this query.")
-                return None
-            return vector
-
-        settings, now = self.config().settings, self.options.clock()
-
-        def standing(one: Searched, paths: Sequence[str]) -> dict[str, float]:
-            found = standings(one.index, one.base, uses_of(self), paths, now)
-            return {path: standing.factor for path, standing in found.items()}
-
-        look = second_look(settings.search, self.cache, notes.append)
-        return Surroundings(now, embed, settings.embedder.model is None, settings.contexts, standing, look)
 
     def _open(
         self, bases: Sequence[Base], stack: ExitStack, embedder: Embedder | None, notes: list[str]
@@ -358,7 +370,7 @@ class Hub:
                 continue
             if fingerprint and not comparable:
                 notes.append(f"{base.id}: keyword search only, until its vectors are made by the embedder in force.")
-            searched.append(Searched(base, index, comparable, complete))
+            searched.append(hits.Searched(base, index, comparable, complete))
         return searched, skipped
 
     def _find(
@@ -371,7 +383,7 @@ class Hub:
         """Rank what the opened bases have; one that turns out to be damaged goes from `searched` to `skipped`."""
         while True:
             try:
-                return find(query, searched, around)
+                return searching.find(query, searched, around)
             except IndexUnavailable as error:
                 skipped.append(Skipped(base=error.base, reason=str(error)))
                 broken = next(one for one in searched if one.base.id == error.base)
@@ -404,7 +416,7 @@ class Hub:
         except EmbedderError as error:
             embedder, notes = None, (str(error),)
         try:
-            report = sync_base(
+            report = syncing.sync_base(
                 base,
                 self.index(base).path,
                 embedder,
@@ -436,4 +448,4 @@ class Hub:
     def _base_status(self, base: Base) -> BaseStatus:
         progress = self._progress.get(base.id)
         indexing = f"{progress[0]} of {progress[1]} files" if progress else None
-        return base_status(base, self.index(base), indexing=indexing, failure=self._failed.get(base.id))
+        return states.base_status(base, self.index(base), indexing=indexing, failure=self._failed.get(base.id))

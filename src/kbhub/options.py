@@ -7,6 +7,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub.places import working_directory
+
+if TYPE_CHECKING:
+    from kbhub.shared import Shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +34,15 @@ class HubOptions:
     every_base: bool = False
     """Whether every base of the global config is active, whatever its `repos` say."""
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    cwd: Path = field(default_factory=Path.cwd)
+    cwd: Path = field(default_factory=lambda: working_directory() or Path(os.sep))
+    """Working directory; if it is gone, the root of the file system, which is no workspace."""
     home: Path = field(default_factory=Path.home)
     clock: Callable[[], float] = time.time
     """Seconds since the epoch."""
+    shared: Shared | None = None
+    """What it has in common with other hubs of the process; none for nothing."""
+    ask_roots: bool = True
+    """Whether the client's roots may name the workspace: not where several clients have one hub."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,21 @@ SYNONYMS = {
 """Parameter → what tools for the same purpose call it elsewhere; hints, never taken for it."""
 
 
-def compact(schema: Schema) -> Schema:
+BRIEF = "x-brief"
+"""Key in a parameter's schema: what is said of it to a model, in place of its description."""
+
+
+def brief(text: str = "") -> Schema:
+    """Give what marks a description as one for people, in `json_schema_extra` of a field.
+
+    Args:
+        text: what a model is told in its place, nothing if the parameter's name says enough: every conversation pays
+            for the words, the schema files and the reference have the whole description.
+    """
+    return {BRIEF: text}
+
+
+def compact(schema: Schema, *, whole: bool = False) -> Schema:
     """Give an input schema without what costs a model tokens and tells it nothing.
 
     Titles, null alternatives and defaults that say no more than that nothing is given go, references are written out,
@@ -39,8 +53,9 @@ def compact(schema: Schema) -> Schema:
 
     Args:
         schema: JSON Schema of an object, as pydantic makes it.
+        whole: whether descriptions for people stay, where a model is told something shorter.
     """
-    made: Schema = _compacted(schema, schema.get("$defs", {}))
+    made: Schema = _said(_compacted(schema, schema.get("$defs", {})), whole=whole)
     return {**made, "additionalProperties": False}
 
 
@@ -139,6 +154,17 @@ def _compacted(schema: Any, definitions: Mapping[str, Any], *, names: bool = Fal
         branches = [one for one in made.pop("anyOf") if one != {"type": "null"}]
         made |= branches[0] | made if len(branches) == 1 else {"anyOf": branches}
     return made
+
+
+def _said(schema: Any, *, whole: bool) -> Any:
+    """Leave what is said of parameters to people, or put what a model is told in its place."""
+    if isinstance(schema, list):
+        return [_said(one, whole=whole) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    given = schema if whole or BRIEF not in schema else {**schema, "description": schema[BRIEF]}
+    shown = given if given.get("description") else {key: value for key, value in given.items() if key != "description"}
+    return {key: _said(value, whole=whole) for key, value in shown.items() if key != BRIEF}
 
 
 def _descend(schema: Schema, location: Sequence[int | str]) -> tuple[list[str], Schema]:

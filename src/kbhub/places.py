@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 _OURS_ALONE = 0o700
 
+WORKING_DIRECTORY_GONE = (
+    "The working directory is gone; change to one that exists, or name the one to work for with --root DIR."
+)
+
 
 def user_home(env: Mapping[str, str]) -> Path:
     """The home directory that `env` names, else that of the user of this process."""
@@ -33,6 +37,14 @@ def expand(text: str, home: Path, folder: Path) -> Path:
     if text.startswith(("~/", f"~{os.sep}")):
         return home / text[2:].lstrip("/" + os.sep)
     return folder / text
+
+
+def working_directory() -> Path | None:
+    """The working directory; none if it was deleted, or may not be looked at any more."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
 
 
 def cache_dir(env: Mapping[str, str], override: Path | None = None) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from kbhub.retrieval import WeightedTerm
     from kbhub.spelling import Correction as Spelt
     from kbhub.types import Query
+
+log = logging.getLogger(__name__)
 
 NEAR_ONLY = "None of the query's words occurs in a document; the hits are near in meaning only."
 """Note of an answer with hits that only the semantic signal found."""
@@ -81,6 +84,31 @@ class Found:
     """Whether filters and exclusions leave no document at all."""
 
 
+def leading_notes(found: Found) -> list[str]:
+    """Say what is to be known before one looks at what was found: one of `LEADING_NOTES` at most."""
+    if found.hits and len(found.unmatched) == len(found.understood.terms) > 0:
+        return [NEAR_ONLY]
+    return [NOT_COVERED] if found.hits and found.verdict == "none" else []
+
+
+def notes_on(found: Found, chosen: Sequence[str]) -> list[str]:
+    """Say how a query was understood, where that is not as it was asked.
+
+    Args:
+        found: what it found.
+        chosen: its filters and exclusions, as they were understood.
+    """
+    asked, notes = found.understood, list[str]()
+    if asked.left_out:
+        notes.append(f"The query is long: {len(asked.terms)} of its terms were looked up, {asked.left_out} not.")
+    if not asked.terms and not found.hits and found.mode != "semantic":
+        notes.append("The query has no word to look up.")
+    notes += [f"Searched for {one.used!r} in place of {one.typed!r}." for one in found.corrections]
+    if found.filtered_out and chosen:
+        notes.append(f"No document fulfils {' '.join(chosen)}.")
+    return notes
+
+
 def find(query: Query, searched: Sequence[Searched], around: Surroundings) -> Found:
     """Rank the chunks of open indexes for a query and describe the best.
 
@@ -123,6 +151,7 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings) -> Fo
     manner = Manner(query, terms, scale, around.now, around.contexts)
     mode: Mode = "hybrid" if len(rankings) == len(SIGNALS) else "keyword" if "keyword" in rankings else "semantic"
     fixed = {one.typed for one in made}
+    log.debug("%s: terms %d, ranked %d, hits %d, confidence %.2f", mode, len(terms), len(fused), len(groups), sure)
     return Found(
         described(groups[query.offset : query.offset + query.limit], documents, manner),
         len(groups),
@@ -236,7 +265,8 @@ def _weighed(query: Query, fused: Sequence[Fused], documents: Documents, around:
         rows = documents.documents({one.document_key for one in weighed})
         ages = {key: age_days(row, around.now) for key, row in rows.items()}
         weighed = [one.times("recency", recency(ages[one.document_key], query.recency)) for one in weighed]
-    return best_first(weighed)
+    changed = any(one is not before for one, before in zip(weighed, fused, strict=True))
+    return best_first(weighed) if changed else weighed
 
 
 def recency(age: float, weight: float) -> float:

@@ -48,6 +48,7 @@ from kbhub.tools.names import CORE
 if TYPE_CHECKING:
     from mcp.server.lowlevel.helper_types import ReadResourceContents
     from mcp.server.mcpserver import Context
+    from mcp.server.request_state import RequestStateSecurity
 
     from kbhub.hub import Hub
     from kbhub.types import Base
@@ -70,9 +71,13 @@ class KbhubServer(MCPServer[None]):
     Args:
         hub: what answers.
         structured: whether tools publish output schemas and add structured content to their text.
+        request_state: seals what a client of 2026-07-28 hands back with the answer to a question; none for a key
+            that ends with the process.
     """
 
-    def __init__(self, hub: Hub, *, structured: bool = False) -> None:
+    def __init__(
+        self, hub: Hub, *, structured: bool = False, request_state: RequestStateSecurity | None = None
+    ) -> None:
         self.hub = hub
         announcer = Announcer(hub)
         self.calls = Calls(hub, announcer, structured=structured)
@@ -91,6 +96,7 @@ class KbhubServer(MCPServer[None]):
             lifespan=_connection,
             subscriptions=announcer.bus,
             middleware=[announcer.remember],
+            request_state_security=request_state,
         )
         self.completion()(self._complete)  # type: ignore[no-untyped-call]
         # MCPServer has no public way to hear this notification of the handshake era, nor to page or to subscribe.
@@ -220,14 +226,17 @@ class KbhubServer(MCPServer[None]):
         self.calls.roots = RootsQuestion(again=True)
 
 
-def create_server(hub: Hub, *, structured: bool = False) -> KbhubServer:
+def create_server(
+    hub: Hub, *, structured: bool = False, request_state: RequestStateSecurity | None = None
+) -> KbhubServer:
     """Make the MCP server of a hub; loads no index and no model.
 
     Args:
         hub: what answers. A wrong configuration does not stop the server: every tool answers with it until mended.
         structured: whether tools publish output schemas and add structured content to their text.
+        request_state: as `KbhubServer` takes it.
     """
-    return KbhubServer(hub, structured=structured)
+    return KbhubServer(hub, structured=structured, request_state=request_state)
 
 
 def instructions(hub: Hub) -> str:

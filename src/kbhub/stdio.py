@@ -99,19 +99,31 @@ async def _serve_wire(
     server: KbhubServer, wire: tuple[TextIOWrapper, TextIOWrapper], protocol: str, closed: anyio.Event
 ) -> None:
     """Serve one client; `closed` is set when the calls are over and the lifespan has ended."""
+    async with stdio_server(anyio.wrap_file(wire[0]), anyio.wrap_file(wire[1])) as (read, write):
+        try:
+            await serve_messages(server, read, write, protocol)
+        finally:
+            closed.set()
+
+
+async def serve_messages(server: KbhubServer, read: Any, write: Any, protocol: str) -> None:
+    """Serve one client of either era until it has no more to say.
+
+    Args:
+        server: of this client alone.
+        read: messages from the client.
+        write: messages to it.
+        protocol: one of `PROTOCOLS`.
+    """
     # MCPServer has no public way to announce list changes to clients of the handshake era.
     low = server._lowlevel_server
     options = low.create_initialization_options(NotificationOptions(tools_changed=True, resources_changed=True))
-    async with stdio_server(anyio.wrap_file(wire[0]), anyio.wrap_file(wire[1])) as (read, write):
-        try:
-            async with low.lifespan(low) as state, anyio.create_task_group() as group:
-                relayed, relay = anyio.create_memory_object_stream[Any](0)
-                loop = partial(serve_dual_era_loop, low, lifespan_state=state, init_options=options)
-                group.start_soon(_relay, read, write, relayed, loop, protocol)
-                await loop(relay, write)
-                group.cancel_scope.cancel()
-        finally:
-            closed.set()
+    async with low.lifespan(low) as state, anyio.create_task_group() as group:
+        relayed, relay = anyio.create_memory_object_stream[Any](0)
+        loop = partial(serve_dual_era_loop, low, lifespan_state=state, init_options=options)
+        group.start_soon(_relay, read, write, relayed, loop, protocol)
+        await loop(relay, write)
+        group.cancel_scope.cancel()
 
 
 async def _relay(read: Any, write: Any, relayed: MemoryObjectSendStream[Any], loop: Loop, protocol: str) -> None:

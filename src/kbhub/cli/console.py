@@ -7,12 +7,16 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from kbhub.errors import KbhubError
 from kbhub.render.plain import json_escaped, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from rich.progress import Progress, TaskID
+
+MESSAGE_CHARACTERS = 2_000
+"""Of one message at most: a screen full. Paths are up to 4,096 (Linux), arguments up to 131,072."""
 
 PATIENCE_SECONDS = 0.2
 """Time before a progress bar appears: what takes less would only flicker."""
@@ -31,9 +35,27 @@ def wants_colour(stream: TextIO, env: Mapping[str, str]) -> bool:
 
 
 def show(text: str) -> None:
-    """Print a result."""
+    """Print a result.
+
+    Raises:
+        KbhubError: standard output does not take it; a reader that went away is no failure, and passes as it came.
+    """
     if text:
-        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+        write_verbatim(text if text.endswith("\n") else f"{text}\n")
+
+
+def write_verbatim(text: str) -> None:
+    """Print a result to the letter, with no line end of ours.
+
+    Raises:
+        KbhubError: as for `show`.
+    """
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise KbhubError(f"The results cannot be written: {error.strerror}.") from error
 
 
 def show_json(document: str) -> None:
@@ -45,7 +67,15 @@ def complain(message: str) -> None:
     """Say something that is no result, on one line of standard error."""
     # What is printed may quote a file; results must come before what is said about them.
     sys.stdout.flush()
-    sys.stderr.write(f"kbhub: {one_line(message)}\n")
+    sys.stderr.write(f"kbhub: {one_line(shortened(message))}\n")
+
+
+def shortened(message: str) -> str:
+    """Give a message that quotes something endless without its middle; what to do about it is at the end."""
+    if len(message) <= MESSAGE_CHARACTERS:
+        return message
+    half = MESSAGE_CHARACTERS // 2
+    return f"{message[:half]} … {message[-half:]}"
 
 
 @contextmanager

@@ -37,6 +37,9 @@ class Places:
     base: Annotated[tuple[str, ...], Parameter(name="--base", metavar="ID=PATH")] = ()
     """A further base for this call; may be repeated."""
 
+    verbose: Annotated[bool, Parameter(name="--verbose")] = False
+    """Say on standard error what is looked for, found and done."""
+
 
 @Parameter(name="*", group=_COMMON)
 @dataclass(frozen=True, kw_only=True)
@@ -137,3 +140,19 @@ class Lines:
 
     numbers: Annotated[bool, Parameter(name="--line-numbers")] = False
     """Number the lines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ways:
+    """How a server is reached, other than on standard input and output."""
+
+    connect: bool
+    http: bool
+    daemon: bool
+    port: int | None
+    socket: Path | None
+
+    @property
+    def other_than_streams(self) -> bool:
+        """Whether any was asked for."""
+        return self.connect or self.http or self.daemon or self.port is not None or self.socket is not None

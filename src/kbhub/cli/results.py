@@ -33,3 +33,13 @@ class TrashResult(Model):
 
     entries: tuple[TrashEntry, ...] = Field((), description="What is in the trash, with `--list`; the latest first.")
     removed: tuple[TrashEntry, ...] = Field((), description="What was removed for good.")
+
+
+class StopResult(Model):
+    """What `kbhub stop` did."""
+
+    running: bool = Field(description="Whether a daemon was running.")
+    stopped: bool = Field(description="Whether none is running now.")
+    pid: int | None = Field(None, description="Its process.")
+    how: str = Field(description="`asked`, `signal`, `killed`, or `none` if nothing was done.")
+    message: str = Field(description="The same in words.")

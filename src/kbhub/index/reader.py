@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 NOT_THERE = "it does not exist yet"
 """Reason of the error about an index that was never made."""
 
+REMEMBERED = 4_096
+"""Chunks whose places are kept in memory, some 200 bytes each: those that queries find again and again."""
+
 MOST_FAULTS = 5
 """Faults in the structure of a file that are told; one is enough to make it anew."""
 
@@ -91,6 +94,7 @@ class Index:
         self._local = threading.local()
         self._idle: list[tuple[tuple[int, int], apsw.Connection]] = []
         """Connections that nobody uses, each with the file that it is to."""
+        self._places: tuple[int, dict[int, tuple[str, int, int]]] = (-1, {})
         self._columns: tuple[int, Columns] | None = None
         """State of the index, its columns; replaced as a whole, so that threads need no lock."""
         self._signed: tuple[tuple[Any, ...], Signatures] | None = None
@@ -205,12 +209,18 @@ class Index:
 
     def places(self, chunks: Sequence[int]) -> dict[int, tuple[str, int, int]]:
         """Give where chunks stand: chunk id → (path, first line, id of the document)."""
-        found = self._rows(
-            "SELECT chunk.id, path, start_line, document_id FROM carray(?) JOIN chunk ON chunk.id = carray.value "
-            "JOIN document ON document.id = document_id",
-            listed(chunks),
-        )
-        return {chunk: (path, line, document) for chunk, path, line, document in found}
+        generation, known = self.generation(), self._places
+        if known[0] != generation or len(known[1]) > REMEMBERED:
+            # Kept in hand, for another thread may be at another state and put its own in place.
+            self._places = known = (generation, {})
+        if missing := [chunk for chunk in chunks if chunk not in known[1]]:
+            found = self._rows(
+                "SELECT chunk.id, path, start_line, document_id FROM carray(?) JOIN chunk ON chunk.id = carray.value "
+                "JOIN document ON document.id = document_id",
+                listed(missing),
+            )
+            known[1].update((chunk, (path, line, document)) for chunk, path, line, document in found)
+        return {chunk: known[1][chunk] for chunk in chunks if chunk in known[1]}
 
     def chunks(self, ids: Sequence[int]) -> dict[int, ChunkRow]:
         """Give chunks by id."""

@@ -13,6 +13,7 @@ import yaml
 from kbhub.errors import UsageError
 from kbhub.frontmatter import read_front_matter
 from kbhub.markdown import decode
+from kbhub.memory.front_matter import MemoryFrontMatter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,10 +37,7 @@ SLUG_CHARACTERS, SLUG_WORDS = 48, 7
 TITLE_CHARACTERS = 72
 """Length of a title that is made of a memory's first line."""
 
-FIELDS = (
-    *("id", "title", "created", "updated", "by", "source", "project", "commit", "from", "tags", "namespace"),
-    *("about", "about_hash", "refers", "supersedes", "superseded_by"),
-)
+FIELDS = tuple(field.alias or name for name, field in MemoryFrontMatter.model_fields.items())
 """Keys of the front matter that kbhub writes, in their order."""
 
 _TAG = re.compile(r"\w[\w./+-]*")

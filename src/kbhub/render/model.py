@@ -12,14 +12,12 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from kbhub.query import excerpt, parsed
-from kbhub.render.gaps import summary_lines
+from kbhub.later import gaps, querying, searching
 from kbhub.render.numbering import numbered
 from kbhub.render.words import counted, message_of
-from kbhub.search import LEADING_NOTES, NEAR_ONLY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kbhub.types import BaseStatus, Discovery, Hit, Problem, Query, Reading, ReadResult, SearchResult, Status
 
@@ -44,6 +42,9 @@ SENTENCES = 4
 
 SEARCH_OPTIONS = ("granularity", "recency", "min_score", "min_signals")
 """Fields of a query that are in `options` of the tool and decide which hits there are."""
+
+SAME = "<the same>"
+"""In a call that is written out, what stands for a value that is long or would break the line."""
 
 SLACK_BYTES = 16
 """UTF-8 bytes by which the heading and the cursor of the page that is shown may be longer than those measured."""
@@ -94,7 +95,14 @@ def error_answer(message: str) -> str:
     return one_line(message, ERROR_BYTES)
 
 
-def search_answer(result: SearchResult, query: Query, cursor: Callable[[int], str], *, full: bool = False) -> str:
+def search_answer(
+    result: SearchResult,
+    query: Query,
+    cursor: Callable[[int], str],
+    *,
+    full: bool = False,
+    wordings: Mapping[str, str | Sequence[str]] | None = None,
+) -> str:
     """Write the answer to a search: the first hit verbatim, the others as refs, what to call next, what is missing.
 
     Args:
@@ -102,6 +110,7 @@ def search_answer(result: SearchResult, query: Query, cursor: Callable[[int], st
         query: what was asked, for the next page and the numbers.
         cursor: makes the cursor for an offset.
         full: quote every hit, and whole.
+        wordings: the options by which other wordings were searched for, too, for the next page.
 
     Returns:
         At most `ANSWER_BYTES` of UTF-8, or `FULL_ANSWER_BYTES`; hits that do not fit are left to the next page.
@@ -111,11 +120,12 @@ def search_answer(result: SearchResult, query: Query, cursor: Callable[[int], st
         return "\n".join([_heading(result, query, 0), *footer, *_advice(result, query)])
     number = query.offset + 1
     first = _quoted_hit(number, result.hits[0], FULL_ANSWER_BYTES * 3 // 4 if full else EXCERPT_BYTES)
-    if leading := [note for note in result.notes if note in LEADING_NOTES]:
+    if leading := [note for note in result.notes if note in searching.LEADING_NOTES]:
         first = [*leading, "", *first]
+    again: dict[str, object] = {**({"full": True} if full else {}), **(wordings or {})}
     room = FULL_ANSWER_BYTES if full else ANSWER_BYTES
     room -= sum(_size(line) for line in [*first, *footer, _heading(result, query, len(result.hits))])
-    room -= _size("\n".join(_next_calls(result, query, 2, cursor, more=True, full=full))) + SLACK_BYTES
+    room -= _size("\n".join(_next_calls(result, query, 2, cursor, again, more=True))) + SLACK_BYTES
     pointers = []
     for above, hit in pairwise(result.hits):
         number += 1
@@ -128,7 +138,7 @@ def search_answer(result: SearchResult, query: Query, cursor: Callable[[int], st
             break
         pointers.append(pointer)
     shown = 1 + len(pointers)
-    calls = _next_calls(result, query, shown, cursor, more=query.offset + shown < result.total, full=full)
+    calls = _next_calls(result, query, shown, cursor, again, more=query.offset + shown < result.total)
     last = ["", *calls, *footer] if calls or footer else []
     return "\n".join([_heading(result, query, shown), "", *first, *pointers, *last])
 
@@ -156,7 +166,7 @@ def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numb
     parts += [f"Not read: {quoted(one.ref, NAME_BYTES)}: {one_line(one.message, ERROR_BYTES)}" for one in result.unread]
     if result.cursor:
         text = json.dumps(refs if isinstance(refs, str) else list(refs), ensure_ascii=False)
-        same = text if one_line(text, NAME_BYTES) == text else "<the same>"
+        same = text if one_line(text, NAME_BYTES) == text else SAME
         numbers = ", line_numbers=true" if line_numbers else ""
         parts.append(f'Next page, of {result.total} documents: read(refs={same}{numbers}, cursor="{result.cursor}")')
     return "\n\n".join(parts)
@@ -180,7 +190,8 @@ def status_answer(status: Status) -> str:
         lines.append(line)
     if status.queries and (status.queries.asked or status.queries.gaps):
         lines += [
-            f"Queries: {line}" if number == 0 else line for number, line in enumerate(summary_lines(status.queries))
+            f"Queries: {line}" if number == 0 else line
+            for number, line in enumerate(gaps.summary_lines(status.queries))
         ]
     return "\n".join(lines + problems)
 
@@ -217,7 +228,7 @@ def _pointer(number: int, hit: Hit, query: Query, above: Hit) -> str:
     lines = [line for line in hit.excerpt.split("\n") if line.strip()]
     while len(lines) > 1 and lines[0].startswith("#"):  # the headings are named already
         del lines[0]
-    part, _ = excerpt("\n".join(lines), parsed(query.text).terms, GLANCE_CHARACTERS)
+    part, _ = querying.excerpt("\n".join(lines), querying.parsed(query.text).terms, GLANCE_CHARACTERS)
     glance = re.sub(r"`{3,}|~{3,}", "`", one_line(part, GLANCE_BYTES))
     return "\n".join([f"{number}. {_hit_line(hit)}", *_place_lines(hit, above), f"   > {glance}", *_trace_lines(hit)])
 
@@ -263,28 +274,36 @@ def _trace_lines(hit: Hit) -> list[str]:
 
 
 def _next_calls(
-    result: SearchResult, query: Query, shown: int, cursor: Callable[[int], str], *, more: bool, full: bool
+    result: SearchResult,
+    query: Query,
+    shown: int,
+    cursor: Callable[[int], str],
+    again: Mapping[str, object],
+    *,
+    more: bool,
 ) -> list[str]:
     lines = []
-    if shown > 1 and len(result.hits) > 1 and not full:
+    if shown > 1 and len(result.hits) > 1 and "full" not in again:
         hit = result.hits[1]
         call = _read_call(hit, f":{hit.start_line}-{hit.end_line}")
         lines.append(f"To open another hit: {call}; every ref above can be used so.")
     if more:
-        lines.append(f"Next page: {_search_call(query, cursor(query.offset + shown), full=full)}")
+        lines.append(f"Next page: {_search_call(query, cursor(query.offset + shown), again)}")
     return lines
 
 
-def _search_call(query: Query, cursor: str, *, full: bool) -> str:
+def _search_call(query: Query, cursor: str, again: Mapping[str, object]) -> str:
     text = json.dumps(query.text, ensure_ascii=False)
-    arguments = [f"query={text}" if one_line(text, NAME_BYTES) == text else "query=<the same>"]
+    arguments = [f"query={text}" if one_line(text, NAME_BYTES) == text else f"query={SAME}"]
     if query.bases:
         bases = ",".join(query.bases)
-        arguments.append(f'bases="{bases}"' if one_line(bases, NAME_BYTES) == bases else "bases=<the same>")
+        arguments.append(f'bases="{bases}"' if one_line(bases, NAME_BYTES) == bases else f"bases={SAME}")
     arguments.append(f'mode="{query.mode}"')
     options = query.model_dump(mode="json", include=set(SEARCH_OPTIONS), exclude_defaults=True)
-    if options := options | ({"full": True} if full else {}):
-        arguments.append(f"options={json.dumps(options)}")
+    given = {name: json.dumps(value, ensure_ascii=False) for name, value in {**options, **again}.items() if value}
+    written = (f'"{name}": {text if one_line(text, NAME_BYTES) == text else SAME}' for name, text in given.items())
+    if given:
+        arguments.append(f"options={{{', '.join(written)}}}")
     return f'search({", ".join(arguments)}, cursor="{cursor}")'
 
 
@@ -292,9 +311,9 @@ def _limits_of(result: SearchResult) -> list[str]:
     """Say what limits the answer: skipped bases, terms that occur nowhere, notes."""
     skipped = [f"{quoted(one.base, TITLE_BYTES)}: {one.reason}" for one in result.skipped]
     lines = _sentences("Not searched", skipped)
-    if result.unmatched and NEAR_ONLY not in result.notes:
+    if result.unmatched and searching.NEAR_ONLY not in result.notes:
         lines.append(f"Words that occur nowhere: {_listed(result.unmatched)}")
-    return lines + _sentences("Note", [note for note in result.notes if note not in LEADING_NOTES])
+    return lines + _sentences("Note", [note for note in result.notes if note not in searching.LEADING_NOTES])
 
 
 def _advice(result: SearchResult, query: Query) -> list[str]:

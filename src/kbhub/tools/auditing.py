@@ -10,6 +10,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from kbhub.audit import AuditReport, audit
+from kbhub.parameters import brief
 from kbhub.render.audit import audit_for_model
 from kbhub.render.model import FULL_ANSWER_BYTES, cut_lines
 from kbhub.tools.calls import Calls
@@ -30,7 +31,9 @@ class Auditing:
         context: Context[None, Any],
         bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
         checks: Annotated[Names | None, Field(description="Only these, as the answer calls them.")] = None,
-        limit: Annotated[int, Field(ge=1, le=1000)] = SHOWN,
+        limit: Annotated[
+            int, Field(ge=1, le=1000, description="Findings listed at most.", json_schema_extra=brief())
+        ] = SHOWN,
     ) -> Annotated[CallToolResult, AuditReport]:
         """Find what is wrong in documents, with what to do: broken links and references, duplicates, orphans, stale
         ones, front matter, tags spelt in two ways. Changes nothing.

@@ -10,7 +10,7 @@ from anyio.to_thread import run_sync
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
 from kbhub.background import Background
-from kbhub.querylog.recording import flush
+from kbhub.later import recording
 from kbhub.render import model
 from kbhub.roots import RootsQuestion
 from kbhub.watch import Watcher
@@ -69,7 +69,7 @@ class Calls:
         """Stop both, and write down what was asked: the process may end without another chance."""
         self.watcher.stop(0)
         self.background.stop(STOP_SECONDS)
-        flush()
+        recording.flush()
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
         """Do blocking work on a thread; a call that is cancelled or a server that ends does not wait for it."""
@@ -80,7 +80,7 @@ class Calls:
         workspace = (await self.run(self.hub.discovery)).workspace
         question = self.roots
         known = workspace.directory and not (question.again and workspace.source == FROM_ROOTS)
-        if context.protocol_version is None or known:
+        if context.protocol_version is None or known or not self.hub.options.ask_roots:
             return None
         answer = await question.ask(context)
         if isinstance(answer, InputRequiredResult):

@@ -13,6 +13,7 @@ from kbhub.graph import EDGE_KINDS, EdgeKind, Related, Tags, related, tags
 from kbhub.graph.neighbours import LIMIT as RELATED_LIMIT
 from kbhub.graph.neighbours import MOST_HOPS
 from kbhub.graph.tags import LIMIT as TAGS_LIMIT
+from kbhub.parameters import brief
 from kbhub.render.graph import related_answer, tags_answer
 from kbhub.tools.calls import Calls
 from kbhub.tools.given import Names, as_list, cleaned
@@ -31,7 +32,11 @@ class Graph:
         ref: Annotated[str, Field(description="One document, named as for `read`.")],
         context: Context[None, Any],
         hops: Hops = 1,
-        kinds: Annotated[list[EdgeKind] | None, BeforeValidator(as_list)] = None,
+        kinds: Annotated[
+            list[EdgeKind] | None,
+            BeforeValidator(as_list),
+            Field(description="Only what is joined in these ways.", json_schema_extra=brief()),
+        ] = None,
         limit: Annotated[int, Field(ge=1, le=100, description="Of each kind.")] = RELATED_LIMIT,
     ) -> Annotated[CallToolResult, Related]:
         """Show what a document is joined to by links, backlinks, `related` of its front matter, tags and meaning; and
@@ -50,7 +55,9 @@ class Graph:
         names: Annotated[Names | None, Field(description="Any of these tags; none lists all tags.")] = None,
         bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
         hops: Hops = 1,
-        limit: Annotated[int, Field(ge=1)] = TAGS_LIMIT,
+        limit: Annotated[
+            int, Field(ge=1, description="Tags or documents listed at most.", json_schema_extra=brief())
+        ] = TAGS_LIMIT,
         everything: Annotated[bool, Field(description="Leave nothing out.")] = False,
     ) -> Annotated[CallToolResult, Tags]:
         """List all tags with counts or, of `names`, all documents that have them and what those link to: all about a

@@ -14,6 +14,7 @@ from kbhub.memory.forgetting import forget
 from kbhub.memory.listing import LISTED, memories
 from kbhub.memory.models import Forgotten, MemoryList, Remembered
 from kbhub.memory.remember import remember
+from kbhub.parameters import brief
 from kbhub.render.memory_answers import forgotten_answer, memories_answer, remembered_answer
 from kbhub.tools.calls import Calls, client_name
 from kbhub.tools.given import Names, as_list, cleaned
@@ -29,6 +30,14 @@ class RememberOptions(Model):
     namespace: str | None = Field(None, description="To file it in, `a/b`.")
 
 
+OnlyScope = Annotated[
+    Scope | None, Field(description="Only those of the project, the user, or shared.", json_schema_extra=brief())
+]
+OnlyNamespace = Annotated[
+    str | None, Field(description="Only those filed in it or below it, `a/b`.", json_schema_extra=brief())
+]
+
+
 class Memories:
     """Remembers."""
 
@@ -39,7 +48,7 @@ class Memories:
         self,
         context: Context[None, Any],
         text: Annotated[str | None, Field(description="One fact, in Markdown, clear without this chat.")] = None,
-        tags: Names | None = None,
+        tags: Annotated[Names | None, Field(description="Tags to find it by.", json_schema_extra=brief())] = None,
         scope: Annotated[Scope | None, Field(description="`project` unless given; `user`: for every project.")] = None,
         about: Annotated[Names | None, Field(description="Documents, files or `file::symbol` it is about.")] = None,
         id: Annotated[  # noqa: A002 - the name that agents know
@@ -71,11 +80,15 @@ class Memories:
     async def memories(
         self,
         query: Annotated[str | None, Field(description="None lists, the strongest first.")] = None,
-        scope: Scope | None = None,
+        scope: OnlyScope = None,
         tags: Annotated[Names | None, Field(description="All of these.")] = None,
-        namespace: str | None = None,
-        limit: Annotated[int, Field(ge=1, le=100)] = LISTED,
-        offset: Annotated[int, Field(ge=0)] = 0,
+        namespace: OnlyNamespace = None,
+        limit: Annotated[
+            int, Field(ge=1, le=100, description="Memories listed at most.", json_schema_extra=brief())
+        ] = LISTED,
+        offset: Annotated[
+            int, Field(ge=0, description="Memories to leave out from the start of the list.", json_schema_extra=brief())
+        ] = 0,
     ) -> Annotated[CallToolResult, MemoryList]:
         """List or search what was remembered, with ids. `search` finds memories, too."""
         calls = self._calls
@@ -97,8 +110,8 @@ class Memories:
         self,
         ids: Annotated[Names | None, Field(description="Or choose by the others.")] = None,
         tags: Annotated[Names | None, Field(description="All of these.")] = None,
-        namespace: str | None = None,
-        scope: Scope | None = None,
+        namespace: OnlyNamespace = None,
+        scope: OnlyScope = None,
         older_than: Annotated[float | None, Field(ge=0, description="Days unused.")] = None,
         everything: Annotated[bool, Field(description="Allow all of a scope.")] = False,
     ) -> Annotated[CallToolResult, Forgotten]:

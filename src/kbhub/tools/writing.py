@@ -11,12 +11,18 @@ from pydantic import Field
 
 from kbhub.editing import Deleted, Renamed, Restored, Written, delete_document, rename, restore, write_document
 from kbhub.editing.documents import WriteMode
+from kbhub.parameters import brief
 from kbhub.render.editing_answers import deleted_answer, renamed_answer, restored_answer, written_answer
 from kbhub.tools.calls import Calls, client_name
 from kbhub.types import Model
 
 BasedOn = Annotated[
     str | None, Field(description="Hash from `read` or the last edit; refuses if the file changed since.")
+]
+
+
+OneDocument = Annotated[
+    str, Field(description="Which one: `path.md`, `base@path.md` or `#docid`.", json_schema_extra=brief())
 ]
 
 
@@ -41,7 +47,13 @@ class Writing:
             str | None,
             Field(description="Markdown. `update` puts it in place of the body or `section`, `append` after it."),
         ] = None,
-        mode: WriteMode = "create",
+        mode: Annotated[
+            WriteMode,
+            Field(
+                description="Make a new document, put text in the place of what is there, or add to it.",
+                json_schema_extra=brief(),
+            ),
+        ] = "create",
         section: Annotated[str | None, Field(description="A heading, or `Above > Below`.")] = None,
         front_matter: Annotated[
             dict[str, Any] | None, Field(description="Keys to set, such as `tags`; null removes one.")
@@ -70,7 +82,7 @@ class Writing:
 
     async def delete_document(
         self,
-        ref: str,
+        ref: OneDocument,
         based_on: BasedOn = None,
         restore: Annotated[bool, Field(description="Bring it back, by its old ref or name in the trash.")] = False,
     ) -> Annotated[CallToolResult, Removal]:
@@ -86,7 +98,7 @@ class Writing:
 
     async def rename_document(
         self,
-        ref: str,
+        ref: OneDocument,
         to: Annotated[str, Field(description="New path in its base; a folder ends with `/`.")],
         mend_links: Annotated[bool, Field(description="Rewrite the links to it; if not, they are named.")] = False,
     ) -> Annotated[CallToolResult, Renamed]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kbhub.cli.commands import auditing as auditing
     from kbhub.cli.commands import bases as bases
     from kbhub.cli.commands import basics as basics
+    from kbhub.cli.commands import daemon as daemon
     from kbhub.cli.commands import editing as editing
     from kbhub.cli.commands import evaluating as evaluating
     from kbhub.cli.commands import graph as graph
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kbhub.cli.commands import models as models
     from kbhub.cli.commands import querylog as querylog
     from kbhub.cli.commands import setup as setup
+    from kbhub.cli.commands import shell as shell
     from kbhub.cli.commands import sources as sources
 
 GROUPS = (
@@ -30,6 +32,7 @@ GROUPS = (
     "auditing",
     "bases",
     "basics",
+    "daemon",
     "editing",
     "evaluating",
     "graph",
@@ -37,6 +40,7 @@ GROUPS = (
     "models",
     "querylog",
     "setup",
+    "shell",
     "sources",
 )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from kbhub.cli import INTERRUPTED, commands
-from kbhub.cli.console import complain, progress_bars, show, show_json, wants_colour
+from kbhub.cli.console import complain, progress_bars, show, show_json, wants_colour, write_verbatim
 from kbhub.cli.hits import (
     MACHINE_LIMIT,
     cut_reading,
@@ -29,6 +29,7 @@ from kbhub.cli.readiness import (
     pull_bases,
 )
 from kbhub.cli.results import IndexResult, TrustResult
+from kbhub.cli.verbosity import log_to_stderr
 from kbhub.discovery import parse_base_arguments
 from kbhub.errors import BaseNotFound, KbhubError, UsageError
 from kbhub.hub import Hub
@@ -36,6 +37,7 @@ from kbhub.init import make_knowledge, point_to
 from kbhub.keeping import change_keeping
 from kbhub.memory.known import count_read
 from kbhub.options import HubOptions
+from kbhub.places import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.pointer import POINTER_NAMES
 from kbhub.project import PROJECT_ID, find_pointer, trust_pointer
 from kbhub.querylog.recording import flush, note_read, record
@@ -76,9 +78,13 @@ def hub_options(places: Places, *, serve: bool = False, every_base: bool = False
     """Give what the command line says about where to look.
 
     Raises:
-        UsageError, ConfigError: `--base` or `KBHUB_BASES` is no list of ID=PATH.
+        UsageError, ConfigError: `--base` or `KBHUB_BASES` is no list of ID=PATH, or there is no directory to work for.
     """
+    if places.verbose:
+        log_to_stderr()
     env = dict(os.environ)
+    if working_directory() is None and places.root is None and not serve:
+        raise UsageError(WORKING_DIRECTORY_GONE)
     return HubOptions(
         root=places.root,
         config=places.config,
@@ -159,7 +165,7 @@ def read(refs: Sequence[str], *, lines: Lines, formats: Formats) -> int:
         readings = tuple(one.model_copy(update={"text": numbered(one.text, one.start_line)}) for one in readings)
     headers = len(refs) > 1 or len(readings) > 1
     if form == "text" and not sys.stdout.isatty():
-        sys.stdout.write(read_text(readings, headers=headers, verbatim=True))
+        write_verbatim(read_text(readings, headers=headers, verbatim=True))
     else:
         present(
             formats,

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.cli.console import complain, show, show_json, wants_colour
+from kbhub.cli.verbosity import log_to_stderr
 from kbhub.errors import UsageError
+from kbhub.places import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.render.setup import plan_text, question, report_text
 from kbhub.render.terminal import Painter
 from kbhub.setup.agents_md import agents_tasks
@@ -47,6 +49,8 @@ def setup(
     common: Common,
 ) -> int:
     """Register, or take out; 1 if something failed or there was no client, 2 if nobody can be asked."""
+    if common.verbose:
+        log_to_stderr()
     machine = Machine(Path.home(), dict(os.environ), this_platform())
     tasks: list[Task] = []
     notes: tuple[str, ...] = ()
@@ -79,7 +83,12 @@ def _project(common: Common, machine: Machine) -> Path:
     Raises:
         UsageError: there is no project here.
     """
-    workspace = find_workspace(root=common.root, env=machine.env, cwd=Path.cwd(), home=machine.home, serve=False)
+    cwd = working_directory()
+    if cwd is None and common.root is None:
+        raise UsageError(WORKING_DIRECTORY_GONE)
+    workspace = find_workspace(
+        root=common.root, env=machine.env, cwd=cwd or Path(os.sep), home=machine.home, serve=False
+    )
     folder = workspace.git_root or workspace.directory
     if folder is None:
         raise UsageError("There is no project here; change into one, or name it with --root DIR.")

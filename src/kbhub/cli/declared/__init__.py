@@ -8,6 +8,7 @@ from kbhub.cli.declared import (
     auditing,
     bases,
     basics,
+    daemon,
     editing,
     evaluating,
     graph,
@@ -15,6 +16,7 @@ from kbhub.cli.declared import (
     models,
     querylog,
     setup,
+    shell,
     sources,
 )
 
@@ -23,6 +25,7 @@ __all__ = [
     "auditing",
     "bases",
     "basics",
+    "daemon",
     "editing",
     "evaluating",
     "graph",
@@ -30,5 +33,6 @@ __all__ = [
     "models",
     "querylog",
     "setup",
+    "shell",
     "sources",
 ]

@@ -10,10 +10,13 @@ from cyclopts.validators import Number
 
 from kbhub.cli import commands
 from kbhub.cli.app import app
-from kbhub.cli.options import Common, Formats, Hits, Lines, Places
+from kbhub.cli.options import Common, Formats, Hits, Lines, Places, Ways
 
 MOST_HITS = 100
 """Hits of one answer at most, as `types.Query` has it."""
+
+MOST_PORT = 65535
+"""Of TCP."""
 
 
 @app.command(usage="kbhub search [OPTIONS] QUERY…")
@@ -205,9 +208,16 @@ def serve(
     structured: bool = False,
     protocol: Literal["auto", "legacy"] | None = None,
     read_only: bool = False,
+    connect: bool = False,
+    http: bool = False,
+    daemon: bool = False,
+    port: Annotated[int | None, Parameter(metavar="N", validator=Number(gte=0, lte=MOST_PORT))] = None,
+    socket: Annotated[Path | None, Parameter(metavar="PATH")] = None,
     places: Places = Places(),  # noqa: B008 - frozen
 ) -> int:
     """Run the MCP server on standard input and output, for a coding agent.
+
+    With --connect, one process answers for all windows. With --http, the server answers on a port of this machine.
 
     Example, in the agent's list of servers: "kbhub": {"command": "kbhub", "args": ["serve"]}
 
@@ -215,6 +225,19 @@ def serve(
         structured: Add output schemas and structured content, for programs; models need text alone.
         protocol: Which clients to answer: all, or those of 2025 (`initialize`) only. KBHUB_PROTOCOL sets it too.
         read_only: Take every tool away that writes: memories and documents. KBHUB_READ_ONLY=true does it too.
+        connect: Answer by way of the shared daemon, which is started if it does not run.
+        http: Serve MCP over HTTP on this machine alone, with a token.
+        daemon: Run in the background; `kbhub stop` ends it.
+        port: Port of --http, 0 for a free one (28722, unless the config says otherwise).
+        socket: Unix socket of --http in place of a port; it needs no token.
         places: Options of every command.
     """
-    commands.basics.serve(structured=structured, protocol=protocol, read_only=read_only, places=places)
+    ways = Ways(connect=connect, http=http, daemon=daemon, port=port, socket=socket)
+    done: int | None = None
+    if ways.other_than_streams:
+        done = commands.daemon.serve(
+            structured=structured, protocol=protocol, read_only=read_only, ways=ways, places=places
+        )
+    if done is None:
+        commands.basics.serve(structured=structured, protocol=protocol, read_only=read_only, places=places)
+    return done

@@ -16,7 +16,8 @@ MOST_LISTED = 1000
 
 memories_app = App(
     name="memories",
-    help="List what is remembered, or search in it; export, import and move it.",
+    help="List what is remembered, or search in it; export, import and move it.\n\n"
+    "Example: kbhub memories --tag deploy",
     usage="kbhub memories [OPTIONS] [QUERY…] | COMMAND",
 )
 app.command(memories_app)

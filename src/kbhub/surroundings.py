@@ -1,0 +1,52 @@
+"""What a search needs to know besides the indexes, as a hub has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbhub.errors import EmbedderError
+from kbhub.memory.known import standings, uses_of
+from kbhub.search import Surroundings
+from kbhub.second_look import second_look
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kbhub.embedding import Embedder
+    from kbhub.hits import Searched
+    from kbhub.hub import Hub
+
+
+def surroundings_of(hub: Hub, embedder: Embedder | None, notes: list[str]) -> Surroundings:
+    """Give the surroundings of one search.
+
+    Args:
+        hub: what searches.
+        embedder: gives the query's vector; none for a search by words alone.
+        notes: what limits the answer; is added to while the search runs.
+    """
+
+    def embed(text: str) -> NDArray[np.float32] | None:
+        if embedder is None:
+            return None
+        try:
+            vector = embedder.embed_query(text)
+        except EmbedderError as error:
+            notes.append(f"Keyword search only: {error}")
+            return None
+        if not vector.any():
+            notes.append("Keyword search only: the embedding model does not know the words of this query.")
+            return None
+        return vector
+
+    settings, now = hub.config().settings, hub.options.clock()
+
+    def standing(one: Searched, paths: Sequence[str]) -> dict[str, float]:
+        found = standings(one.index, one.base, uses_of(hub), paths, now)
+        return {path: standing.factor for path, standing in found.items()}
+
+    look = second_look(settings.search, hub.cache, notes.append)
+    return Surroundings(now, embed, settings.embedder.model is None, settings.contexts, standing, look)

@@ -1,0 +1,172 @@
+"""What tests of the shared daemon share: windows that speak to it line by line, and its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from kbhub.daemon.folder import Folder, read_record
+from kbhub.daemon.locks import is_held
+from kbhub.daemon.stopping import stop
+
+SOURCE = str(Path(__file__).parent.parent / "src")
+PATIENCE = 60
+"""Seconds after which what does not come is a failure; generous, for a busy machine."""
+
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+INITIALIZE = {
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+CONNECT = ("-m", "kbhub", "serve", "--connect")
+
+
+def call(tool, modern=False, **arguments):
+    meta = {"_meta": META} if modern else {}
+    return {"method": "tools/call", "params": {"name": tool, "arguments": arguments, **meta}}
+
+
+def text_of(answer):
+    return answer["result"]["content"][0]["text"]
+
+
+def settings(environment, **variables):
+    """The environment of a window; its daemon does not outlive the tests by long."""
+    return {**environment.env, "PYTHONPATH": SOURCE, "KBHUB_SERVE__END_MINUTES": "2", **variables}
+
+
+def folder_of(environment):
+    return Folder(Path(environment.env["KBHUB_DATA_DIR"]))
+
+
+def pid_of(environment):
+    return read_record(folder_of(environment)).pid
+
+
+def kill(environment, *, while_asked=lambda: None):
+    """End the daemon as a crash would; give its process.
+
+    What is asked meanwhile has surely been sent, and surely not been answered.
+    """
+    pid = pid_of(environment)
+    os.kill(pid, signal.SIGSTOP)
+    while_asked()
+    os.kill(pid, signal.SIGKILL)
+    return pid
+
+
+def until(fact, seconds=PATIENCE):
+    """Wait for a fact of another process."""
+    end = time.monotonic() + seconds
+    while not (found := fact()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+    return found
+
+
+class Window:
+    """A client's process, spoken to line by line."""
+
+    def __init__(self, environment, arguments=CONNECT, cwd=None, **variables):
+        self.process = subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd or environment.project,
+            env=settings(environment, **variables),
+        )
+        self.ids = 0
+        self.said = queue.Queue()
+        self.kept = []
+        self.errors = b""
+        self.threads = [threading.Thread(target=work, daemon=True) for work in (self._hear, self._hear_errors)]
+        for thread in self.threads:
+            thread.start()
+
+    def _hear(self):
+        for line in self.process.stdout:
+            self.said.put(json.loads(line))
+        self.said.put(None)
+
+    def _hear_errors(self):
+        self.errors = self.process.stderr.read()
+
+    def send(self, message):
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def begin(self, message):
+        """Ask, and do not wait for the answer; give the id."""
+        self.ids += 1
+        self.send({**message, "id": self.ids})
+        return self.ids
+
+    def answer(self, number):
+        """Wait for the answer to a question; what comes before it is kept."""
+        return self._await(lambda message: message.get("id") == number and "method" not in message)
+
+    def ask(self, message):
+        return self.answer(self.begin(message))
+
+    def handshake(self):
+        answer = self.ask(INITIALIZE)
+        self.send({"method": "notifications/initialized"})
+        return answer
+
+    def notice(self, method):
+        """Wait for a message that is no answer."""
+        return self._await(lambda message: message.get("method") == method)
+
+    def _await(self, wanted):
+        while True:
+            for message in self.kept:
+                if wanted(message):
+                    self.kept.remove(message)
+                    return message
+            message = self.said.get(timeout=PATIENCE)
+            assert message is not None, self.errors
+            self.kept.append(message)
+
+    def end(self):
+        """Close the input; give the exit code."""
+        if not self.process.stdin.closed:
+            self.process.stdin.close()
+        try:
+            code = self.process.wait(PATIENCE)
+        finally:
+            self.process.kill()
+            self.process.wait()
+        for thread in self.threads:
+            thread.join(PATIENCE)
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return code
+
+
+@contextmanager
+def windows(environment):
+    """Open windows; at the end, they and the daemon are gone."""
+    opened = []
+
+    def begin(*arguments, **options):
+        opened.append(Window(options.pop("place", environment), *arguments, **options))
+        return opened[-1]
+
+    try:
+        yield begin
+    finally:
+        folder = folder_of(environment)
+        stop(folder)  # first: a server behind HTTP does not end with its input
+        for window in opened:
+            window.end()
+        stop(folder)
+        assert not is_held(folder.lock)

@@ -1,0 +1,358 @@
+"""The reference pages that are made from the code: command line, errors, schemas, Python API."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+import kbhub
+from kbhub import errors
+from kbhub.cli import commands
+from kbhub.cli.columns import Columns, _plain
+from kbhub.cli.run import app
+from kbhub.schema_files import schema_files
+
+COMMON = "Common options"
+
+
+@dataclass
+class Page(Columns):
+    """What the help of one command says, taken apart; stands in for what prints it."""
+
+    words: tuple[str, ...]
+    usage: str = ""
+    paragraphs: list[str] = field(default_factory=list)
+    panels: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
+    """Title → (names, description, choices) of each entry."""
+
+    def __call__(self, console, _options, panel):
+        for entry in panel.entries:
+            value = entry.metavar and not entry.choices and not entry.positional_label
+            names = ", ".join(f"`{label}`" for label in entry.display_labels)
+            names += f" {entry.metavar.rstrip('.')}" if value else ""
+            about = " ".join(_plain(console, entry.description).split())
+            self.panels.setdefault(panel.title, []).append((names, about, ", ".join(entry.choices or ())))
+
+    def render_usage(self, console, _options, usage):
+        self.usage = _plain(console, usage).removeprefix("Usage: ")
+
+    def render_description(self, console, _options, description):
+        text = _plain(console, description)
+        self.paragraphs += [" ".join(one.split()) for one in text.split("\n\n") if one.strip()]
+
+    @property
+    def name(self):
+        return " ".join(("kbhub", *self.words))
+
+    @property
+    def summary(self):
+        return self.paragraphs[0]
+
+    @property
+    def example(self):
+        return next((one for one in self.paragraphs if one.startswith("Example")), None)
+
+    @property
+    def own(self):
+        """Arguments and options, without those of every command and without subcommands."""
+        return {title: rows for title, rows in self.panels.items() if title not in (COMMON, "Commands")}
+
+
+def pages():
+    """The help of every command and every command of a group, in the order of the list of commands."""
+    every = []
+    for name in sorted(name for name in app if not name.startswith("-")):
+        inner = {id(app[name][one]): one for one in reversed(list(app[name])) if not one.startswith("-")}
+        every += [(name,), *((name, one) for one in reversed(inner.values()))]
+    return [page_of(words) for words in every]
+
+
+def page_of(words):
+    page, before = Page(words), app.help_formatter
+    app.help_formatter = page
+    try:
+        app.help_print(list(words), console=Console(file=io.StringIO(), width=200))
+    finally:
+        app.help_formatter = before
+    return page
+
+
+def command(words):
+    """The application of a command."""
+    found = app
+    for word in words:
+        found = found[word]
+    return found
+
+
+def defaults(words):
+    """Option → its default, for those that have one that says something."""
+    if not command(words).default_command:
+        return {}
+    arguments = command(words).assemble_argument_collection()
+    plain = [one for one in arguments if isinstance(one.field_info.default, str | int | float)]
+    return {
+        name: one.field_info.default for one in plain for name in one.names if one.field_info.default not in (False, "")
+    }
+
+
+def ending(words):
+    """When the exit code is not 0, as the function says that does the work."""
+    declared = command(words).default_command
+    call = re.search(r"commands\.(\w+)\.(\w+)\(", inspect.getsource(declared)) if declared else None
+    doc = inspect.getdoc(getattr(getattr(commands, call[1]), call[2])).splitlines()[0] if call else ""
+    said = re.search(r"; ((?:1|2|130) .*)\.$", doc)
+    return f"Exit code {said[1]}." if said else ""
+
+
+def cell(text):
+    return " ".join(str(text).split()).replace("|", "\\|")
+
+
+def table(head, rows):
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(map(cell, row))} |" for row in rows)])
+
+
+def command_section(page):
+    level = "##" if len(page.words) == 1 else "###"
+    inner = page.panels.get("Commands", [])
+    parts = [f"{level} `{page.name}`", page.summary]
+    parts += [f"```text\n{page.usage}\n```"] if not inner or command(page.words).default_command else []
+    parts += [one for one in page.paragraphs[1:] if one != page.example]
+    preset = defaults(page.words)
+    rows = []
+    for title, entries in page.own.items():
+        for names, about, choices in entries:
+            known = [str(preset[name]) for name in re.findall(r"`([^`]+)`", names) if name in preset]
+            rows.append((names, about + (f" One of: {choices}." if choices else ""), f"`{known[0]}`" if known else ""))
+        del title
+    parts += [table(("argument or option", "what it does", "default"), rows)] if rows else []
+    if page.example:
+        about, _, example = page.example.partition(": ")
+        parts.append(
+            f"{about}:\n\n```sh\n{example}\n```" if about == "Example" else f"{about}:\n\n```text\n{example}\n```"
+        )
+    parts += [said] if (said := ending(page.words)) else []
+    return "\n\n".join(parts)
+
+
+def command_line():
+    """The commands, and what they have in common."""
+    every = pages()
+    common = max((page.panels.get(COMMON, []) for page in every), key=len)
+    names = [(f"[`{one.name}`](#{one.name.replace(' ', '-')})", one.summary) for one in every if len(one.words) == 1]
+    shared = table(("option", "what it does"), [(one, about) for one, about, _ in common])
+    return "\n\n".join(
+        [
+            table(("command", "what it does"), names),
+            f"## Options of every command\n\n{shared}",
+            "Those that choose a format (`--csv`, `--md`, `--xml`, `--files`) and `--no-pager` belong to commands that "
+            "list things. `kbhub serve` and `kbhub stop` have no `--json` where they give no result.",
+            *map(command_section, every),
+        ]
+    )
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+HERE = Path("/home/ada/work/shop")
+ERRORS = {
+    "UsageError": (
+        errors.UsageError("--json and --csv exclude each other; use one."),
+        "Change the call; `--help` after the command, or the tool's description, says what it takes.",
+    ),
+    "ConfigError": (
+        errors.ConfigError(Path("/home/ada/.kbhub.json"), 'expected a valid integer, not "many"', "search.limit"),
+        "Mend the field, file or variable that it names; a running server takes the mended file up by itself. See "
+        "[configuration](configuration.md) and the examples in `examples/broken`.",
+    ),
+    "BaseNotFound": (
+        errors.BaseNotFound("opps", ["project", "ops"]),
+        "Name one of the active bases; `kbhub bases list` shows which others the config has and where they are active.",
+    ),
+    "DocumentNotFound": (
+        errors.DocumentNotFound("runbook/rollback.md", near=["runbooks/rollback.md"]),
+        "Take one of the refs that it offers, or find it with `search`.",
+    ),
+    "AmbiguousReference": (
+        errors.AmbiguousReference("rollback", "this title", ["runbooks/rollback.md", "ops@rollback.md"]),
+        "Name one of them by its path or docid.",
+    ),
+    "PathNotContained": (
+        errors.PathNotContained("../secrets.md", "project"),
+        "Nothing outside a base is opened. Make the folder a base (`kbhub bases add PATH`), or move the file.",
+    ),
+    "WriteRefused": (
+        errors.WriteRefused(
+            "ops@rollback.md", "the base 'ops' is not writable; set `writable` for it in ~/.kbhub.json"
+        ),
+        "Nothing was written. Change the setting that it names if you want it written.",
+    ),
+    "DocumentChanged": (
+        errors.DocumentChanged("rollback.md", "4be0a1b2c3d4", "9f8e7d6c5b4a", "12 lines, saved 2 minutes ago"),
+        "Nothing was written. Read the document again and repeat the edit on what it says now.",
+    ),
+    "MemoryNotFound": (
+        errors.MemoryNotFound("k7f3a9c2"),
+        "`kbhub memories` lists those that are there, with their ids; `--all` of `forget` needs none.",
+    ),
+    "MemoriesUnavailable": (
+        errors.MemoriesUnavailable(Path("/home/ada/.local/share/kbhub/memories"), "Permission denied"),
+        "Make the folder writable, or move kbhub's data with `KBHUB_DATA_DIR`; if another process holds it, try again.",
+    ),
+    "QueryLogUnavailable": (
+        errors.QueryLogUnavailable(Path("/home/ada/.local/share/kbhub/queries/shop.db"), "file is not a database"),
+        "Move the file away: it is made anew, and only what was asked so far is lost.",
+    ),
+    "BaseUnavailable": (
+        errors.BaseUnavailable("ops", "its folder /mnt/team/ops is gone"),
+        "Bring the folder back (is the drive mounted?), or take the base out: `kbhub bases remove ops`.",
+    ),
+    "IndexUnavailable": (
+        errors.IndexUnavailable("ops", "database disk image is malformed", "`kbhub index ops --full` makes it anew."),
+        "An index can always be made anew from the files. Free space on the disk or mend the rights of the cache "
+        "folder first, if it names one of these.",
+    ),
+    "ModelUnavailable": (
+        errors.ModelUnavailable("missing", "Ollama has no model 'qwen3:0.6b'; `ollama pull qwen3:0.6b` fetches it."),
+        "Do what it says, or go on without: searches and answers do, and say so.",
+    ),
+    "EmbedderError": (
+        errors.EmbedderError("The embedding model 'models/potion' cannot be loaded: No such file or directory"),
+        "Mend `embedder.model`, or leave it out for the model that comes with kbhub. Until then kbhub searches by "
+        "words alone.",
+    ),
+    "DatasetError": (
+        errors.DatasetError(HERE / "golden.jsonl", "expected an object with `query` and `relevant`", 7),
+        "Mend the line; [eval](eval.md) shows the formats.",
+    ),
+    "DaemonFault": (
+        errors.DaemonFault("The daemon was not ready within 10 s; its log has more."),
+        "`kbhub stop`, then try again; a client is served without the daemon meanwhile.",
+    ),
+}
+"""Error → one as it is seen, and what to do about it."""
+
+
+def error_classes():
+    """Every class of the tree but its root, each below its parent."""
+
+    def below(parent):
+        for child in parent.__subclasses__():
+            if child.__module__.startswith("kbhub."):
+                yield child
+                yield from below(child)
+
+    return list(below(errors.KbhubError))
+
+
+def error_page():
+    parts = []
+    for one in error_classes():
+        example, advice = ERRORS[one.__name__]
+        doc = inspect.getdoc(one).split("\n\n")[0]
+        parent = one.__bases__[0]
+        kind = f" A kind of `{parent.__name__}`." if parent is not errors.KbhubError else ""
+        parts += [f"## `{one.__name__}`", f"{' '.join(doc.split())}{kind} Exit code {one.exit_code}."]
+        parts += [f"```text\nkbhub: {example}\n```", f"What to do: {advice}"]
+    return "\n\n".join(parts)
+
+
+# -- schemas -----------------------------------------------------------------------------------------------------------
+
+OF_WHAT = {
+    "config": "`~/.kbhub.json`: [configuration](configuration.md)",
+    "memory": "front matter of a memory's file: [memories](memories.md)",
+    "pointer": "a project's `.kbhub.json`: [configuration](configuration.md)",
+}
+
+
+def schema_page():
+    rows = []
+    for name, file in schema_files().items():
+        schema = json.loads(file.read_text("utf-8"))
+        tool, _, side = name.partition(".")
+        what = OF_WHAT.get(name) or (
+            f"parameters of the tool [`{tool}`](tools.md)"
+            if side == "input"
+            else f"its structured answer: "
+            f"{schema['description'][0].lower()}{schema['description'][1:].partition('. ')[0].rstrip('.')}"
+        )
+        place = f"{file.parent.name}/{file.name}" if file.parent.name == "tools" else file.name
+        rows.append((f"`{name}`", what, f"`schemas/{place}`"))
+    return table(("name", "of what", "file"), rows)
+
+
+# -- Python ------------------------------------------------------------------------------------------------------------
+
+METHODS = ("open", "search", "read", "sync", "status")
+"""What a script needs of a hub; the rest may change."""
+
+FUNCTIONS = ("ask", "remember", "memories", "forget")
+MODELS = ("Query", "SearchResult", "Hit", "ReadOptions", "ReadResult", "Reading", "SyncReport", "Status", "AskOptions")
+MODELS += ("Answer", "Remembered", "Memory", "MemoryList", "Forgotten")
+
+
+def annotation(value):
+    text = value if isinstance(value, str) else inspect.formatannotation(value)
+    return re.sub(r"\b(?:kbhub|typing|collections\.abc|pathlib)\.(?:\w+\.)*", "", text)
+
+
+def signature(found, name):
+    made = inspect.signature(found)
+    lines, star = [], False
+    for one in made.parameters.values():
+        if one.name in ("self", "cls"):
+            continue
+        if one.kind is one.KEYWORD_ONLY and not star:
+            lines.append("    *,")
+            star = True
+        default = "" if one.default is one.empty else f" = {one.default!r}"
+        lines.append(f"    {one.name}: {annotation(one.annotation)}{default},")
+    inner = "\n" + "\n".join(lines) + "\n" if lines else ""
+    return f"{name}({inner}) -> {annotation(made.return_annotation).replace('Self', 'Hub')}"
+
+
+def docstring(found):
+    """A Google docstring as Markdown; the hub that every function takes first goes without saying."""
+    text = inspect.getdoc(found)
+    sections = re.split(r"\n\n(Args|Returns|Raises|Yields):\n", text)
+    parts = [" ".join(sections[0].split())]
+    for title, body in zip(sections[1::2], sections[2::2], strict=True):
+        entries = re.findall(r"^ {4}(\S.*?)(?=\n {4}\S|\Z)", body, re.DOTALL | re.MULTILINE)
+        told = [" ".join(one.split()) for one in entries]
+        marked = [re.sub(r"^([\w, ]+): ", lambda found: f"`{found[1].replace(', ', '`, `')}`: ", one) for one in told]
+        parts.append(f"{title}:\n\n" + "\n".join(f"- {one}" for one in marked if not one.startswith("`hub`")))
+    return "\n\n".join(parts)
+
+
+def fields_of(model):
+    if hasattr(model, "model_fields"):
+        return [(name, annotation(one.annotation), one.description) for name, one in model.model_fields.items()]
+    source = inspect.getsource(model)
+    found = re.findall(r'^    (\w+): (.+?)(?: = .+)?\n    """(.+?)"""', source, re.DOTALL | re.MULTILINE)
+    return [(name, kind, about) for name, kind, about in found]
+
+
+def python_page():
+    hub = kbhub.Hub
+    parts = ["## `Hub`", re.sub(r"Args:.*?(?=Raises:)", "", docstring(hub), flags=re.DOTALL)]
+    for name in METHODS:
+        found = getattr(hub, name)
+        parts += [f"### `Hub.{name}`", f"```python\n{signature(found, f'Hub.{name}')}\n```", docstring(found)]
+    for name in FUNCTIONS:
+        found = getattr(kbhub, name)
+        parts += [f"## `{name}`", f"```python\n{signature(found, name)}\n```", docstring(found)]
+    for name in MODELS:
+        model = getattr(kbhub, name)
+        rows = [(f"`{one}`", f"`{kind}`", about) for one, kind, about in fields_of(model)]
+        parts += [f"## `{name}`", docstring(model), table(("field", "type", "what it is"), rows)]
+    parts += ["## `KbhubError`", docstring(kbhub.KbhubError) + " [All of them](errors.md)."]
+    return "\n\n".join(parts)

@@ -1,0 +1,89 @@
+"""Shell completion: a script for each shell that knows every command and option."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from functools import cache, partial
+
+import pytest
+
+from kbhub.__main__ import main
+from kbhub.cli.run import app
+
+COMMANDS = [name for name in app if not name.startswith("-")]
+SHELLS = ("bash", "zsh", "fish", "powershell")
+
+
+@pytest.fixture(scope="module")
+def script():
+    """Gives the script of a shell; to make one takes a moment."""
+    return cache(partial(app.generate_completion, prog_name="kbhub"))
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_knows_every_command_and_its_options(script, shell):
+    """Those that were added last, too."""
+    made = script(shell=shell)
+
+    assert [name for name in COMMANDS if name not in made] == []
+    assert "granularity" in made
+    assert "hybrid" in made
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_shell_accepts_its_script(script, shell, tmp_path):
+    """Where that shell is installed."""
+    found = shutil.which({"powershell": "pwsh"}.get(shell, shell))
+    if found is None:
+        pytest.skip(f"{shell} is not installed")
+    if shell == "powershell":
+        pytest.skip("PowerShell has no way to check a script without running it")
+    file = tmp_path / "script"
+    file.write_text(script(shell=shell), "utf-8")
+    done = subprocess.run([found, "-n", file], capture_output=True, text=True, check=False, timeout=60)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["kbhub", "sea"], {"search"}),
+        (["kbhub", "bases", "re"], {"remove", "rename"}),
+        (["kbhub", "search", "--mo"], {"--mode"}),
+        (["kbhub", "search", "--mode", "h"], {"hybrid"}),
+    ],
+    ids=lambda words: " ".join(words if isinstance(words, list) else sorted(words)),  # one order in every process
+)
+def test_bash_completes_what_is_begun(script, tmp_path, words, expected):
+    """As a press of the tab key asks it."""
+    file = tmp_path / "kbhub"
+    file.write_text(script(shell="bash"), "utf-8")
+    asked = (
+        f"source {file}\nCOMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}\n"
+        "_kbhub; printf '%s\\n' \"${COMPREPLY[@]}\"\n"
+    )
+    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=False, timeout=60)
+
+    assert {word.strip() for word in done.stdout.split()} == expected, done.stderr
+
+
+def test_the_command_prints_the_script(script, capsys):
+    """For installers as JSON."""
+    assert main(["completion", "fish"]) == 0
+    assert capsys.readouterr().out == script(shell="fish")
+
+    assert main(["completion", "fish", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+
+    assert made["shell"] == "fish"
+    assert "complete" in made["script"]
+
+
+def test_an_unknown_shell_is_wrong_usage(capsys):
+    """Those that there are, are named."""
+    assert main(["completion", "tcsh"]) == 2
+    assert '"bash", "zsh", "fish", "powershell"' in capsys.readouterr().err

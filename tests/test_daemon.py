@@ -1,0 +1,447 @@
+"""The shared daemon: real processes, over the wire that `serve --connect` speaks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.types import ListRootsResult, Root
+
+import kbhub
+from conftest import make_environment
+from daemons import (
+    CONNECT,
+    INITIALIZE,
+    META,
+    PATIENCE,
+    SOURCE,
+    call,
+    folder_of,
+    kill,
+    pid_of,
+    settings,
+    text_of,
+    until,
+    windows,
+)
+from kbhub.cli.run import app
+from kbhub.daemon import quick
+from kbhub.daemon.folder import Record, read_record, write_record
+from kbhub.daemon.identity import process_mark
+from kbhub.daemon.link import GREETING_BYTES, Refused, Wanted, dial, greet
+from kbhub.daemon.locks import is_held, try_lock
+from kbhub.daemon.replay import READING_TOOLS, Pending
+from kbhub.daemon.starting import newer
+from kbhub.daemon.stopping import stop
+from kbhub.tools.calls import Calls
+from kbhub.tools.names import CORE
+from kbhub.tools.registering import tools_of
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
+
+
+def furnish(environment, word):
+    """Give a project a document with a word of its own, and an index."""
+    environment.write(
+        "knowledge/deploy.md", f"# Deploying\n\nRedeploy the tag before; the {word} takes five minutes.\n"
+    )
+    environment.hub().sync()
+    return environment
+
+
+@pytest.fixture
+def place(environment):
+    return furnish(environment, "canary")
+
+
+@pytest.fixture
+def begin(place):
+    with windows(place) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """Two projects of one user, and the windows of both; one daemon for the module."""
+    one = furnish(make_environment(tmp_path_factory.mktemp("daemon")), "canary")
+    project = one.project.parent / "bank"
+    project.mkdir()
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    other = furnish(replace(one, project=project), "albatross")
+    with windows(one) as opened:
+        yield one, other, opened
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_client_of_either_era_is_served_and_asked_for_its_roots(shared, mode, version):
+    """The SDK's own client, whose server was started in the home directory, is asked which project it means."""
+    one, _, _ = shared
+    asked = []
+
+    async def roots(_context):
+        asked.append(mode)
+        return ListRootsResult(roots=[Root(uri=one.project.as_uri())])
+
+    server = StdioServerParameters(command=sys.executable, args=[*CONNECT], env=settings(one), cwd=one.home)
+    async with Client(server, mode=mode, read_timeout_seconds=PATIENCE, list_roots_callback=roots) as client:
+        assert client.protocol_version == version
+        assert [tool.name for tool in (await client.list_tools()).tools] == list(CORE)
+        found = await client.call_tool("search", {"query": "canary"})
+        read = await client.call_tool("read", {"refs": "deploy.md"})
+
+    assert "1. deploy.md:1-3" in found.content[0].text
+    assert "the canary takes" in read.content[0].text
+    assert asked == [mode]
+
+
+def test_each_window_sees_its_own_workspace_and_no_other(shared):
+    """Nothing of one project is found, read, listed or remembered in the other's window; one process has both."""
+    one, other, begin = shared
+    here, there = begin(), begin(place=other)
+    for window in (here, there):
+        window.handshake()
+    assert "Remembered" in text_of(there.ask(call("remember", text="The albatross flies at dawn, by order.")))
+
+    for window, own, foreign in ((here, "canary", "albatross"), (there, "albatross", "canary")):
+        assert own in text_of(window.ask(call("search", query=own)))
+        found = text_of(window.ask(call("search", query=foreign)))
+        read = text_of(window.ask(call("read", refs="deploy.md")))
+        listed = json.dumps(window.ask({"method": "resources/list"}))
+        assert f"the {foreign} takes" not in found + read + listed
+        assert f"the {own} takes" in read
+    assert "albatross" not in text_of(here.ask(call("memories")))
+    assert "albatross" in text_of(there.ask(call("memories")))
+    for address in (other.project / "knowledge" / "deploy.md", "../../bank/knowledge/deploy.md"):
+        assert "albatross" not in text_of(here.ask(call("read", refs=str(address))))
+    assert pid_of(one) == pid_of(other)
+
+
+def test_what_a_window_was_started_with_is_in_force_for_it_alone(shared):
+    """Options and variables of kbhub travel to the daemon, relative paths among them; others stay behind."""
+    one, _, begin = shared
+    notes = one.project.parent / "notes"
+    notes.mkdir(exist_ok=True)
+    (notes / "n.md").write_text("# Wombat\n\nA wombat digs.\n")
+    options = ("--read-only", "--structured", "--base", "notes=../notes")
+    window = begin((*CONNECT, *options), KBHUB_SEARCH__LIMIT="1", MY_SECRET="sesame")
+    window.handshake()
+
+    tools = window.ask({"method": "tools/list"})["result"]["tools"]
+    assert all("outputSchema" in tool for tool in tools)
+    assert "remember" not in [tool["name"] for tool in tools]
+    status = text_of(window.ask(call("status")))
+    assert "notes" in status
+    environ = Path(f"/proc/{pid_of(one)}/environ")
+    assert not environ.exists() or b"sesame" not in environ.read_bytes()
+    plain = begin()
+    plain.handshake()
+    assert "remember" in [tool["name"] for tool in plain.ask({"method": "tools/list"})["result"]["tools"]]
+
+
+def test_a_wrong_command_line_ends_the_window_as_without_a_daemon(shared):
+    """One line on standard error, and the exit code of wrong usage."""
+    _, _, begin = shared
+
+    for options, variables in ((("--base", "x"), {}), ((), {"KBHUB_PROTOCOL": "modern"})):
+        window = begin((*CONNECT, *options), **variables)
+        assert window.end() == 2
+        assert window.errors.count(b"\n") == 1
+        assert b"expected ID=PATH" in window.errors or b"must be `auto` or `legacy`" in window.errors
+
+
+def test_only_the_user_can_open_the_daemons_files(shared):
+    """The folder is 0700; socket, token, record and log are 0600."""
+    one, _, begin = shared
+    begin().handshake()
+    folder = folder_of(one)
+    record = read_record(folder)
+
+    assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
+    for path in (*folder.path.iterdir(), folder.token, folder.path / record.link):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+
+
+def test_who_does_not_know_the_token_is_not_served(shared):
+    """A wrong token and a first line that is no greeting are refused, and nothing else is said."""
+    one, _, begin = shared
+    begin().handshake()
+    where = read_record(folder_of(one)).link
+
+    for kind, token in (("hello", "0" * 64), ("stop", ""), ("status", "é")):
+        with dial(where) as link, pytest.raises(Refused, match="token is wrong"):
+            greet(link, kind, token)
+    with dial(where) as link:
+        link.send(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}')
+        assert [json.loads(line)["kbhub"] for line in link.lines()] == ["refused"]
+    with dial(where) as link:
+        with suppress(OSError):
+            link.send(b"x" * (GREETING_BYTES + 1))
+        assert [json.loads(line)["reason"] for line in link.lines()] in ([], ["greeting"])
+
+
+@pytest.mark.parametrize("count", [3, pytest.param(10, marks=pytest.mark.slow)])
+def test_windows_that_start_at_once_make_one_daemon(place, begin, count):
+    """Every one is served, by the same process."""
+    opened = [begin() for _ in range(count)]
+    for window in opened:
+        window.begin({"method": "server/discover", "params": {"_meta": META}})
+    for window in opened:
+        assert "result" in window.answer(1)
+
+    assert f"A client came; there are {count}." in folder_of(place).log.read_text()
+
+
+def test_a_daemon_that_dies_is_replaced_without_a_word(place, begin):
+    """What was being read is answered by the next one; what was being written is told to be unsure, not done twice."""
+    window = begin()
+    window.handshake()
+    window.ask(call("search", query="canary"))
+    asked = []
+
+    old = kill(
+        place,
+        while_asked=lambda: asked.extend(
+            window.begin(one)
+            for one in (
+                call("search", query="canary"),
+                call("remember", text="The canary is yellow."),
+                {"method": "tools/list"},
+            )
+        ),
+    )
+    found, written, listed = (window.answer(number) for number in asked)
+
+    assert "1. deploy.md" in text_of(found)
+    assert written["result"]["isError"] is True
+    assert "Whether it was done is not known" in text_of(written)
+    assert len(listed["result"]["tools"]) == len(CORE)
+    assert pid_of(place) != old
+    window.notice("notifications/tools/list_changed")
+    assert "canary is yellow" not in text_of(window.ask(call("memories")))
+    assert window.end() == 0
+    assert window.errors == b""
+
+
+@pytest.mark.slow
+def test_subscriptions_of_both_eras_outlive_a_daemon(place, begin):
+    """A document that changes after the change of daemons is told of as before it."""
+    uri = "kbhub://project/deploy.md"
+    legacy, modern = begin(), begin()
+    legacy.handshake()
+    assert "result" in legacy.ask({"method": "resources/subscribe", "params": {"uri": uri}})
+    listening = {"notifications": {"resourceSubscriptions": [uri]}, "_meta": META}
+    modern.begin({"method": "subscriptions/listen", "params": listening})
+    modern.notice("notifications/subscriptions/acknowledged")
+
+    kill(place)
+    for window, question in ((legacy, call("status")), (modern, call("status", modern=True))):
+        window.ask(question)
+    place.write("knowledge/deploy.md", "# Deploying\n\nThe finch takes a minute.\n")
+
+    assert legacy.notice("notifications/resources/updated")["params"]["uri"] == uri
+    assert modern.notice("notifications/resources/updated")["params"]["uri"] == uri
+    assert all(message.get("method") != "notifications/subscriptions/acknowledged" for message in modern.kept)
+
+
+@pytest.mark.slow
+def test_a_question_of_the_daemon_dies_with_it(place, begin):
+    """The client is told, an answer that comes later goes nowhere, and the next daemon's question has another id."""
+    window = begin(cwd=place.home)
+    capable = {**INITIALIZE["params"], "capabilities": {"roots": {}}}
+    window.ask({**INITIALIZE, "params": capable})
+    window.send({"method": "notifications/initialized"})
+    searching = window.begin(call("search", query="canary"))
+    first = window.notice("roots/list")
+
+    kill(place)
+    cancelled = window.notice("notifications/cancelled")
+    window.send({"id": first["id"], "result": {"roots": []}})
+    second = window.notice("roots/list")
+    window.send({"id": second["id"], "result": {"roots": [{"uri": place.project.as_uri()}]}})
+
+    assert cancelled["params"]["requestId"] == first["id"] != second["id"]
+    assert "1. deploy.md" in text_of(window.answer(searching))
+
+
+def test_what_ends_every_daemon_is_given_up():
+    """A request is asked twice at most, and its failure is said in the form that its era and its kind have."""
+    one = Pending(7, b"{}", "tools/call", "search", modern=True)
+
+    assert [one._replace(sent=number).may_repeat for number in range(3)] == [True, True, False]
+    assert [one._replace(tool="remember", sent=number).may_repeat for number in range(2)] == [True, False]
+    answer = json.loads(one.failure())
+    assert answer["result"]["isError"] is True
+    assert answer["result"]["resultType"] == "complete"
+    assert json.loads(one._replace(method="tools/list", tool="").failure())["error"]["code"] == -32000
+
+
+def test_the_command_line_that_is_read_at_a_glance_is_read_alike(monkeypatch):
+    """What the quick reader takes, the ordinary one understands in the same way; what it does not take goes there."""
+    taken = []
+    monkeypatch.setattr("kbhub.cli.commands.daemon.connect", lambda wanted, _env: taken.append(wanted) or 0)
+    lines = [
+        ["serve", "--connect"],
+        ["serve", "--structured", "--connect", "--read-only", "--protocol", "legacy"],
+        [
+            "serve",
+            "--connect",
+            "--root=/tmp",
+            "--config",
+            "c.json",
+            "--cache-dir",
+            "cache",
+            "--base",
+            "a=b",
+            "--base=c=d",
+        ],
+    ]
+    for line in lines:
+        app(line)
+        assert quick.wanted(line) == taken[-1]
+    for line in (["serve"], ["serve", "--connect", "--help"], ["serve", "--connect", "--protocol", "x"]):
+        assert quick.wanted(line) is None
+    assert quick.wanted(["serve", "--connect", "--root"]) is None
+    assert quick.wanted(["search", "--connect"]) is None
+    assert Wanted() == quick.wanted(["serve", "--connect"])
+
+
+def test_a_window_loads_nothing_heavy():
+    """Its memory and its start are what the daemon is for."""
+    code = "import sys, kbhub.__main__, kbhub.daemon.connecting, kbhub.daemon.quick; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": SOURCE}, capture_output=True, text=True, check=True
+    )
+
+    heavy = {"mcp", "pydantic", "asyncio", "anyio", "numpy", "apsw", "cyclopts", "rich", "filelock", "logging", "ssl"}
+    assert heavy & {name.partition(".")[0] for name in done.stdout.split()} == set()
+
+
+def test_tools_that_may_be_called_twice_are_those_that_only_read(environment):
+    """The list that a window keeps is what the server says of its tools."""
+    tools = tools_of(Calls.__new__(Calls))
+
+    assert {tool.name for tool in tools if tool.hints.read_only_hint} == READING_TOOLS
+
+
+def test_stop_says_that_no_daemon_runs(environment):
+    """There is nothing to do, which is no failure."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kbhub", "stop"], env=settings(environment), capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "No daemon is running.\n", "")
+
+
+def test_stop_ends_the_daemon_and_windows_go_on(place, begin):
+    """A window that asks something afterwards has a new daemon."""
+    window = begin()
+    window.handshake()
+    old = pid_of(place)
+
+    done = stop(folder_of(place))
+
+    assert (done.stopped, done.how, done.pid) == (True, "asked", old)
+    assert not folder_of(place).record.exists()
+    assert "1. deploy.md" in text_of(window.ask(call("search", query="canary")))
+    assert pid_of(place) != old
+
+
+def test_a_process_that_only_has_the_number_is_left_alone(environment):
+    """A stale record that names a living process of somebody else ends nothing, whoever holds the lock."""
+    folder = folder_of(environment)
+    folder.make()
+    bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        write_record(folder, Record(bystander.pid, "another start", "0.1.0", str(folder.path / "none"), None, None))
+
+        assert stop(folder).running is False
+        lock = try_lock(folder.lock)
+        held = stop(folder)
+        lock.release()
+
+        assert (held.running, held.stopped) == (True, False)
+        assert "cannot be proved" in held.message
+        assert bystander.poll() is None
+        assert process_mark(bystander.pid) not in (None, process_mark(os.getpid()))
+    finally:
+        bystander.communicate(b"\n")
+
+
+@pytest.mark.slow
+def test_a_daemon_that_does_not_answer_is_ended_by_a_signal(place, begin, monkeypatch):
+    """It is proved to be the one that wrote the record."""
+    monkeypatch.setattr("kbhub.daemon.link.GREETING_SECONDS", 0.2)
+    monkeypatch.setattr("kbhub.daemon.stopping.SIGNAL_SECONDS", 0.5)
+    window = begin()
+    window.handshake()
+    old = pid_of(place)
+    os.kill(old, signal.SIGSTOP)
+
+    done = stop(folder_of(place))
+
+    assert (done.stopped, done.how, done.pid) == (True, "killed", old)
+
+
+def test_a_stale_record_does_not_keep_a_daemon_from_starting(place, begin):
+    """A record whose lock nobody holds is a dead daemon's."""
+    folder = folder_of(place)
+    folder.make()
+    write_record(folder, Record(os.getpid(), "x", "0.1.0", str(folder.path / "socket"), None, None))
+
+    assert "result" in begin().handshake()
+    assert pid_of(place) != os.getpid()
+
+
+def test_where_no_daemon_can_be_the_window_serves_by_itself(place, begin):
+    """A data directory that cannot be written costs the sharing and nothing else."""
+    blocked = place.home / "file"
+    blocked.write_text("")
+    window = begin(KBHUB_DATA_DIR=str(blocked / "data"))
+
+    assert "Bases here: project" in window.handshake()["result"]["instructions"]
+    assert window.end() == 0
+    assert b"serving without one" in window.errors
+
+
+def test_a_daemon_without_clients_ends_by_itself(place, begin):
+    """After the time that the settings name."""
+    window = begin(KBHUB_SERVE__UNLOAD_MINUTES="0.002", KBHUB_SERVE__END_MINUTES="0.01")
+    window.handshake()
+    window.end()
+
+    until(lambda: not is_held(folder_of(place).lock))
+    log = folder_of(place).log.read_text()
+    assert "indexes and models are let go" in log
+    assert "Ending (idle)" in log
+
+
+OLDER = "import sys, kbhub; kbhub.__version__ = '0.0.9'; sys.argv[1:] = {}; from {} import main; main()"
+
+
+@pytest.mark.slow
+def test_a_daemon_of_an_older_version_makes_way(place, begin):
+    """The first newer window has it finish; the older windows go on with the new one."""
+    older = begin(("-c", OLDER.format(["serve", "--connect"], "kbhub.__main__")))
+    daemon = begin(("-c", OLDER.format(['{"ends": true}'], "kbhub.daemon.__main__"))).process
+    older.handshake()
+    until(lambda: read_record(folder_of(place)))
+    assert read_record(folder_of(place)).version == "0.0.9"
+
+    assert "result" in begin().handshake()
+
+    assert daemon.wait(PATIENCE) == 0
+    assert read_record(folder_of(place)).version == kbhub.__version__
+    assert "1. deploy.md" in text_of(older.ask(call("search", query="canary")))
+    assert newer("0.10.0", "0.9.3")
+    assert not newer("0.9.3", "0.9.3")

@@ -1,0 +1,320 @@
+"""The HTTP endpoint: real processes, the SDK's client of both eras, and everybody who is turned away."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import ListRootsResult, Root
+
+from conftest import make_environment
+from daemons import META, PATIENCE, Window, folder_of, pid_of, settings, until, windows
+from kbhub.daemon.folder import make_token, read_record, read_token
+from kbhub.daemon.http import BODY_BYTES, BURST, PER_SECOND, Rate, workspace_of
+from kbhub.daemon.locks import is_held
+from kbhub.daemon.stopping import stop
+from kbhub.errors import UsageError
+from test_daemon import furnish
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
+
+HTTP = ("-m", "kbhub", "serve", "--http", "--port", "0")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A project served over HTTP, and another one of the same user."""
+    environment = furnish(make_environment(tmp_path_factory.mktemp("http")), "canary")
+    other = environment.project.parent / "bank"
+    (other / "knowledge").mkdir(parents=True)
+    (other / "knowledge" / "fly.md").write_text("# Flying\n\nThe albatross flies at dawn.\n")
+    subprocess.run(["git", "init", "-q", str(other)], check=True)
+    with windows(environment) as begin:
+        begin((*HTTP, "--root", str(environment.project)), cwd=environment.home)
+        record = until(lambda: read_record(folder_of(environment)))
+        yield environment, other, record.http
+
+
+def headers_of(environment, **more):
+    return {"Authorization": f"Bearer {read_token(folder_of(environment))}", **more}
+
+
+def question(method="tools/list", **params):
+    """A request of 2026-07-28, which needs no session."""
+    return {
+        "headers": {
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": "2026-07-28",
+            "Mcp-Method": method,
+            **({"Mcp-Name": params["name"]} if "name" in params else {}),
+        },
+        "json": {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": META, **params}},
+    }
+
+
+def ask(url, headers, method="tools/list", **params):
+    asked = question(method, **params)
+    return httpx2.post(url, headers={**asked["headers"], **headers}, json=asked["json"], timeout=PATIENCE)
+
+
+async def searched(url, headers, query, mode="auto", **options):
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode, **options) as client,
+    ):
+        answer = await client.call_tool("search", {"query": query})
+        return client.protocol_version, answer.content[0].text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_client_of_either_era_is_served(served, mode, version):
+    """With the token, and for the workspace that the server was started for, whatever roots the client has."""
+    environment, other, url = served
+
+    async def roots(_context):
+        return ListRootsResult(roots=[Root(uri=other.as_uri())])
+
+    said, text = await searched(url, headers_of(environment), "canary", mode, list_roots_callback=roots)
+
+    assert said == version
+    assert "1. deploy.md" in text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_request_sees_the_workspace_that_it_names_and_no_other(served):
+    """Two clients at once, of which each has its own project's base."""
+    environment, other, url = served
+    here, there = headers_of(environment), headers_of(environment, **{"Kbhub-Root": str(other)})
+
+    async def until_found(headers, query):
+        with anyio.fail_after(PATIENCE):
+            while "1. " not in (text := (await searched(url, headers, query))[1]):
+                await anyio.sleep(0.1)  # a first index is being made
+        return text
+
+    assert "fly.md" in await until_found(there, "albatross")
+    assert "deploy.md" in await until_found(here, "canary")
+    assert "albatross flies" not in (await searched(url, here, "albatross"))[1]
+    assert "canary takes" not in (await searched(url, there, "canary"))[1]
+
+
+@pytest.mark.anyio
+@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_every_client_of_the_handshake_is_told_of_a_change(served):
+    """Each session has a stream of its own, and none takes another one's notifications."""
+    environment, _, url = served
+    uri = "kbhub://project/told.md"
+    environment.write("knowledge/told.md", "# Told\n\nThe finch sings.\n")
+    heard = [anyio.Event(), anyio.Event()]
+
+    async with AsyncExitStack() as stack:
+        for event in heard:
+
+            async def listen(message, event=event):
+                if getattr(message, "method", None) == "notifications/resources/updated":
+                    event.set()
+
+            http = await stack.enter_async_context(
+                httpx2.AsyncClient(headers=headers_of(environment), timeout=PATIENCE)
+            )
+            transport = streamable_http_client(url, http_client=http)
+            client = await stack.enter_async_context(Client(transport, mode="legacy", message_handler=listen))
+            await client.subscribe_resource(uri)
+        environment.write("knowledge/told.md", "# Told\n\nThe finch sings louder.\n")
+        with anyio.fail_after(PATIENCE):
+            for event in heard:
+                await event.wait()
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "said"),
+    [
+        ({"Authorization": "Bearer wrong"}, 401, "token is missing or wrong"),
+        ({"Authorization": ""}, 401, "token is missing or wrong"),
+        ({"Host": "evil.example"}, 421, "localhost alone"),
+        ({"Host": "localhost.evil.example"}, 421, "localhost alone"),
+        ({"Origin": "http://evil.example"}, 403, "web pages"),
+        ({"Origin": "http://localhost:1"}, 403, "web pages"),
+        ({"Origin": "null"}, 403, "web pages"),
+        ({"Kbhub-Root": "relative"}, 400, "absolute path"),
+        ({"Kbhub-Root": "/nowhere/at/all"}, 400, "absolute path"),
+        ({"Kbhub-Root": "/%00"}, 400, "absolute path"),
+        ({"Content-Type": "text/plain"}, 400, "Content-Type"),
+    ],
+)
+def test_who_must_not_speak_is_refused(served, changed, status, said):
+    """Each with a status and a sentence, before anything of MCP is read."""
+    environment, _, url = served
+
+    answer = ask(url, headers_of(environment) | changed)
+
+    assert answer.status_code == status
+    assert said in answer.text
+    assert ask(url, headers_of(environment)).status_code == 200
+
+
+def test_what_is_too_much_is_refused(served):
+    """A body beyond the limit, said to be so or not, and a path that there is not."""
+    environment, _, url = served
+    headers = {**question()["headers"], **headers_of(environment), "Content-Type": "application/json"}
+
+    said = httpx2.post(url, headers=headers, content=b" " * (BODY_BYTES + 1), timeout=PATIENCE)
+    chunks = (b" " * (BODY_BYTES // 4) for _ in range(5))
+    streamed = httpx2.post(url, headers=headers, content=chunks, timeout=PATIENCE)
+    elsewhere = httpx2.get(url.replace("/mcp", "/other"), headers=headers)
+
+    assert (said.status_code, streamed.status_code, elsewhere.status_code) == (413, 413, 404)
+
+
+def test_more_than_a_user_can_ask_for_is_put_off():
+    """A burst is served; beyond it, so many a second."""
+    now = [0.0]
+    rate = Rate(clock=lambda: now[0])
+
+    assert [rate.take() for _ in range(int(BURST) + 1)].count(True) == BURST
+    now[0] = 1.0
+    assert [rate.take() for _ in range(int(BURST))].count(True) == PER_SECOND
+
+
+def test_health_says_more_to_who_knows_the_token(served):
+    """Others learn that the server lives."""
+    environment, _, url = served
+    health = url.replace("/mcp", "/health")
+
+    assert httpx2.get(health).json() == {"status": "ok"}
+    assert httpx2.get(health, headers={"Host": "evil.example"}).status_code == 421
+    told = httpx2.get(health, headers=headers_of(environment)).json()
+    assert told["version"]
+    assert told["uptime"] > 0
+    assert told["connections"] == 0
+    assert told["pid"] == pid_of(environment)
+
+
+def test_windows_use_the_same_process(served):
+    """Whoever serves HTTP is the daemon."""
+    environment, _, _ = served
+    window = Window(environment)
+
+    try:
+        assert "Bases here: project" in window.handshake()["result"]["instructions"]
+        health = read_record(folder_of(environment)).http.replace("/mcp", "/health")
+        assert httpx2.get(health, headers=headers_of(environment)).json()["connections"] == 1
+    finally:
+        window.end()
+
+
+def test_a_second_server_is_refused(served):
+    """There is one daemon, and the message names it."""
+    environment, _, url = served
+
+    done = subprocess.run(
+        [sys.executable, *HTTP], env=settings(environment), capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert f"process {pid_of(environment)}, {url}" in done.stderr
+
+
+def test_a_socket_in_the_background_takes_a_quiet_daemons_place(environment, tmp_path):
+    """`--daemon` returns when it serves; the windows of the daemon before it go on; `kbhub stop` ends it."""
+    furnish(environment, "canary")
+    path = tmp_path / "s"
+    command = [sys.executable, "-m", "kbhub", "serve", "--http", "--daemon", "--socket", str(path)]
+    with windows(environment) as begin:
+        window = begin()
+        window.handshake()
+        old = pid_of(environment)
+
+        started = subprocess.run(
+            command, env=settings(environment), cwd=environment.project, check=True, capture_output=True
+        )
+
+        assert str(path).encode() in started.stderr
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(path))) as client:
+            asked = question()
+            answer = client.post("http://localhost/mcp", headers=asked["headers"], json=asked["json"], timeout=PATIENCE)
+            foreign = client.get("http://localhost/health", headers={"Origin": "http://localhost"})
+        assert answer.status_code == 200
+        assert foreign.status_code == 403
+        assert len(window.ask({"method": "tools/list"})["result"]["tools"]) == 9
+        assert pid_of(environment) != old
+        assert stop(folder_of(environment)).how == "asked"
+        assert not path.exists()
+
+
+def test_a_port_that_is_taken_is_named(environment):
+    """The server does not start, and says what to do."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, *HTTP[:-1], port], env=settings(environment), capture_output=True, text=True, check=False
+        )
+
+    assert done.returncode == 2
+    assert f"Port {port} cannot be used" in done.stderr
+    assert not is_held(folder_of(environment).lock)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--connect", "--http"),
+        ("--port", "1"),
+        ("--http", "--port", "1", "--socket", "x"),
+        ("--http", "--protocol", "auto"),
+    ],
+)
+def test_options_that_exclude_each_other_are_wrong_usage(environment, options, capsys, monkeypatch):
+    """Nothing is started."""
+    from kbhub.cli.run import run
+
+    monkeypatch.setattr(os, "environ", environment.env)
+
+    assert run(["serve", *options]) == 2
+    assert "use one" in (said := capsys.readouterr().err) or "add that" in said or "is about" in said
+
+
+def test_a_token_that_others_could_read_is_made_anew(environment):
+    """And what is no token of ours is none."""
+    folder = folder_of(environment)
+    folder.make()
+    first = make_token(folder)
+
+    assert make_token(folder) == first == read_token(folder)
+    folder.token.chmod(0o644)
+    assert read_token(folder) is None
+    assert (second := make_token(folder)) != first
+    assert stat.S_IMODE(folder.token.stat().st_mode) == 0o600
+    real = folder.path / "elsewhere"
+    folder.token.rename(real)
+    folder.token.symlink_to(real)
+    assert read_token(folder) is None
+    assert make_token(folder) != second
+
+
+def test_a_workspace_is_named_by_a_path_in_ascii(tmp_path):
+    """Other characters are percent-encoded, as in every header."""
+    place = tmp_path / "ü b"
+    place.mkdir()
+
+    assert workspace_of(str(tmp_path / "%C3%BC%20b")) == Path(os.path.realpath(place))
+    assert workspace_of(None) is None
+    with pytest.raises(UsageError):
+        workspace_of("~")

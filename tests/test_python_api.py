@@ -1,0 +1,156 @@
+"""The Python API: few names, typed and documented, that cost nothing until they are used."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+import kbhub
+from kbhub.errors import KbhubError, UsageError, WriteRefused
+from kbhub.types import Query
+
+ROOT = Path(__file__).parent.parent
+API = [name for name in kbhub.__all__ if name != "__version__"]
+
+HEAVY = {"anyio", "apsw", "cyclopts", "mcp", "numpy", "pydantic", "typing", "importlib.util"}
+"""Modules that `import kbhub` does not load, for the command line begins with it."""
+
+
+@pytest.fixture
+def user(environment, monkeypatch):
+    """The environment of a script's process: an empty home, and two documents in the project."""
+    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(environment.project)
+    environment.write("knowledge/rollback.md", "# Rolling back\n\nRun `shop rollback`.\n")
+    environment.write("knowledge/food.md", "# Lunch\n\nOn Mondays there is soup.\n")
+    return environment
+
+
+@pytest.mark.parametrize("name", API)
+def test_every_name_is_there_documented_and_typed(name):
+    """As `from kbhub import` and `dir` see it."""
+    found = getattr(kbhub, name)
+
+    assert name in dir(kbhub)
+    assert found.__doc__
+    assert found.__name__ == name
+    if inspect.isfunction(found):
+        source = sys.modules[found.__module__]
+        parameters = inspect.signature(found).parameters
+        assert all(parameter.annotation is not inspect.Parameter.empty for parameter in parameters.values())
+        assert inspect.signature(found).return_annotation is not inspect.Signature.empty
+        assert source.__name__.startswith("kbhub.")
+    elif hasattr(found, "model_fields"):
+        assert set(get_type_hints(found)) >= set(found.model_fields)
+
+
+def test_other_names_are_none_of_the_api():
+    """A typing error says so, as for any module."""
+    with pytest.raises(AttributeError, match="module 'kbhub' has no attribute 'serach'"):
+        kbhub.serach
+
+
+def test_type_checkers_see_the_same_names():
+    """What is imported for them is what is loaded when it is asked for."""
+    tree = ast.parse((ROOT / "src" / "kbhub" / "__init__.py").read_text("utf-8"))
+    (typing,) = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {node.module.removeprefix("kbhub."): {one.name for one in node.names} for node in typing.body}
+
+    assert seen == {place: set(names) for place, names in kbhub._PLACES.items()}
+    assert sorted(name for names in kbhub._PLACES.values() for name in names) == sorted(API)
+    assert (ROOT / "src" / "kbhub" / "py.typed").is_file()
+
+
+def test_the_package_costs_nothing_until_a_name_is_used():
+    """No other module is loaded than those that Python starts with, and only one of ours."""
+    script = (
+        "import sys; before = set(sys.modules); import kbhub; new = set(sys.modules) - before\n"
+        "assert new == {'kbhub'}, new\n"
+        "from kbhub import KbhubError; print(*sorted(name for name in sys.modules if name.startswith('kbhub')))\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    # -S: what an installed package does at the start of every program is not ours.
+    done = subprocess.run([sys.executable, "-S", "-c", script], env=env, capture_output=True, text=True, check=False)
+
+    assert done.stderr == ""
+    assert done.stdout.split() == ["kbhub", "kbhub.errors"]
+
+
+def test_a_script_opens_a_hub_without_telling_it_anything(user):
+    """The working directory and the user's config, as on the command line."""
+    hub = kbhub.Hub.open()
+    (report,) = hub.sync()
+
+    assert (report.base, report.added) == ("project", 2)
+    found = hub.search("how to roll back")
+    assert [hit.ref for hit in found.hits][:1] == ["rollback.md"]
+    assert hub.read(found.hits[0].ref).readings[0].text.startswith("# Rolling back")
+    assert hub.status().bases[0].documents == 2
+
+
+def test_folders_may_be_strings_with_a_tilde(user, monkeypatch):
+    """Those of bases, the config and the indexes; bases of the environment count, too."""
+    user.write(f"{user.home}/ops/a.md", "# Pager\n")
+    user.write(f"{user.home}/notes/b.md", "# Idea\n")
+    user.write(f"{user.home}/other.json", '{"search": {"mode": "keyword", "limit": 1}}')
+    monkeypatch.setenv("KBHUB_BASES", f"notes={user.home / 'notes'}")
+    hub = kbhub.Hub.open("~/ops", bases={"ops": "~/ops"}, config="~/other.json", cache="~/indexes")
+    hub.sync()
+
+    assert {base.id for base in hub.discovery().bases} >= {"ops", "notes"}
+    assert any((user.home / "indexes").iterdir())
+    found = hub.search("pager idea")
+    assert (found.mode, len(found.hits)) == ("keyword", 1)
+    assert len(hub.search(Query(text="pager idea", mode="keyword")).hits) == 2
+
+
+def test_failures_have_one_root(user):
+    """One `except` catches what can be foreseen."""
+    assert kbhub.KbhubError is KbhubError
+    with pytest.raises(UsageError, match="is not a directory"):
+        kbhub.Hub.open("/does/not/exist").search("x")
+    with pytest.raises(KbhubError, match="project"):
+        kbhub.Hub.open(bases={"project": "~/x"})
+    with pytest.raises(WriteRefused):
+        kbhub.remember(kbhub.Hub.open(read_only=True), "Nothing is written.")
+
+
+def test_what_is_remembered_is_listed_asked_and_forgotten(user):
+    """The functions take the hub first."""
+    hub = kbhub.Hub.open()
+    hub.sync()
+    made = kbhub.remember(hub, "Releases need the VPN.", tags=("deploy",))
+
+    assert [one.id for one in kbhub.memories(hub).memories] == [made.memory.id]
+    answer = kbhub.ask(hub, "how to roll back", options=kbhub.AskOptions(written_by="extractive"))
+    assert (answer.outcome, answer.references[0].ref) == ("written", "rollback.md")
+    assert kbhub.forget(hub, [made.memory.id]).memories[0].id == made.memory.id
+    assert kbhub.memories(hub).total == 0
+
+
+@pytest.mark.slow
+def test_a_strict_type_checker_accepts_a_script(tmp_path):
+    """The examples, and what it says of a name that does not fit."""
+    from mypy import api
+
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("from kbhub import Hub\n\nHub.open().search(3)\nHub.open().search('x').hits[0].socre\n")
+    examples = [str(file) for file in sorted((ROOT / "examples" / "python-api").glob("*.py"))]
+    config = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(tmp_path / "cache")]
+    for files in ([file] for file in examples):
+        out, _, code = api.run([*config, *files])
+        assert code == 0, out
+    out, _, _ = api.run([*config, str(wrong)])
+
+    assert 'Argument 1 to "search" of "Hub" has incompatible type "int"' in out
+    assert '"Hit" has no attribute "socre"' in out
