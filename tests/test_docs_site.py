@@ -1,0 +1,135 @@
+"""The documentation is a site that is whole, works offline, and shows kbhub as it is."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from html import unescape
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PICTURES = sorted((DOCS / "assets").glob("*.svg"))
+SECONDS = 300
+"""Longest that a build or a recording may take, on a machine that may be busy."""
+
+
+def build(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Build the site of a copy of the documentation."""
+    command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=SECONDS)
+
+
+def copied(folder: Path) -> Path:
+    """Copy what the site is made of."""
+    shutil.copytree(DOCS, folder / "docs", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "zensical.toml", folder)
+    return folder
+
+
+def named(entries) -> list[str]:
+    """Give the pages of a navigation, in order."""
+    pages = []
+    for entry in entries:
+        if isinstance(entry, str):
+            pages.append(entry)
+        else:
+            pages += [
+                page for value in entry.values() for page in ([value] if isinstance(value, str) else named(value))
+            ]
+    return pages
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """The built site."""
+    pytest.importorskip("zensical", reason="the dependency group `docs` is not installed")
+    folder = copied(tmp_path_factory.mktemp("site"))
+    done = build(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "build" / "site"
+
+
+@pytest.mark.timeout(SECONDS)
+def test_the_site_is_built_without_a_warning(site):
+    """Every page is there; links and anchors were followed by the strict build."""
+    pages = [page.relative_to(DOCS).with_suffix(".html") for page in sorted(DOCS.rglob("*.md"))]
+
+    assert [str(page) for page in pages if not (site / page).is_file()] == []
+
+
+@pytest.mark.timeout(SECONDS)
+def test_a_page_of_the_site_fetches_nothing_from_elsewhere(site):
+    """No font, script, style or picture comes from another host, so that reading tells nobody and works offline."""
+    fetched = re.compile(
+        r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?https?:|<link\b[^>]*\bhref=\"?https?:|@import|url\(https?:"
+    )
+    pages = [*site.rglob("*.html"), *site.rglob("*.css")]
+
+    assert len(pages) > 20
+    assert [str(page.relative_to(site)) for page in pages if fetched.search(page.read_text("utf-8"))] == []
+
+
+@pytest.mark.timeout(SECONDS)
+def test_a_dead_anchor_fails_the_build(tmp_path):
+    """The check of links is on."""
+    pytest.importorskip("zensical", reason="the dependency group `docs` is not installed")
+    folder = copied(tmp_path)
+    page = folder / "docs" / "index.md"
+    page.write_text(f"{page.read_text('utf-8')}\n[nowhere](tutorial.md#no-such-heading)\n", "utf-8")
+
+    assert build(folder).returncode != 0
+
+
+def test_every_page_is_in_the_navigation_once():
+    """Whoever adds a page adds a line to `zensical.toml`."""
+    navigation = named(tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]["nav"])
+    pages = sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
+
+    assert sorted(navigation) == pages
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
+def test_a_picture_stands_by_itself(picture):
+    """It is well-formed, says in words what it shows, and refers to nothing outside itself."""
+    text = picture.read_text("utf-8")
+    root = ET.fromstring(text)
+
+    assert root.find("{http://www.w3.org/2000/svg}title") is not None
+    assert re.findall(r"https?://[^\"' )]+", text) == ["http://www.w3.org/2000/svg"]
+    assert "@font-face" not in text
+
+
+def recorder():
+    """Import the script that records the session."""
+    spec = importlib.util.spec_from_file_location("record", DOCS / "assets" / "record.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def lines_of(picture: str) -> list[str]:
+    """Give the lines of text in a recorded picture, without what differs from run to run."""
+    rows: dict[float, list[tuple[float, str]]] = {}
+    for x, y, text in re.findall(r'<text [^>]*?x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>', picture):
+        rows.setdefault(float(y), []).append((float(x), unescape(text).replace("\xa0", " ")))
+    lines = ["".join(text for _, text in sorted(row)) for _, row in sorted(rows.items())]
+    return [re.sub(r"#[0-9a-f]{6,}|\d\.\d\d|-[0-9a-z]{8}\.md|\[[0-9a-z]{8}\]", "…", line).rstrip() for line in lines]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the session was recorded in a POSIX shell")
+@pytest.mark.timeout(SECONDS)
+def test_the_recorded_session_is_what_kbhub_prints(tmp_path):
+    """The README's picture shows today's output; if not, `python docs/assets/record.py` records it anew."""
+    record = recorder()
+    shown = lines_of(record.PICTURE.read_text("utf-8"))
+
+    assert len([line for line in shown if line.startswith("$ kbhub ")]) == len(record.COMMANDS)
+    assert lines_of(record.draw(record.run(tmp_path.resolve()))) == shown
