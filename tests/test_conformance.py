@@ -1,0 +1,123 @@
+"""The wire of kbhub's server, judged by the protocol's official conformance suite, and what that suite is given."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mcp import Client, MCPError
+
+from conformance.fixture_tools import TOOLS
+from conformance.server import FixtureServer
+from kbhub.tools.names import CORE
+from node_packages import node_path, node_program
+
+TESTS = Path(__file__).parent
+SUITE = node_program("conformance")
+SECONDS = 100
+"""What a run of the suite may take; it is five to eight seconds."""
+
+TRIES = 3
+"""The suite waits half a second to one and a half for notifications, which a busy machine misses; a defect stays."""
+
+CHECKS = {"2025-11-25": 81, "2026-07-28": 152}
+"""Revision of the protocol → checks that passed when the suite was taken up. Fewer would mean that some are skipped."""
+
+ADVICE = {"server-sse-priming-event", "server-sse-retry-field"}
+"""What the suite recommends, and kbhub does not do: it keeps no events for clients that lost a stream within a call.
+Its calls take less than a second, a client asks again, and the revision of 2026 has no such streams any more."""
+
+
+@pytest.fixture
+def project(environment):
+    """A project with a document."""
+    environment.write("knowledge/deploy.md", "# Deploying\n\nA canary first.\n")
+    return environment
+
+
+@pytest.fixture
+def url(project):
+    """The address of the server with the fixtures."""
+    search_path = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "conformance.server"],
+        cwd=project.project,
+        env={**project.env, "PYTHONPATH": search_path},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def judged(url, revision, folder):
+    """Run the suite, and give what it found wrong, what it found right, and all that it said."""
+    options = ["--suite", "all", "--spec-version", revision, "-o", str(folder)]
+    done = subprocess.run(
+        [*SUITE, "server", "--url", url, *options],
+        env={**os.environ, "PATH": node_path()},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=SECONDS,
+        check=False,
+    )
+    checks = [check for file in folder.rglob("checks.json") for check in json.loads(file.read_text("utf-8"))]
+    wrong = [
+        f"{check['status']} {check['id']}: {check.get('errorMessage')}"
+        for check in checks
+        if check["status"] == "FAILURE" or (check["status"] == "WARNING" and check["id"] not in ADVICE)
+    ]
+    passed = re.search(r"^Total: (\d+) passed", done.stdout, re.MULTILINE)
+    return wrong, int(passed[1]) if passed else 0, done
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)  # a busy machine takes five times as long
+@pytest.mark.skipif(SUITE is None, reason="no conformance suite: `python tests/node_packages.py` gets it")
+@pytest.mark.parametrize("revision", CHECKS)
+def test_the_official_suite_finds_nothing_wrong(url, tmp_path, revision):
+    """No check of either era fails, none warns but of two things, and none that once was made is left out."""
+    for attempt in range(TRIES):
+        wrong, passed, done = judged(url, revision, tmp_path / str(attempt))
+        if not wrong:
+            break
+
+    assert wrong == [], done.stdout
+    assert (done.returncode, passed >= CHECKS[revision]) == (0, True), done.stdout[-3000:] + done.stderr
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_fixtures_are_beside_what_kbhub_has(project, mode, anyio_backend):
+    """What the suite drives is kbhub's own server: its tools, its documents, its prompts and its errors are there."""
+    server = FixtureServer(project.hub(), project.home / ".kbhub.json")
+    async with Client(server, mode=mode) as client:
+        tools = [tool.name for tool in (await client.list_tools()).tools]
+        prompts = {prompt.name for prompt in (await client.list_prompts()).prompts}
+        own = await client.read_resource("kbhub://project/deploy.md")
+        fixture = await client.read_resource("test://static-text")
+        with pytest.raises(MCPError, match=r"test://none"):
+            await client.read_resource("test://none")
+        failed = await client.call_tool("test_error_handling", {})
+        wrong = await client.call_tool("test_simple_text", {"x": 1})
+
+    assert tools[: len(CORE)] == list(CORE)
+    assert set(TOOLS) <= set(tools)
+    assert {"search_first", "test_simple_prompt"} <= prompts
+    assert own.contents[0].text.startswith("# Deploying")
+    assert fixture.contents[0].text == "This is the content of the static text resource."
+    assert "intentionally" in failed.content[0].text
+    assert wrong.content[0].text.startswith("unknown parameter 'x'")

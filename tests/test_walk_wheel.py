@@ -1,0 +1,180 @@
+"""A newcomer's first hour with what is published: the wheel in a new environment, an empty home, and no network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+from test_tutorial import PAGE, File, Reader, steps
+
+ROOT = Path(__file__).parent.parent
+UV = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+SECONDS = 300
+"""What an installation may take; it is some ten where the packages are in uv's cache."""
+
+CUT_OFF = ["unshare", "-rn"]
+"""Starts a program without any network, not even this machine's own."""
+
+NO_PROXY_ANSWERS = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(sys.platform == "win32", reason="written for a POSIX shell"),
+    pytest.mark.skipif(UV is None, reason="uv builds and installs the wheel, and there is none"),
+]
+
+
+def made(*command):
+    """Run a command that may use the package index."""
+    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    return subprocess.run(
+        list(map(str, command)),
+        cwd=ROOT,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def can_be_cut_off():
+    return shutil.which(CUT_OFF[0]) is not None and made(*CUT_OFF, "true").returncode == 0
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built out of the source archive as a release is."""
+    folder = tmp_path_factory.mktemp("dist")
+    done = made(UV, "build", "-q", "--python", sys.executable, "--out-dir", folder)
+    if done.returncode and "Failed to fetch" in done.stderr:
+        pytest.skip(f"no package index: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """A new environment with nothing but the wheel and what it needs."""
+    folder = tmp_path_factory.mktemp("environment")
+    done = made(UV, "venv", "-q", "--python", sys.executable, folder)
+    assert done.returncode == 0, done.stderr
+    options = ("-q", "--compile-bytecode", "-p", folder / "bin" / "python", "-c", "constraints.txt")
+    done = made(UV, "pip", "install", *options, wheel)
+    if done.returncode and "Failed to fetch" in done.stderr:
+        pytest.skip(f"no package index: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+    return folder / "bin" / "kbhub"
+
+
+@pytest.fixture
+def reader(installed, tmp_path):
+    """Somebody with an empty home whose `kbhub` is the installed one and has no network."""
+    made_reader = Reader(tmp_path)
+    del made_reader.env["PYTHONPATH"]
+    made_reader.env |= NO_PROXY_ANSWERS
+    launcher = tmp_path / "bin" / "kbhub"
+    cut_off = " ".join(CUT_OFF) if can_be_cut_off() else ""
+    launcher.write_text(f'#!/bin/sh\nexec {cut_off} "{installed}" "$@"\n', "utf-8")
+    launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR)
+    return made_reader
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel):
+    """Code, model, licences, schemas and the mark of types are in it; tests are not."""
+    names = zipfile.ZipFile(wheel).namelist()
+    version = wheel.name.split("-")[1]
+
+    assert {name.split("/")[0] for name in names} == {"kbhub", f"kbhub-{version}.dist-info"}
+    assert {"kbhub/py.typed", "kbhub/setup/skill/SKILL.md"} <= set(names)
+    assert any(name.startswith("kbhub/model/") for name in names)
+    assert [name for name in names if name.endswith((".pyc", ".orig")) or "test" in name] == []
+
+
+def test_the_network_is_cut(installed):
+    """What runs so reaches nobody, so that what succeeds needs nobody."""
+    if not can_be_cut_off():
+        pytest.skip("this system does not let a user take the network away from a program")
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        script = f"import socket; socket.create_connection(('127.0.0.1', {listening.getsockname()[1]}), 5)"
+        python = installed.parent / "python"
+
+        assert made(python, "-c", script).returncode == 0
+        assert "OSError" in made(*CUT_OFF, python, "-c", script).stderr
+
+
+def test_the_main_commands_work(reader):
+    """From nothing to an answer: init, index, search, ask, remember, status."""
+    printed = {}
+    for command in (
+        "mkdir shop && cd shop && git init -q",
+        "kbhub init",
+        "printf '# Rollback\\n\\nRedeploy the tag before; it takes five minutes.\\n' > knowledge/rollback.md",
+        "kbhub index",
+        'kbhub search "how do we roll back"',
+        'kbhub ask "how long does a rollback take"',
+        'kbhub remember "Staging restarts at noon."',
+        'kbhub recall "when does staging restart"',
+        "kbhub status",
+        "kbhub doctor",
+    ):
+        code, printed[command] = reader.run(command)
+        assert code == 0, f"$ {command}\n{printed[command]}"
+
+    assert "rollback.md" in printed['kbhub search "how do we roll back"']
+    assert "five minutes" in printed['kbhub ask "how long does a rollback take"']
+    assert "noon" in printed['kbhub recall "when does staging restart"']
+
+
+def test_the_tutorial_works(reader):
+    """Every command of the page succeeds with the installed wheel; what it prints, another test compares."""
+    for step in steps(PAGE.read_text("utf-8")):
+        if isinstance(step, File):
+            reader.write(step)
+        else:
+            code, printed = reader.run(step.text)
+            assert code == 0, f"$ {step.text}\n{printed}"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_an_agent_is_served(reader, mode, anyio_backend):
+    """A client of either era starts the installed server, which answers out of a project with one document."""
+    project = reader.home / "shop"
+    (project / "knowledge").mkdir(parents=True)
+    (project / ".git").mkdir()
+    (project / "knowledge" / "rollback.md").write_text("# Rollback\n\nRedeploy the tag before.\n", "utf-8")
+    server = StdioServerParameters(
+        command=str(reader.home.parent / "bin" / "kbhub"), args=["serve"], env=reader.env, cwd=project
+    )
+    async with Client(server, mode=mode) as client:
+        tools = [tool.name for tool in (await client.list_tools()).tools]
+        found = await client.call_tool("search", {"query": "roll back"})
+
+    assert "search" in tools
+    assert "rollback.md" in found.content[0].text
+
+
+def test_the_version_is_the_package_s(reader):
+    """What is installed says the version that the source has."""
+    code, printed = reader.run("kbhub --version")
+    source = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["version"]["path"]
+
+    assert code == 0
+    assert f'"{printed.split()[-1]}"' in (ROOT / source).read_text("utf-8")
