@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.common import environment
 from kbhub.hub import Hub
 from kbhub.memory.documents import new_file, slug, timestamp
 from kbhub.memory.forgetting import forget
@@ -36,13 +37,7 @@ def prepare(top: Path, count: int) -> tuple[Hub, float, float]:
     project = top / "shop"
     project.mkdir()
     subprocess.run(["git", "init", "-q", str(project)], check=True)
-    env = {
-        "HOME": str(top),
-        "PATH": "/usr/bin:/bin",
-        "KBHUB_CACHE_DIR": str(top / "cache"),
-        "KBHUB_DATA_DIR": str(top / "data"),
-    }
-    hub = Hub(HubOptions(cwd=project, home=top, env=env))
+    hub = Hub(HubOptions(cwd=project, home=top, env=environment(top, top)))
     remember(hub, "The first one makes the folder.")
     folder = next(base.path for base in hub.discovery().bases if base.id == "memory")
     started = time.perf_counter()

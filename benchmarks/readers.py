@@ -8,7 +8,6 @@ are also timed beside a process that only burns CPU: the difference between the 
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import subprocess
@@ -17,39 +16,24 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.common import environment, parser
+from bench.figures import quantile
+from bench.words import WORDS
 from kbhub.hub import Hub
 from kbhub.options import HubOptions
 from kbhub.types import Query
 
 ROUNDS = 3
-WORDS = [
-    "deploy",
-    "release",
-    "rollback",
-    "cache",
-    "token",
-    "session",
-    "index",
-    "query",
-    "schema",
-    "lock",
-    "backup",
-    "queue",
-    "batch",
-    "order",
-    "refund",
-    "price",
-]
 WRITER = "from kbhub.hub import Hub\nhub = Hub()\nprint('writing', flush=True)\nwhile True: hub.sync(full=True)"
 BURNER = "print('burning', flush=True)\nwhile True: sum(range(10000))"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", type=int, default=3000)
-    parser.add_argument("--queries", type=int, default=400)
-    parser.add_argument("--write", type=Path)
-    arguments = parser.parse_args()
+    reading = parser(__doc__)
+    reading.add_argument("--files", type=int, default=3000)
+    reading.add_argument("--queries", type=int, default=400)
+    reading.add_argument("--write", type=Path)
+    arguments = reading.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         report = run(Path(folder), arguments.files, arguments.queries)
     print(report)
@@ -65,10 +49,7 @@ def run(folder: Path, files: int, queries: int) -> str:
         path = root / "knowledge" / f"{number % 50}" / f"{number}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"# Note {number}\n\n{' '.join(choose.choices(WORDS, k=150))}\n")
-    env = {
-        "HOME": str(home), "PATH": os.environ["PATH"], "KBHUB_CACHE_DIR": str(folder / "cache"),
-        "KBHUB_DATA_DIR": str(folder / "data"), "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-    }  # fmt: skip
+    env = environment(folder, home)
     hub = Hub(HubOptions(env=env, home=home, cwd=root))
     hub.sync()
     asked = [" ".join(choose.sample(WORDS, 2)) for _ in range(queries)]
@@ -87,10 +68,8 @@ def run(folder: Path, files: int, queries: int) -> str:
         "| beside | p50 ms | p99 ms | max ms |", "|---|---|---|---|",
     ]  # fmt: skip
     for name, values in seen.items():
-        values.sort()
-        lines.append(
-            f"| {name} | {values[len(values) // 2]:.1f} | {values[int(len(values) * 0.99)]:.1f} | {values[-1]:.1f} |"
-        )
+        p50, p99 = quantile(values, 0.5), quantile(values, 0.99)
+        lines.append(f"| {name} | {p50:.1f} | {p99:.1f} | {max(values):.1f} |")
     return "\n".join(lines) + "\n"
 
 

@@ -8,9 +8,6 @@ the index must equal a rebuild, no answer may have been an error, and no server 
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import random
 import subprocess
 import sys
@@ -21,56 +18,27 @@ from pathlib import Path
 
 import apsw
 
+from bench.common import environment, parser
+from bench.figures import quantile
+from bench.processes import KBHUB, Server
+from bench.words import WORDS
 from kbhub.hub import Hub
 from kbhub.options import HubOptions
 
 SETTLE_SECONDS = 60
 EDITS_PER_SECOND = 10
 GROWTH = 1.25
-WORDS = [
-    "deploy",
-    "release",
-    "rollback",
-    "cache",
-    "token",
-    "session",
-    "index",
-    "query",
-    "schema",
-    "lock",
-    "backup",
-    "queue",
-    "batch",
-    "order",
-    "refund",
-    "price",
-]
 
 
-class Server:
-    """A `kbhub serve` process, spoken to line by line, that is asked all the time."""
+class Asked(Server):
+    """A `kbhub serve` process that is asked all the time."""
 
     def __init__(self, env: dict[str, str], cwd: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "kbhub", "serve"], env=env, cwd=cwd, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        super().__init__([*KBHUB, "serve"], env, cwd)
         self.answers, self.errors, self.waits = 0, [], []
         self.stopping = threading.Event()
-        client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "soak", "version": "0"}}
-        self.ask("initialize", client)
-        self.send({"method": "notifications/initialized"})
+        self.handshake()
         self.thread = threading.Thread(target=self.run, daemon=True)
-
-    def send(self, message: dict) -> None:
-        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-        self.process.stdin.flush()
-
-    def ask(self, method: str, params: dict) -> dict:
-        self.send({"id": 1, "method": method, "params": params})
-        while "id" not in (answer := json.loads(self.process.stdout.readline())):
-            pass
-        return answer
 
     def run(self) -> None:
         choose = random.Random(id(self))
@@ -84,15 +52,13 @@ class Server:
                 self.errors.append(str(answer)[:300])
             self.stopping.wait(0.2)
 
-    def memory(self) -> float:
-        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+    def resident(self) -> float:
+        return self.memory()["rss"]
 
     def end(self) -> int:
         self.stopping.set()
         self.thread.join(60)
-        self.process.stdin.close()
-        return self.process.wait(30)
+        return super().end()
 
 
 class Notes:
@@ -159,12 +125,12 @@ def content(path: Path) -> list[tuple]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=300)
-    parser.add_argument("--files", type=int, default=5000)
-    parser.add_argument("--servers", type=int, default=6)
-    parser.add_argument("--write", type=Path)
-    arguments = parser.parse_args()
+    reading = parser(__doc__)
+    reading.add_argument("--seconds", type=float, default=300)
+    reading.add_argument("--files", type=int, default=5000)
+    reading.add_argument("--servers", type=int, default=6)
+    reading.add_argument("--write", type=Path)
+    arguments = reading.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         report, sound = soak(Path(folder), arguments.seconds, arguments.files, arguments.servers)
     print(report)
@@ -176,26 +142,23 @@ def main() -> int:
 def soak(folder: Path, seconds: float, files: int, count: int) -> tuple[str, bool]:
     home, root = folder / "home", folder / "home" / "shop"
     notes = Notes(root, files)
-    env = {
-        "HOME": str(home), "PATH": os.environ["PATH"], "KBHUB_CACHE_DIR": str(folder / "cache"),
-        "KBHUB_DATA_DIR": str(folder / "data"), "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-    }  # fmt: skip
-    servers = [Server(env, root) for _ in range(count)]
+    env = environment(folder, home)
+    servers = [Asked(env, root) for _ in range(count)]
     for server in servers:
         server.thread.start()
     started, happened, early = time.monotonic(), dict.fromkeys(("edit", "add", "rename", "delete", "switch"), 0), []
     while (passed := time.monotonic() - started) < seconds:
         happened[notes.happen()] += 1
         if passed > seconds / 5 and not early:
-            early = [server.memory() for server in servers]
+            early = [server.resident() for server in servers]
         time.sleep(1 / EDITS_PER_SECOND)
     hub = Hub(HubOptions(env=env, home=home, cwd=root))
     index = hub.index(hub.select()[0]).path
     settled = settle(hub, index, folder)
-    late = [server.memory() for server in servers]
+    late = [server.resident() for server in servers]
     codes = [server.end() for server in servers]
     errors = [error for server in servers for error in server.errors]
-    waits = sorted(wait for server in servers for wait in server.waits)
+    waits = [wait for server in servers for wait in server.waits]
     growth = max(after / before for before, after in zip(early, late, strict=True))
     sound = bool(settled is not None and not errors and set(codes) == {0} and growth < GROWTH)
     rows = [
@@ -204,7 +167,7 @@ def soak(folder: Path, seconds: float, files: int, count: int) -> tuple[str, boo
         ("answers; errors among them", f"{len(waits):,}; {len(errors)}"),
         (
             "time of an answer, p50, p99, ms",
-            f"{waits[len(waits) // 2] * 1000:.0f}, {waits[int(len(waits) * 0.99)] * 1000:.0f}",
+            f"{quantile(waits, 0.5) * 1000:.0f}, {quantile(waits, 0.99) * 1000:.0f}",
         ),
         ("index equal to a rebuild after the last change, s", "never" if settled is None else f"{settled:.1f}"),
         ("memory of a server at a fifth of the time and at the end, MiB", f"{max(early):.0f}, {max(late):.0f}"),

@@ -1,13 +1,13 @@
 """Index real vaults as global bases beside a project base, search them, and start servers on them.
 
-    python benchmarks/vaults.py VAULT… [--write docs/reference/benchmarks.md]
+    python benchmarks/vaults.py VAULT… [--write FILE]
 
 VAULT is a folder of Markdown or a .tar.xz of one. Everything is measured in one run on one machine: compare ratios.
+`run.py` measures more, by size; this is a quick look at vaults as they are, through clients of both eras.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -15,7 +15,6 @@ import random
 import statistics
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -23,34 +22,22 @@ from pathlib import Path
 import anyio
 from mcp import Client, StdioServerParameters
 
+from bench.common import environment, parser, unpack
+from bench.figures import quantile
+from bench.processes import BARE, KBHUB, Server, memory_of
 from kbhub.hub import Hub
 from kbhub.options import HubOptions
 from kbhub.types import Query
 
 QUERIES = 100
 STARTS = 9
-BARE_SERVER = """
-import gc; gc.disable()
-from mcp.server import MCPServer
-gc.enable(); gc.freeze()
-server = MCPServer("bare", version="1", log_level="ERROR")
-@server.tool()
-def nothing() -> str:
-    "Nothing."
-    return ""
-server.run()
-"""
-INITIALIZE = json.dumps({
-    "jsonrpc": "2.0", "id": 1, "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "0"}},
-})  # fmt: skip
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("vaults", nargs="+", type=Path)
-    parser.add_argument("--write", type=Path, help="also write the tables to this file")
-    arguments = parser.parse_args()
+    reading = parser(__doc__)
+    reading.add_argument("vaults", nargs="+", type=Path)
+    reading.add_argument("--write", type=Path, help="also write the tables to this file")
+    arguments = reading.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         report = run(Path(folder), arguments.vaults)
     print(report)
@@ -67,10 +54,7 @@ def run(folder: Path, vaults: list[Path]) -> str:
     (home / ".kbhub.json").write_text(
         json.dumps({"bases": {k: str(v) for k, v in bases.items()}, "repos": {"*": list(bases)}})
     )
-    env = {
-        "HOME": str(home), "PATH": os.environ["PATH"], "KBHUB_CACHE_DIR": str(folder / "cache"),
-        "KBHUB_DATA_DIR": str(folder / "data"),
-    }  # fmt: skip
+    env = environment(folder, home)
     hub = Hub(HubOptions(env=env, home=home, cwd=project))
     rows, queries = [], {}
     for base in ("project", *bases):
@@ -130,15 +114,6 @@ def run(folder: Path, vaults: list[Path]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def unpack(vault: Path, folder: Path) -> Path:
-    if vault.is_dir():
-        return vault.resolve()
-    target = folder / "vaults" / vault.name.split(".")[0]
-    with tarfile.open(vault) as archive:
-        archive.extractall(target, filter="data")
-    return target
-
-
 def sample(hub: Hub, base: str) -> list[str]:
     """Queries of the kind people type: titles, and four words from somewhere in a document."""
     choose = random.Random(7)
@@ -167,15 +142,15 @@ def timed(hub: Hub, names: list[str], queries: list[str], mode: str) -> tuple[tu
 
 
 def spread(values: list[float]) -> tuple[float, float]:
-    return statistics.median(values), sorted(values)[int(0.95 * (len(values) - 1))]
+    return quantile(values, 0.5), quantile(values, 0.95)
 
 
 def servers(env: dict[str, str], project: Path) -> list[str]:
     commands = {
-        "a bare server of the SDK": [sys.executable, "-c", BARE_SERVER],
-        "`kbhub serve`": [sys.executable, "-m", "kbhub", "serve"],
+        "a bare server of the SDK": BARE,
+        "`kbhub serve`": [*KBHUB, "serve"],
     }
-    seen: dict[str, list[tuple[float, int]]] = {name: [] for name in commands}
+    seen: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for _ in range(STARTS):
         for name, command in commands.items():
             seen[name].append(start(command, env, project))
@@ -184,7 +159,7 @@ def servers(env: dict[str, str], project: Path) -> list[str]:
              "| server | ms | ratio | memory, MiB |", "|---|---|---|---|"]  # fmt: skip
     for name, values in seen.items():
         moment = statistics.median(value for value, _ in values)
-        resident = statistics.median(kib for _, kib in values) / 1024
+        resident = statistics.median(mib for _, mib in values)
         lines.append(f"| {name} | {moment * 1000:.0f} | {moment / bare:.2f} | {resident:.0f} |")
     return lines
 
@@ -215,39 +190,16 @@ def memory(cwd: Path) -> float:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if (process / "cwd").resolve() == cwd.resolve() and b"serve" in (process / "cmdline").read_bytes():
-                return resident_kib(int(process.name)) / 1024
+                return memory_of(int(process.name))["rss"]
         except OSError:
             continue
     return float("nan")
 
 
-def resident_kib(pid: int) -> int:
-    status = Path(f"/proc/{pid}/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    return next((int(line.split()[1]) for line in lines if line.startswith("VmRSS")), 0)
-
-
-def start(command: list[str], env: dict[str, str], cwd: Path) -> tuple[float, int]:
-    started = time.perf_counter()
-    process = subprocess.Popen(
-        command,
-        env=env,
-        cwd=cwd,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    process.stdin.write(INITIALIZE + "\n")
-    process.stdin.flush()
-    answer = json.loads(process.stdout.readline())
-    moment = time.perf_counter() - started
-    assert "result" in answer, answer
-    kib = resident_kib(process.pid)
-    process.stdin.close()
-    process.wait(30)
-    process.stdout.close()
-    return moment, kib
+def start(command: list[str], env: dict[str, str], cwd: Path) -> tuple[float, float]:
+    """Seconds to the handshake, and MiB then."""
+    with Server(command, env, cwd) as server:
+        return server.handshake(), server.memory()["rss"]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,135 @@
+"""Processes to measure: servers that speak MCP on a pipe, commands, and the memory they hold (Linux)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+PROTOCOL = "2025-06-18"
+
+BARE = [sys.executable, str(Path(__file__).with_name("bare_server.py"))]
+KBHUB = [sys.executable, "-m", "kbhub"]
+
+END_SECONDS = 30
+"""How long a server may take to end once its input is closed."""
+
+
+class Server:
+    """A server on a pipe, spoken to line by line.
+
+    Args:
+        command: what starts it.
+        env: its variables.
+        cwd: its working directory.
+    """
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
+        self.started = time.perf_counter()
+        self.process = subprocess.Popen(
+            command, env=env, cwd=cwd, text=True, encoding="utf-8",
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        self.number = 0
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Write a message."""
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        self.process.stdin.flush()
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request and give the whole answer; what else the server says meanwhile is passed over.
+
+        Raises:
+            EOFError: it has ended.
+        """
+        self.number += 1
+        self.send({"id": self.number, "method": method, "params": params})
+        while True:
+            line = self.process.stdout.readline()
+            if not line:
+                raise EOFError(f"{self.process.args[0]} ended")
+            answer = json.loads(line)
+            if answer.get("id") == self.number and "method" not in answer:
+                return answer
+
+    def handshake(self) -> float:
+        """Introduce ourselves; gives the seconds from the start of the process to the answer."""
+        client = {"name": "bench", "version": "0"}
+        answer = self.ask("initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client})
+        moment = time.perf_counter() - self.started
+        assert "result" in answer, answer
+        self.send({"method": "notifications/initialized"})
+        return moment
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a tool; gives its result.
+
+        Raises:
+            RuntimeError: it failed.
+        """
+        answer = self.ask("tools/call", {"name": tool, "arguments": arguments})
+        if "result" not in answer or answer["result"].get("isError"):
+            raise RuntimeError(f"{tool}: {str(answer)[:300]}")
+        return answer["result"]
+
+    def memory(self) -> dict[str, float]:
+        """Give its memory in MiB; see `memory_of`."""
+        return memory_of(self.process.pid)
+
+    def cpu(self) -> float:
+        """Give the seconds of CPU that it has used."""
+        return cpu_of(self.process.pid)
+
+    def end(self) -> int:
+        """Close its input and give its exit code; one that does not end is killed."""
+        self.process.stdin.close()
+        try:
+            return self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait(END_SECONDS)
+        finally:
+            self.process.stdout.close()
+
+
+def memory_of(pid: int) -> dict[str, float]:
+    """Give the memory of a process in MiB.
+
+    Returns:
+        `rss`, all that is resident; `pss`, where a page that n processes share counts 1/n; `private`, what is its own.
+    """
+    path = Path(f"/proc/{pid}/smaps_rollup")
+    fields = {}
+    for line in path.read_text().splitlines()[1:] if path.exists() else []:
+        name, _, rest = line.partition(":")
+        fields[name] = int(rest.split()[0]) / 1024
+    private = fields.get("Private_Clean", 0.0) + fields.get("Private_Dirty", 0.0)
+    return {"rss": fields.get("Rss", 0.0), "pss": fields.get("Pss", 0.0), "private": private}
+
+
+def cpu_of(pid: int) -> float:
+    """Give the CPU seconds of a process so far, in ticks of 10 ms."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return float("nan")
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+def run(command: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float = 600) -> subprocess.CompletedProcess:
+    """Run a command to its end; its output is kept, its exit code not judged."""
+    return subprocess.run(
+        command, env=env, cwd=cwd, capture_output=True, text=True, encoding="utf-8", errors="replace",
+        check=False, timeout=timeout, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
