@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import socket
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from model2vec import StaticModel
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from kbhub.embedding import PACKAGED_MODEL, PACKAGED_SHA256, open_embedder, packaged_embedder
 from kbhub.errors import EmbedderError
+from kbhub.static_model import load_model
+from kbhub.word_tokens import token_blocks, word_pattern
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +62,45 @@ def test_vectors_are_those_of_model2vec(embedder):
     model = StaticModel.from_pretrained(str(PACKAGED_MODEL), max_length=None)
 
     np.testing.assert_allclose(embedder.embed(texts), model.encode(texts), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
+@pytest.mark.parametrize("quantized", [False, True])
+def test_every_kind_of_model_file_gives_the_vectors_of_model2vec(tmp_path, dtype, quantized):
+    """Whatever numbers a model consists of, with weights and shared rows or without: the library gives the same."""
+    words = {"[UNK]": 0, "red": 1, "green": 2, "blue": 3, "grey": 4}
+    tokenizer = Tokenizer(WordLevel(words, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    rows = np.random.default_rng(1).integers(-100, 100, (3 if quantized else 5, 7)).astype(dtype)
+    mapping, weights = np.array([0, 1, 2, 1, 2]), np.array([0.5, 1, 2, 3, 0.25])
+    shared = {"token_mapping": mapping, "weights": weights} if quantized else {}
+    StaticModel(rows, tokenizer, normalize=True, **shared).save_pretrained(tmp_path / "model")
+    model = StaticModel.from_pretrained(str(tmp_path / "model"), max_length=None)
+    texts = ["red green", "blue", "grey grey blue", "green red red blue"]
+
+    vectors = open_embedder(str(tmp_path / "model")).embed(texts)
+
+    # The library computes in the numbers of the file, kbhub always in 32 bits.
+    np.testing.assert_allclose(vectors, model.encode(texts), atol=1e-3 if dtype == "float16" else 1e-6)
+
+
+def test_the_models_on_disk_are_read_without_the_library(small_model):
+    """Neither model2vec nor the client of the model hub is loaded for the packaged model or for one in a folder."""
+    code = (
+        "import sys; from kbhub.embedding import open_embedder\n"
+        "for model in (None, sys.argv[1]): assert open_embedder(model).embed(['red']).any()\n"
+        "sys.exit(len({'model2vec', 'huggingface_hub', 'joblib', 'tqdm', 'httpx'} & set(sys.modules)))"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code, small_model], check=False, timeout=60).returncode == 0
+
+
+def test_the_packaged_matrix_is_mapped_and_nobody_elses(small_model):
+    """The packaged model's numbers are pages of its file; a model of the user's may be rewritten at any time."""
+    packaged, own = (load_model(str(folder)).embedding for folder in (PACKAGED_MODEL, small_model))
+
+    assert (isinstance(packaged.base, np.memmap), isinstance(own.base, np.memmap)) == (True, False)
+    assert not packaged.flags.writeable
 
 
 def test_near_in_meaning_is_near_in_space(embedder):
@@ -131,3 +176,70 @@ def test_a_damaged_model_is_an_error_of_ours(small_model, file, damage):
         return
     with pytest.raises(EmbedderError, match="cannot be loaded"):
         embedder.embed(["red"])
+
+
+STRANGE = (
+    *("", " \t\r\n", "|", "a|b||c", "|[PAD]|", "x[PAD]y [UNK] [unk] [PA D]", "'quoted', don't! e.g. v1.2.3"),
+    *("Ünïcödé Straße ΟΔΥΣΣΕΎΣ İstanbul", "日本語とEnglish混在、テスト。", "a\u0301\u0308b !\u0301 =\u0338", "\u0301x"),
+    *("nul\0in\x0bside\x0cof\x1fa\x85word\u2028line\u00a0space", "\0", "zero\u200bwidth \ufeffmark", "🙂👍🏽 ok"),
+    *(
+        "x" * 101,
+        "y" * 100 + "-" + "z" * 3000,
+        "a" * 99 + "é",
+        "\ud800lone",
+        "naïve — “quotes” … ½ km²",
+        "\u037e \u1fef",
+    ),
+)
+
+
+def tokenised_as_wholes(embedder, texts):
+    """The vectors of texts that the tokenizer is given whole, one by one: the formula without any shortcut."""
+    return np.stack([embedder.embed([text])[0] for text in texts])
+
+
+@pytest.mark.parametrize("copies", [1, 40])
+def test_a_word_looked_up_once_has_the_tokens_it_has_in_its_text(embedder, copies):
+    """Texts whose words are tokenised apart get the very tokens and vectors that they get as wholes."""
+    embedder.embed(["load"])
+    tokenizer = embedder._model.model.tokenizer
+    valid = [text.encode("utf-8", "replace").decode() for text in STRANGE] * copies
+    wholes = [one.ids for one in tokenizer.encode_batch_fast(valid, add_special_tokens=False)]
+
+    assert word_pattern(tokenizer) is not None
+    assert [tokens.tolist() for block in token_blocks(tokenizer, valid) for tokens in block] == wholes
+    assert np.array_equal(embedder.embed(STRANGE), tokenised_as_wholes(embedder, STRANGE))
+
+
+@given(texts=st.lists(st.text(st.one_of(st.sampled_from("aB1 |[]'\n\u0301é日ΣK\0\x0b\u3000"), st.characters()))))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_texts_have_the_tokens_that_the_tokenizer_gives_them(embedder, texts):
+    """No string makes a difference between words looked up once and texts tokenised as wholes."""
+    embedder.embed(["load"])
+    tokenizer = embedder._model.model.tokenizer
+    valid = ["[PAD] a|b", *(text.encode("utf-8", "replace").decode() for text in texts)]
+    wholes = [one.ids for one in tokenizer.encode_batch_fast(valid, add_special_tokens=False)]
+
+    assert [tokens.tolist() for block in token_blocks(tokenizer, valid) for tokens in block] == wholes
+
+
+@pytest.mark.parametrize(
+    "special",
+    [
+        AddedToken("word", normalized=False),
+        AddedToken("<|end|>", normalized=False),
+        AddedToken("[mask]", lstrip=True, normalized=False),
+        AddedToken("[mask]", single_word=True, normalized=False),
+        AddedToken("[mask]", normalized=True),
+    ],
+)
+def test_a_tokenizer_with_other_rules_is_given_whole_texts(special):
+    """Where a word's tokens could depend on what is around it, nothing is taken apart."""
+    tokenizer = Tokenizer.from_file(str(PACKAGED_MODEL / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.add_tokens([special])
+    texts = ["a word, swords", "<|end|> < | end | >", "the  [mask] [MASK] x[mask]y"]
+    wholes = [one.ids for one in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+    assert word_pattern(tokenizer) is None
+    assert [tokens.tolist() for block in token_blocks(tokenizer, texts) for tokens in block] == wholes

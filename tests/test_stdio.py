@@ -288,3 +288,23 @@ def test_a_wrong_configuration_does_not_keep_the_server_from_starting(environmen
     assert wire.ask(call("status"))["result"]["isError"] is True
     config.unlink()
     assert wire.end()[0] == 0
+
+
+def test_the_handshake_loads_nothing_that_only_calls_need():
+    """Before the first call, a server has neither searched, indexed nor embedded anything, and has loaded for none."""
+    code = (
+        "import sys, kbhub.stdio\n"
+        "late = {'numpy', 'apsw', 'model2vec', 'tokenizers', 'yaml', 'cyclopts', 'kbhub.search', 'kbhub.sync',"
+        " 'kbhub.query', 'kbhub.index', 'kbhub.markdown', 'kbhub.querylog.maintenance'} & set(sys.modules)\n"
+        "print(*sorted(late)); sys.exit(len(late))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": SOURCE},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stdout.strip()) == (0, "")

@@ -8,6 +8,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from kbhub.cli import INTERRUPTED
+from kbhub.frugality import be_frugal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,10 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
     """
     try:
+        be_frugal(os.environ)
         _open_closed_streams()
         _make_streams_total()
         given = sys.argv[1:] if arguments is None else list(arguments)
-        if (code := _connected(given)) is not None:
+        if (code := _connected(given)) is not None or (code := _served(given)) is not None:
             return code
         # Here and not above, so that Ctrl-C while modules load ends as quietly as later.
         from kbhub.cli.run import run  # noqa: PLC0415
@@ -96,6 +98,16 @@ def _connected(given: list[str]) -> int | None:
     code = connect(asked, os.environ)
     given.remove(MODE)
     return code
+
+
+def _served(given: list[str]) -> int | None:
+    """Serve on the streams without loading the command line, where nothing else is asked for."""
+    if given != ["serve"] or sys.stdin.isatty():
+        return None
+    # A client waits for it, and no other command needs it.
+    from kbhub.cli.serving import serve  # noqa: PLC0415
+
+    return serve()
 
 
 def _make_streams_total() -> None:

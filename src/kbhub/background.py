@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseNotFound, KbhubError
-from kbhub.querylog.maintenance import QUIET_SECONDS, maintain
+from kbhub.later import maintenance
 from kbhub.types import Problem
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Background:
     def _tidy(self) -> None:
         """See what the queries of the last while say, now that nothing else is to be done."""
         try:
-            maintain(self._hub, at_most_every=QUIET_SECONDS, seconds=TIDYING_SECONDS)
+            maintenance.maintain(self._hub, at_most_every=maintenance.QUIET_SECONDS, seconds=TIDYING_SECONDS)
         except KbhubError as error:
             log.info("%s", error)
         except Exception:  # BLE001: as below

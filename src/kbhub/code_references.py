@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
+from kbhub.document_names import SKIPPED_FOLDERS
 from kbhub.errors import PathNotContained
-from kbhub.filters import SKIPPED_FOLDERS
 from kbhub.nearest import Nearest
 from kbhub.symbols import Code
 from kbhub.types import Base

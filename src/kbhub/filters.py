@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbhub.document_names import IGNORE_NAMES, MARKDOWN_SUFFIXES, SKIPPED_FOLDERS
 from kbhub.ignore import (
-    IGNORE_NAMES,
     Layer,
     Rule,
     deciding_rule,
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kbhub.types import Base, Kind
-
-MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdx")
-"""Lower-case ends of the names of Markdown files."""
-
-SKIPPED_FOLDERS = ("node_modules",)
-"""Folders of other people's documents, left out as hidden ones are."""
 
 
 def belongs(path: str, only: Sequence[str]) -> bool:

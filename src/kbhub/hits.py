@@ -142,20 +142,22 @@ def grouped(fused: Sequence[Fused], evidence: Mapping[Key, Evidence], *, by_docu
         by_document: whether a hit is a document, or else a chunk.
     """
     groups: dict[Key, Group] = {}
-    leaders: list[tuple[Evidence, Group]] = []
+    # By title and heading: only chunks under the same can be copies.
+    leaders: dict[tuple[str, ...], list[tuple[Evidence, Group]]] = {}
     for one in fused:
         key = (one.key[0], one.document if by_document else one.key[1])
         if key in groups:
             groups[key].chunks.append(one)
             continue
         seen = evidence.get(one.key)
-        twin = next((group for other, group in leaders if seen and same_text(seen, other)), None)
+        alike = leaders.setdefault(seen.name, []) if seen else []
+        twin = next((group for other, group in alike if seen and same_text(seen, other)), None)
         if twin and twin.chunks[0].document_key != one.document_key:
             twin.same.append(one)
             continue
         groups[key] = Group([one], [])
         if seen:
-            leaders.append((seen, groups[key]))
+            alike.append((seen, groups[key]))
     return list(groups.values())
 
 

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from kbhub.embedding import Embedder
     from kbhub.hits import Searched
     from kbhub.index import Index
-    from kbhub.limits import Limits
     from kbhub.model_settings import EmbedderSettings
     from kbhub.reading import ReadOptions
     from kbhub.search import Found, Surroundings
@@ -337,7 +336,7 @@ class Hub:
             self._look_back = (time.monotonic(), config, discovery)
             return config, discovery
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> limits.Limits:
         return limits.limits_of(self.config().settings.limits, data_dir(self.options.env))
 
     def _query_embedder(self, notes: list[str]) -> Embedder | None:

@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING
 from pathspec.patterns.gitignore.base import GitIgnorePatternError
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
+from kbhub.document_names import IGNORE_NAMES
 from kbhub.files import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
-
-IGNORE_NAMES = (".gitignore", ".kbhubignore")
-"""Ignore files of a folder; the later one has the last word."""
 
 MAX_IGNORE_BYTES = 1024 * 1024
 """Bytes of an ignore file; the longest public template has 20 kB."""

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 
 from kbhub.errors import ConfigError
 from kbhub.jsonc import read_jsonc
-from kbhub.types import Problem
+from kbhub.types import DEFERRED, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,6 +57,7 @@ class FileModel(BaseModel):
         validate_by_alias=True,
         frozen=True,
         extra="ignore",  # unknown fields are warnings; `unknown_fields` finds them
+        defer_build=DEFERRED,
     )
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.config import CONFIG_NAME
+from kbhub.document_names import MARKDOWN_SUFFIXES, SKIPPED_FOLDERS
 from kbhub.errors import ConfigError, UsageError
-from kbhub.filters import MARKDOWN_SUFFIXES, SKIPPED_FOLDERS
 from kbhub.gitroot import git_root, main_worktree
 from kbhub.places import expand
 from kbhub.pointer import POINTER_NAMES, Pointer, read_pointer

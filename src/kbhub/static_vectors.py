@@ -1,24 +1,32 @@
-"""Vectors of a model2vec model; imported when a first vector is wanted, for it imports numpy and model2vec."""
+"""Vectors of a model2vec model; imported when a first vector is wanted, for it imports numpy and a tokenizer."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from model2vec import StaticModel
 
-from kbhub.errors import EmbedderError
+from kbhub.static_model import load_model
+from kbhub.word_tokens import token_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from kbhub.static_model import StaticModel
+
 KNOWN_SHARE = 0.5
 """A text whose tokens the model knows to a smaller share than this has no vector: it would be noise."""
 
 INFORMATIVE_NORM = 0.1
 """A token whose vector is shorter than this share of the median carries no meaning (punctuation)."""
+
+BLOCK = 2048
+"""Rows of the model made into floats at a time: 2 MB."""
+
+LETTER = len("##x")
+"""Characters of the longest token that is one letter."""
 
 
 class StaticVectors:
@@ -32,12 +40,8 @@ class StaticVectors:
     """
 
     def __init__(self, source: str) -> None:
-        try:
-            self.model = StaticModel.from_pretrained(source, max_length=None, force_download=False)
-        except Exception as error:  # safetensors and tokenizers have no errors of their own to catch
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise EmbedderError(f"The embedding model {source!r} cannot be loaded: {reason}") from error
-        self.dimensions = int(self.model.dim)
+        self.model = load_model(source)
+        self.dimensions = int(self.model.embedding.shape[1])
         self._meaning, self._known = _classify_tokens(self.model)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -45,31 +49,57 @@ class StaticVectors:
         model = self.model
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         valid = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]  # lone surrogates are no UTF-8
-        encodings = model.tokenizer.encode_batch_fast(valid, add_special_tokens=False)
-        for row, encoding in enumerate(encodings):
-            tokens = np.asarray(encoding.ids, np.int64)
-            meaningful, known = int(self._meaning[tokens].sum()), int(self._known[tokens].sum())
-            if not known or known < KNOWN_SHARE * meaningful:
-                continue
-            if model.unk_token_id is not None:
-                tokens = tokens[tokens != model.unk_token_id]
-            rows = tokens if model.token_mapping is None else model.token_mapping[tokens]
-            weights = np.ones(len(tokens)) if model.weights is None else model.weights[tokens]
-            mean = weights.astype(np.float32) @ model.embedding[rows].astype(np.float32)
-            vectors[row] = mean / (float(np.linalg.norm(mean)) or 1.0)
+        row = -1
+        for block in token_blocks(model.tokenizer, valid):
+            for tokens in block:
+                row += 1
+                if (mean := self._mean(tokens)) is not None:
+                    vectors[row] = mean / (float(np.linalg.norm(mean)) or 1.0)
         return vectors
+
+    def _mean(self, tokens: NDArray[np.int64]) -> NDArray[np.float32] | None:
+        """Give the direction of the tokens of a text; none if the model knows too few of them."""
+        model = self.model
+        known = np.count_nonzero(self._known[tokens])
+        if not known or known < KNOWN_SHARE * np.count_nonzero(self._meaning[tokens]):
+            return None
+        if model.unk_token_id is not None:
+            tokens = tokens[tokens != model.unk_token_id]
+        rows = tokens if model.token_mapping is None else model.token_mapping[tokens]
+        weights = (
+            np.ones(len(tokens), np.float32) if model.weights is None else model.weights[tokens].astype(np.float32)
+        )
+        mean: NDArray[np.float32] = weights @ model.embedding.take(rows, 0).astype(np.float32)
+        return mean
 
 
 def _classify_tokens(model: StaticModel) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Work out which tokens speak of a meaning at all, and which of those the model knows."""
-    vectors = model.embedding if model.token_mapping is None else model.embedding[model.token_mapping]
-    norms = np.linalg.norm(vectors.astype(np.float32), axis=1)
+    norms = _norms(model.embedding)
+    if model.token_mapping is not None:
+        norms = norms[model.token_mapping]
     # A lone letter of a script that the model has no words for is as good as unknown.
-    unknown = np.array([_is_foreign_letter(token) for token in model.tokens])
+    vocabulary = model.tokenizer.get_vocab()
+    unknown = np.zeros(len(vocabulary), np.bool_)
+    unknown[[number for token, number in vocabulary.items() if len(token) <= LETTER and _is_foreign_letter(token)]] = (
+        True
+    )
     if model.unk_token_id is not None:
         unknown[model.unk_token_id] = True
-    informative = norms > INFORMATIVE_NORM * float(np.median(norms))
+    informative = norms > INFORMATIVE_NORM * _median(norms)
     return informative | unknown, informative & ~unknown
+
+
+def _norms(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    blocks = [vectors[start : start + BLOCK].astype(np.float32) for start in range(0, len(vectors), BLOCK)]
+    norms: NDArray[np.float32] = np.sqrt(np.concatenate([np.einsum("ij,ij->i", block, block) for block in blocks]))
+    return norms
+
+
+def _median(numbers: NDArray[np.float32]) -> float:
+    # numpy's own loads its masked arrays first, which takes longer than the rest of the model.
+    ordered = np.sort(numbers)
+    return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 def _is_foreign_letter(token: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from kbhub.embedding import Embedder
     from kbhub.types import Base, FileEntry, Kind, Scan
+
+log = logging.getLogger(__name__)
 
 BATCH_FILES, BATCH_BYTES = 256, 4 << 20
 """Files and bytes of text per transaction: short enough that readers and Ctrl-C never wait long."""
@@ -54,6 +57,8 @@ class Difference:
     """Whether there is no index yet, or none that can be read."""
     generation: int = -1
     """State of the index that was compared."""
+    unreadable: tuple[FileEntry, ...] = ()
+    """Files like the suspects that could not be read and still cannot."""
 
     def __len__(self) -> int:
         return len(self.suspects) + len(self.gone)
@@ -92,14 +97,22 @@ def compare(
         return Difference(found, tuple(found.entries.values()), (), new_index=True)
     finally:
         index.close()
-    suspects = tuple(
+    lacks = files.keeping.lacks if files.keeping.rules else None
+    other = [
         entry
-        for entry in found.entries.values()
-        if (known.get(entry.path) != (entry.size, entry.mtime_ns) or files.keeping.lacks(entry.path))
-        # What could not be read and still cannot is no work: it would be tried before every search.
-        and (entry.path not in failed or files.can_read(entry))
+        for path, entry in found.entries.items()
+        if known.get(path) != (entry.size, entry.mtime_ns) or (lacks and lacks(path))
+    ]
+    # What could not be read and still cannot is no work: it would be tried before every search.
+    unreadable = tuple(entry for entry in other if entry.path in failed and not files.can_read(entry))
+    return Difference(
+        found,
+        tuple(entry for entry in other if entry not in unreadable) if unreadable else tuple(other),
+        tuple(_gone(known, found)),
+        new_index=False,
+        generation=generation,
+        unreadable=unreadable,
     )
-    return Difference(found, suspects, tuple(_gone(known, found)), new_index=False, generation=generation)
 
 
 def sync_base(
@@ -151,7 +164,9 @@ def sync_base(
     except (apsw.Error, OSError) as error:  # those of the documents are caught one by one
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise IndexUnavailable(base.id, f"{path}: {reason}", remedy(error)) from error
-    return run.report(chunks, time.monotonic() - started)
+    report = run.report(chunks, time.monotonic() - started)
+    log.debug("index %s: %s", path, report)
+    return report
 
 
 def _locked(
@@ -169,10 +184,10 @@ def _locked(
         try:
             with _open(path, notes, full=full) as writer:
                 # What another process has indexed since may be newer than the files as they were compared.
-                newer = difference.generation != (writer.meta("generation") or -1)
-                found = files.scan() if newer else difference.scan
+                same = difference.generation == (writer.meta("generation") or -1)
+                found = difference.scan if same else files.scan()
                 run = _Run(files.base, writer, embedder, found, files, full=full, progress=progress, notes=notes)
-                run.all()
+                run.all(difference if same and not full and not difference.new_index else None)
                 return run, writer.counts()[1]
         except _DAMAGE as error:  # in a page that was not looked at before
             if not again:
@@ -238,17 +253,19 @@ class _Run:
     reused: int = 0
     written: int = 0
 
-    def all(self) -> None:
+    def all(self, difference: Difference | None) -> None:
+        """Do all that is to be done.
+
+        Args:
+            difference: how the files differ from the index; none if that is to be found out.
+        """
         self._check_embedder()
-        known = self.writer.files()
-        # Asked again under the lock: another process may have done the work since `compare`.
-        suspects = [
-            entry
-            for entry in self.scan.entries.values()
-            if self.full
-            or known.get(entry.path, ())[:2] != (entry.size, entry.mtime_ns)
-            or self.files.keeping.lacks(entry.path)
-        ]
+        if difference is None:
+            known = self.writer.files()
+            suspects, gone = self._suspects(known), tuple(_gone(known, self.scan))
+        else:
+            suspects = sorted((*difference.suspects, *difference.unreadable), key=lambda entry: entry.path)
+            known, gone = self.writer.files([entry.path for entry in suspects]), difference.gone
         done = 0
         for batch in _batches(suspects):
             self._write(batch, known)
@@ -256,9 +273,18 @@ class _Run:
             if self.progress:
                 self.progress(self.base.id, done, len(suspects))
         # Removed last, so that a renamed document finds the vectors of its old self.
-        self._remove(_gone(known, self.scan))
+        self._remove(gone)
         self._fill_vectors()
         self._finish()
+
+    def _suspects(self, known: Mapping[str, tuple[int, int, bytes]]) -> list[FileEntry]:
+        return [
+            entry
+            for entry in self.scan.entries.values()
+            if self.full
+            or known.get(entry.path, ())[:2] != (entry.size, entry.mtime_ns)
+            or self.files.keeping.lacks(entry.path)
+        ]
 
     def report(self, chunks: int, seconds: float) -> SyncReport:
         return SyncReport(

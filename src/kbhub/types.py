@@ -12,6 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic import main as pydantic_main
+
+DEFERRED = hasattr(pydantic_main, "_rebuild_lock")
+"""Whether what validates and serializes a model is built when one is first made: it takes a millisecond a class, and a
+process uses few of the hundred. Before 2.14, pydantic built it without a lock, and threads met a half-built one."""
 
 Mode = Literal["keyword", "semantic", "hybrid"]
 Granularity = Literal["document", "chunk"]
@@ -24,7 +29,7 @@ Origin = Literal["pointer", "knowledge", ".knowledge", "sibling", "docs", "confi
 class Model(BaseModel):
     """A frozen value that crosses an edge."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=DEFERRED)
 
 
 class Problem(Model):

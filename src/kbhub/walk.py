@@ -9,16 +9,17 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO
 
+from kbhub.document_names import IGNORE_NAMES, MARKDOWN_SUFFIXES
 from kbhub.errors import BaseUnavailable, PathNotContained
 from kbhub.files import open_regular
-from kbhub.filters import MARKDOWN_SUFFIXES, Filters, belongs, too_large
-from kbhub.ignore import IGNORE_NAMES, Layer
+from kbhub.filters import Filters, belongs, too_large
 from kbhub.sources.kinds import byte_limit, kind_of
 from kbhub.types import FileEntry, Problem, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kbhub.ignore import Layer
     from kbhub.types import Base, Kind
 
 MAX_DEPTH = 100

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 from watchfiles import watch
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
+from kbhub.document_names import IGNORE_NAMES, MARKDOWN_SUFFIXES, SKIPPED_FOLDERS
 from kbhub.errors import KbhubError
-from kbhub.filters import MARKDOWN_SUFFIXES, SKIPPED_FOLDERS
-from kbhub.ignore import IGNORE_NAMES
 from kbhub.pointer import POINTER_NAMES
 from kbhub.sources.kinds import LOG_SUFFIX, PDF_SUFFIX, RECORD_SUFFIX
 

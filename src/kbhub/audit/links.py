@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 from kbhub.audit.headings import Anchors, takes_fragments
 from kbhub.audit.models import AuditFinding, Fix
+from kbhub.document_names import MARKDOWN_SUFFIXES
 from kbhub.editing.relinking import spelling
-from kbhub.filters import MARKDOWN_SUFFIXES
 from kbhub.graph import PathTable
 from kbhub.graph.resolving import PATH_KINDS, folded, stem
 from kbhub.hits import ref_of

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from pydantic import Field
 
-from kbhub.editing.trash import TrashEntry  # noqa: TC001 - pydantic needs it at run time
 from kbhub.pulling import Pull  # noqa: TC001 - pydantic needs it at run time
 from kbhub.trust import Grant  # noqa: TC001 - pydantic needs it at run time
 from kbhub.types import Model, Problem, SyncReport
@@ -26,13 +25,6 @@ class TrustResult(Model):
 
     grants: tuple[Grant, ...] = Field((), description="What pointers may reach: recorded now, or all with `--list`.")
     revoked: tuple[Path, ...] = Field((), description="Pointers whose trust was taken back.")
-
-
-class TrashResult(Model):
-    """What `kbhub restore` listed or removed for good."""
-
-    entries: tuple[TrashEntry, ...] = Field((), description="What is in the trash, with `--list`; the latest first.")
-    removed: tuple[TrashEntry, ...] = Field((), description="What was removed for good.")
 
 
 class StopResult(Model):

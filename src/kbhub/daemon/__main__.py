@@ -8,6 +8,7 @@ import time
 
 from kbhub.daemon.folder import Folder
 from kbhub.daemon.locks import Lock, try_lock
+from kbhub.frugality import be_frugal
 from kbhub.places import data_dir
 
 LOCK_SECONDS = 15.0
@@ -21,6 +22,7 @@ TAKEN = 3
 
 def main() -> int:
     """Be the daemon, unless there is one."""
+    be_frugal(os.environ)
     folder = Folder(data_dir(os.environ))
     folder.make()
     lock = wait_for_lock(folder, LOCK_SECONDS)

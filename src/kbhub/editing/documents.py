@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from kbhub.document_names import MARKDOWN_SUFFIXES
 from kbhub.editing import sections
 from kbhub.editing.checks import warnings_about
 from kbhub.editing.folder import open_folder
@@ -25,7 +26,7 @@ from kbhub.editing.stored import (
 )
 from kbhub.editing.text import Text, check_writable_text, lines_of, text_of
 from kbhub.errors import UsageError, WriteRefused
-from kbhub.filters import MARKDOWN_SUFFIXES, too_large
+from kbhub.filters import too_large
 from kbhub.markdown import parse_document
 from kbhub.sources.kinds import kind_of
 from kbhub.types import Model

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbhub.document_names import MARKDOWN_SUFFIXES
 from kbhub.errors import BaseNotFound, DocumentNotFound, IndexUnavailable, PathNotContained, WriteRefused
-from kbhub.filters import MARKDOWN_SUFFIXES, Filters, belongs
+from kbhub.filters import Filters, belongs
 from kbhub.hits import ref_of
 from kbhub.project import PROJECT_ID
 from kbhub.walk import MAX_DEPTH, excluded_by, open_contained

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from kbhub.blocks import scan_blocks
+from kbhub.document_names import MARKDOWN_SUFFIXES
 from kbhub.editing.front_matter import front_matter_of, with_texts
 from kbhub.editing.incoming import RELATED, plain_entry
 from kbhub.editing.sections import front_end
-from kbhub.filters import MARKDOWN_SUFFIXES
 from kbhub.graph.resolving import PATH_KINDS
 
 if TYPE_CHECKING:

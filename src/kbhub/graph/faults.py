@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from kbhub.document_names import SKIPPED_FOLDERS
 from kbhub.errors import IndexUnavailable
-from kbhub.filters import SKIPPED_FOLDERS
 from kbhub.graph.building import graph_of, in_project, inside_of, places_on_disk
 from kbhub.graph.naming import found_document
 from kbhub.graph.resolving import PATH_KINDS, folded

@@ -229,7 +229,7 @@ class Index:
             "WHERE id IN (SELECT value FROM carray(?))",
             listed(ids),
         )
-        return {row[0]: ChunkRow(row[0], row[1], tuple(json.loads(row[2])), *row[3:]) for row in found}
+        return {row[0]: ChunkRow(row[0], row[1], _texts(row[2]), *row[3:]) for row in found}
 
     def documents(self, ids: Sequence[int]) -> dict[int, DocumentRow]:
         """Give documents by id."""
@@ -363,7 +363,11 @@ _DOCUMENT = "id, path, docid, title, kind, tags, aliases, size, mtime_ns, dated,
 
 def _document(row: Sequence[Any]) -> DocumentRow:
     number, path, docid, title, kind, tags, aliases, *rest = row
-    return DocumentRow(number, path, docid, title, kind, tuple(json.loads(tags)), tuple(json.loads(aliases)), *rest)
+    return DocumentRow(number, path, docid, title, kind, _texts(tags), _texts(aliases), *rest)
+
+
+def _texts(written: str) -> tuple[str, ...]:
+    return () if written == "[]" else tuple(json.loads(written))
 
 
 def _occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kbhub.errors import IndexUnavailable
-from kbhub.index.catalogue import content_hashes
+from kbhub.later import catalogue
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -84,6 +84,6 @@ class DocumentChanges:
         try:
             with index.snapshot():
                 mark = (index.path, index.generation())
-                return before if mark == before[0] else (mark, content_hashes(index))
+                return before if mark == before[0] else (mark, catalogue.content_hashes(index))
         except IndexUnavailable:  # it is being made, or made anew; what was known of it stays known
             return before

@@ -11,17 +11,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from kbhub.document_names import MARKDOWN_SUFFIXES
 from kbhub.errors import BaseNotFound, DocumentNotFound, IndexUnavailable, UsageError
-from kbhub.hits import ref_of
-from kbhub.index.catalogue import documents_after, paths_beginning
-from kbhub.index.mentions import tag_counts
-from kbhub.limits import limits_of, opener_of
-from kbhub.markdown import MARKDOWN_SUFFIXES, decode
-from kbhub.memory.known import count_refs
+from kbhub.later import catalogue, hits, known, limits, markdown, mentions, walk
 from kbhub.places import data_dir
 from kbhub.resources.addresses import from_template_value, parse_uri, template_value
 from kbhub.sources.kinds import kind_of
-from kbhub.walk import open_contained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,10 +63,10 @@ def page_of_documents(hub: Hub, cursor: str | None = None) -> Page:
         index = hub.index(base)
         try:
             with index.snapshot():
-                rows = documents_after(index, path, PAGE + 1 - len(found))
+                rows = catalogue.documents_after(index, path, PAGE + 1 - len(found))
         except IndexUnavailable:
             rows = []
-        found += [(base, row, ref_of(base, row.path, bases)) for row in rows]
+        found += [(base, row, hits.ref_of(base, row.path, bases)) for row in rows]
         path = ""
         if len(found) > PAGE:
             base, last, _ = found[PAGE - 1]
@@ -95,13 +90,13 @@ def read_document(hub: Hub, uri: str) -> tuple[str, str]:
     if address is None:
         raise DocumentNotFound(uri, "documents have addresses such as kbhub://project/path.md")
     base = next(iter(hub.select((address[0],))))
-    opener = opener_of(limits_of(hub.config().settings.limits, data_dir(hub.options.env)))
+    opener = limits.opener_of(limits.limits_of(hub.config().settings.limits, data_dir(hub.options.env)))
     # File systems differ in how they spell accents.
     forms = (address[1], unicodedata.normalize("NFC", address[1]), unicodedata.normalize("NFD", address[1]))
     for path in dict.fromkeys(forms):
         if opener.has(base, path):
             text = _text(hub, opener, base, path, uri)
-            count_refs(hub, (ref_of(base, path, hub.select()),))
+            known.count_refs(hub, (hits.ref_of(base, path, hub.select()),))
             return text, media_type(base, path)
     raise DocumentNotFound(uri, f"the base {base.id!r} has none at that path")
 
@@ -134,7 +129,7 @@ def complete_path(hub: Hub, start: str, base: str | None = None) -> list[str]:
         index = hub.index(one)
         try:
             with index.snapshot():
-                found |= dict.fromkeys(map(template_value, paths_beginning(index, wanted, COMPLETIONS + 1)))
+                found |= dict.fromkeys(map(template_value, catalogue.paths_beginning(index, wanted, COMPLETIONS + 1)))
         except IndexUnavailable:
             continue
     return list(found)
@@ -147,7 +142,7 @@ def complete_tag(hub: Hub, start: str) -> list[str]:
         index = hub.index(base)
         try:
             with index.snapshot():
-                counts += tag_counts(index, without="")
+                counts += mentions.tag_counts(index, without="")
         except IndexUnavailable:
             continue
     wanted = start.removeprefix("#").casefold()
@@ -169,8 +164,8 @@ def _text(hub: Hub, opener: Opener, base: Base, path: str, uri: str) -> str:
     try:
         if kind_of(base, path) in ("document", "memory"):
             try:
-                with open_contained(base, path) as file:
-                    return decode(file.read(opener.max_bytes + 1))[0]
+                with walk.open_contained(base, path) as file:
+                    return markdown.decode(file.read(opener.max_bytes + 1))[0]
             except FileNotFoundError:
                 pass  # it was kept when it was deleted
         index = hub.index(base)

@@ -5,12 +5,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, BinaryIO
 
-from kbhub.chunking import chunk_document
-from kbhub.markdown import parse_document
+from kbhub.later import chunking, markdown, parts, pdf, sessions
 from kbhub.sources.kinds import can_read_pdf, kind_of
-from kbhub.sources.parts import chunk_parts
-from kbhub.sources.pdf import INSTALL, read_pdf
-from kbhub.sources.sessions import read_session
 
 if TYPE_CHECKING:
     from kbhub.types import Base, Chunk, Document, Kind
@@ -47,17 +43,17 @@ def read_source(base: Base, path: str, file: BinaryIO, max_bytes: int) -> tuple[
     """
     kind = kind_of(base, path)
     if kind == "session":
-        return read_session(path, file, max_bytes), kind
+        return sessions.read_session(path, file, max_bytes), kind
     if kind == "pdf":
-        return read_pdf(path, file), kind
-    return parse_document(path, file.read(max_bytes + 1)), kind
+        return pdf.read_pdf(path, file), kind
+    return markdown.parse_document(path, file.read(max_bytes + 1)), kind
 
 
 def chunks_of(document: Document, kind: Kind) -> list[Chunk]:
     """Cut a document into chunks as its kind wants it: pages and turns are never joined."""
-    return chunk_parts(document) if kind in ("session", "pdf") else chunk_document(document)
+    return parts.chunk_parts(document) if kind in ("session", "pdf") else chunking.chunk_document(document)
 
 
 def why_unreadable(base: Base, path: str) -> str | None:
     """Say why a file cannot be read on this machine, whatever is in it; none if it can."""
-    return INSTALL if kind_of(base, path) == "pdf" and not can_read_pdf() else None
+    return pdf.INSTALL if kind_of(base, path) == "pdf" and not can_read_pdf() else None

@@ -31,10 +31,9 @@ def kind_of(base: Base, path: str) -> Kind:
         base: its base.
         path: relative to the base, with `/`.
     """
-    name = path.rpartition("/")[2].lower()
     if base.kind == "session":
-        return "session" if is_session(name) else "document"
-    return "pdf" if name.endswith(PDF_SUFFIX) else base.kind
+        return "session" if is_session(path.rpartition("/")[2].lower()) else "document"
+    return "pdf" if path[-len(PDF_SUFFIX) :].lower() == PDF_SUFFIX else base.kind
 
 
 def is_session(name: str) -> bool:

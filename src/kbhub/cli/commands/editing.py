@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kbhub import editing
 from kbhub.cli.commands.basics import hub_options
 from kbhub.cli.console import complain, show, show_json
-from kbhub.cli.results import TrashResult
+from kbhub.cli.trash_results import TrashResult
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.render.editing import deleted_text, renamed_text, restored_text, trash_text, written_text

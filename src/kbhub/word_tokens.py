@@ -1,0 +1,94 @@
+"""Texts → tokens, with each word looked up once, however often it stands there; nine of ten do so again and again."""
+
+from __future__ import annotations
+
+import re
+import string
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from tokenizers import Tokenizer
+
+TEXTS = 256
+"""Texts whose words are held at a time; some MB."""
+
+JOINED = 128
+"""Words that the tokenizer is given in one text: each text costs it as much as some words."""
+
+_BAR = "|"
+"""What stands between them."""
+
+_MARKS = re.escape(string.punctuation)
+_ENDS = rf"[{_MARKS}]|[^ \t\n\r{_MARKS}]+"
+
+
+def token_blocks(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[list[NDArray[np.int64]]]:
+    """Give the tokens of texts as the tokenizer itself does, without special ones.
+
+    Args:
+        tokenizer: any; where its rules allow, it is asked about each word once.
+        texts: strings of valid Unicode.
+
+    Yields:
+        Block by block, the tokens of each text.
+    """
+    words = word_pattern(tokenizer) if len(texts) > 1 else None
+    known: dict[str, list[int]] = {}
+    for start in range(0, len(texts), TEXTS):
+        block = texts[start : start + TEXTS]
+        if words is None:
+            yield [np.array(tokens, np.int64) for tokens in _encoded(tokenizer, block)]
+            continue
+        found = [words.findall(text) for text in block]
+        known |= _tokens_of_words(tokenizer, set(chain.from_iterable(found)).difference(known))
+        yield [np.fromiter(chain.from_iterable(map(known.__getitem__, one)), np.int64) for one in found]
+
+
+def _tokens_of_words(tokenizer: Tokenizer, words: set[str]) -> dict[str, list[int]]:
+    """Give word → its tokens; words of ASCII share a text."""
+    alone = [word for word in words if word == _BAR or not word.isascii()]
+    tokens = dict(zip(alone, _encoded(tokenizer, alone), strict=True))
+    plain = list(words.difference(alone))
+    bar = tokenizer.token_to_id(_BAR)
+    groups = [plain[start : start + JOINED] for start in range(0, len(plain), JOINED)]
+    for group, found in zip(groups, _encoded(tokenizer, [_BAR.join(group) for group in groups]), strict=True):
+        ends = [place for place, token in enumerate(found) if token == bar]
+        for word, start, end in zip(group, [-1, *ends], [*ends, len(found)], strict=True):
+            tokens[word] = found[start + 1 : end]
+    return tokens
+
+
+def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    return [one.ids for one in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+
+def word_pattern(tokenizer: Tokenizer) -> re.Pattern[str] | None:
+    """Give what cuts a text into parts whose tokens are the same wherever they stand; none if its rules are not BERT's.
+
+    BERT's rules look at one character at a time, or at no more than a word, and end a word at every space and mark of
+    ASCII. Only names of special tokens go before these rules, and here each must begin with such a mark.
+    """
+    normalizer, special = tokenizer.normalizer, tokenizer.get_added_tokens_decoder().values()
+    if not (
+        isinstance(normalizer, BertNormalizer)
+        and isinstance(tokenizer.pre_tokenizer, BertPreTokenizer)
+        and isinstance(tokenizer.model, WordPiece)
+        and tokenizer.truncation is None
+        and tokenizer.token_to_id(_BAR) is not None
+    ):
+        return None
+    if any(one.lstrip or one.rstrip or one.single_word or one.normalized for one in special):
+        return None
+    names = sorted((one.content for one in special), key=len, reverse=True)
+    if not all(name[0] in string.punctuation and _BAR not in name for name in names):
+        return None
+    return re.compile("|".join([*map(re.escape, names), _ENDS]))
