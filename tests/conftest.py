@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import hypothesis
 import pytest
 
 import faults
+from kbhub.__main__ import main
 from kbhub.hub import Hub
 from kbhub.options import HubOptions
 
@@ -64,6 +67,35 @@ def make_environment(folder: Path) -> Environment:
         "KBHUB_DATA_DIR": str(real / "data"),
     }
     return Environment(home, project, env)
+
+
+class Outcome(NamedTuple):
+    """What a command ended with."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        """Its results as data."""
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def kbhub(environment, monkeypatch, capsys):
+    """Runs a command in this process, in the project, as a user with an empty home."""
+    for name in [name for name in os.environ if name.startswith("KBHUB_") or name in ("NO_COLOR", "FORCE_COLOR")]:
+        monkeypatch.delenv(name)
+    for name, value in {**environment.env, "COLUMNS": "80"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(environment.project)
+
+    def run(*arguments: str) -> Outcome:
+        code = main(list(arguments))
+        return Outcome(code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -10,12 +10,11 @@ import shlex
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from kbhub.__main__ import PIPE_CLOSED, main
+from kbhub.__main__ import PIPE_CLOSED
 from kbhub.cli import INTERRUPTED
 from kbhub.cli.run import app
 
@@ -26,35 +25,6 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp"
 
 ROLLBACK = "# Rolling back\n\nRun `shop rollback` and say so in the channel.\n"
 GLOSSARY = "# Glossary\n\nA crate is a parcel.\n"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self):
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def kbhub(environment, monkeypatch, capsys):
-    """Runs a command in this process, in the project, as a user with an empty home."""
-    for name in [name for name in os.environ if name.startswith("KBHUB_") or name in ("NO_COLOR", "FORCE_COLOR")]:
-        monkeypatch.delenv(name)
-    for name, value in {**environment.env, "COLUMNS": "80"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(environment.project)
-
-    def run(*arguments: str) -> Outcome:
-        code = main(list(arguments))
-        return Outcome(code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture
@@ -482,7 +452,7 @@ def test_the_version_is_printed(kbhub):
     """For reports of bugs."""
     from kbhub import __version__
 
-    assert kbhub("--version") == Outcome(0, f"{__version__}\n", "")
+    assert kbhub("--version") == (0, f"{__version__}\n", "")
 
 
 WRONG = [

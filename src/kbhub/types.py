@@ -321,6 +321,9 @@ class BaseStatus(Model):
     index: Path | None = Field(None, description="The index file; none if there is none yet.")
     index_bytes: int = Field(0, description="Its size.")
     synced: str | None = Field(None, description="When it was last brought in step (ISO 8601, UTC).")
+    behind: int | None = Field(
+        None, description="Files that are new, changed or gone since; none if that was not looked for."
+    )
     indexing: str | None = Field(None, description="Progress, while indexing goes on.")
     watched: str | None = Field(None, description="How changes are noticed, where a server watches.")
     problems: tuple[Problem, ...] = Field((), description="Files that could not be indexed as they should.")
@@ -354,6 +357,22 @@ class QuerySummary(Model):
     top_gaps: tuple[Gap, ...] = Field((), description="The three that are asked most.")
 
 
+class TagUse(Model):
+    """A tag and how many documents have it."""
+
+    tag: str = Field(description="The tag, as it is compared: in small letters.")
+    documents: int = Field(description="Documents that have it, over all bases.")
+
+
+class MemorySummary(Model):
+    """How the memories of this project and its user are doing."""
+
+    memories: int = Field(description="How many there are.")
+    strength: float = Field(description="Their mean strength, 0 to 1.")
+    faded: int = Field(description="Those that have not been used for so long that they fade no further.")
+    superseded: int = Field(description="Those that another one replaces.")
+
+
 class Status(Model):
     """What is here: workspace, bases, problems."""
 
@@ -364,6 +383,8 @@ class Status(Model):
     bases: tuple[BaseStatus, ...] = Field((), description="Active bases.")
     problems: tuple[Problem, ...] = Field((), description="What cannot be used, and what to do.")
     looked_for: tuple[str, ...] = Field((), description="Places tried for the project base.")
+    tags: tuple[TagUse, ...] = Field((), description="The tags that most documents have; on the command line.")
+    memories: MemorySummary | None = Field(None, description="The memories; on the command line, if there are any.")
     queries: QuerySummary | None = Field(None, description="What was asked lately, and what nothing answers.")
 
 

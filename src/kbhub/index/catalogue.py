@@ -71,3 +71,15 @@ def content_hashes(index: Index) -> dict[str, bytes]:
         IndexUnavailable: it cannot be read.
     """
     return dict(index._rows("SELECT path, hash FROM document"))
+
+
+def tag_counts(index: Index) -> dict[str, int]:
+    """Give tag → documents that have it.
+
+    Args:
+        index: an index, in a snapshot.
+
+    Raises:
+        IndexUnavailable: it cannot be read.
+    """
+    return dict(index._rows("SELECT value, count(DISTINCT document_id) FROM property WHERE key = 'tag' GROUP BY value"))

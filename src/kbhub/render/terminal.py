@@ -148,6 +148,8 @@ def status_text(status: Status, *, now: datetime, paint: Painter) -> str:
         blocks.append(_bases_table(status.bases, now, paint))
     else:
         blocks.append(no_bases(status.looked_for, fresh=all(one.subject != "project" for one in status.problems)))
+    if about := _overview_lines(status):
+        blocks.append("\n".join(f"{paint(f'{name:<9}', _DIM)}  {one_line(value)}" for name, value in about))
     if status.queries and (status.queries.asked or status.queries.gaps):
         blocks.append("\n".join([paint("queries", _DIM), *(f"  {line}" for line in summary_lines(status.queries))]))
     if status.bases and not any(one.base.id == "project" for one in status.bases):
@@ -302,8 +304,23 @@ def _base_row(one: BaseStatus, now: datetime) -> tuple[str, ...]:
     age = ago_text((now - datetime.fromisoformat(one.synced)).total_seconds()) if one.synced else None
     size = size_text(one.index_bytes) if one.index else "-"
     counts = (str(one.documents), str(one.chunks))
+    if age and one.behind:
+        age += f", {counted(one.behind, 'change')} since"
     state = f"indexing {one.indexing}" if one.indexing else age or ("unfinished" if one.documents else "never")
     return (one_line(name), base.origin, *counts, size, state, one_line(str(base.path)))
+
+
+def _overview_lines(status: Status) -> list[tuple[str, str]]:
+    lines = []
+    if status.tags:
+        lines.append(("tags", " · ".join(f"{one.tag} {one.documents}" for one in status.tags)))
+    if known := status.memories:
+        rest = [
+            f"{number} {what}" for number, what in ((known.faded, "faded"), (known.superseded, "superseded")) if number
+        ]
+        mean = f"mean strength {known.strength:.2f}"
+        lines.append(("memories", ", ".join([str(known.memories), mean, *rest])))
+    return lines
 
 
 def _looked_for(opening: str, places: Sequence[str]) -> str:

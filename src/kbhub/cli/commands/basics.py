@@ -37,11 +37,11 @@ from kbhub.init import make_knowledge, point_to
 from kbhub.keeping import change_keeping
 from kbhub.memory.known import count_read
 from kbhub.options import HubOptions
+from kbhub.overview import overview
 from kbhub.places import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.pointer import POINTER_NAMES
 from kbhub.project import PROJECT_ID, find_pointer, trust_pointer
 from kbhub.querylog.recording import flush, note_read, record
-from kbhub.querylog.summary import summary
 from kbhub.reading import ReadOptions
 from kbhub.render.diagnosis import diagnosis_text
 from kbhub.render.listing import status_listing
@@ -231,9 +231,7 @@ def index(
 def status(*, formats: Formats) -> int:
     """Print what is here."""
     formats.format()
-    hub = Hub(hub_options(formats))
-    state = hub.status()
-    state = state.model_copy(update={"queries": summary(hub)})
+    state = overview(Hub(hub_options(formats)))
     present(
         formats,
         lambda: status_listing(state.bases),

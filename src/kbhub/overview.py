@@ -1,0 +1,80 @@
+"""What `kbhub status` adds for a person: what changed since, tags, how memories are doing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from kbhub.errors import BaseUnavailable, IndexUnavailable
+from kbhub.index.catalogue import tag_counts
+from kbhub.limits import limits_of
+from kbhub.memory.known import all_known
+from kbhub.memory.strength import DAY_SECONDS, FADING_DAYS
+from kbhub.places import data_dir
+from kbhub.querylog.summary import summary
+from kbhub.sync import compare
+from kbhub.types import MemorySummary, TagUse
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+    from kbhub.types import Base, BaseStatus, Status
+
+TAGS = 8
+"""Tags that are named."""
+
+
+def overview(hub: Hub) -> Status:
+    """Say what is here, in all that can be said of it; reads the times of all files."""
+    status = hub.status()
+    return status.model_copy(
+        update={
+            "bases": tuple(_compared(hub, one) for one in status.bases),
+            "tags": top_tags(hub, [one.base for one in status.bases if one.documents]),
+            "memories": memory_summary(hub),
+            "queries": summary(hub),
+        }
+    )
+
+
+def top_tags(hub: Hub, bases: list[Base]) -> tuple[TagUse, ...]:
+    """Give the tags that most documents of some bases have, equally frequent ones in order of letters."""
+    counted: Counter[str] = Counter()
+    for base in bases:
+        index = hub.index(base)
+        try:
+            with index.snapshot():
+                counted.update(tag_counts(index))
+        except IndexUnavailable:  # one of its problems says so
+            continue
+    ordered = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
+    return tuple(TagUse(tag=str(tag), documents=count) for tag, count in ordered[:TAGS])
+
+
+def memory_summary(hub: Hub) -> MemorySummary | None:
+    """Say how the memories of this project and its user are doing; none if there are none."""
+    now, known = hub.options.clock(), all_known(hub)
+    if not known:
+        return None
+    return MemorySummary(
+        memories=len(known),
+        strength=round(fmean(one.strength(now) for one in known), 2),
+        faded=sum(now - one.last_use() >= FADING_DAYS * DAY_SECONDS for one in known),
+        superseded=sum(bool(one.facts.superseded_by) for one in known),
+    )
+
+
+def _compared(hub: Hub, status: BaseStatus) -> BaseStatus:
+    if status.index is None or status.indexing:
+        return status
+    limits, index = limits_of(hub.config().settings.limits, data_dir(hub.options.env)), hub.index(status.base)
+    try:
+        found = compare(status.base, status.index, **limits)
+        with index.snapshot():
+            known = index.files()
+    except (BaseUnavailable, IndexUnavailable):  # one of its problems says so
+        return status
+    # A time that is not trusted yet is stored below zero: the next sync looks again, and a person need not.
+    times = {path: (size, abs(mtime)) for path, (size, mtime) in known.items()}
+    changed = sum(times.get(one.path) != (one.size, one.mtime_ns) for one in found.suspects)
+    return status.model_copy(update={"behind": changed + len(found.gone)})
