@@ -19,6 +19,7 @@ import kbhub.watch
 from kbhub.__main__ import main
 from kbhub.doctor import examine, mend
 from kbhub.index import IndexWriter
+from ollama_server import running_ollama
 from test_sync import held_elsewhere
 from trees import snapshot
 
@@ -623,3 +624,26 @@ def test_a_broken_config_is_a_finding_and_no_failure_of_the_command(doctor, shop
 
     assert (1, "") == (code, err)
     assert "malformed JSON" in " ".join(out.split())
+
+
+def ollama_of(environment, config, **changes):
+    environment.write(environment.home / ".kbhub.json", json.dumps(config))
+    found = examine(environment.hub(env={**environment.env, **changes})).findings
+    return [one for one in found if one.check == "ollama"]
+
+
+def test_models_of_ollama_are_looked_for_where_the_settings_want_them(environment):
+    """Each model once, with what it is wanted for; nothing is asked where nobody wants one."""
+    environment.write("knowledge/a.md", "# A\n")
+    wanted = {"expansion": {"enabled": True}, "rerank": {"enabled": True}, "answers": {"model": "mistral"}}
+    with running_ollama() as server:
+        there, missing = ollama_of(environment, wanted, **server.env)
+        asked = len(server.requests)
+        assert ollama_of(environment, {}, **server.env) == []
+        assert asked == len(server.requests)
+    (gone, _) = ollama_of(environment, wanted, **server.env)
+
+    assert (there.level, missing.level, gone.level) == ("ok", "warning", "warning")
+    assert "`expansion` and `rerank`" in there.message
+    assert "`ollama pull mistral` fetches it" in missing.message
+    assert "does not answer; `ollama serve` starts it" in gone.message

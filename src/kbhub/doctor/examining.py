@@ -8,6 +8,7 @@ from kbhub.doctor.bases import base_findings
 from kbhub.doctor.clients import client_findings
 from kbhub.doctor.folders import folder_findings
 from kbhub.doctor.machine import embedder_findings, packaged_model, python_version, sqlite
+from kbhub.doctor.models import ollama_findings
 from kbhub.doctor.setup import config_findings, discovery_findings, trust_findings
 from kbhub.doctor.watching import watch_findings
 from kbhub.errors import ConfigError
@@ -35,7 +36,8 @@ def examine(hub: Hub) -> Diagnosis:
         findings += [*config_findings(hub, error), *trust_findings(hub.trust)]
     else:
         bases = discovery.bases
-        findings += [*config_findings(hub), *embedder_findings(hub), *trust_findings(hub.trust)]
+        findings += [*config_findings(hub), *embedder_findings(hub), *ollama_findings(hub)]
+        findings += trust_findings(hub.trust)
         findings += discovery_findings(hub, discovery)
     findings += folder_findings(hub, bases)
     for base in bases:
