@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -255,10 +256,23 @@ def held(lock: str, code: str) -> Iterator[None]:
 # What runs in children
 
 
+def rehearse() -> None:
+    """Load all that indexing and searching load: a child that gives its rights away could not read it any more."""
+    assert packaged_embedder().dimensions
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder).resolve()
+        (home / "knowledge").mkdir()
+        (home / "knowledge/a.md").write_text("---\ntags: [a]\n---\n# Platypus\n\nA platypus.\n", "utf-8")
+        (home / "knowledge/b.md").write_bytes(b"\xff\xfe")
+        (home / "knowledge/c.md").write_bytes(b"\xef\xbb\xbf# C\n")
+        env = {"HOME": str(home), "KBHUB_CACHE_DIR": str(home / "cache"), "KBHUB_DATA_DIR": str(home / "data")}
+        (home / ".kbhub.json").write_text('{"bases": {"notes": "~/knowledge"}, "repos": {"*": "notes"}}', "utf-8")
+        sync_and_ask({"project": home, "home": home, "env": env}, "platypus")
+
+
 def fork_for_each_line() -> None:
     """For each line of input, `[function, argument, …]`, run the function in a process of its own, one at a time."""
-    embedder = packaged_embedder()
-    assert embedder.dimensions
+    rehearse()
     for line in sys.stdin:
         name, *arguments = json.loads(line)
         child = os.fork()
