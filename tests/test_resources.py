@@ -487,7 +487,7 @@ async def test_what_cannot_be_followed_is_refused(shop):
 async def test_nobody_is_told_who_has_asked_for_no_document(shop, monkeypatch):
     """And no hash is read for nothing."""
     monkeypatch.setattr(
-        "kbhub.resources.changes.content_hashes", lambda index: pytest.fail("the hashes were read for nothing")
+        "kbhub.index.catalogue.content_hashes", lambda index: pytest.fail("the hashes were read for nothing")
     )
     async with Client(create_server(shop.hub()), mode="legacy") as client:
         done = await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})
