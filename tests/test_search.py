@@ -247,9 +247,11 @@ def test_an_index_that_is_still_being_made_judges_nothing(shop):
         path.parent.mkdir(parents=True, exist_ok=True)
         IndexWriter(path).close()
     result = hub.search(Query(text="release"))
+    filtered = [hub.search(Query(text=text)).notes for text in ("release tag:ops", "tag:ops")]
 
     assert {"notes is still being indexed.", "project is still being indexed."} <= set(result.notes)
     assert (result.unmatched, result.verdict) == ((), None)
+    assert not any("fulfils" in note for notes in filtered for note in notes)
 
 
 def test_a_filter_that_leaves_nothing_is_named(shop):

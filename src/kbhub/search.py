@@ -160,7 +160,7 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings) -> Fo
         tuple(word for word in keyword.unmatched if word not in fixed) if complete else (),
         tuple(Correction(typed=one.typed, used=one.used) for one in made),
         verdict(sure if kept else 0.0) if complete else None,
-        all(selection is not None and not selection.documents for selection in selections) and bool(selections),
+        complete and bool(selections) and all(one is not None and not one.documents for one in selections),
     )
 
 
@@ -208,7 +208,8 @@ def _listing(
         one.index.counts()[0] if selection is None else selection.documents
         for one, selection in zip(searched, selections, strict=True)
     )
-    return Found(described(groups, documents, manner), total, query.mode, asked, filtered_out=not total)
+    complete = all(one.complete for one in searched)
+    return Found(described(groups, documents, manner), total, query.mode, asked, filtered_out=complete and not total)
 
 
 def _by_words(
