@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
+import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +21,17 @@ from kbhub.hub import Hub
 from kbhub.options import HubOptions
 
 HOUR_NS = 3_600_000_000_000
+
+START = 1_800_000_000.0
+"""What a clock that is set by hand says at first, seconds since the epoch."""
+
+DAY = 86_400.0
+"""Seconds."""
+
+NOON = 1_763_812_800.0  # 2025-11-22T12:00:00Z
+
+END_SECONDS = 30
+"""How long a process that was killed may take to end."""
 
 # A busy machine makes an example late, never wrong.
 hypothesis.settings.register_profile("patient", deadline=None)
@@ -84,18 +98,107 @@ class Outcome(NamedTuple):
 
 @pytest.fixture
 def kbhub(environment, monkeypatch, capsys):
-    """Runs a command in this process, in the project, as a user with an empty home."""
+    """Runs a command in this process, in the project, as a user with an empty home.
+
+    It reads `stdin`, where that is given, and ends with `code`, where one is expected.
+    """
     for name in [name for name in os.environ if name.startswith("KBHUB_") or name in ("NO_COLOR", "FORCE_COLOR")]:
         monkeypatch.delenv(name)
     for name, value in {**environment.env, "COLUMNS": "80"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(environment.project)
 
-    def run(*arguments: str) -> Outcome:
-        code = main(list(arguments))
-        return Outcome(code, *capsys.readouterr())
+    def run(*arguments: str, stdin: bytes | None = None, code: int | None = None) -> Outcome:
+        if stdin is not None:
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        outcome = Outcome(main(list(arguments)), *capsys.readouterr())
+        assert code in (None, outcome.code)
+        return outcome
 
     return run
+
+
+@pytest.fixture
+def anyio_backend():
+    """The only event loop that kbhub runs on."""
+    return "asyncio"
+
+
+@pytest.fixture(params=["auto", "legacy"])
+def mode(request):
+    """`auto` lands on 2026-07-28, `legacy` on the handshake of 2025-11-25."""
+    return request.param
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """A busy machine makes answers late here, never poorer."""
+    monkeypatch.setattr("kbhub.tools.calls.FIRST_ANSWER_SECONDS", 60)
+    monkeypatch.setattr("kbhub.tools.calls.FRESHEN_SECONDS", 60)
+
+
+@pytest.fixture
+def no_pause(monkeypatch):
+    """Every call looks again, so that tests need not wait."""
+    monkeypatch.setattr("kbhub.hub.REDISCOVER_SECONDS", 0.0)
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self, now: float = START) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pass_days(self, days: float) -> None:
+        """Let days go by."""
+        self.now += days * DAY
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock that is set by hand."""
+    return Clock()
+
+
+def write_two_bases(environment: Environment) -> None:
+    """Give the user a base `notes` that may be written to, and a base `fixed` that may not."""
+    config = {
+        "bases": {"notes": {"knowledge": "~/notes", "writable": True}, "fixed": "~/fixed"},
+        "repos": {"*": ["notes", "fixed"]},
+    }
+    environment.write(environment.home / ".kbhub.json", json.dumps(config))
+
+
+def synced(environment: Environment, **changes) -> Hub:
+    """Open a hub with everything indexed."""
+    hub = environment.hub(**changes)
+    hub.sync()
+    return hub
+
+
+@contextmanager
+def held_elsewhere(path: str):
+    """Let another process hold a lock; it is killed at the end."""
+    code = (
+        "import sys; from filelock import FileLock\n"
+        "with FileLock(sys.argv[1]): print('held', flush=True); sys.stdin.read()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "held\n"
+        yield
+    finally:
+        process.kill()
+        process.wait(END_SECONDS)
+        process.stdin.close()
+        process.stdout.close()
 
 
 @pytest.fixture(scope="session")

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
 from ask_documents import QUESTION, write_documents
-from kbhub.__main__ import main
 from ollama_server import running_ollama
 
 
 @pytest.fixture
-def kbhub(environment, monkeypatch, capsys):
+def kbhub(kbhub, environment):
     """Runs a command in this process, in a project with some notes."""
     write_documents(environment)
-    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
-        monkeypatch.delenv(name)
-    for name, value in environment.env.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(environment.project)
-
-    def run(*arguments):
-        code = main(list(arguments))
-        return (code, *capsys.readouterr())
-
-    return run
+    return kbhub
 
 
 def test_a_question_is_answered_with_sources(kbhub):

@@ -5,11 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 
 import pytest
 
-from kbhub.__main__ import main
 from kbhub.audit import audit, fix
 
 FRONT = b"""---
@@ -159,22 +157,6 @@ def test_what_cannot_be_changed_alone_is_left_and_told(environment):
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def kbhub(environment, monkeypatch, capsys):
-    """Runs a command in this process, in the project."""
-    for name in [name for name in os.environ if name.startswith("KBHUB_") or name in ("NO_COLOR", "FORCE_COLOR")]:
-        monkeypatch.delenv(name)
-    for name, value in {**environment.env, "COLUMNS": "80"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(environment.project)
-
-    def run(*arguments):
-        code = main(list(arguments))
-        return code, *capsys.readouterr()
-
-    return run
 
 
 def test_the_command_mends_and_looks_again(vault, kbhub):

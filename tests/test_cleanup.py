@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 
 import pytest
 from filelock import FileLock
 
+from conftest import DAY
 from kbhub.cleanup import RESTING_SECONDS, delete, examine_cache
+from kbhub.expansion import Expansion
+from kbhub.index.looks import KeptVectors
+from kbhub.inference import StoredAnswers
+from kbhub.places import data_dir
+from kbhub.render.listing import cleanup_text
 
 
 @pytest.fixture
@@ -157,3 +164,128 @@ def test_a_projects_index_is_kept_from_elsewhere(indexed):
     assert "app-knowledge" in indexes(indexed) or "app.knowledge" in indexes(indexed)
 
     assert examine_cache(indexed.hub(cwd=indexed.home)).found == ()
+
+
+def aged(path, days):
+    then = time.time() - days * DAY
+    os.utime(path, (then, then))
+
+
+def test_caches_are_listed_with_size_and_age_and_deleted(indexed):
+    """Vectors of second looks and answers of models are made again when they are needed; what is not kbhub's stays."""
+    cache = indexed.hub().cache
+    looks = KeptVectors(cache / "second-look.db")
+    assert looks.put({1: b"x" * 384})
+    aged(looks.path, 3)
+    stored = StoredAnswers(cache)
+    for number in range(3):
+        stored.save(Expansion(), [str(number)])
+    for path in stored.folder.iterdir():
+        aged(path, 5)
+    mine = stored.folder / "notes.txt"
+    mine.write_text("mine")
+
+    found = examine_cache(indexed.hub())
+    done = delete(indexed.hub(), found)
+
+    assert [(one.kind, one.path, one.age // DAY) for one in found.found] == [
+        ("looks", looks.path, 3),
+        ("answers", stored.folder, 5),
+    ]
+    assert found.found[0].bytes >= 384
+    assert found.bytes == done.freed
+    assert done.deleted == (looks.path, stored.folder)
+    assert not looks.path.exists()
+    assert [*stored.folder.iterdir()] == [mine]
+    assert examine_cache(indexed.hub()).found == ()
+    assert looks.put({1: b"y"})
+
+
+def test_links_in_place_of_caches_are_left_alone(indexed, tmp_path):
+    """Where they lead is nobody's business."""
+    elsewhere = tmp_path / "elsewhere"
+    StoredAnswers(elsewhere).save(Expansion(), ["a"])
+    (elsewhere / "looks").write_bytes(b"mine")
+    cache = indexed.hub().cache
+    (cache / "answers").symlink_to(elsewhere / "answers")
+    (cache / "second-look.db").symlink_to(elsewhere / "looks")
+
+    assert examine_cache(indexed.hub()).found == ()
+
+
+def test_a_folder_of_answers_goes_when_it_is_empty(indexed):
+    """Nothing of kbhub's is left where nothing else was."""
+    stored = StoredAnswers(indexed.hub().cache)
+    stored.save(Expansion(), ["a"])
+
+    delete(indexed.hub(), examine_cache(indexed.hub()))
+
+    assert not stored.folder.exists()
+
+
+@pytest.fixture
+def keeping(indexed):
+    """Two bases of the user's with a kept text each, of which one is deleted."""
+    indexed.write(
+        indexed.home / ".kbhub.json",
+        '{"bases": {"notes": {"knowledge": "~/notes", "keepDeleted": ["*"]},'
+        ' "gone": {"knowledge": "~/gone", "keepDeleted": ["*"]}}, "repos": {"*": ["notes", "gone"]}}',
+    )
+    indexed.hub().sync(full=True)
+    for name in ("notes", "gone"):
+        (indexed.home / name / "a.md").unlink()
+    return indexed
+
+
+def kept_texts(environment):
+    return sorted((data_dir(environment.env) / "kept").glob("*/*.kept"))
+
+
+def test_kept_texts_of_known_bases_are_not_mentioned(keeping):
+    """Also where the base is not active."""
+    assert len(kept_texts(keeping)) == 2
+
+    assert examine_cache(keeping.hub()).spared == ()
+    assert examine_cache(keeping.hub(cwd=keeping.home)).spared == ()
+
+
+@pytest.mark.parametrize("lost", ["config", "folder"])
+def test_kept_texts_of_no_base_are_told_and_never_deleted(keeping, lost):
+    """Nobody can make them anew: their documents are deleted, and a folder may lie on a drive that is away."""
+    before = kept_texts(keeping)
+    if lost == "config":
+        keeping.write(keeping.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}}')
+    else:
+        (keeping.home / "gone").rmdir()
+
+    found = examine_cache(keeping.hub())
+    done = delete(keeping.hub(), found)
+
+    (spared,) = found.spared
+    assert spared.base == keeping.home / "gone"
+    assert spared.path.parent == data_dir(keeping.env) / "kept"
+    assert spared.bytes > 0
+    assert ("is gone" if lost == "folder" else "no base that kbhub knows of") in spared.reason
+    assert spared.path not in {one.path for one in found.found}
+    assert kept_texts(keeping) == before
+    assert "cannot be made anew" in cleanup_text(done)
+
+
+def test_what_says_of_which_base_texts_are_may_be_damaged(keeping):
+    """They are told as of an unknown base."""
+    for about in (data_dir(keeping.env) / "kept").glob("*/base.json"):
+        about.write_text("{")
+
+    assert [(one.base, "unknown" in one.reason) for one in examine_cache(keeping.hub()).spared] == [(None, True)] * 2
+
+
+def test_the_list_says_size_and_age(indexed):
+    """A row per thing, the total, and what is spared."""
+    looks = KeptVectors(indexed.hub().cache / "second-look.db")
+    looks.put({1: b"x"})
+    aged(looks.path, 3)
+
+    row, total = cleanup_text(examine_cache(indexed.hub())).splitlines()
+
+    assert row.split("  ")[1:3] == ["3 days ago", str(looks.path)]
+    assert total.startswith("1 thing, ")

@@ -76,6 +76,25 @@ def test_a_key_is_renamed_in_place():
     assert rename_key(CONFIG, ["bases", "ops"], "öps", "config") == CONFIG.replace('"ops": {', '"öps": {')
 
 
+@pytest.mark.parametrize("commented", [True, False])
+def test_what_is_passed_over_may_hold_anything(commented):
+    """Braces, commas and marks of comments in deep values and strings lead nowhere, however much of it there is."""
+    odd = ["}, ]", {"mcp": {"kbhub": '// no " {'}}, [[], {}, "/* ["], -1.5e3, None]
+    deep = {"a": odd, "ü": {"mcp": [1, 2]}}
+    before, after = (json.dumps({f"{side}{n}": deep for n in range(300)}, indent=2)[2:-2] for side in "ab")
+    middle = '  "mcp": {\n    "other": { "args": ["x"] }\n  }'
+    if commented:
+        before = before.replace("null\n", 'null, // }, "mcp": {\n')
+    text = f"{{\n{before},\n{middle},\n{after}\n}}\n"
+
+    added = set_value(text, ["mcp", "kbhub"], {"args": []}, "config")
+    assert added == text.replace(middle, middle.replace("] }\n", '] },\n    "kbhub": {\n      "args": []\n    }\n'))
+    changed = set_value(added, ["mcp", "kbhub", "args"], ["serve"], "config")
+    assert changed == added.replace('"args": []', '"args": ["serve"]')
+    assert remove_value(added, ["mcp", "kbhub"], "config") == text
+    assert rename_key(text, ["b299"], "last", "config") == text.replace('"b299"', '"last"')
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.contexts import Place, add_context, list_contexts, matching, parse_place, remove_context
+from kbhub.contexts import Place, add_context, list_contexts, parse_place, remove_context
+from kbhub.covering import matching
 from kbhub.errors import ConfigError, UsageError
 
 

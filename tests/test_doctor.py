@@ -16,11 +16,11 @@ import kbhub.doctor.watching
 import kbhub.hub
 import kbhub.index.schema
 import kbhub.watch
+from conftest import held_elsewhere
 from kbhub.__main__ import main
 from kbhub.doctor import examine, mend
 from kbhub.index import IndexWriter
 from ollama_server import running_ollama
-from test_sync import held_elsewhere
 from trees import snapshot
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs modes of files")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
 import threading
@@ -12,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-import kbhub.hub
+from conftest import NOON, synced, write_two_bases
 from kbhub.editing import delete_document, write_document
 from kbhub.errors import BaseNotFound, DocumentChanged, DocumentNotFound, PathNotContained, UsageError, WriteRefused
 from kbhub.types import Query
 from trees import snapshot
 
-NOON = 1_763_812_800.0  # 2025-11-22T12:00:00Z
+pytestmark = pytest.mark.usefixtures("no_pause")
+
 
 ROLLBACK = """---
 # who to ask
@@ -45,32 +45,20 @@ Nothing.
 """
 
 
-@pytest.fixture(autouse=True)
-def no_pause(monkeypatch):
-    """Every call looks again, so that tests need not wait."""
-    monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-
-
 @pytest.fixture
 def shop(environment):
     """A project with a document, and two global bases of which one is writable."""
     environment.write("knowledge/rollback.md", ROLLBACK)
     environment.write(environment.home / "notes" / "vim.md", "# Vim\n")
     environment.write(environment.home / "fixed" / "law.md", "# Law\n")
-    config = {
-        "bases": {"notes": {"knowledge": "~/notes", "writable": True}, "fixed": "~/fixed"},
-        "repos": {"*": ["notes", "fixed"]},
-    }
-    environment.write(environment.home / ".kbhub.json", json.dumps(config))
+    write_two_bases(environment)
     return environment
 
 
 @pytest.fixture
 def hub(shop):
     """A hub at a fixed moment, with everything indexed."""
-    hub = shop.hub(clock=lambda: NOON)
-    hub.sync()
-    return hub
+    return synced(shop, clock=lambda: NOON)
 
 
 def bytes_of(environment, path):

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import sys
+from functools import partial
 
 import pytest
-
-from kbhub.__main__ import main
 
 HOSTILE = "\x1b]0;owned\x07\u202egnp"
 
 
 @pytest.fixture
-def kbhub(environment, monkeypatch, capsys):
-    """Runs a command in this process, in a project with a document."""
-    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
-        monkeypatch.delenv(name)
-    for name, value in environment.env.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(environment.project)
+def kbhub(kbhub, environment):
+    """Runs a command in this process, in a project with a document; it is to end well, unless told otherwise."""
     environment.write("knowledge/a.md", "---\nx: 1\n---\n# A\n\n## Log\n\n- one\n")
     environment.write("knowledge/index.md", "[a](a.md)\n")
-
-    def run(*arguments: str, code: int = 0):
-        assert main(list(arguments)) == code
-        return capsys.readouterr()
-
-    return run
+    return partial(kbhub, code=0)
 
 
 def text_of(environment, path):

@@ -7,20 +7,13 @@ import stat
 
 import pytest
 
-import kbhub.hub
+from conftest import DAY, NOON, synced, write_two_bases
 from kbhub.editing import delete_document, empty_trash, rename, restore, trash, write_document
 from kbhub.errors import DocumentNotFound, PathNotContained, UsageError, WriteRefused
 from kbhub.types import Query
 from trees import snapshot
 
-DAY = 86_400.0
-NOON = 1_763_812_800.0  # 2025-11-22T12:00:00Z
-
-
-@pytest.fixture(autouse=True)
-def no_pause(monkeypatch):
-    """Every call looks again, so that tests need not wait."""
-    monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
+pytestmark = pytest.mark.usefixtures("no_pause")
 
 
 @pytest.fixture
@@ -37,20 +30,14 @@ def shop(environment):
     environment.write("knowledge/guides/img/a.png", b"PNG")
     environment.write(environment.home / "notes" / "vim.md", "# Vim\n\n[there](project@rollback.md)\n")
     environment.write(environment.home / "fixed" / "law.md", "# Law\n\n[[project@rollback]]\n")
-    config = {
-        "bases": {"notes": {"knowledge": "~/notes", "writable": True}, "fixed": "~/fixed"},
-        "repos": {"*": ["notes", "fixed"]},
-    }
-    environment.write(environment.home / ".kbhub.json", json.dumps(config))
+    write_two_bases(environment)
     return environment
 
 
 @pytest.fixture
 def hub(shop):
     """A hub at a fixed moment, with everything indexed."""
-    hub = shop.hub(clock=lambda: NOON)
-    hub.sync()
-    return hub
+    return synced(shop, clock=lambda: NOON)
 
 
 def text_of(environment, path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from conftest import synced
 from kbhub.errors import DocumentNotFound, IndexUnavailable, UsageError
 from kbhub.graph import backlinks, related, resolved_links
 from kbhub.graph.building import graph_of
@@ -57,9 +58,7 @@ def shop(environment):
 @pytest.fixture
 def hub(shop):
     """A hub over them, indexed."""
-    made = shop.hub()
-    made.sync()
-    return made
+    return synced(shop)
 
 
 def of(result, kind):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
-from kbhub.__main__ import main
 from kbhub.graph import related, tags
 from kbhub.render.graph import related_answer, related_text, tags_answer, tags_text
 from kbhub.render.model import ANSWER_BYTES
@@ -16,22 +14,12 @@ HOSTILE = '\x1b]0;owned\x07\u202egnp ``` " · fake'
 
 
 @pytest.fixture
-def kbhub(environment, monkeypatch, capsys):
+def kbhub(kbhub, environment):
     """Runs a command in this process, in a project with three documents."""
     environment.write("knowledge/a.md", "---\ntags: ops\n---\n# A\n\nSee [the other](b.md) and [none](gone.md).\n")
     environment.write("knowledge/b.md", "---\ntags: [ops/red]\n---\n# B\n\nNothing.\n")
     environment.write("knowledge/c.md", "# C\n\n[b](b.md)\n")
-    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
-        monkeypatch.delenv(name)
-    for name, value in environment.env.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(environment.project)
-
-    def run(*arguments):
-        code = main(list(arguments))
-        return (code, *capsys.readouterr())
-
-    return run
+    return kbhub
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from conftest import START
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
 from kbhub.index import index_path
 from kbhub.memory.folders import memory_bases, project_folders
@@ -16,30 +17,10 @@ from kbhub.memory.known import count_read, count_refs, standings, uses_of
 from kbhub.memory.listing import memories
 from kbhub.memory.moving import move
 from kbhub.memory.remember import remember
-from kbhub.memory.strength import DAY_SECONDS
 from kbhub.memory.subjects import definition, subjects_changed
 from kbhub.types import Query
 
 VPN = "Releases need the VPN; without it the upload hangs."
-START = 1_800_000_000.0
-
-
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self):
-        self.now = START
-
-    def __call__(self):
-        return self.now
-
-    def pass_days(self, days):
-        self.now += days * DAY_SECONDS
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture

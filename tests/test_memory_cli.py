@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import re
+from functools import partial
 
 import pytest
 
-from kbhub.__main__ import main
-
 
 @pytest.fixture
-def kbhub(environment, monkeypatch, capsys):
-    """Runs a command in this process, in the project, as a user with an empty home."""
-    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
-        monkeypatch.delenv(name)
-    for name, value in environment.env.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(environment.project)
-
-    def run(*arguments, stdin=b""):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        code = main(list(arguments))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+def kbhub(kbhub):
+    """Runs a command in this process, in the project, as a user with an empty home who types nothing."""
+    return partial(kbhub, stdin=b"")
 
 
 def identifier(out):

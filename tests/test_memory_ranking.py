@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
+from conftest import DAY, Clock
 from kbhub.memory.known import count_refs
 from kbhub.memory.remember import remember
 from kbhub.types import Query
 
-DAY = 86_400
 NOW = 1_700_000_000.0
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def search(hub, text):
@@ -33,7 +23,7 @@ def place(result, part):
 
 def test_a_faded_memory_ranks_below_a_fresh_equal(environment):
     """Of two memories that say nearly the same, the one that was not used for half a year comes second."""
-    clock = Clock()
+    clock = Clock(NOW)
     hub = environment.hub(clock=clock)
     clock.now = NOW - 300 * DAY
     remember(hub, "The staging cluster of team alpha restarts on Monday at noon.")
@@ -53,7 +43,7 @@ def test_a_strong_old_memory_does_not_bury_a_better_document(environment):
         "knowledge/rollback.md",
         "# Rolling back a release\n\nTo roll back a release run `orchard rollback production` and tell the team.\n",
     )
-    clock = Clock()
+    clock = Clock(NOW)
     hub = environment.hub(clock=clock)
     made = remember(hub, "Releases are announced in the channel of the team.", scope="project")
     search(hub, "release")
@@ -66,7 +56,7 @@ def test_a_strong_old_memory_does_not_bury_a_better_document(environment):
 
 def test_use_lifts_a_memory_above_its_equal(environment):
     """What proved its worth comes first where nothing else decides."""
-    clock = Clock()
+    clock = Clock(NOW)
     hub = environment.hub(clock=clock)
     first = remember(hub, "The staging cluster of team alpha restarts on Monday at noon.")
     remember(hub, "The staging cluster of team gamma restarts on Monday at noon.")

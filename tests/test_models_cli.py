@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 
-from kbhub.__main__ import main
 from kbhub.embedding import packaged_embedder
 from ollama_server import DIMENSIONS, running_ollama
 
@@ -23,21 +22,13 @@ def server():
 
 
 @pytest.fixture
-def kbhub(environment, server, monkeypatch, capsys):
-    """Runs a command in this process, in a project with two notes, with a server of models."""
-    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
-        monkeypatch.delenv(name)
-    for name, value in {**environment.env, **server.env}.items():
+def kbhub(kbhub, environment, server, monkeypatch):
+    """Runs a command in a project with two notes, with a server of models; it is to end well, unless told otherwise."""
+    for name, value in server.env.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.chdir(environment.project)
     environment.write("lunch.md", "# Lunch\n")
     environment.write("revert.md", "words " * 2000 + "\nRedeploy the old image to roll back.\n")
-
-    def run(*arguments: str, code: int = 0):
-        assert main(list(arguments)) == code
-        return capsys.readouterr()
-
-    return run
+    return partial(kbhub, code=0)
 
 
 def test_files_are_ordered_by_grade(kbhub, server):

@@ -11,6 +11,7 @@ import apsw
 import numpy as np
 import pytest
 
+from conftest import DAY
 from kbhub.errors import QueryLogUnavailable
 from kbhub.evaluation.logged import logged_dataset
 from kbhub.index.querylog import Distinct, QueryLog
@@ -22,24 +23,7 @@ from kbhub.querylog.recording import flush, log_path, note_read, record
 from kbhub.querylog.summary import summary
 from kbhub.types import Query, SearchResult
 
-START = 1_800_000_000.0
-DAY = 86_400
 ROLLBACK = "# Rollback\n\nTo roll back a release, run `deploy rollback` with the previous version number.\n"
-
-
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self):
-        self.now = START
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import re
+from functools import partial
 
 import pytest
 
-from kbhub.__main__ import main
 from kbhub.querylog.models import Maintained
 from kbhub.render.gaps import maintained_lines, summary_lines
 from kbhub.types import Gap, QuerySummary
@@ -18,22 +16,10 @@ COFFEE = "who pays for the coffee machine"
 
 
 @pytest.fixture
-def kbhub(environment, monkeypatch, capsys):
-    """Runs a command in this process, in the project, as a user with an empty home."""
-    for name in [name for name in os.environ if name.startswith("KBHUB_")]:
-        monkeypatch.delenv(name)
-    for name, value in environment.env.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(environment.project)
+def kbhub(kbhub, environment):
+    """Runs a command in this process, in a project with a document, as a user who types nothing."""
     environment.write("knowledge/cache.md", "# Cache\n\nSessions are kept for an hour.\n")
-
-    def run(*arguments, stdin=b""):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        code = main(list(arguments))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return partial(kbhub, stdin=b"")
 
 
 def test_what_was_asked_and_read_is_shown_and_cleared(kbhub):

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from conftest import DAY
 from kbhub.errors import UsageError
 from kbhub.index.querylog import QueryLog
 from kbhub.memory.changing import rewrite
@@ -22,8 +23,6 @@ from kbhub.querylog.recording import log_path, record
 from kbhub.querylog.summary import summary
 from kbhub.types import Query
 
-START = 1_800_000_000.0
-DAY = 86_400
 FILLER = "\n\n".join(f"Word{n} of the handbook is word{n}, as agreed by team {n}." for n in range(60))
 STEPS = """To roll back a release, run `deploy rollback` with the previous version number.
 
@@ -37,21 +36,6 @@ COFFEE = (
     "Who pays for the coffee machine?",
 )
 ROLL = ("how do we roll back a release", "how to roll back a release?", "how can we roll back a release")
-
-
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self):
-        self.now = START
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture

@@ -1,11 +1,13 @@
-"""What in kbhub's cache directory nothing needs any more, and how to be rid of it; nothing outside is ever touched.
+"""What in kbhub's cache directory nothing needs or all is made anew, and how to be rid of it.
 
-Everything here can be made anew from the documents. What somebody may be using is left alone: an index whose lock is
-held, and whatever is no plain file of a name that kbhub makes.
+What somebody may be using is left alone: an index whose lock is held, and whatever is no plain file of a name that
+kbhub makes. Nothing outside the cache directory is ever touched; kept texts of deleted documents that belong to no base
+any more are only told, for they may be the last copies.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -21,13 +23,18 @@ from pydantic import Field
 from kbhub.discovery import discover
 from kbhub.doctor.folders import BASES, JOURNALS, index_of, is_leftover
 from kbhub.errors import ConfigError, IndexUnavailable
+from kbhub.files import read_regular
 from kbhub.hub import Hub
 from kbhub.index import Index
-from kbhub.places import is_directory
+from kbhub.inference.stored import FOLDER as ANSWERS
+from kbhub.keeping import ABOUT, SUFFIX
+from kbhub.keeping import FOLDER as KEPT
+from kbhub.places import data_dir, is_directory
+from kbhub.second_look import FILE as LOOKS
 from kbhub.types import Model, Problem, Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from kbhub.types import Base
 
@@ -44,26 +51,47 @@ _LOCK = re.compile(r".+-[0-9a-f]{12}\.db\.lock")
 _CORPUS = re.compile(r"[0-9a-f]{8,64}")
 """Name of a corpus: the digest of its data set."""
 
+_ANSWER = re.compile(r"[0-9a-f]{40}\.json")
+"""Name that `inference.stored.StoredAnswers` makes."""
+
+_ROLLBACK = "-journal"
+"""What SQLite keeps beside the vectors of second looks while they are written."""
+
+_ABOUT_BYTES = 64 << 10
+"""Of the file that says which base kept texts are of: a path, and patterns that somebody typed."""
+
 
 class Removable(Model):
-    """Something that nothing needs."""
+    """Something that nothing needs, or that is made anew when it is needed."""
 
     path: Path = Field(description="The file or folder.")
-    kind: Literal["index", "leftover", "corpus", "lock"] = Field(description="What it is.")
+    kind: Literal["index", "leftover", "corpus", "lock", "looks", "answers"] = Field(description="What it is.")
     base: Path | None = Field(None, description="Folder that an index is of.")
-    reason: str = Field(description="Why nothing needs it.")
+    reason: str = Field(description="Why it can go.")
     bytes: int = Field(description="What deleting it frees.")
+    age: float = Field(description="Seconds since it was last changed.")
+
+
+class Spared(Model):
+    """Kept texts of deleted documents whose base nobody knows any more; they are told, and never deleted."""
+
+    path: Path = Field(description="The folder.")
+    base: Path | None = Field(None, description="Folder that the documents were in.")
+    reason: str = Field(description="Why they are taken for nobody's.")
+    bytes: int = Field(description="What they take.")
+    age: float = Field(description="Seconds since they were last changed.")
 
 
 class Cleanup(Model):
     """What `kbhub cleanup` found, and what it deleted."""
 
     cache: Path = Field(description="kbhub's cache directory.")
-    found: tuple[Removable, ...] = Field((), description="What nothing needs.")
+    found: tuple[Removable, ...] = Field((), description="What can go.")
     bytes: int = Field(0, description="What all of it takes.")
     deleted: tuple[Path, ...] = Field((), description="What was deleted.")
     freed: int = Field(0, description="Bytes that were freed.")
     kept: tuple[Problem, ...] = Field((), description="What was left alone, and why.")
+    spared: tuple[Spared, ...] = Field((), description="What belongs to no base and cannot be made anew.")
 
 
 def examine_cache(hub: Hub) -> Cleanup:
@@ -75,8 +103,9 @@ def examine_cache(hub: Hub) -> Cleanup:
     Raises:
         ConfigError: the global config is wrong, so that nobody knows which bases there are.
     """
-    found = tuple(_found(hub))
-    return Cleanup(cache=hub.cache, found=found, bytes=sum(one.bytes for one in found))
+    found = (*_found_indexes(hub), *_found_caches(hub))
+    total = sum(one.bytes for one in found)
+    return Cleanup(cache=hub.cache, found=found, bytes=total, spared=tuple(_spared(hub)))
 
 
 def delete(hub: Hub, cleanup: Cleanup) -> Cleanup:
@@ -93,6 +122,8 @@ def delete(hub: Hub, cleanup: Cleanup) -> Cleanup:
         try:
             if one.kind == "corpus":
                 _delete_corpus(one.path)
+            elif one.kind in ("looks", "answers"):
+                _delete_cache(one.path)
             else:
                 _delete_files(hub, one)
         except Timeout:
@@ -105,31 +136,88 @@ def delete(hub: Hub, cleanup: Cleanup) -> Cleanup:
     return cleanup.model_copy(update={"deleted": tuple(deleted), "freed": freed, "kept": tuple(kept)})
 
 
-def _found(hub: Hub) -> Iterator[Removable]:
+def _found_indexes(hub: Hub) -> Iterator[Removable]:
     indexes = hub.cache / BASES
     known = _known_indexes(hub)
     files = _files(indexes)
     for path in files:
         if is_leftover(path):
             what = "a journal without its index" if path.name.endswith(JOURNALS) else "an index that was set aside"
-            yield Removable(path=path, kind="leftover", reason=what, bytes=_bytes(path))
+            yield _removable(path, "leftover", what)
         elif _INDEX.fullmatch(path.name) and path not in known:
             base = _base_of(path)
             if reason := _why_orphaned(hub, path, base):
-                yield Removable(path=path, kind="index", base=base, reason=reason, bytes=_bytes(path))
+                yield _removable(path, "index", reason, base)
         elif _LOCK.fullmatch(path.name):
             index = path.with_name(path.name.removesuffix(".lock"))
             if index not in known and not os.path.lexists(index):
-                yield Removable(path=path, kind="lock", reason="a lock without its index", bytes=_bytes(path))
+                yield _removable(path, "lock", "a lock without its index")
+
+
+def _removable(
+    path: Path, kind: Literal["index", "leftover", "lock"], reason: str, base: Path | None = None
+) -> Removable:
+    return Removable(path=path, kind=kind, base=base, reason=reason, bytes=_bytes(path), age=_age(_changed((path,))))
+
+
+def _found_caches(hub: Hub) -> Iterator[Removable]:
+    """Give what is made anew when it is needed: corpora that rest, vectors of second looks, answers of models."""
     for path in _folders(hub.cache / EVALUATIONS):
-        if _CORPUS.fullmatch(path.name) and _changed(path) < time.time() - RESTING_SECONDS:
-            yield Removable(path=path, kind="corpus", reason="a corpus of `kbhub eval`", bytes=_tree_bytes(path))
+        age = _age(_corpus_changed(path))
+        if _CORPUS.fullmatch(path.name) and age > RESTING_SECONDS:
+            size = _tree_bytes(path)
+            yield Removable(path=path, kind="corpus", reason="a corpus of `kbhub eval`", bytes=size, age=age)
+    looks = hub.cache / LOOKS
+    if stat.S_ISREG(_mode(looks)):
+        reason, age = "vectors of second looks, made anew when they are needed", _age(_changed((looks,)))
+        yield Removable(path=looks, kind="looks", reason=reason, bytes=_size(looks), age=age)
+    folder = hub.cache / ANSWERS
+    if answers := _answers(folder):
+        reason = f"answers of models ({len(answers)}), asked for again when they are needed"
+        size, age = sum(map(_size, answers)), _age(_changed(answers))
+        yield Removable(path=folder, kind="answers", reason=reason, bytes=size, age=age)
+
+
+def _answers(folder: Path) -> list[Path]:
+    return [path for path in _files(folder) if _ANSWER.fullmatch(path.name)]
+
+
+def _spared(hub: Hub) -> Iterator[Spared]:
+    """Give the folders of kept texts whose base is gone, or none of the user's any more."""
+    known = _known_bases(hub)
+    for folder in _folders(data_dir(hub.options.env) / KEPT):
+        texts = [path for path in _files(folder) if path.name.endswith(SUFFIX)]
+        base = _base_of_texts(folder)
+        if not texts or (reason := _why_nobodys(hub, base, known)) is None:
+            continue
+        size, age = sum(map(_size, texts)), _age(_changed(texts))
+        yield Spared(path=folder, base=base, reason=reason, bytes=size, age=age)
+
+
+def _why_nobodys(hub: Hub, base: Path | None, known: Iterable[Base]) -> str | None:
+    if base is None:
+        return "they are of an unknown base"
+    if is_directory(base) and any(one.path == base for one in known):
+        return None
+    return _why_unknown(hub, base, lambda one: one.path == base)
+
+
+def _base_of_texts(folder: Path) -> Path | None:
+    try:
+        base = json.loads(read_regular(folder / ABOUT, _ABOUT_BYTES, follow=False))["base"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return Path(base) if isinstance(base, str) and base else None
+
+
+def _known_bases(hub: Hub) -> tuple[Base, ...]:
+    """Give the bases that are active here or in the global config, whatever its `repos` say."""
+    everywhere = Hub(replace(hub.options, every_base=True)).discovery()
+    return (*hub.discovery().bases, *everywhere.bases)
 
 
 def _known_indexes(hub: Hub) -> set[Path]:
-    """Give the indexes of the bases that are active here or in the global config, whatever its `repos` say."""
-    everywhere = Hub(replace(hub.options, every_base=True)).discovery()
-    return {hub.index(base).path for base in (*hub.discovery().bases, *everywhere.bases)}
+    return {hub.index(base).path for base in _known_bases(hub)}
 
 
 def _base_of(path: Path) -> Path | None:
@@ -148,23 +236,26 @@ def _base_of(path: Path) -> Path | None:
 def _why_orphaned(hub: Hub, path: Path, base: Path | None) -> str | None:
     if base is None:
         return "no known base has it, and it is unfinished, damaged or of another version"
-    if not is_directory(base):
-        return f"its folder {base} is gone"
+    return _why_unknown(hub, base, lambda one: hub.index(one).path == path)
+
+
+def _why_unknown(hub: Hub, folder: Path, is_it: Callable[[Base], bool]) -> str | None:
+    """Say why a folder is no base of the user's, of a project's or of memories; none if it is one."""
+    if not is_directory(folder):
+        return f"its folder {folder} is gone"
     memories = Path(os.path.realpath(hub.trust.path.parent))
-    if base.is_relative_to(memories) or path in _project_indexes(hub, base):
+    if folder.is_relative_to(memories) or any(map(is_it, _project_bases(hub, folder))):
         return None
-    return f"no base that kbhub knows of is {base}"
+    return f"no base that kbhub knows of is {folder}"
 
 
-def _project_indexes(hub: Hub, folder: Path) -> set[Path]:
-    """Give the indexes of the bases of all projects that might have a folder as their knowledge."""
+def _project_bases(hub: Hub, folder: Path) -> Iterator[Base]:
+    """Give the bases of all projects that might have a folder as their knowledge."""
     grants = [grant.pointer.parent for grant in hub.trust.entries() if grant.target == folder]
     sibling = folder.with_name(folder.name.removesuffix(".knowledge"))
-    found = set()
     for directory in dict.fromkeys((folder, folder.parent, sibling, *grants)):
         if is_directory(directory):
-            found |= {hub.index(base).path for base in _bases_for(hub, directory)}
-    return found
+            yield from _bases_for(hub, directory)
 
 
 def _bases_for(hub: Hub, directory: Path) -> tuple[Base, ...]:
@@ -206,6 +297,18 @@ def _delete_corpus(path: Path) -> None:
             lock.release()
 
 
+def _delete_cache(path: Path) -> None:
+    """Delete vectors of second looks, or answers; whoever makes one at this moment makes the file again."""
+    if stat.S_ISREG(_mode(path)):
+        path.unlink(missing_ok=True)
+        Path(f"{path}{_ROLLBACK}").unlink(missing_ok=True)
+        return
+    for answer in _answers(path):
+        answer.unlink(missing_ok=True)
+    if not _listed(path) and stat.S_ISDIR(_mode(path)):
+        path.rmdir()
+
+
 def _files(folder: Path) -> list[Path]:
     """Give the plain files of a folder, which is no link itself."""
     return [path for path in _listed(folder) if stat.S_ISREG(_mode(path))]
@@ -231,15 +334,24 @@ def _mode(path: Path) -> int:
         return 0
 
 
-def _changed(path: Path) -> float:
+def _corpus_changed(path: Path) -> float:
     """Give when anything in a corpus was last changed, seconds since the epoch."""
+    return _changed((path, *_listed(path), path / "index" / BASES, *_listed(path / "index" / BASES)))
+
+
+def _changed(paths: Iterable[Path]) -> float:
+    """Give when one of some files was last changed, seconds since the epoch."""
     times = [0.0]
-    for one in (path, *_listed(path), path / "index" / BASES, *_listed(path / "index" / BASES)):
+    for one in paths:
         try:
             times.append(one.lstat().st_mtime)
         except OSError:
             continue
     return max(times)
+
+
+def _age(changed: float) -> float:
+    return max(0.0, time.time() - changed)
 
 
 def _bytes(path: Path) -> int:

@@ -20,7 +20,7 @@ import filelock
 
 from kbhub.errors import ConfigError
 from kbhub.files import read_regular
-from kbhub.jsonc import COMMENT, MAX_CONFIG_BYTES, STRING, parse_jsonc
+from kbhub.jsonc import COMMENT, MAX_CONFIG_BYTES, STRING, parse_both, parse_jsonc
 from kbhub.places import private_directory, write_atomically
 
 if TYPE_CHECKING:
@@ -43,9 +43,14 @@ _NEW_MODE = 0o644
 
 _DEFAULT_UNIT = "  "
 _BOM = "\ufeff"
-_TOKEN = re.compile(rf"(?P<string>{STRING})|(?P<comment>{COMMENT})|[{{}}\[\],:]|[^\s,:\[\]{{}}\"/]+", re.DOTALL)
+_MARK = re.compile(rf"(?P<comment>{COMMENT})|\S", re.DOTALL)
+"""Between entries: a comment, a mark, or what a key or value begins with."""
+
+_KEY = re.compile(STRING, re.DOTALL)
+_PARSER = json.JSONDecoder()
 _INDENTED = re.compile(r"\n([ \t]+)\S")
 _BLANKS = " \t"
+_INDENT = re.compile(rf"[{_BLANKS}]*")
 
 
 @dataclass(slots=True)
@@ -55,6 +60,7 @@ class _Entry:
     start: int
     """Of its key, or of the item."""
     value: _Value
+    """With its own entries only after `_opened`."""
     key: str | None = None
     comma: int | None = None
     """Offset of the comma after it, if there is one."""
@@ -137,7 +143,7 @@ def rename_key(text: str, keys: Sequence[Key], name: str, where: Path | str) -> 
     entry = container.entry(rest[0]) if len(rest) == 1 else None
     if entry is None or entry.key is None:
         raise ConfigError(where, "is not there", _dotted(keys))
-    match = _TOKEN.match(text, entry.start)
+    match = _KEY.match(text, entry.start)
     end = match.end() if match else entry.start
     return _spliced(text, [(entry.start, end, json.dumps(name, ensure_ascii=False))])
 
@@ -221,60 +227,73 @@ def _mode(real: Path) -> int:
 
 
 def _follow(text: str, keys: Sequence[Key], where: Path | str) -> _Value | None:
-    parse_jsonc(text, where)
-    value = _structure(text)
+    _, plain = parse_both(text, where)
+    value = _outermost(text, plain)
     for key in keys:
         entry = value.entry(key)
         if entry is None:
             return None
-        value = entry.value
+        value = _opened(text, plain, entry.value)
     return value
 
 
 def _descend(text: str, keys: Sequence[Key], where: Path | str) -> tuple[_Value, Sequence[Key]]:
     """Follow keys as far as there are containers: the last one, and the keys from there on."""
-    parse_jsonc(text, where)
-    value = _structure(text)
+    _, plain = parse_both(text, where)
+    value = _outermost(text, plain)
     for number, key in enumerate(keys):
         if value.entries is None or (isinstance(key, str) and not value.is_object):
             raise ConfigError(where, "expected an object in braces; edit the file by hand", _dotted(keys[:number]))
         entry = value.entry(key)
         if entry is None or number == len(keys) - 1:
             return value, keys[number:]
-        value = entry.value
+        value = _opened(text, plain, entry.value)
     raise ConfigError(where, "no field was named")
 
 
-def _structure(text: str) -> _Value:
-    """Find where everything lies in a text that `jsonc` reads."""
-    stack: list[_Value] = []
-    root = _Value(0)
+def _outermost(text: str, plain: str) -> _Value:
+    """Find where everything directly inside the outermost value of a text lies."""
+    match = _MARK.search(plain)
+    start = match.start() if match else 0
+    return _opened(text, plain, _value_at(plain, start, len(text)))
+
+
+def _opened(text: str, plain: str, value: _Value) -> _Value:
+    """Find where everything directly inside a value lies, if it is an object or a list.
+
+    What is deeper is passed over by the standard parser: a client's file has megabytes of it.
+
+    Args:
+        text: as people wrote it, and as `jsonc` reads it.
+        plain: the same without comments and trailing commas.
+        value: where it lies; given back with its entries and comments.
+    """
+    if value.entries is None:
+        return value
     key: tuple[int, str] | None = None
-    for match in _TOKEN.finditer(text):
-        piece, start = match.group(), match.start()
-        holder = stack[-1] if stack else None
+    match = _MARK.search(text, value.start + 1)
+    while match and (piece := match.group()) not in "]}":
+        start, at = match.span()
         if match["comment"]:
-            if holder:
-                holder.comments.append(match.span())
-        elif piece in "]}":
-            stack.pop().end = match.end()
+            value.comments.append((start, at))
         elif piece == ",":
-            if holder and holder.entries:
-                holder.entries[-1].comma = start
+            value.entries[-1].comma = start
         elif piece != ":":
-            if holder and holder.is_object and key is None:
-                key = (start, json.loads(piece))
-                continue
-            value = _Value(start, match.end(), [] if piece in "{[" else None, piece == "{")
-            if holder and holder.entries is not None:
-                at, name = key or (start, None)
-                holder.entries.append(_Entry(at, value, name))
+            found, at = _PARSER.raw_decode(plain, start)
+            if value.is_object and key is None:
+                key = (start, found)
             else:
-                root = value
-            key = None
-            if value.entries is not None:
-                stack.append(value)
-    return root
+                begin, name = key or (start, None)
+                value.entries.append(_Entry(begin, _value_at(plain, start, at), name))
+                key = None
+        match = _MARK.search(text, at)
+    value.end = match.end() if match else value.end
+    return value
+
+
+def _value_at(plain: str, start: int, end: int) -> _Value:
+    brace = plain[start : start + 1]
+    return _Value(start, end, [] if brace in ("{", "[") else None, brace == "{")
 
 
 def _added(text: str, container: _Value, key: str | None, value: Any) -> str:
@@ -364,8 +383,8 @@ def _line_start(text: str, offset: int) -> int:
 
 def _indent_at(text: str, offset: int) -> str:
     """Give the blanks that the line of an offset begins with."""
-    line = text[_line_start(text, offset) : offset]
-    return line[: len(line) - len(line.lstrip(_BLANKS))]
+    match = _INDENT.match(text, _line_start(text, offset), offset)
+    return match.group() if match else ""
 
 
 def _unit(text: str, container: _Value) -> str:

@@ -56,12 +56,28 @@ def parse_jsonc(text: str, where: Path | str) -> Any:
     Raises:
         ConfigError: as `read_jsonc`.
     """
+    return parse_both(text, where)[0]
+
+
+def parse_both(text: str, where: Path | str) -> tuple[Any, str]:
+    """Parse JSON with comments, and give it also as JSON without: comments and trailing commas are blanks in that.
+
+    Args:
+        text: what to parse.
+        where: its name, for errors.
+
+    Returns:
+        What it says, and a text in which all else is at the same offsets.
+
+    Raises:
+        ConfigError: as `read_jsonc`.
+    """
     try:
-        return _parse(text)
+        return _parse(text), text
     except (ValueError, RecursionError):
         plain = _EXTRAS.sub(_blank, text)
     try:
-        return _parse(plain)
+        return _parse(plain), plain
     except json.JSONDecodeError as error:
         raise _at(where, plain, error.pos, f"malformed JSON: {error.msg}") from error
     except _Refused as error:

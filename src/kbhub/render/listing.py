@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.render.formats import Listing
 from kbhub.render.plain import one_line
-from kbhub.render.terminal import size_text, table
+from kbhub.render.terminal import ago_text, size_text, table
 from kbhub.render.words import counted
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kbhub.base_changes import BaseChange
     from kbhub.bases import KnownBase
-    from kbhub.cleanup import Cleanup
+    from kbhub.cleanup import Cleanup, Removable, Spared
     from kbhub.contexts import Context
     from kbhub.listing import Listed
     from kbhub.types import BaseStatus
@@ -164,11 +164,18 @@ def contexts_listing(contexts: Sequence[Context]) -> Listing:
 
 def cleanup_text(cleanup: Cleanup) -> str:
     """Say what would be deleted, and what that frees."""
-    if not cleanup.found:
-        return f"Nothing to delete in {one_line(str(cleanup.cache))}."
-    rows = [(size_text(one.bytes), one_line(str(one.path)), one_line(one.reason)) for one in cleanup.found]
-    total = f"{counted(len(cleanup.found), 'thing')}, {size_text(cleanup.bytes)}"
-    return "\n".join([*table(rows, right=frozenset({0})), total])
+    lines = [f"Nothing to delete in {one_line(str(cleanup.cache))}."]
+    if cleanup.found:
+        total = f"{counted(len(cleanup.found), 'thing')}, {size_text(cleanup.bytes)}"
+        lines = [*table([_place_row(one) for one in cleanup.found], right=frozenset({0})), total]
+    if cleanup.spared:
+        told = "Kept texts of deleted documents, of no base any more; they cannot be made anew, so they stay:"
+        lines += ["", told, *table([_place_row(one) for one in cleanup.spared], right=frozenset({0}))]
+    return "\n".join(lines)
+
+
+def _place_row(one: Removable | Spared) -> tuple[str, ...]:
+    return size_text(one.bytes), ago_text(one.age), one_line(str(one.path)), one_line(one.reason)
 
 
 def _place(context: Context) -> str:
