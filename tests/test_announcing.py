@@ -12,11 +12,10 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import ListRootsResult, Root, RootsListChangedNotification
 
-import kbhub.tools.calls
 from kbhub.announcing import Announcer
 from kbhub.server import create_server
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 
 WAIT_SECONDS = 60
 """How long a test waits for what should come within a second."""
@@ -27,24 +26,6 @@ SERVE = "from kbhub.hub import HubOptions; from kbhub.stdio import serve; serve(
 ENDS = {"tools": ("ToolsListChanged", "notifications/tools/list_changed")}
 ENDS["resources"] = ("ResourcesListChanged", "notifications/resources/list_changed")
 """What a client of each era hears, per list."""
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture(params=["auto", "legacy"])
-def mode(request):
-    """`auto` lands on 2026-07-28, `legacy` on the handshake of 2025-11-25."""
-    return request.param
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch):
-    """A busy machine makes answers late here, never poorer."""
-    monkeypatch.setattr(kbhub.tools.calls, "FIRST_ANSWER_SECONDS", 60)
-    monkeypatch.setattr(kbhub.tools.calls, "FRESHEN_SECONDS", 60)
 
 
 @pytest.fixture
@@ -167,6 +148,7 @@ async def test_the_first_base_that_can_be_written_is_announced(shop, mode):
 async def test_what_changes_nothing_is_not_announced(shop, mode):
     """A config that breaks and is mended, and other settings, leave the lists as they are."""
     configure(shop)
+    shop.hub().sync()  # or documents come to light meanwhile, which is announced
     server = create_server(shop.hub())
     async with listening(server, mode) as (client, ears):
         told = []

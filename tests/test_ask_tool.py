@@ -24,35 +24,16 @@ from mcp.types import (
 
 import kbhub
 import kbhub.answers.asking
-import kbhub.tools.calls
 import kbhub.tools.sampling
 from ask_documents import QUESTION, write_documents
 from kbhub.answers import Answer
 from kbhub.querylog.log import show_log
 from kbhub.server import create_server
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 
 SOURCE = str(Path(kbhub.__file__).parent.parent)
 WRITTEN = "Roll back first [1]. Then find out why [1][2]."
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture(params=["auto", "legacy"])
-def mode(request):
-    """`auto` lands on 2026-07-28, `legacy` on the handshake of 2025-11-25."""
-    return request.param
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch):
-    """A busy machine makes answers late here, never poorer."""
-    monkeypatch.setattr(kbhub.tools.calls, "FIRST_ANSWER_SECONDS", 60)
-    monkeypatch.setattr(kbhub.tools.calls, "FRESHEN_SECONDS", 60)
 
 
 @pytest.fixture

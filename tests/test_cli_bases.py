@@ -9,47 +9,26 @@ import os
 import pty
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from kbhub.__main__ import main
 from kbhub.cli.hits import MACHINE_LIMIT
 
 SOURCE = str(Path(__file__).parent.parent / "src")
 NUMBERED = "# Rolling back\n\nfirst\n\nRun `shop rollback`.\n\nthen\n\nwait\n\nafter\n\nTell them of the rollback.\n"
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def kbhub(environment, monkeypatch, capsys):
+def kbhub(kbhub, environment):
     """Runs a command in this process, in the project, as a user with a base of notes and a project with knowledge."""
-    for name in [name for name in os.environ if name.startswith("KBHUB_") or name in ("NO_COLOR", "FORCE_COLOR")]:
-        monkeypatch.delenv(name)
-    for name, value in {**environment.env, "COLUMNS": "80"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(environment.project)
     environment.write("knowledge/rollback.md", NUMBERED)
     environment.write(
         environment.home / "notes" / "ops" / "a.md", "---\ntags: [x, y/z]\ndate: 2024-01-02\n---\n# A | b\n"
     )
     environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": "notes"}}')
-
-    def run(*arguments: str) -> Outcome:
-        code = main(list(arguments))
-        return Outcome(code, *capsys.readouterr())
-
-    return run
+    return kbhub
 
 
 def test_a_base_is_added_listed_renamed_and_removed(kbhub, environment):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbhub.evidence import AMOUNTS, examine, is_identifier
+from kbhub.evidence import AMOUNTS, Sought, is_identifier
 from kbhub.query import parse_query
 from kbhub.retrieval import WeightedTerm
 
@@ -30,7 +30,7 @@ def test_words_are_no_identifiers(word):
 
 def test_coverage_is_weighted_and_counts_headings_and_title():
     """The share of what was asked for that stands in the chunk or above it."""
-    found = examine(terms("rollback canary banana", banana=2.0), "The rollback.", ("Canary",), "Deploys")
+    found = Sought(terms("rollback canary banana", banana=2.0)).examine("The rollback.", ("Canary",), "Deploys")
 
     assert found.coverage == pytest.approx(0.5)
 
@@ -39,41 +39,41 @@ def test_neighbours_of_the_query_count_where_they_are_neighbours():
     """`connection pool` is found as a phrase without quotes, stems apart or not."""
     asked = terms("connection pool")
 
-    assert examine(asked, "Connections pools are small.", (), "").phrase == 1
-    assert examine(asked, "A pool for each connection.", (), "").phrase == 0
+    assert Sought(asked).examine("Connections pools are small.", (), "").phrase == 1
+    assert Sought(asked).examine("A pool for each connection.", (), "").phrase == 0
 
 
 def test_a_name_counts_only_letter_for_letter():
     """`--pre` is not `--pretty` or `pre_start`, and `histogram()` not `histograms`."""
-    assert examine(terms("--pre"), "Use `--pre` here.", (), "").identifier == 1
-    assert examine(terms("--pre"), "Use `--pretty` or pre_start or pre.", (), "").identifier == 0
-    assert examine(terms("max_retries"), "Set MAX_RETRIES.", (), "").identifier == 1
+    assert Sought(terms("--pre")).examine("Use `--pre` here.", (), "").identifier == 1
+    assert Sought(terms("--pre")).examine("Use `--pretty` or pre_start or pre.", (), "").identifier == 0
+    assert Sought(terms("max_retries")).examine("Set MAX_RETRIES.", (), "").identifier == 1
 
 
 def test_a_definition_comes_before_a_mention():
     """A heading or the start of a line defines a name; a sentence only mentions it."""
     asked = terms("max_retries")
 
-    assert examine(asked, "See max_retries.", (), "").definition == 0
+    assert Sought(asked).examine("See max_retries.", (), "").definition == 0
     for text, headings in [
         ("- `max_retries`: how often", ()),
         ("max_retries = 3", ()),
         ("How often.", ("`max_retries`",)),
     ]:
-        assert examine(asked, text, headings, "").definition == 1
+        assert Sought(asked).examine(text, headings, "").definition == 1
 
 
 def test_a_title_that_says_no_more_than_the_query_counts_most():
     """A page about just this is preferred to one that is about this and more."""
     asked = terms("rollback")
 
-    assert examine(asked, "x", (), "Rollback").title == 1
-    assert examine(asked, "x", (), "Rollback and deploy plans").title < 0.5
+    assert Sought(asked).examine("x", (), "Rollback").title == 1
+    assert Sought(asked).examine("x", (), "Rollback and deploy plans").title < 0.5
 
 
 def test_signals_can_be_left_out():
     """An ablation takes just that signal's part away."""
-    found = examine(terms("max_retries pool"), "max_retries pool", ("max_retries",), "Pool")
+    found = Sought(terms("max_retries pool")).examine("max_retries pool", ("max_retries",), "Pool")
 
     assert {part.signal for part in found.parts()} == set(AMOUNTS)
     assert {part.signal for part in found.parts(("phrase", "title"))} == {"identifier", "definition"}

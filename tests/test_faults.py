@@ -128,7 +128,12 @@ def test_a_killed_process_leaves_a_whole_index_that_heals(scenes, children, numb
 
 # Signals
 
-INDEX = "import faults, sys; faults.tell_of_transactions()\nfrom kbhub.__main__ import main; sys.exit(main(['index']))"
+INDEX = """
+import faults, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests themselves run in the background
+faults.tell_of_transactions()
+from kbhub.__main__ import main; sys.exit(main(['index']))
+"""
 
 
 @POSIX

@@ -8,6 +8,7 @@ import unicodedata
 
 import pytest
 
+import kbhub.freshness
 import kbhub.hub
 from conftest import HOUR_NS
 from kbhub.sync import compare
@@ -21,7 +22,7 @@ LONGEST = 255
 def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.hub, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.freshness, "QUICK_SECONDS", 60.0)
 
 
 def found(hub, word):

@@ -232,8 +232,8 @@ def crowd(tmp_path_factory):
 
 def by_words(index, query, chosen):
     """Rank by keywords: chunk → score."""
-    found = keyword_ranking([index], parse_query(query).terms, [chosen])
-    return {one.key[1]: one.value for one in found.candidates}
+    found = keyword_ranking([index], parse_query(query).terms, [chosen]).ranking
+    return dict(zip((chunk for _, chunk in found.as_keys()), found.values.tolist(), strict=True))
 
 
 def test_no_filter_starves(crowd):

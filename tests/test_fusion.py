@@ -6,12 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.fusion import SEMANTIC_SHARE, Fused, Part, best_first, fuse
-from kbhub.ranking import Candidate
+from kbhub.fusion import SEMANTIC_SHARE, Fused, Part, best_first
+from kbhub.fusion import fuse as fuse_rankings
+from kbhub.rankings import Ranking
 
 
-def candidate(number: int, value: float, base: int = 0) -> Candidate:
-    return Candidate((base, number), value, (f"{number:03}.md", 1, str(base)), number)
+def candidate(number: int, value: float, base: int = 0) -> tuple[tuple[int, int], int, float]:
+    """A chunk, its document, and the value that a signal gives it."""
+    return (base, number), number, value
+
+
+def places(keys):
+    """Every chunk is the first of its file."""
+    return {(base, number): (f"{number:03}.md", 1, str(base)) for base, number in keys}
+
+
+def fuse(rankings, similar, fusion="convex"):
+    """Join rankings, given as candidates, and cosines by chunk."""
+    compared = Ranking.of([(key, 0, similar[key]) for key in sorted(similar)])
+    made = {signal: Ranking.of(found) for signal, found in rankings.items()}
+    return fuse_rankings(made, compared.chunks, compared.values, places, fusion)
 
 
 rankings = st.dictionaries(
@@ -27,10 +41,10 @@ fusions = st.sampled_from(["convex", "rrf"])
 @given(rankings, fusions)
 def test_scores_lie_between_0_and_1_and_are_the_sum_of_their_parts(rankings, fusion):
     """Every chunk of any ranking is there once, with a score in 0..1 that its parts add up to."""
-    similar = {one.key: one.value for one in rankings.get("semantic", ())}
+    similar = {key: value for key, _, value in rankings.get("semantic", ())}
     fused = fuse(rankings, similar, fusion)
 
-    assert {one.key for one in fused} == {one.key for ranking in rankings.values() for one in ranking}
+    assert {one.key for one in fused} == {key for ranking in rankings.values() for key, _, _ in ranking}
     assert len({one.key for one in fused}) == len(fused)
     for one in fused:
         assert 0 < one.score <= 1 + 1e-12
@@ -43,7 +57,10 @@ def test_fusion_ignores_the_order_of_its_input(rankings, random, fusion):
     shuffled = list(rankings.items())
     random.shuffle(shuffled)
 
-    assert fuse(rankings, {}, fusion) == fuse(dict(shuffled), {}, fusion)
+    one, other = fuse(rankings, {}, fusion), fuse(dict(shuffled), {}, fusion)
+    assert [(part.key, part.parts, part.score) for part in one] == [
+        (part.key, part.parts, part.score) for part in other
+    ]
 
 
 @pytest.mark.parametrize("fusion", ["convex", "rrf"])
@@ -85,8 +102,8 @@ def test_a_chunk_without_a_vector_is_judged_by_its_words():
 
 def test_factors_multiply_and_a_factor_of_one_is_not_told():
     """The weight of a base moves its hits, and the trace names only what changed something."""
-    one = Fused((0, 1), 1, ("a.md", 1, "a"), (Part("keyword", 3.0, 0.5, 1),))
-    other = Fused((1, 2), 2, ("b.md", 1, "b"), (Part("keyword", 2.0, 0.4, 2),))
+    one = Fused((0, 1), 1, (Part("keyword", 3.0, 0.5, 1),))
+    other = Fused((1, 2), 2, (Part("keyword", 2.0, 0.4, 2),))
 
     assert [one.key for one in best_first([one.times("weight", 0.5), other.times("weight", 1.0)])] == [(1, 2), (0, 1)]
     assert other.times("weight", 1.0).factors == ()

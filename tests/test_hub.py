@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import kbhub.freshness
 import kbhub.hub
 from corpus import sentences
 from kbhub.errors import BaseNotFound, ConfigError
@@ -24,7 +25,7 @@ from kbhub.types import Query
 def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.hub, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.freshness, "QUICK_SECONDS", 60.0)
 
 
 @pytest.fixture

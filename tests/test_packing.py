@@ -15,7 +15,7 @@ from kbhub.errors import IndexUnavailable
 from kbhub.index import Index, IndexWriter, packing
 from kbhub.index.columns import growing, totals, written
 from kbhub.query import parse_query
-from kbhub.retrieval import keyword_ranking, semantic_ranking
+from kbhub.retrieval import keyword_ranking, places_in, semantic_ranking
 
 QUERIES = [
     "roll back a release", "restore a database backup from the replica", "refund", "w17 w200 w399", "the of and to",
@@ -34,10 +34,14 @@ def rankings(index: Index, query: str):
     """Both rankings, as (path, value to nine digits)."""
     with index.snapshot():
         found = (
-            keyword_ranking([index], parse_query(query).terms).candidates,
-            semantic_ranking([index], EMBEDDER.embed([query])[0]),
+            keyword_ranking([index], parse_query(query).terms).ranking,
+            semantic_ranking([index], EMBEDDER.embed([query])[0]).ranking,
         )
-        return [[(one.order[0], round(one.value, 9)) for one in ranking] for ranking in found]
+        places = places_in([index])(sorted({key for ranking in found for key in ranking.as_keys()}))
+        return [
+            [(places[key][0], round(value, 9)) for key, value in zip(one.as_keys(), one.values.tolist(), strict=True)]
+            for one in found
+        ]
 
 
 def counted(index: Index, table: str) -> int:

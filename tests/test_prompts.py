@@ -11,11 +11,8 @@ from mcp import Client, MCPError
 from kbhub.server import create_server
 from kbhub.tools.names import ALL, CORE, WRITERS
 from test_announcing import over_stdio
-from test_server import anyio_backend, mode, patient
 
-__all__ = ["anyio_backend", "mode", "patient"]
-
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 
 INVALID_PARAMS = -32602
 ARGUMENTS = {

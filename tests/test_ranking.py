@@ -6,24 +6,28 @@ import numpy as np
 
 from kbhub.bm25 import best, scores
 from kbhub.index.postings import Postings
-from kbhub.ranking import Candidate, inverse_document_frequency, ranked
+from kbhub.ranking import inverse_document_frequency
+from kbhub.rankings import Ranking
 
 
 def test_equal_scores_go_by_path_then_line_then_base():
     """Ties are decided the same way on every run and for every cut of a corpus."""
-    tied = [
-        Candidate((1, 1), 1.0, ("b.md", 1, "x")),
-        Candidate((0, 2), 1.0, ("a.md", 9, "y")),
-        Candidate((0, 1), 1.0, ("a.md", 2, "y")),
-        Candidate((1, 2), 1.0, ("a.md", 2, "x")),
-    ]
+    places = {
+        (0, 7): ("z.md", 1, "y"),
+        (1, 1): ("b.md", 1, "x"),
+        (0, 2): ("a.md", 9, "y"),
+        (0, 1): ("a.md", 2, "y"),
+        (1, 2): ("a.md", 2, "x"),
+    }
+    found = Ranking.of([(key, 1, 2.0 if key == (0, 7) else 1.0) for key in places])
+    asked = []
 
-    assert [one.order for one in ranked(tied)] == [
-        ("a.md", 2, "x"),
-        ("a.md", 2, "y"),
-        ("a.md", 9, "y"),
-        ("b.md", 1, "x"),
-    ]
+    def where(keys):
+        asked.extend(keys)
+        return places
+
+    assert found.best(4, where).as_keys() == [(0, 7), (1, 2), (0, 1), (0, 2)]
+    assert (0, 7) not in asked
 
 
 def test_bm25_prefers_more_occurrences_and_shorter_chunks():

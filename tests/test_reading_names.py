@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from conftest import synced
 from kbhub.cli.run import run
 from kbhub.errors import UsageError
 from kbhub.references import MOST_REFS, expand_braces, split_refs
@@ -39,9 +40,7 @@ def shop(environment):
 @pytest.fixture
 def hub(shop):
     """A hub over them, indexed."""
-    made = shop.hub()
-    made.sync()
-    return made
+    return synced(shop)
 
 
 def refs_of(hub, refs):

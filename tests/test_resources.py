@@ -21,11 +21,13 @@ from kbhub.resources.addresses import TEMPLATE, from_template_value, parse_uri, 
 from kbhub.resources.serving import MAX_SUBSCRIPTIONS
 from kbhub.server import create_server
 from test_announcing import WAIT_SECONDS, over_stdio
-from test_server import anyio_backend, mode, patient, text_of
+from test_server import text_of
 
-__all__ = ["anyio_backend", "mode", "patient"]
-
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.usefixtures("patient"),
+    pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"),
+]
 
 INVALID_PARAMS = -32602
 DOCUMENT = ResourceTemplateReference(type="ref/resource", uri=TEMPLATE)

@@ -9,7 +9,7 @@ import pytest
 
 from corpus import EMBEDDER, make_index, sentences
 from kbhub.query import parse_query
-from kbhub.retrieval import keyword_ranking, semantic_ranking
+from kbhub.retrieval import keyword_ranking, places_in, semantic_ranking
 
 QUERIES = [
     "roll back a release", "restore a database backup from the replica", "refund", "password reset token",
@@ -32,9 +32,13 @@ def rankings(indexes, query):
     with ExitStack() as stack:
         for index in indexes:
             stack.enter_context(index.snapshot())
-        keyword = keyword_ranking(indexes, parse_query(query).terms)
-        semantic = semantic_ranking(indexes, EMBEDDER.embed([query])[0])
-        return [[(one.order[0], round(one.value, 9)) for one in ranking] for ranking in (keyword.candidates, semantic)]
+        keyword = keyword_ranking(indexes, parse_query(query).terms).ranking
+        semantic = semantic_ranking(indexes, EMBEDDER.embed([query])[0]).ranking
+        places = places_in(indexes)([*keyword.as_keys(), *semantic.as_keys()])
+        return [
+            [(places[key][0], round(value, 9)) for key, value in zip(one.as_keys(), one.values.tolist(), strict=True)]
+            for one in (keyword, semantic)
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +70,8 @@ def test_scores_are_those_of_sqlite(corpora):
     index = corpora["one"][0]
     terms = parse_query("restore database backup").terms
     with index.snapshot():
-        found = {one.key[1]: one.value for one in keyword_ranking([index], terms).candidates}
+        ranking = keyword_ranking([index], terms).ranking
+        found = dict(zip((chunk for _, chunk in ranking.as_keys()), ranking.values.tolist(), strict=True))
         expected = dict(
             index._connection().execute(
                 "SELECT rowid, -bm25(fts, 2.0, 2.0, 1.0, 1.0, 1.0) FROM fts WHERE fts MATCH ?",
@@ -85,7 +90,7 @@ def test_terms_that_occur_nowhere_are_named(corpora):
         found = keyword_ranking([index], parse_query("deploy xyzzy qux-frob").terms)
 
     assert found.unmatched == ("xyzzy", "qux-frob")
-    assert found.candidates
+    assert len(found.ranking)
 
 
 def test_a_phrase_that_occurs_nowhere_gives_way_to_its_words(corpora):
@@ -95,7 +100,7 @@ def test_a_phrase_that_occurs_nowhere_gives_way_to_its_words(corpora):
         found = keyword_ranking([index], parse_query("release-password").terms)
 
     assert found.unmatched == ()
-    assert found.candidates
+    assert len(found.ranking)
 
 
 def test_a_long_phrase_gives_way_to_some_of_its_words(tmp_path):
@@ -107,14 +112,14 @@ def test_a_long_phrase_gives_way_to_some_of_its_words(tmp_path):
         for query in (f'"{backwards}"', joined):
             found = keyword_ranking([index], parse_query(query).terms)
 
-            assert (1, ()) == (len(found.candidates), found.unmatched)
+            assert (1, ()) == (len(found.ranking), found.unmatched)
 
 
 def test_no_terms_no_candidates(corpora):
     """A query without a word finds nothing by keyword, and does not fail."""
     index = corpora["one"][0]
     with index.snapshot():
-        assert keyword_ranking([index], parse_query("?!").terms).candidates == []
+        assert len(keyword_ranking([index], parse_query("?!").terms).ranking) == 0
 
 
 def test_an_empty_base_among_others_is_harmless(tmp_path, corpora):

@@ -15,19 +15,14 @@ from pathlib import Path
 
 import pytest
 
-import kbhub.hub
 from kbhub.cli.run import app
 from kbhub.server import create_server, instructions
 from kbhub.types import Query
 
 ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.usefixtures("no_pause")
+
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("README.md"))]
-
-
-@pytest.fixture(autouse=True)
-def no_pause(monkeypatch):
-    """Every call looks again, so that tests need not wait."""
-    monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
 
 
 def command(environment, *arguments: str, **options):
@@ -356,11 +351,6 @@ def test_init_guesses_nothing(environment, arguments):
     """An option without its value, or misspelt, makes no folder somewhere else (knowledgebased: section 2.1)."""
     assert 2 == kbhub_process(environment, "init", *arguments).returncode
     assert [".git"] == [path.name for path in environment.project.iterdir()]
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
 
 
 @pytest.mark.anyio

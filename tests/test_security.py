@@ -478,7 +478,7 @@ def test_a_hundred_thousand_names_meet_the_default_limit(tmp_path):
     make_files(tmp_path, DEFAULT_FILES + 500)
     found = scan(Base(id="project", path=tmp_path, origin="knowledge"), max_bytes=1, max_files=DEFAULT_FILES)
 
-    assert (100_000, 1) == (len(found.entries), len(found.skipped))
+    assert (100_000, 1) == (len(found.files), len(found.skipped))
 
 
 # -- documents that imitate us -----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from filelock import FileLock
 from mcp import Client, MCPError
 from mcp.types import ErrorData, ListRootsResult, Root
 
+import kbhub.freshness
 import kbhub.hub
 import kbhub.roots
 import kbhub.sync
@@ -22,28 +23,10 @@ from kbhub.server import create_server, instructions
 from kbhub.types import Query, ReadResult, SearchResult, Status
 from test_render_model import outside_fences
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 
 HIT_LINE = re.compile(r"^(\d+)\. (\S+):(\d+)-(\d+) · ", re.MULTILINE)
 CALL = re.compile(r"(read|search)\((.*?)\)(?:;|$)", re.MULTILINE)
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture(params=["auto", "legacy"])
-def mode(request):
-    """`auto` lands on 2026-07-28, `legacy` on the handshake of 2025-11-25."""
-    return request.param
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch):
-    """A busy machine makes answers late here, never poorer."""
-    monkeypatch.setattr(kbhub.tools.calls, "FIRST_ANSWER_SECONDS", 60)
-    monkeypatch.setattr(kbhub.tools.calls, "FRESHEN_SECONDS", 60)
 
 
 @pytest.fixture
@@ -441,7 +424,7 @@ async def test_structured_answers_without_knowledge_fit_too(environment, mode):
 
 async def test_calls_are_answered_while_a_base_is_indexed_elsewhere(notes, mode, monkeypatch):
     """Handshake, list, read, status and search do not wait for an index, and the search says what it lacks."""
-    monkeypatch.setattr(kbhub.hub, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.freshness, "QUICK_SECONDS", 60.0)
     hub = notes.hub()
     (base,) = hub.select()
     path = hub.index(base).path
@@ -483,7 +466,7 @@ async def test_a_search_waits_for_the_first_index_and_reports_progress(environme
 
 async def test_a_document_written_after_the_first_search_is_found_by_the_next(notes, mode, monkeypatch):
     """Each search brings in step what needs little."""
-    monkeypatch.setattr(kbhub.hub, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.freshness, "QUICK_SECONDS", 60.0)
     async with Client(create_server(notes.hub()), mode=mode) as client:
         before = text_of(await client.call_tool("search", {"query": "zebra", "mode": "keyword"}))
         notes.write("knowledge/new.md", "# Zebra\n\nA new document.\n")

@@ -6,11 +6,9 @@ import pytest
 from mcp import Client
 
 from kbhub.server import create_server
-from test_server import CALL, anyio_backend, arguments_of, mode, text_of
+from test_server import CALL, arguments_of, text_of
 
 pytestmark = pytest.mark.anyio
-
-__all__ = ["anyio_backend", "mode"]
 
 
 async def test_pages_of_documents_lead_to_the_last(environment, mode):

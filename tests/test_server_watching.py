@@ -10,14 +10,14 @@ from mcp import Client
 import kbhub.watch
 from kbhub.server import create_server
 from test_many_processes import close
-from test_server import anyio_backend, mode, patient, text_of
+from test_server import text_of
 from test_stdio import SERVE, Wire, call
 from test_watch import WAIT_SECONDS
 
 EXIT_SECONDS = 4.0
 """Less than a watcher that is not told takes; measured are 0.07 s, promised is one second."""
 
-__all__ = ["anyio_backend", "mode", "patient"]
+pytestmark = pytest.mark.usefixtures("patient")
 
 
 def begun(server):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from corpus import EMBEDDER, make_index, sentences
-from kbhub.signatures import LEAST_CANDIDATES, MOST_CANDIDATES, sign
+from kbhub.signatures import BITS, COMPARED, Signatures, likely, sign
 from kbhub.vectors import quantise, similarity
 
 
@@ -16,6 +16,10 @@ def vectors(count: int, seed: int = 1) -> np.ndarray:
     centres = random.normal(size=(40, 64))
     made = centres[random.integers(0, 40, count)] + random.normal(size=(count, 64))
     return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
+
+
+MOST = COMPARED * BITS // 128
+"""Of these short vectors that are compared."""
 
 
 def reader(stored):
@@ -29,14 +33,20 @@ def everywhere(signatures):
     return np.ones(len(signatures.signed), bool)
 
 
+def nearest(signatures: Signatures, vector, least, allowed) -> np.ndarray:
+    """The positions of one base that are compared."""
+    (found,) = likely([(signatures, allowed)], vector, least)
+    return found
+
+
 def test_candidates_hold_the_nearest():
-    """Of the ten nearest of 20,000 vectors, nearly all are among the candidates, which are a tenth of all."""
+    """Of the ten nearest of 20,000 vectors, nearly all are among those that are compared, one in 25."""
     stored, asked = vectors(20_000), vectors(50, seed=2)
     signatures = sign(None, np.arange(20_000), reader(stored))
     found = 0
     for vector in asked:
-        candidates = set(signatures.nearest(vector, 100, everywhere(signatures)).tolist())
-        assert len(candidates) < 2 * MOST_CANDIDATES
+        candidates = set(nearest(signatures, vector, 100, everywhere(signatures)).tolist())
+        assert len(candidates) <= MOST
         found += len(candidates & set(np.argsort(-(stored @ vector))[:10].tolist()))
 
     assert found / 500 >= 0.97
@@ -44,9 +54,26 @@ def test_candidates_hold_the_nearest():
 
 def test_a_small_base_is_compared_whole():
     """Where all vectors are candidates, nothing can be missed."""
-    signatures = sign(None, np.arange(LEAST_CANDIDATES), reader(vectors(LEAST_CANDIDATES)))
+    signatures = sign(None, np.arange(MOST), reader(vectors(MOST)))
 
-    assert len(signatures.nearest(vectors(1)[0], 10, everywhere(signatures))) == LEAST_CANDIDATES
+    assert len(nearest(signatures, vectors(1)[0], 10, everywhere(signatures))) == MOST
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["at random", "by what they are about"])
+def test_bases_share_what_is_compared(apart):
+    """The ten nearest are found wherever they are, and eight bases cost little more than one."""
+    stored, asked = vectors(20_000), vectors(50, seed=2)
+    order = np.argsort(stored @ stored[0]) if apart else np.random.default_rng(4).permutation(20_000)
+    bases = np.array_split(order, 8)
+    signed = [sign(None, np.arange(len(base)), reader(stored[base])) for base in bases]
+    found = 0
+    for vector in asked:
+        near = likely([(one, everywhere(one)) for one in signed], vector, 100)
+        compared = np.concatenate([base[at] for base, at in zip(bases, near, strict=True)])
+        assert len(compared) <= 2 * MOST
+        found += len(np.intersect1d(compared, np.argsort(-(stored @ vector))[:10]))
+
+    assert found / 500 >= 0.97
 
 
 def test_a_selection_is_never_starved():
@@ -57,7 +84,7 @@ def test_a_selection_is_never_starved():
     chosen = np.zeros(20_000, bool)
     chosen[[17, 4_000, 19_999]] = True
 
-    assert signatures.nearest(stored[5], 100, chosen).tolist() == [17, 4_000, 19_999]
+    assert nearest(signatures, stored[5], 100, chosen).tolist() == [17, 4_000, 19_999]
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6])
@@ -68,7 +95,7 @@ def test_what_may_not_be_found_takes_no_place(share):
     chosen = np.random.default_rng(3).random(20_000) < share
     inside, found = np.flatnonzero(chosen), 0
     for vector in asked:
-        candidates = set(signatures.nearest(vector, 100, chosen).tolist())
+        candidates = set(nearest(signatures, vector, 100, chosen).tolist())
         assert candidates <= set(inside.tolist())
         found += len(candidates & set(inside[np.argsort(-(stored[inside] @ vector))[:10]].tolist()))
 
@@ -85,9 +112,9 @@ def test_signatures_follow_changes(first):
 
     assert followed.signed.all()
     assert followed.bits.shape == anew.bits.shape
-    candidates = followed.nearest(stored[4_000], 100, everywhere(followed))
+    candidates = nearest(followed, stored[4_000], 100, everywhere(followed))
     assert 4_000 in candidates
-    assert len(np.intersect1d(candidates, anew.nearest(stored[4_000], 100, everywhere(anew)))) > 0.8 * len(candidates)
+    assert len(np.intersect1d(candidates, nearest(anew, stored[4_000], 100, everywhere(anew)))) > 0.8 * len(candidates)
 
 
 def test_no_vectors_are_no_candidates():
@@ -95,7 +122,7 @@ def test_no_vectors_are_no_candidates():
     for chunks in (0, 10):
         signatures = sign(None, np.arange(chunks), lambda ids: [])
 
-        assert signatures.nearest(vectors(1)[0], 10, everywhere(signatures)).tolist() == []
+        assert nearest(signatures, vectors(1)[0], 10, everywhere(signatures)).tolist() == []
 
 
 def test_the_extension_and_numpy_agree(tmp_path):
@@ -106,7 +133,7 @@ def test_the_extension_and_numpy_agree(tmp_path):
     with index.snapshot():
         found = dict(index.semantic(vector, 100))
         blobs = dict(index._vectors(list(found)))
-        compared = dict(index.similarities(vector, list(found)))
+        compared = dict(zip(*index.similarities(quantise(vector), list(found)), strict=True))
     by_numpy = similarity([blobs[one] for one in found], quantise(vector))
 
     assert len(found) == 40

@@ -6,7 +6,6 @@ import hashlib
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kbhub.sync
+from conftest import held_elsewhere
 from kbhub.embedding import StaticEmbedder, packaged_embedder
 from kbhub.errors import BaseUnavailable
 from kbhub.index import Index, index_path
@@ -292,8 +292,8 @@ def test_what_lies_below_an_unlisted_folder_is_not_gone(folder):
     removed = []
     for unlisted in (("sub",), ()):
         difference = compare(folder.base, folder.index_path, **LIMITS)
-        seen = {path: entry for path, entry in difference.scan.entries.items() if path != "sub/deep.md"}
-        scan = replace(difference.scan, entries=seen, unlisted=unlisted)
+        seen = {path: entry for path, entry in difference.scan.files.items() if path != "sub/deep.md"}
+        scan = replace(difference.scan, files=seen, unlisted=unlisted)
         removed.append(folder.sync(difference=replace(difference, scan=scan), full=True).removed)
 
     assert removed == [0, 1]
@@ -345,27 +345,6 @@ def test_one_process_indexes_and_the_others_say_so(folder):
 
     assert report.notes == ("Another kbhub process is indexing this base.",)
     assert folder.sync().added == 5
-
-
-@contextmanager
-def held_elsewhere(path):
-    """Let another process hold a lock."""
-    code = (
-        "import sys; from filelock import FileLock\n"
-        "with FileLock(sys.argv[1]): print('held', flush=True); sys.stdin.read()"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline() == "held\n"
-        yield
-    finally:
-        process.stdin.close()
-        process.wait(30)
-        process.stdout.close()
 
 
 def test_a_process_that_dies_leaves_no_lock(folder):

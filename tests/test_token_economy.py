@@ -33,11 +33,6 @@ MOST_PARAMETERS, MOST_SWITCHES = 6, 8
 
 
 @pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture
 def everything(environment):
     """A project in which every tool is of use, and is offered."""
     environment.write("knowledge/a.md", "# A\n")

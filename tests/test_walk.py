@@ -40,7 +40,7 @@ def look(folder: Path, *, max_bytes=MEGABYTE, max_files=1000, **more):
 def taken(folder: Path, **more) -> list[str]:
     found = look(folder, **more)
     assert found.skipped == ()
-    return list(found.entries)
+    return list(found.files)
 
 
 @pytest.fixture
@@ -56,8 +56,8 @@ def folder(tmp_path):
 def test_markdown_files_are_taken_in_order_of_path_with_size_and_time(folder):
     put(folder, "b.md", "a/z.md", "a.md", "a-b.md", "c.markdown", "d.MDX", "E.Md")
     found = look(folder)
-    assert list(found.entries) == sorted(["E.Md", "a-b.md", "a.md", "a/z.md", "b.md", "c.markdown", "d.MDX"])
-    entry = found.entries["a/z.md"]
+    assert list(found.files) == sorted(["E.Md", "a-b.md", "a.md", "a/z.md", "b.md", "c.markdown", "d.MDX"])
+    entry = found.entry("a/z.md")
     status = (folder / "a/z.md").stat()
     assert (entry.path, entry.size, entry.mtime_ns) == ("a/z.md", 5, status.st_mtime_ns)
 
@@ -286,7 +286,7 @@ def test_ignore_files_mean_what_git_takes_them_to_mean(outer, inner):
         rules = (*parse_rules(outer, "o"),)
         if any(not rule.negated and rule.matches("\x01", directory=False) for rule in rules):
             return
-        ours = set(look(root, include=("**", ".*")).entries) - {".gitignore", "ab/.gitignore"}
+        ours = set(look(root, include=("**", ".*")).files) - {".gitignore", "ab/.gitignore"}
         assert ours == {path for path in git if not path.startswith(".a/")}
 
 
@@ -298,7 +298,7 @@ def test_a_file_above_the_size_limit_is_reported_and_one_at_the_limit_is_taken(f
     put(folder, "above.md", text="x" * 101)
     put(folder, "big.png", text="x" * 1000)
     found = look(folder, max_bytes=100)
-    assert list(found.entries) == ["at.md"]
+    assert list(found.files) == ["at.md"]
     (problem,) = found.skipped
     assert problem.subject == "above.md"
     assert "101 bytes and the limit is 100" in problem.message
@@ -307,7 +307,7 @@ def test_a_file_above_the_size_limit_is_reported_and_one_at_the_limit_is_taken(f
 def test_above_the_limit_of_files_the_rest_is_left_out_with_one_problem(folder):
     put(folder, *(f"{number:02}.md" for number in range(20)), "sub/x.md")
     found = look(folder, max_files=7)
-    assert list(found.entries) == [f"{number:02}.md" for number in range(7)]
+    assert list(found.files) == [f"{number:02}.md" for number in range(7)]
     (problem,) = found.skipped
     assert "more than 7 files" in problem.message
     assert look(folder, max_files=21).skipped == ()
@@ -317,7 +317,7 @@ def test_a_tree_that_is_deeper_than_any_is_cut_and_reported(folder):
     deep = "/".join(["d"] * 150)
     put(folder, f"{deep}/a.md", "d/b.md")
     found = look(folder)
-    assert list(found.entries) == ["d/b.md"]
+    assert list(found.files) == ["d/b.md"]
     assert "levels deep" in found.skipped[0].message
 
 
@@ -335,8 +335,8 @@ def test_a_link_to_a_file_inside_is_followed(folder):
     put(folder, "real/a.md", text="12345678")
     (folder / "link.md").symlink_to("real/a.md")
     found = look(folder)
-    assert list(found.entries) == ["link.md", "real/a.md"]
-    assert found.entries["link.md"].size == 8
+    assert list(found.files) == ["link.md", "real/a.md"]
+    assert found.entry("link.md").size == 8
 
 
 def test_links_that_lead_out_are_skipped_and_reported(folder, tmp_path):
@@ -346,7 +346,7 @@ def test_links_that_lead_out_are_skipped_and_reported(folder, tmp_path):
     (folder / "c").symlink_to("../base2")
     (folder / "d.png").symlink_to(tmp_path / "secret.md")
     found = look(folder)
-    assert list(found.entries) == []
+    assert list(found.files) == []
     assert [problem.subject for problem in found.skipped] == ["a.md", "b", "c"]
     assert all("leads out of the base" in problem.message for problem in found.skipped)
 
@@ -355,7 +355,7 @@ def test_a_chain_of_links_that_leads_out_in_the_end_is_skipped(folder, tmp_path)
     put(tmp_path, "secret.md")
     (folder / "a.md").symlink_to("b.md")
     (folder / "b.md").symlink_to(tmp_path / "secret.md")
-    assert list(look(folder).entries) == []
+    assert list(look(folder).files) == []
 
 
 def test_links_that_lead_round_or_nowhere_end(folder):
@@ -366,7 +366,7 @@ def test_links_that_lead_round_or_nowhere_end(folder):
     (folder / "y.md").symlink_to("x.md")
     (folder / "gone.md").symlink_to("missing.md")
     found = look(folder)
-    assert list(found.entries) == ["sub/a.md"]
+    assert list(found.files) == ["sub/a.md"]
     assert [problem.subject for problem in found.skipped] == ["gone.md", "x.md", "y.md"]
 
 
@@ -395,7 +395,7 @@ def test_a_link_does_not_bring_in_what_is_left_out_under_its_own_name(folder):
     put(folder, ".env")
     (folder / "env.md").symlink_to(".env")
     found = look(folder, exclude=("private/",))
-    assert list(found.entries) == ["a.md"]
+    assert list(found.files) == ["a.md"]
     assert len(found.skipped) == 5
 
 
@@ -405,7 +405,7 @@ def test_a_pipe_is_skipped_and_reported(folder):
     put(folder, "b.md")
     (folder / "c.md").symlink_to("a.md")
     found = look(folder)
-    assert list(found.entries) == ["b.md"]
+    assert list(found.files) == ["b.md"]
     assert [problem.subject for problem in found.skipped] == ["a.md", "c.md"]
 
 
@@ -419,7 +419,7 @@ def test_a_name_that_is_not_utf8_is_reported(folder):
     put(folder, "a.md")
     (Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.md"))).write_text("x")
     found = look(folder)
-    assert list(found.entries) == ["a.md"]
+    assert list(found.files) == ["a.md"]
     (problem,) = found.skipped
     assert problem.subject == "caf\\udce9.md"
     assert "not valid UTF-8" in problem.message
@@ -448,7 +448,7 @@ def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_taken():
         with an_ordinary_user():
             found = look(root)
         (root / "closed").chmod(0o700)
-    assert list(found.entries) == ["a.md", "open/c.md"]
+    assert list(found.files) == ["a.md", "open/c.md"]
     assert found.unlisted == ("closed",)
     assert [problem.subject for problem in found.skipped] == ["closed"]
 
@@ -569,7 +569,7 @@ def test_no_string_opens_anything_outside_the_base(guarded, path):
 @given(path=hostile)
 def test_any_string_can_be_asked_about(guarded, path):
     reason = excluded_by(guarded, path)
-    assert (reason is None) == (path in scan(guarded, max_bytes=MEGABYTE, max_files=100).entries)
+    assert (reason is None) == (path in scan(guarded, max_bytes=MEGABYTE, max_files=100).files)
 
 
 # Why a file is left out
@@ -610,7 +610,7 @@ def test_what_keeps_a_file_out_is_said_in_words(folder, tmp_path, path, reason):
     (folder / "folder").symlink_to("sub")
     base = a_base(folder, include=("*.txt",), exclude=("drafts/",))
     found = excluded_by(base, path, max_bytes=500)
-    assert (found is None) == (path in scan(base, max_bytes=500, max_files=100).entries)
+    assert (found is None) == (path in scan(base, max_bytes=500, max_files=100).files)
     if reason is None:
         assert found is None
     else:

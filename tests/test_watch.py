@@ -6,19 +6,24 @@ import json
 import os
 import queue
 import shutil
-import subprocess
-import sys
-from contextlib import contextmanager
 
 import pytest
 
+import kbhub.background
 import kbhub.watch
+from conftest import held_elsewhere
 from kbhub.background import Background
 from kbhub.types import Query
 from kbhub.watch import LIVE, Watcher
 
 WAIT_SECONDS = 30
 """How long a test waits for what should come at once."""
+
+
+@pytest.fixture(autouse=True)
+def restless(monkeypatch):
+    """What is done when all else is done begins at once."""
+    monkeypatch.setattr(kbhub.background, "REST_SECONDS", 0.0)
 
 
 class Watched:
@@ -29,9 +34,9 @@ class Watched:
         self.told: queue.Queue[frozenset[str] | None] = queue.Queue()
         self.watcher = Watcher(hub, self._changed)
 
-    def _changed(self, bases):
-        self.background.look(bases or ())
-        self.told.put(bases)
+    def _changed(self, changes):
+        self.background.look_at(changes or {})
+        self.told.put(None if changes is None else frozenset(changes))
 
     def __enter__(self):
         self.watcher.start()
@@ -227,28 +232,6 @@ def test_a_base_that_another_process_indexes_is_taken_over(shop):
         assert background._changed.wait_for(lambda: background._thread is None, WAIT_SECONDS)
 
     assert [hit.ref for hit in hub.search(Query(text="deploy")).hits] == ["deploy.md"]
-
-
-@contextmanager
-def held_elsewhere(path):
-    """Let another process hold a lock; it is killed at the end."""
-    code = (
-        "import sys; from filelock import FileLock; lock = FileLock(sys.argv[1]); lock.acquire();"
-        "print('held', flush=True); input()"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline() == "held\n"
-        yield
-    finally:
-        process.kill()
-        process.wait(WAIT_SECONDS)
-        process.stdin.close()
-        process.stdout.close()
 
 
 def test_a_watcher_stops_at_once(shop):

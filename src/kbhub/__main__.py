@@ -8,7 +8,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from kbhub.cli import INTERRUPTED
-from kbhub.frugality import be_frugal
+from kbhub.frugality import be_frugal, end_frugally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,11 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = sys.argv[1:] if arguments is None else list(arguments)
         if (code := _connected(given)) is not None or (code := _served(given)) is not None:
             return code
-        # Here and not above, so that Ctrl-C while modules load ends as quietly as later.
-        from kbhub.cli.run import run  # noqa: PLC0415
-
-        code = run(given)
+        code = _answered(given)
         sys.stdout.flush()
+        if arguments is None:  # the process is over, and not only a call
+            end_frugally()
     except KeyboardInterrupt:
         print("kbhub: interrupted.", file=sys.stderr)  # noqa: T201
         return INTERRUPTED
@@ -108,6 +107,19 @@ def _served(given: list[str]) -> int | None:
     from kbhub.cli.serving import serve  # noqa: PLC0415
 
     return serve()
+
+
+def _answered(given: list[str]) -> int:
+    """Do what the command line says; it is parsed unless it can be understood at a glance."""
+    # Here and not above, so that Ctrl-C while modules load ends as quietly as later.
+    from kbhub.cli.quick import quickly  # noqa: PLC0415
+
+    if (code := quickly(given)) is not None:
+        return code
+    # As above.
+    from kbhub.cli.run import run  # noqa: PLC0415
+
+    return run(given)
 
 
 def _make_streams_total() -> None:

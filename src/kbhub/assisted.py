@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kbhub.expanded_search import given_expansion, search_expanded, search_expanding
-from kbhub.judging import search_reranked
+from kbhub.later import expanded_search, judging
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -51,11 +50,13 @@ def search_assisted(hub: Hub, query: Query, wanted: Help = NO_HELP) -> SearchRes
 
     def found(asked: Query) -> SearchResult:
         if wanted.queries or wanted.passage:
-            return search_expanded(hub, asked, given_expansion(wanted.queries, wanted.passage))
+            return expanded_search.search_expanded(
+                hub, asked, expanded_search.given_expansion(wanted.queries, wanted.passage)
+            )
         if expansion.enabled if wanted.expand is None else wanted.expand:
-            return search_expanding(hub, asked, expansion)
+            return expanded_search.search_expanding(hub, asked, expansion)
         return hub.search(asked)
 
     if settings.rerank.enabled if wanted.rerank is None else wanted.rerank:
-        return search_reranked(hub, query, settings.rerank, found)
+        return judging.search_reranked(hub, query, settings.rerank, found)
     return found(query)

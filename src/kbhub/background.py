@@ -12,7 +12,7 @@ from kbhub.later import maintenance
 from kbhub.types import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from kbhub.hub import Hub
     from kbhub.options import Behind
@@ -26,6 +26,10 @@ TAKE_OVER_SECONDS = 0.5
 
 TIDYING_SECONDS = 5.0
 """How long the query log is looked through at most, while nobody waits; the next time goes on."""
+
+
+REST_SECONDS = 2.0
+"""Time after the start before which that does not begin: it loads modules, which a first search should not wait for."""
 
 
 class Stopped(BaseException):
@@ -42,10 +46,12 @@ class Background:
 
     def __init__(self, hub: Hub, done: Callable[[], None] | None = None) -> None:
         self._hub, self._done = hub, done
+        self._made = time.monotonic()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._looking: set[str] | None = None
-        """Bases to be compared with their files; empty stands for all of them."""
+        self._looking: dict[str, frozenset[str] | None] | None = None
+        """Bases to be compared with their files, with the paths that changed where that is known; empty stands for all
+        bases."""
         self._comparing = False
         self._waiting: dict[str, float] = {}
         """Base that another process is indexing → when to look again (monotonic seconds)."""
@@ -57,8 +63,16 @@ class Background:
 
     def look(self, bases: Iterable[str] = ()) -> None:
         """Compare bases, all of them for none, with their files and bring in step what is behind. Returns at once."""
+        self.look_at(dict.fromkeys(bases))
+
+    def look_at(self, changes: Mapping[str, frozenset[str] | None]) -> None:
+        """Do the same where it may be known what has changed. Returns at once.
+
+        Args:
+            changes: base → the paths in it that changed; none if any may have. Empty stands for all of the bases.
+        """
         with self._changed:
-            self._looking = _both(self._looking, set(bases))
+            self._looking = _both(self._looking, changes)
             self._work()
 
     def hand(self, behind: Iterable[Behind]) -> None:
@@ -159,9 +173,19 @@ class Background:
             self._running, self._comparing = None, False
             quiet = not (self._stopping or self._queue or self._looking is not None)
             self._changed.notify_all()
-        if quiet:
+        if quiet and self._stays_quiet():
             self._tidy()
         return True
+
+    def _stays_quiet(self) -> bool:
+        """Say whether nothing is to be done; soon after the start, only after a while."""
+
+        def called() -> bool:
+            return self._stopping or bool(self._queue or self._waiting) or self._looking is not None
+
+        with self._changed:
+            left = self._made + REST_SECONDS - time.monotonic()
+            return left <= 0 or not self._changed.wait_for(called, left)
 
     def _tidy(self) -> None:
         """See what the queries of the last while say, now that nothing else is to be done."""
@@ -181,14 +205,20 @@ class Background:
                 continue
             ready = {base for base, moment in self._waiting.items() if moment <= time.monotonic()}
             self._waiting = {base: moment for base, moment in self._waiting.items() if base not in ready}
-            self._looking = ready
+            self._looking = dict.fromkeys(ready)
 
-    def _look(self, names: set[str]) -> None:
+    def _look(self, changes: Mapping[str, frozenset[str] | None]) -> None:
         try:
             active = {base.id for base in self._hub.discovery().bases}
-            if names and not (names := names & active):
+            names = active.intersection(changes)
+            if changes and not names:
                 return
-            behind = self._hub.freshen(names, progress=self._note, max_age=0)
+            behind = self._hub.freshen(names, progress=self._note, max_age=0, changed=changes)
+            if named := [base for base in names if changes[base] is not None]:
+                # What no event told is found as ever: by looking at all files, as often as is fair.
+                if self._done:
+                    self._done()
+                behind += self._hub.freshen(named, progress=self._note)
         except KbhubError as error:
             log.info("%s", error)  # the next call answers with it
         except Exception:  # BLE001: a bug here must not end what the server can still do; the log has it
@@ -228,8 +258,14 @@ class Background:
             self._progress[base] = (done, todo)
 
 
-def _both(one: set[str] | None, other: set[str]) -> set[str]:
-    """Join two sets of bases to look at, where an empty one stands for all."""
-    if one is None:
-        return other
-    return one | other if one and other else set()
+def _both(
+    one: dict[str, frozenset[str] | None] | None, other: Mapping[str, frozenset[str] | None]
+) -> dict[str, frozenset[str] | None]:
+    """Join what is to be looked at, where an empty one stands for all."""
+    if one is None or not (one and other):
+        return dict(other) if one is None else {}
+    both = dict(one)
+    for base, paths in other.items():
+        known = both.get(base, frozenset())
+        both[base] = None if known is None or paths is None else known | paths
+    return both

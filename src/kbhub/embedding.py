@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from kbhub.query_vectors import QueryVectors
     from kbhub.static_vectors import StaticVectors
 
 PACKAGED_MODEL = Path(__file__).parent / "model"
@@ -96,6 +97,7 @@ class StaticEmbedder:
     def __init__(self, source: str, name: str, fingerprint: str) -> None:
         self.source, self.name, self.fingerprint = source, name, fingerprint
         self._model: StaticVectors | None = None
+        self._queries: QueryVectors | None = None
         self._loading = threading.Lock()
 
     @property
@@ -109,8 +111,19 @@ class StaticEmbedder:
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Give the vector of a query, which is that of any text; see `Embedder.embed_query`."""
+        if self._model is None and self.fingerprint == PACKAGED_SHA256:
+            return self._load_for_queries().embed(text)
         vector: NDArray[np.float32] = self.embed([text])[0]
         return vector
+
+    def _load_for_queries(self) -> QueryVectors:
+        with self._loading:
+            if self._queries is None:
+                # numpy takes 0.1 s, which only a first vector is worth.
+                from kbhub.query_vectors import QueryVectors  # noqa: PLC0415
+
+                self._queries = QueryVectors(Path(self.source))
+            return self._queries
 
     def _load(self) -> StaticVectors:
         with self._loading:
@@ -118,7 +131,7 @@ class StaticEmbedder:
                 # numpy, model2vec and the hub client that it brings take 0.3 s, which only a first vector is worth.
                 from kbhub.static_vectors import StaticVectors  # noqa: PLC0415
 
-                self._model = StaticVectors(self.source)
+                self._model, self._queries = StaticVectors(self.source), None  # which does what that did
             return self._model
 
 

@@ -13,7 +13,7 @@ from kbhub.query import paired, stems
 from kbhub.query.occurrences import occurrences, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
     from kbhub.retrieval import WeightedTerm
 
@@ -39,7 +39,7 @@ _LINE_START = re.compile(r"[\s>]*(?:[-*+]|\d+\.|#+)?\s*(?:<\w+[^>]*>)*[`*_\[<\"'
 """What may stand before a name that its line defines: marks of lists, headings and code, an anchor."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Evidence:
     """What was found in one chunk; shares from 0 to 1."""
 
@@ -58,16 +58,18 @@ class Evidence:
     name: tuple[str, ...]
     """Stems of the document's title and the chunk's own heading."""
 
-    def parts(self, without: Collection[str] = ()) -> Iterator[Part]:
-        """Give what it adds to a score.
+    def parts(self, without: Collection[str] = ()) -> list[Part]:
+        """Give what it adds to a score, without what adds nothing.
 
         Args:
             without: signals to leave out.
         """
-        for signal, amount in AMOUNTS.items():
-            if signal not in without:
-                value: float = getattr(self, signal)
-                yield Part(signal, value, amount * value)
+        values = self.phrase, self.identifier, self.definition, self.title
+        return [
+            Part(signal, value, amount * value)
+            for (signal, amount), value in zip(AMOUNTS.items(), values, strict=True)
+            if value and signal not in without
+        ]
 
 
 def is_identifier(text: str) -> bool:
@@ -75,37 +77,62 @@ def is_identifier(text: str) -> bool:
     return _IDENTIFIER.search(text) is not None
 
 
-def examine(terms: Sequence[WeightedTerm], text: str, headings: Sequence[str], title: str) -> Evidence:
-    """Look at the text of a chunk.
+class Sought:
+    """What a query looks for in texts: worked out once, and held against each of them.
 
     Args:
-        terms: what is looked for, in the order of the query.
-        text: the chunk's.
-        headings: above it, outermost first.
-        title: of its document.
+        terms: in the order of the query.
     """
-    text = text[:MOST_CHARACTERS]
-    wanted = {stem for term in terms for stem in term.stems}
-    here, near = _found(text, wanted)
-    titled = short_stems(title)
-    everywhere = here.union(titled, *(short_stems(heading) for heading in headings))
-    total = sum(term.weight for term in terms) or 1.0
-    covered = sum(term.weight * sum(stem in everywhere for stem in term.stems) / len(term.stems) for term in terms)
-    sequence = [stem for term in terms for stem in term.stems]
-    pairs = set(pairwise(sequence))
-    names, defined = _names(terms, text, headings[-1] if headings else title)
-    return Evidence(
-        coverage=covered / total,
-        phrase=len(pairs & near) / len(pairs) if pairs else 0.0,
-        identifier=names / total,
-        definition=defined / total,
-        title=len(wanted.intersection(titled)) / len(set(titled)) if titled else 0.0,
-        text=text,
-        name=(*titled, *short_stems(headings[-1] if headings else "")),
-    )
+
+    def __init__(self, terms: Sequence[WeightedTerm] = ()) -> None:
+        sequence = [stem for term in terms for stem in term.stems]
+        self._stems = frozenset(sequence)
+        self._pairs = frozenset(pairwise(sequence))
+        self._terms = [(term.stems, term.weight) for term in terms]
+        self._total = sum(term.weight for term in terms) or 1.0
+        patterns = [(verbatim(term.text), term.weight) for term in terms if is_identifier(term.text)]
+        self._names = [(pattern, weight) for pattern, weight in patterns if pattern]
+
+    def examine(self, text: str, headings: Sequence[str], title: str) -> Evidence:
+        """Look at the text of a chunk.
+
+        Args:
+            text: the chunk's.
+            headings: above it, outermost first.
+            title: of its document.
+        """
+        text = text[:MOST_CHARACTERS]
+        here, near = _found(text, self._stems)
+        titled = short_stems(title)
+        everywhere = here.union(titled, *map(short_stems, headings))
+        covered = sum(
+            weight * len([stem for stem in stems if stem in everywhere]) / len(stems) for stems, weight in self._terms
+        )
+        names, defined = self._named(text, headings[-1] if headings else title) if self._names else (0.0, 0.0)
+        return Evidence(
+            coverage=covered / self._total,
+            phrase=len(self._pairs & near) / len(self._pairs) if self._pairs else 0.0,
+            identifier=names / self._total,
+            definition=defined / self._total,
+            title=len(self._stems.intersection(titled)) / len(set(titled)) if titled else 0.0,
+            text=text,
+            name=(*titled, *short_stems(headings[-1] if headings else "")),
+        )
+
+    def _named(self, text: str, heading: str) -> tuple[float, float]:
+        """Give the weight of the names that stand in a text, and of those that it defines."""
+        found = defined = 0.0
+        for pattern, weight in self._names:
+            places = [match.start() for match in pattern.finditer(text)]
+            headed = pattern.search(heading) is not None
+            if headed or places:
+                found += weight
+            if headed or any(_LINE_START.fullmatch(text, text.rfind("\n", 0, at) + 1, at) for at in places):
+                defined += weight
+        return found, defined
 
 
-def _found(text: str, wanted: set[str]) -> tuple[set[str], set[tuple[str, str]]]:
+def _found(text: str, wanted: frozenset[str]) -> tuple[set[str], set[tuple[str, str]]]:
     """Give the stems of a text that are wanted, and the pairs of such that are neighbours."""
     if not wanted:
         return set(), set()
@@ -114,31 +141,14 @@ def _found(text: str, wanted: set[str]) -> tuple[set[str], set[tuple[str, str]]]
         body = stems(paired(text))
         return {stem for stem in body if stem in wanted}, {pair for pair in pairwise(body) if wanted.issuperset(pair)}
     words = occurrences(letters, wanted)
-    neighbours = {
-        (stem, other) for (_, end, stem), (start, _, other) in pairwise(words) if not _WORD.search(letters, end, start)
-    }
-    return {stem for _, _, stem in words}, neighbours
+    neighbours = {(one[2], other[2]) for one, other in pairwise(words) if not _WORD.search(letters, one[1], other[0])}
+    return {word[2] for word in words}, neighbours
 
 
 @lru_cache(maxsize=SHORT_TEXTS)
 def short_stems(text: str) -> tuple[str, ...]:
     """Give the stems of a title or a heading, remembered."""
     return stems(paired(text))
-
-
-def _names(terms: Sequence[WeightedTerm], text: str, heading: str) -> tuple[float, float]:
-    """Give the weight of the names that stand in a text, and of those that it defines."""
-    found = defined = 0.0
-    for term in terms:
-        if not is_identifier(term.text) or (pattern := verbatim(term.text)) is None:
-            continue
-        places = [match.start() for match in pattern.finditer(text)]
-        headed = pattern.search(heading) is not None
-        if headed or places:
-            found += term.weight
-        if headed or any(_LINE_START.fullmatch(text, text.rfind("\n", 0, at) + 1, at) for at in places):
-            defined += term.weight
-    return found, defined
 
 
 @lru_cache(maxsize=SHORT_TEXTS)

@@ -73,7 +73,7 @@ class Filters:
             return f"the folder {path!r} is hidden"
         if name in SKIPPED_FOLDERS:
             return f"folders called {name!r} are left out"
-        return self._rule_reason(path, layers, directory=True)
+        return self.rule_reason(path, layers, directory=True)
 
     def file_reason(self, path: str, name: str, layers: Sequence[Layer]) -> str | None:
         """Why a file is not taken, by its path alone."""
@@ -82,7 +82,7 @@ class Filters:
                 return "it is hidden"
         elif (other := self._other_reason(path, name.lower())) is not None and not included(self.include, path):
             return other
-        return self._rule_reason(path, layers, directory=False)
+        return self.rule_reason(path, layers, directory=False)
 
     def _other_reason(self, path: str, name: str) -> str | None:
         """Why a file is not one of those that a base of its kind takes unasked."""
@@ -108,7 +108,7 @@ class Filters:
             return self.folder_reason(path, name, layers)
         if reason is None and name.startswith(".") and not included(self.include_hidden, path):
             return f"{path!r} is hidden"
-        return reason or self._rule_reason(path, layers, directory=directory)
+        return reason or self.rule_reason(path, layers, directory=directory)
 
     def _layers_above(self, path: str) -> tuple[tuple[Layer, ...], str | None]:
         layers = self.outer
@@ -121,7 +121,8 @@ class Filters:
             layers = self.layers_in(folder, folder, layers)
         return layers, None
 
-    def _rule_reason(self, path: str, layers: Sequence[Layer], *, directory: bool) -> str | None:
+    def rule_reason(self, path: str, layers: Sequence[Layer], *, directory: bool) -> str | None:
+        """Which rule leaves a file or folder out, in words."""
         rule = self.exclude.rule_for(path, directory=directory)
         if rule is None or rule.negated:
             rule = deciding_rule(layers, path, directory=directory)
@@ -136,6 +137,8 @@ def _about_git_alone(rule: Rule) -> bool:
 
 def included(rules: Sequence[Rule], path: str) -> bool:
     """Whether patterns such as those of `include` name a file, or a folder above it."""
+    if not rules:
+        return False
     parts = path.split("/")
     items = [("/".join(parts[:end]), end < len(parts)) for end in range(1, len(parts) + 1)]
     for item, directory in reversed(items):

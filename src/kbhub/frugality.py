@@ -12,17 +12,38 @@ YOUNG_OBJECTS = 50_000
 """Objects that are made before the collector looks for circles among them; Python's own 700 is reached a hundred times
 by what a start imports, all of which stays. A search makes some thousands, and lets most of them go itself."""
 
+OBJECTS_OF_A_SEARCH = 200_000
+"""The same for a process that answers one question and ends: the 60,000 objects that it makes stay until then, and to
+look through them takes 25 ms. What a first search of a base indexes goes beyond, and is looked through."""
+
 ONE_THREAD = "OPENBLAS_NUM_THREADS"
 """How many threads numpy's arithmetic starts as it is imported, each with memory of its own. The products here take
 less than a millisecond, which threads that wait for each other make longer, not shorter."""
+
+
+NO_PLUGINS, EVERY = "PYDANTIC_DISABLE_PLUGINS", "__all__"
+"""Which plugins pydantic does without. For them it reads the metadata of all that is installed, and what is installed
+beside kbhub has no business in its models."""
 
 
 def be_frugal(environ: MutableMapping[str, str]) -> None:
     """Collect garbage seldom, and let numpy calculate in one thread, unless the user says otherwise.
 
     Args:
-        environ: the environment of this process, before numpy is imported; what it starts has it, too.
+        environ: the environment of this process, before numpy and pydantic are imported; what it starts has it, too.
     """
     environ.setdefault(ONE_THREAD, "1")
+    environ.setdefault(NO_PLUGINS, EVERY)
     if gc.isenabled():
         gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
+
+
+def collect_rarely() -> None:
+    """Collect garbage as seldom as suits a process that ends with its answer."""
+    if gc.isenabled():
+        gc.set_threshold(OBJECTS_OF_A_SEARCH, *gc.get_threshold()[1:])
+
+
+def end_frugally() -> None:
+    """Leave what is in memory to the system; the interpreter would look for circles in it thrice before it ends."""
+    gc.freeze()

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import partial
+from math import isnan
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+import numpy as np
 
-    from kbhub.ranking import Candidate, Key
+from kbhub.rankings import best_first as in_order
+from kbhub.rankings import keys_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from kbhub.ranking import Key
+    from kbhub.rankings import Places, Ranking
     from kbhub.types import Fusion
 
 SEMANTIC_SHARE = 0.3
@@ -36,44 +47,68 @@ class Part(NamedTuple):
     """Place in the signal's ranking over all bases; none for a signal that does not rank by itself."""
 
 
-@dataclass(slots=True)
 class Fused:
-    """A chunk with its score so far and where that came from."""
+    """A chunk with its score so far and where that came from.
 
-    key: Key
-    document: int
-    """Id of its document in its base."""
-    order: tuple[str, int, str]
-    parts: tuple[Part, ...]
-    factors: tuple[tuple[str, float], ...] = ()
-    """(name, factor): what the sum of the parts is multiplied by."""
-    score: float = field(init=False, compare=False, default=0.0)
-    """The sum of the parts times the factors."""
+    Args:
+        key: the chunk.
+        document: id of its document in its base.
+        parts: what the score is made of, worked out when it is asked for, as it is of few chunks.
+        factors: (name, factor), what the sum of the parts is multiplied by.
+        score: the sum of the parts times the factors, if it is known.
+    """
+
+    __slots__ = ("_parts", "document", "factors", "key", "score")
+
+    def __init__(
+        self,
+        key: Key,
+        document: int,
+        parts: tuple[Part, ...] | Callable[[], tuple[Part, ...]],
+        factors: tuple[tuple[str, float], ...] = (),
+        score: float | None = None,
+    ) -> None:
+        self.key, self.document, self.factors, self._parts = key, document, factors, parts
+        self.score = self._sum() if score is None else score
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What each signal adds."""
+        if not isinstance(self._parts, tuple):
+            self._parts = self._parts()
+        return self._parts
 
     @property
     def document_key(self) -> Key:
         """Its document among several bases."""
         return self.key[0], self.document
 
-    def __post_init__(self) -> None:
+    def _sum(self) -> float:
         score = 0.0
         for part in self.parts:  # not `sum`, which from Python 3.12 on adds floats up in another way
             score += part.amount
         for _, factor in self.factors:
             score *= factor
-        self.score = score  # once, for it is asked for at every comparison of a sort
+        return score
 
     def and_parts(self, parts: Iterable[Part]) -> Fused:
         """Give the same chunk with further parts, those that add nothing left out."""
-        return replace(self, parts=(*self.parts, *(part for part in parts if part.amount)))
+        added = tuple(part for part in parts if part.amount)
+        return Fused(self.key, self.document, self.parts + added, self.factors) if added else self
 
     def times(self, name: str, factor: float) -> Fused:
         """Give the same chunk with a further factor."""
-        return self if factor == 1 else replace(self, factors=(*self.factors, (name, factor)))
+        if factor == 1:
+            return self
+        return Fused(self.key, self.document, self._parts, (*self.factors, (name, factor)), self.score * factor)
 
 
 def fuse(
-    rankings: Mapping[str, Sequence[Candidate]], similarities: Mapping[Key, float], fusion: Fusion = "convex"
+    rankings: Mapping[str, Ranking],
+    compared: NDArray[np.int64],
+    similarities: NDArray[np.float64],
+    places: Places,
+    fusion: Fusion = "convex",
 ) -> list[Fused]:
     """Join the rankings of one query.
 
@@ -83,55 +118,94 @@ def fuse(
     adds reciprocals of the ranks.
 
     Args:
-        rankings: `keyword` and `semantic` → its ranking over all bases, best first. One that did not run is left out.
-        similarities: the cosine of each chunk that has a comparable vector, also of those not in the ranking.
+        rankings: `keyword` and `semantic` → its ranking over all bases. One that did not run is left out.
+        compared: chunks that have a comparable vector, also such as are not in the ranking; ascending.
+        similarities: their cosines.
+        places: where chunks stand, which decides between equals.
         fusion: how to join them.
 
     Returns:
         Every chunk of any ranking, best first.
     """
-    ranks = {
-        signal: {candidate.key: rank for rank, candidate in enumerate(ranking, 1)}
-        for signal, ranking in rankings.items()
-    }
-    values = {signal: {one.key: one.value for one in ranking} for signal, ranking in rankings.items()}
-    if "semantic" in values:
-        values["semantic"] |= {key: value for key, value in similarities.items() if value > 0}
-    parts = _convex(values, ranks) if fusion == "convex" else _reciprocal(values, ranks)
-    candidates = {candidate.key: candidate for ranking in rankings.values() for candidate in ranking}
-    return best_first(
-        Fused(key, candidate.document, candidate.order, tuple(parts[key])) for key, candidate in candidates.items()
-    )
+    chunks, first = np.unique(np.concatenate([one.chunks for one in rankings.values()]), return_index=True)
+    documents = np.concatenate([one.documents for one in rankings.values()])[first]
+    columns = {signal: _column(rankings[signal], chunks) for signal in sorted(rankings)}
+    if "semantic" in columns and fusion == "convex":
+        columns["semantic"].fill(chunks, compared, similarities)
+    amounts = _convex(columns) if fusion == "convex" else _reciprocal(columns)
+    scores = sum(amounts.values(), np.zeros(len(chunks)))
+    order = in_order(chunks, scores, places)
+    told = [_Told(signal, one, amounts[signal], order) for signal, one in columns.items()]
+    rows = zip(keys_of(chunks[order]), documents[order].tolist(), scores[order].tolist(), strict=True)
+    return [
+        Fused(key, document, partial(_parts, told, at), (), score) for at, (key, document, score) in enumerate(rows)
+    ]
 
 
 def best_first(fused: Iterable[Fused]) -> list[Fused]:
-    """Order chunks by score, equal ones by path, line and base."""
-    return sorted(fused, key=lambda one: (-one.score, one.order))
+    """Order chunks by score; equal ones stay as they are."""
+    return sorted(fused, key=attrgetter("score"), reverse=True)
 
 
-def _convex(values: Mapping[str, Mapping[Key, float]], ranks: Mapping[str, Mapping[Key, int]]) -> dict[Key, list[Part]]:
-    both = len([signal for signal in values if values[signal]]) == len(SIGNALS)
-    shares = {"keyword": 1 - SEMANTIC_SHARE, "semantic": SEMANTIC_SHARE} if both else dict.fromkeys(values, 1.0)
-    parts: dict[Key, list[Part]] = {}
-    for signal in sorted(values):
-        places = ranks[signal]
-        per_value = shares[signal] / (max(values[signal].values(), default=1.0) or 1.0)
+@dataclass(slots=True)
+class _Column:
+    """What one signal says of each chunk."""
+
+    values: NDArray[np.float64]
+    """Not a number where it says nothing."""
+    ranks: NDArray[np.int64]
+    """0 for a chunk that is not in its ranking."""
+
+    def fill(self, chunks: NDArray[np.int64], known: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        """Take the values of chunks that are not in the ranking, too."""
+        if len(known):
+            at = np.minimum(np.searchsorted(known, chunks), len(known) - 1)
+            self.values = np.where((known[at] == chunks) & (self.ranks == 0), values[at], self.values)
+
+
+def _column(ranking: Ranking, chunks: NDArray[np.int64]) -> _Column:
+    values, ranks = np.full(len(chunks), np.nan), np.zeros(len(chunks), np.int64)
+    at = np.searchsorted(chunks, ranking.chunks)
+    values[at], ranks[at] = ranking.values, np.arange(1, len(at) + 1)
+    return _Column(values, ranks)
+
+
+def _convex(columns: Mapping[str, _Column]) -> dict[str, NDArray[np.float64]]:
+    """Give what each signal adds to each chunk."""
+    both = len([one for one in columns.values() if not np.isnan(one.values).all()]) == len(SIGNALS)
+    shares = {"keyword": 1 - SEMANTIC_SHARE, "semantic": SEMANTIC_SHARE} if both else dict.fromkeys(columns, 1.0)
+    amounts = {}
+    for signal, one in columns.items():
+        factor = shares[signal] / (np.nanmax(one.values, initial=0.0) or 1.0)
+        amounts[signal] = factor * np.maximum(0.0, np.nan_to_num(one.values))
+    if both:
         # Of a chunk without a vector, nothing speaks for a semantic value or against it.
-        alone = 1 / shares[signal] if both and signal == "keyword" else 1.0
-        for key, value in values[signal].items():
-            factor = per_value if alone == 1.0 or key in values["semantic"] else per_value * alone
-            parts.setdefault(key, []).append(Part(signal, value, factor * max(0.0, value), places.get(key)))
-    return parts
+        amounts["keyword"][np.isnan(columns["semantic"].values)] /= shares["keyword"]
+    return amounts
 
 
-def _reciprocal(
-    values: Mapping[str, Mapping[Key, float]], ranks: Mapping[str, Mapping[Key, int]]
-) -> dict[Key, list[Part]]:
+def _reciprocal(columns: Mapping[str, _Column]) -> dict[str, NDArray[np.float64]]:
+    """Give what each signal adds to each chunk."""
     weights = {"keyword": 1.0, "semantic": RRF_SEMANTIC}
-    best = sum(weights[signal] for signal in values) / (RRF_K + 1)
-    parts: dict[Key, list[Part]] = {}
-    for signal in sorted(values):
-        for key, rank in ranks[signal].items():
-            amount = weights[signal] / (RRF_K + rank) / best
-            parts.setdefault(key, []).append(Part(signal, values[signal][key], amount, rank))
-    return parts
+    best = sum(weights[signal] for signal in columns) / (RRF_K + 1)
+    return {
+        signal: np.where(one.ranks > 0, weights[signal] / (RRF_K + one.ranks) / best, 0.0)
+        for signal, one in columns.items()
+    }
+
+
+class _Told:
+    """What one signal says of each chunk, in order."""
+
+    def __init__(self, signal: str, one: _Column, amounts: NDArray[np.float64], order: NDArray[np.int64]) -> None:
+        self.signal = signal
+        self.values, self.amounts, self.ranks = one.values[order], amounts[order], one.ranks[order]
+
+
+def _parts(told: Iterable[_Told], at: int) -> tuple[Part, ...]:
+    """Give what the signals add to one chunk, those left out that say nothing."""
+    return tuple(
+        Part(one.signal, float(one.values[at]), float(one.amounts[at]), int(one.ranks[at]) or None)
+        for one in told
+        if not isnan(one.values[at])
+    )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from kbhub.contexts import matching
+from kbhub.covering import matching
 from kbhub.index.staleness import outdated
 from kbhub.keeping import is_gone
 from kbhub.query import excerpt, spans
@@ -13,7 +14,7 @@ from kbhub.reranking import same_text
 from kbhub.types import Hit, Signal, Span, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kbhub.evidence import Evidence
     from kbhub.fusion import Fused
@@ -62,6 +63,18 @@ def short_docid(docid: str, indexes: Sequence[Index]) -> str:
     return f"#{docid}"
 
 
+def short_docids(docids: Collection[str], indexes: Sequence[Index]) -> dict[str, str]:
+    """Give the shortest forms of docids, as `short_docid` does of one."""
+    prefixes = {docid[:DOCID_DIGITS] for docid in docids}
+    counts: Counter[str] = Counter()
+    for index in indexes:
+        counts.update(index.docid_counts(prefixes))
+    return {
+        docid: f"#{docid[:DOCID_DIGITS]}" if counts[docid[:DOCID_DIGITS]] <= 1 else short_docid(docid, indexes)
+        for docid in docids
+    }
+
+
 def ref_of(base: Base, path: str, bases: Iterable[Base]) -> str:
     """Give the ref of a document: its path in the project base, `id@path` in another.
 
@@ -82,7 +95,7 @@ def age_days(document: DocumentRow, now: float) -> int:
     return max(0, int((now - moment) // DAY_SECONDS))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Group:
     """The chunks of one hit."""
 
@@ -123,12 +136,26 @@ class Documents:
         """Give documents by (number of the base, id in it)."""
         return self._given(list(keys), self._documents, lambda index, ids: index.documents(ids))
 
+    def paths(self, keys: Iterable[Key]) -> dict[Key, str]:
+        """Give the paths of documents, whose rows are not kept."""
+        wanted = set(keys)
+        return {
+            (number, document): path
+            for number in {number for number, _ in wanted}
+            for document, path in self.searched[number]
+            .index.paths_of([one for base, one in wanted if base == number])
+            .items()
+        }
+
     def _given(
         self, keys: list[Key], known: dict[Key, T], read: Callable[[Index, list[int]], dict[int, T]]
     ) -> dict[Key, T]:
         missing = [key for key in keys if key not in known]
         for number in {number for number, _ in missing}:
-            found = read(self.searched[number].index, [one for base, one in missing if base == number])
+            index, wanted = self.searched[number].index, [one for base, one in missing if base == number]
+            found = read(index, wanted)
+            if len(found) < len(set(wanted)):
+                raise index.damaged("what is searched is not there")
             known |= {(number, one): row for one, row in found.items()}
         return {key: known[key] for key in keys}
 
@@ -145,19 +172,22 @@ def grouped(fused: Sequence[Fused], evidence: Mapping[Key, Evidence], *, by_docu
     # By title and heading: only chunks under the same can be copies.
     leaders: dict[tuple[str, ...], list[tuple[Evidence, Group]]] = {}
     for one in fused:
-        key = (one.key[0], one.document if by_document else one.key[1])
-        if key in groups:
-            groups[key].chunks.append(one)
+        key = one.document_key if by_document else one.key
+        group = groups.get(key)
+        if group is not None:
+            group.chunks.append(one)
             continue
         seen = evidence.get(one.key)
-        alike = leaders.setdefault(seen.name, []) if seen else []
-        twin = next((group for other, group in alike if seen and same_text(seen, other)), None)
+        if seen is None:
+            groups[key] = Group([one], [])
+            continue
+        alike = leaders.setdefault(seen.name, [])
+        twin = next((group for other, group in alike if same_text(seen, other)), None)
         if twin and twin.chunks[0].document_key != one.document_key:
             twin.same.append(one)
             continue
         groups[key] = Group([one], [])
-        if seen:
-            alike.append((seen, groups[key]))
+        alike.append((seen, groups[key]))
     return list(groups.values())
 
 
@@ -169,13 +199,17 @@ def described(groups: Sequence[Group], documents: Documents, manner: Manner) -> 
     for number, one in enumerate(documents.searched):
         if mine := [row for key, row in rows.items() if key[0] == number]:
             ended |= {(number, row): why for row, why in outdated(one.index, mine, manner.now).items()}
-    return tuple(_hit(group, documents, rows, ended, manner) for group in groups)
+    docids = short_docids(
+        {rows[group.chunks[0].document_key].docid for group in groups}, [one.index for one in documents.searched]
+    )
+    return tuple(_hit(group, documents, rows, docids, ended, manner) for group in groups)
 
 
 def _hit(
     group: Group,
     documents: Documents,
     rows: Mapping[Key, DocumentRow],
+    docids: Mapping[str, str],
     ended: Mapping[Key, str],
     manner: Manner,
 ) -> Hit:
@@ -190,7 +224,7 @@ def _hit(
     others = sorted((chunks[other.key] for other in also), key=lambda other: other.start_line)
     return Hit(
         ref=ref_of(one.base, document.path, bases),
-        docid=short_docid(document.docid, [other.index for other in searched]),
+        docid=docids[document.docid],
         base=one.base.id,
         path=document.path,
         title=document.title,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from kbhub.config import LoadedConfig, load_config
 from kbhub.discovery import discover, find_workspace, parse_base_arguments, workspace_from_roots
 from kbhub.embedding import own_model
 from kbhub.errors import BaseNotFound, BaseUnavailable, EmbedderError, IndexUnavailable
+from kbhub.freshness import Looks
 from kbhub.later import hits, indexes, limits, reading, searching, states, surroundings, syncing
 from kbhub.memory.folders import with_memories
 from kbhub.options import Behind, HubOptions
@@ -49,10 +50,6 @@ if TYPE_CHECKING:
 REDISCOVER_SECONDS = 1.0
 """Age of a discovery after which the next call looks again: mended files are picked up, bursts pay once."""
 
-QUICK_SECONDS, COMPARING_SHARE = 0.02, 0.05
-"""A base that is compared with its files in so much CPU time is compared before every search, so that who writes a
-document finds it at once; a larger one as often as takes at most this share of the time."""
-
 FRESHEN_CHANGES = 64
 """Changed files that a search brings in step before it answers; more are left to `index` or the background."""
 
@@ -82,8 +79,7 @@ class Hub:
         self._look_back: tuple[float, LoadedConfig, Discovery] | None = None
         self._indexes: dict[tuple[str, Path], Index] = {}
         self._embedder: tuple[EmbedderSettings, Embedder | None] | None = None
-        self._compared: dict[Path, tuple[float, float]] = {}
-        """Index → when its base was last compared with its files (monotonic), and the CPU seconds that took."""
+        self._looks = Looks()
         self._progress: dict[str, tuple[int, int]] = {}
         self._failed: dict[str, str] = {}
         """Base → why it could not be brought in step when that was last tried."""
@@ -273,7 +269,12 @@ class Hub:
         return tuple(self._sync(base, full=full, progress=progress) for base in self.select(names))
 
     def freshen(
-        self, names: Iterable[str] = (), progress: Progress | None = None, *, max_age: float | None = None
+        self,
+        names: Iterable[str] = (),
+        progress: Progress | None = None,
+        *,
+        max_age: float | None = None,
+        changed: Mapping[str, Collection[str] | None] | None = None,
     ) -> tuple[Behind, ...]:
         """Bring bases in step that need little, and say which need more.
 
@@ -285,26 +286,25 @@ class Hub:
             progress: called with (base id, files done, files to do).
             max_age: seconds for which the last comparison of files with the index is good enough; if none, as long
                 as is fair to its cost.
+            changed: base id → the paths in it that have changed, where that is known: these are looked at alone as far
+                as that is enough, and now.
 
         Returns:
             The bases that need more.
         """
         more = []
         for base in self.select(names):
-            path = self.index(base).path
-            moment, cost = self._compared.get(path, (float("-inf"), 0.0))
-            fair = 0.0 if cost <= QUICK_SECONDS else cost / COMPARING_SHARE
-            if time.monotonic() - moment < (fair if max_age is None else max_age):
-                continue
-            if syncing.is_being_indexed(path):
-                more.append(Behind(base.id, 0, not path.exists(), busy=True))
+            path, damaged = self.index(base).path, base.id in self._damaged
+            paths = None if damaged else (changed or {}).get(base.id)
+            if paths is None and not self._looks.due(path, max_age):
                 continue
             try:
-                started = time.thread_time()
-                difference = syncing.compare(base, path, **self._limits())
-                self._compared[path] = time.monotonic(), time.thread_time() - started
-                unusable = difference.new_index or base.id in self._damaged
-                if unusable or len(difference) > FRESHEN_CHANGES:
+                difference = self._looks.compare(base, self.index(base), self._limits(), paths)
+                unusable = difference.new_index or damaged
+                if (unusable or len(difference)) and syncing.is_being_indexed(path):
+                    self._looks.forget(path)
+                    more.append(Behind(base.id, 0, not path.exists(), busy=True))
+                elif unusable or len(difference) > FRESHEN_CHANGES:
                     more.append(Behind(base.id, len(difference), unusable))
                 elif len(difference) or self._other_embedder(base):
                     self._sync(base, progress=progress, difference=difference)
@@ -388,7 +388,7 @@ class Hub:
                 broken = next(one for one in searched if one.base.id == error.base)
                 searched.remove(broken)
                 self._damaged.add(error.base)
-                self._compared.pop(broken.index.path, None)
+                self._looks.forget(broken.index.path)
 
     def _unfinished(self, searched: Sequence[Searched]) -> list[str]:
         progress = dict(self._progress)  # indexing on other threads adds to it and takes away
@@ -414,15 +414,12 @@ class Hub:
             notes: tuple[str, ...] = ()
         except EmbedderError as error:
             embedder, notes = None, (str(error),)
+        path, full = self.index(base).path, full or base.id in self._damaged
         try:
+            if difference is None and not full:
+                difference = self._looks.compare(base, self.index(base), self._limits())
             report = syncing.sync_base(
-                base,
-                self.index(base).path,
-                embedder,
-                **self._limits(),
-                full=full or base.id in self._damaged,
-                progress=note,
-                difference=difference,
+                base, path, embedder, **self._limits(), full=full, progress=note, difference=difference
             )
         except (BaseUnavailable, IndexUnavailable) as error:
             self._failed[base.id] = str(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -14,8 +14,9 @@ from kbhub.index import NewChunk, NewDocument
 from kbhub.keeping import is_gone
 from kbhub.sources import chunks_of, read_source, why_unreadable
 from kbhub.sources.kinds import byte_limit, kind_of
+from kbhub.traversal import Traversal
 from kbhub.types import Problem
-from kbhub.walk import open_contained, scan
+from kbhub.walk import open_contained
 
 if TYPE_CHECKING:
     from kbhub.keeping import Keeping
@@ -42,13 +43,17 @@ class DocumentReader:
     unread: set[str] = field(default_factory=set)
     """Paths that could not be read."""
 
-    def scan(self) -> Scan:
-        """List the files of the base, and those that are gone and whose text is kept.
+    def scan(self, paths: Collection[str] | None = None) -> Scan:
+        """List the files of the base, in no order, and those that are gone and whose text is kept.
+
+        Args:
+            paths: look at these alone; what is found of them is what a look at all would find as long as `Scan.frame`
+                is the same in both and is not none.
 
         Raises:
             BaseUnavailable: the folder of the base is not there.
         """
-        found = scan(self.base, max_bytes=self.max_bytes, max_files=self.max_files, kind_bytes=self.kind_bytes)
+        found = Traversal(self.base, self.max_bytes, self.max_files, self.kind_bytes, paths).run()
         return self.keeping.with_gone(found)
 
     def can_read(self, entry: FileEntry) -> bool:

@@ -18,16 +18,16 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.files import read_regular
 from kbhub.filters import Filters, included
 from kbhub.ignore import parse_rules
-from kbhub.markdown import parse_document
+from kbhub.later import markdown
 from kbhub.places import data_dir, private_directory, write_atomically
-from kbhub.types import Document, FileEntry, Heading
+from kbhub.types import Document, Heading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from kbhub.hub import Hub
-    from kbhub.types import Base, Kind, Scan
+    from kbhub.types import Base, FileEntry, Kind, Scan
 
 FOLDER = "kept"
 """Folder below kbhub's data directory; it has one folder per base."""
@@ -140,16 +140,16 @@ class Keeping:
         """Add the files that are gone and whose text is kept to what a walk found, with sizes below zero."""
         if not self.rules or not self._names:
             return found
-        here = {_name(path) for path in found.entries}
+        here = {_name(path) for path in found.files}
         hidden = tuple(f"{folder}/" if folder else "" for folder in found.unlisted)
         filters = Filters(self.base)
-        entries = dict(found.entries)
+        files = dict(found.files)
         for path, size, mtime in self._headers(self._names - here):
             unknown = path.startswith(hidden or "\0")
             there = os.path.lexists(self.base.path / path)
             if self.wants(path) and not unknown and not there and filters.reason(path) is None:
-                entries[path] = FileEntry(path, gone_size(size), mtime)
-        return replace(found, entries={path: entries[path] for path in sorted(entries)})
+                files[path] = (gone_size(size), mtime)
+        return replace(found, files={path: files[path] for path in sorted(files)})
 
     def add(self, patterns: Iterable[str]) -> None:
         """Keep what some more patterns name, from now on.
@@ -281,7 +281,7 @@ def _unpacked(path: str, kind: Kind, packed: dict[str, Any]) -> Document:
     lines = tuple(map(str, packed["lines"]))
     if kind not in ("session", "pdf"):
         # Markdown and plain text are their own source, and gain from whatever the parser has learnt since.
-        return parse_document(path, "\n".join((*lines, "")).encode("utf-8", "replace"))
+        return markdown.parse_document(path, "\n".join((*lines, "")).encode("utf-8", "replace"))
     headings = tuple(Heading(int(one["level"]), str(one["text"]), int(one["line"])) for one in packed["headings"])
     return Document(
         path=path,

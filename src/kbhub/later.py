@@ -11,18 +11,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 __all__ = [
+    "Number",
+    "Parameter",
     "catalogue",
     "chunking",
+    "expanded_search",
+    "filelock",
     "gaps",
     "hits",
     "indexes",
+    "judging",
     "known",
     "limits",
+    "listings",
     "maintenance",
     "markdown",
     "mentions",
+    "opening",
     "parts",
     "pdf",
+    "pulling",
     "querying",
     "reading",
     "recording",
@@ -51,8 +59,41 @@ class _Later:
         return getattr(import_module(self._module), name)
 
 
+class _Called:
+    """Stands for a class of a library that annotations name: it is loaded when one of them is evaluated.
+
+    Args:
+        module: where it is.
+        name: of the class.
+    """
+
+    __slots__ = ("_module", "_name")
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module, self._name = module, name
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return getattr(import_module(self._module), self._name)(*args, **kwargs)
+
+
 if TYPE_CHECKING:
-    from kbhub import chunking, hits, limits, markdown, reading, surroundings, walk
+    import filelock
+    from cyclopts import Parameter
+    from cyclopts.validators import Number
+
+    from kbhub import (
+        chunking,
+        expanded_search,
+        hits,
+        judging,
+        limits,
+        markdown,
+        opening,
+        pulling,
+        reading,
+        surroundings,
+        walk,
+    )
     from kbhub import index as indexes
     from kbhub import query as querying
     from kbhub import search as searching
@@ -61,17 +102,26 @@ if TYPE_CHECKING:
     from kbhub.index import catalogue, mentions
     from kbhub.memory import known
     from kbhub.querylog import maintenance, recording
+    from kbhub.render import formats as listings
     from kbhub.render import gaps
     from kbhub.sources import parts, pdf, sessions
 else:
+    Number = _Called("cyclopts.validators", "Number")
+    Parameter = _Called("cyclopts", "Parameter")
     catalogue = _Later("kbhub.index.catalogue")
     chunking = _Later("kbhub.chunking")
+    expanded_search = _Later("kbhub.expanded_search")
+    filelock = _Later("filelock")
+    judging = _Later("kbhub.judging")
+    opening = _Later("kbhub.opening")
+    pulling = _Later("kbhub.pulling")
     gaps = _Later("kbhub.render.gaps")
     hits = _Later("kbhub.hits")
     indexes = _Later("kbhub.index")
     known = _Later("kbhub.memory.known")
     limits = _Later("kbhub.limits")
     maintenance = _Later("kbhub.querylog.maintenance")
+    listings = _Later("kbhub.render.formats")
     markdown = _Later("kbhub.markdown")
     mentions = _Later("kbhub.index.mentions")
     parts = _Later("kbhub.sources.parts")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 from kbhub.keeping import FOLDER
-from kbhub.opening import Opener
+from kbhub.later import opening
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from kbhub.config import LimitSettings
+    from kbhub.opening import Opener
     from kbhub.types import Kind
 
 
@@ -41,4 +42,4 @@ def limits_of(settings: LimitSettings, data: Path) -> Limits:
 
 def opener_of(limits: Limits) -> Opener:
     """Give what opens documents within these limits."""
-    return Opener(limits["max_bytes"], limits["kind_bytes"], limits["kept"])
+    return opening.Opener(limits["max_bytes"], limits["kind_bytes"], limits["kept"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from kbhub.contexts import covers, matching, plain
+from kbhub.covering import covers, matching, plain
 from kbhub.errors import BaseUnavailable, IndexUnavailable, UsageError
 from kbhub.hits import DOCID_DIGITS, ref_of
 from kbhub.ignore import parse_rules

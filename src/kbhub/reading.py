@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kbhub.contexts import matching
+from kbhub.covering import matching
 from kbhub.errors import DocumentNotFound, KbhubError
 from kbhub.paging import offset_of_reading, reading_cursor
 from kbhub.references import Reference, expand_braces, split_refs

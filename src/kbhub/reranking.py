@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kbhub.confidence import hybrid_confidence, keyword_confidence, semantic_confidence
-from kbhub.evidence import Evidence, examine
+from kbhub.evidence import Evidence, Sought
 from kbhub.fusion import best_first
 from kbhub.query import paired, stems
 
@@ -50,7 +50,8 @@ def rerank(
         texts: chunks of the first `LOOKED_AT` with the titles of their documents.
         without: signals to leave out.
     """
-    evidence = {key: examine(terms, row.text, row.headings, title) for key, (row, title) in texts.items()}
+    sought = Sought(terms)
+    evidence = {key: sought.examine(row.text, row.headings, title) for key, (row, title) in texts.items()}
     looked = [one.and_parts(evidence[one.key].parts(without)) if one.key in evidence else one for one in fused]
     return Ranked(tuple(best_first(looked)), evidence)
 

@@ -5,18 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kbhub.ranking import Candidate, inverse_document_frequency, ranked
+import numpy as np
+
+from kbhub.bm25 import best, scores
+from kbhub.ranking import inverse_document_frequency
+from kbhub.rankings import NO_CHUNKS, Ranking, numbered
+from kbhub.signatures import likely
+from kbhub.vectors import quantise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from kbhub.index import Index
     from kbhub.index.postings import Postings
     from kbhub.index.selection import Selection
     from kbhub.query import Term
+    from kbhub.ranking import Key, Place
+    from kbhub.rankings import Places
 
 RANKED = 100
 """Chunks per signal that go into the fusion; what is further down does not reach a page people look at."""
@@ -46,7 +53,8 @@ class WeightedTerm:
 class KeywordRanking:
     """What the keyword signal found."""
 
-    candidates: list[Candidate]
+    ranking: Ranking
+    """At most `RANKED`."""
     terms: tuple[WeightedTerm, ...]
     """In the order of the query; the words of a phrase where the phrase itself occurs nowhere."""
     missing: tuple[Term, ...] = ()
@@ -70,18 +78,13 @@ def keyword_ranking(
         indexes: one per base, each within a snapshot; a chunk's key holds its place in this sequence.
         terms: what to look for.
         selections: what may be found in each base; empty for everything.
-
-    Returns:
-        At most `RANKED` candidates, best first.
     """
-    from kbhub.bm25 import best, scores  # noqa: PLC0415 - numpy takes 0.1 s to load
-
     allowed = selections or [None] * len(indexes)
     sizes = [index.size() for index in indexes]
     rows, tokens = sum(size[0] for size in sizes), sum(size[1] for size in sizes)
     counted, weighted, missing = _counted(indexes, terms, rows)
     weights = [inverse_document_frequency(rows, sum(map(len, found))) for found in counted]
-    found: dict[tuple[int, int], float] = {}
+    found = []
     for number, (index, selection) in enumerate(zip(indexes, allowed, strict=True)):
         here = [(postings[number], weight) for postings, weight in zip(counted, weights, strict=True)]
         columns = index.columns()
@@ -90,51 +93,50 @@ def keyword_ranking(
             inside = columns.selected(selection.chunks)[positions]
             positions, values = positions[inside], values[inside]
         positions, values = best(positions, values, RANKED)
-        ids = columns.ids[positions].tolist()
-        found |= {(number, chunk): value for chunk, value in zip(ids, values.tolist(), strict=True)}
-    return KeywordRanking(_cut(indexes, found), weighted, missing)
+        found.append(Ranking(columns.ids[positions] + numbered(number), columns.documents[positions], values))
+    return KeywordRanking(_best(indexes, found), weighted, missing)
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticRanking:
+    """What the semantic signal found."""
+
+    ranking: Ranking
+    """At most `RANKED`."""
+    compared: NDArray[np.int64]
+    """All chunks whose vector was compared, as `rankings.numbered` gives them, ascending."""
+    similarities: NDArray[np.float64]
+    """Their cosines."""
 
 
 def semantic_ranking(
-    indexes: Sequence[Index | None], vector: NDArray[np.float32], selections: Sequence[Selection | None] = ()
-) -> list[Candidate]:
+    indexes: Sequence[Index | None],
+    vector: NDArray[np.float32],
+    selections: Sequence[Selection | None] = (),
+    others: NDArray[np.int64] = NO_CHUNKS,
+) -> SemanticRanking:
     """Rank the chunks of all bases by cosine similarity to a query's vector.
 
     Args:
         indexes: as for `keyword_ranking`; none for a base whose vectors are of another embedder.
         vector: shape (dimensions,), of length 1.
         selections: as for `keyword_ranking`; what a filter chose is near enough however far it is.
-
-    Returns:
-        At most `RANKED` candidates, best first.
+        others: chunks that are to be compared in any case, as `rankings.numbered` gives them.
     """
     allowed = selections or [None] * len(indexes)
-    found = {
-        (number, chunk): similarity
-        for number, (index, selection) in enumerate(zip(indexes, allowed, strict=True))
-        if index
-        for chunk, similarity in index.semantic(vector, RANKED, selection)
-        if selection is not None or similarity >= LEAST_SIMILARITY
-    }
-    return _cut(indexes, found)
-
-
-def similarities(
-    indexes: Sequence[Index | None], vector: NDArray[np.float32], keys: Sequence[tuple[int, int]]
-) -> dict[tuple[int, int], float]:
-    """Give the cosine of chunks to a query's vector, for those that have a comparable vector.
-
-    Args:
-        indexes: as for `semantic_ranking`.
-        vector: shape (dimensions,), of length 1.
-        keys: the chunks.
-    """
-    return {
-        (number, chunk): similarity
-        for number, index in enumerate(indexes)
-        if index and (mine := [chunk for base, chunk in keys if base == number])
-        for chunk, similarity in index.similarities(vector, mine)
-    }
+    asked = [(number, index, allowed[number]) for number, index in enumerate(indexes) if index]
+    near = likely([index.signed(selection) for _, index, selection in asked], vector, RANKED)
+    quantised = quantise(vector)
+    found, compared, similarities = [], [NO_CHUNKS], [np.zeros(0)]
+    for (number, index, selection), positions in zip(asked, near, strict=True):
+        columns = index.columns()
+        besides = others[(others >= numbered(number)) & (others < numbered(number + 1))] - numbered(number)
+        ids, values = index.similarities(quantised, np.union1d(columns.ids[positions], besides))
+        compared.append(chunks := ids + numbered(number))
+        similarities.append(values)
+        close = values >= (LEAST_SIMILARITY if selection is None else -np.inf)
+        found.append(Ranking(chunks[close], columns.documents[columns.positions(ids[close])], values[close]))
+    return SemanticRanking(_best(indexes, found), np.concatenate(compared), np.concatenate(similarities))
 
 
 def _counted(
@@ -175,16 +177,20 @@ def _counted(
     return list(counted.values()), tuple(weighted), tuple(missing)
 
 
-def _cut(indexes: Sequence[Index | None], found: dict[tuple[int, int], float]) -> list[Candidate]:
-    candidates = []
-    for number, index in enumerate(indexes):
-        mine = [key for key in found if key[0] == number]
-        if index and mine:
-            places = index.places([chunk for _, chunk in mine])
-            candidates += [
-                Candidate(key, found[key], (path, line, index.base), document)
-                for key in mine
-                if key[1] in places
-                for path, line, document in [places[key[1]]]
-            ]
-    return ranked(candidates)[:RANKED]
+def _best(indexes: Sequence[Index | None], found: Sequence[Ranking]) -> Ranking:
+    """Make one ranking of what was found in each base."""
+    return Ranking.joined(found).best(RANKED, places_in(indexes))
+
+
+def places_in(indexes: Sequence[Index | None]) -> Places:
+    """Give what says where chunks of some bases stand."""
+
+    def places(keys: Sequence[Key]) -> dict[Key, Place]:
+        found: dict[Key, Place] = {}
+        for number, index in enumerate(indexes):
+            if index and (mine := [chunk for base, chunk in keys if base == number]):
+                there = index.places(mine)
+                found |= {(number, chunk): (*there.get(chunk, ("", chunk)), index.base) for chunk in mine}
+        return found
+
+    return places

@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from kbhub.confidence import verdict
 from kbhub.evidence import AMOUNTS
 from kbhub.fusion import SIGNALS, Fused, best_first, fuse
@@ -14,8 +16,9 @@ from kbhub.hits import Documents, Manner, Searched, age_days, described, grouped
 from kbhub.index.selection import known_keys, newest, select
 from kbhub.indexing import embedded_text
 from kbhub.query import parsed
+from kbhub.rankings import NO_CHUNKS, Ranking
 from kbhub.reranking import LOOKED_AT, confidence, rerank
-from kbhub.retrieval import KeywordRanking, keyword_ranking, semantic_ranking, similarities
+from kbhub.retrieval import KeywordRanking, SemanticRanking, keyword_ranking, places_in, semantic_ranking
 from kbhub.second_look import SIGNAL as SECOND_LOOK
 from kbhub.second_look import mix
 from kbhub.spelling import PUNCTUATION, corrected, corrections
@@ -24,13 +27,12 @@ from kbhub.types import Correction, Hit, Mode, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from kbhub.index import Index
     from kbhub.index.selection import Selection
     from kbhub.query import ParsedQuery, Term
-    from kbhub.ranking import Candidate, Key
+    from kbhub.ranking import Key
     from kbhub.reranking import Ranked
     from kbhub.retrieval import WeightedTerm
     from kbhub.spelling import Correction as Spelt
@@ -124,7 +126,7 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings) -> Fo
     ]
     if not asked.terms and (asked.filters or asked.excluded):
         return _listing(query, asked, searched, selections, around)
-    keyword: KeywordRanking = KeywordRanking([], ())
+    keyword = KeywordRanking(Ranking.joined(()), ())
     made: tuple[Spelt, ...] = ()
     if query.mode != "semantic":
         keyword, made = _by_words(indexes, asked.terms, selections)
@@ -133,19 +135,23 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings) -> Fo
     vector = around.embed(text) if query.mode != "keyword" and text.strip() else None
     if vector is None and query.mode == "semantic":
         keyword, made = _by_words(indexes, asked.terms, selections)
-    rankings, similar = _rankings(query, searched, keyword, vector, selections)
+    rankings, near = _rankings(query, searched, keyword, vector, selections)
     documents = Documents(searched)
-    fused = _weighed(query, fuse(rankings, similar, query.fusion), documents, around)
+    fused = fuse(rankings, near.compared, near.similarities, places_in(indexes), query.fusion)
+    fused = _weighed(query, fused, documents, around)
     ranked = _looked_again(query, text, _second_look(query, fused, keyword.terms, documents), documents, around.look)
     sure = confidence(
         ranked.evidence.values(),
         len(keyword.terms),
-        max(similar.values(), default=0.0) if vector is not None and around.calibrated else None,
+        float(near.similarities.max(initial=0.0)) if vector is not None and around.calibrated else None,
         words="keyword" in rankings,
     )
-    kept = [one for one in ranked.fused if _signals_of(one) >= query.min_signals]
+    kept: Sequence[Fused] = ranked.fused
+    if query.min_signals > 1:  # any hit has one
+        kept = [one for one in kept if _signals_of(one) >= query.min_signals]
     scale = sure / kept[0].score if kept and kept[0].score else 0.0
-    kept = [one for one in kept if one.score * scale >= query.min_score]
+    if query.min_score:
+        kept = [one for one in kept if one.score * scale >= query.min_score]
     groups = grouped(kept, ranked.evidence, by_document=query.granularity == "document")
     terms = tuple(term for term in (*asked.terms, *(one.term for one in made)))
     manner = Manner(query, terms, scale, around.now, around.contexts)
@@ -191,17 +197,11 @@ def _listing(
         for number, (one, selection) in enumerate(zip(searched, selections, strict=True))
         for chunk, day in newest(one.index, selection, wanted)
     ]
-    places = {
-        (number, chunk): place
-        for number, one in enumerate(searched)
-        for chunk, place in one.index.places([chunk for _, base, chunk in rows if base == number]).items()
-    }
+    places = places_in([one.index for one in searched])([row[1:] for row in rows])
     ordered = sorted(rows, key=lambda row: (row[0], places[row[1:]][0], row[1]))[query.offset : wanted]
     documents = Documents(searched)
-    fused = [
-        Fused(key, places[key][2], (places[key][0], places[key][1], searched[key[0]].base.id), ())
-        for key in (row[1:] for row in ordered)
-    ]
+    read = documents.chunks(row[1:] for row in ordered)
+    fused = [Fused((number, chunk), read[number, chunk].document_id, ()) for _, number, chunk in ordered]
     groups = grouped(fused, {}, by_document=True)
     manner = Manner(query, (), 0.0, around.now, around.contexts)
     total = sum(
@@ -233,41 +233,39 @@ def _rankings(
     keyword: KeywordRanking,
     vector: NDArray[np.float32] | None,
     selections: Sequence[Selection | None],
-) -> tuple[dict[str, Sequence[Candidate]], dict[Key, float]]:
-    """Give the ranking of each signal that runs, and the cosines of all chunks in them."""
-    rankings: dict[str, Sequence[Candidate]] = {}
-    similar: dict[Key, float] = {}
+) -> tuple[dict[str, Ranking], SemanticRanking]:
+    """Give the ranking of each signal that runs, and what was compared for the semantic one."""
+    rankings: dict[str, Ranking] = {}
+    near = SemanticRanking(Ranking.joined(()), NO_CHUNKS, np.zeros(0))
     if query.mode != "semantic" or vector is None:
-        rankings["keyword"] = keyword.candidates
+        rankings["keyword"] = keyword.ranking
     if vector is not None and not ("semantic" in query.without and rankings):
         comparable = [one.index if one.comparable else None for one in searched]
-        rankings["semantic"] = semantic_ranking(comparable, vector, selections)
-        similar = {candidate.key: candidate.value for candidate in rankings["semantic"]}
-        others = [candidate.key for candidate in rankings.get("keyword", ()) if candidate.key not in similar]
-        similar |= similarities(comparable, vector, others) if others else {}
+        others = rankings["keyword"].chunks if "keyword" in rankings else NO_CHUNKS
+        near = semantic_ranking(comparable, vector, selections, others)
+        rankings["semantic"] = near.ranking
     if "keyword" in query.without and "semantic" in rankings:
         rankings.pop("keyword", None)
-    return rankings, similar
+    return rankings, near
 
 
-def _weighed(query: Query, fused: Sequence[Fused], documents: Documents, around: Surroundings) -> list[Fused]:
+def _weighed(query: Query, fused: list[Fused], documents: Documents, around: Surroundings) -> list[Fused]:
     """Apply what is said of bases and documents as a whole: weight, strength of memories, recency."""
-    searched = documents.searched
-    heaviest = max((one.base.weight for one in searched), default=1.0)
-    weighed = [one.times("weight", searched[one.key[0]].base.weight / heaviest) for one in fused]
-    for number, one in enumerate(searched):
-        if one.base.kind == "memory" and (paths := [found.order[0] for found in weighed if found.key[0] == number]):
-            factors = around.standing(one, paths)
-            weighed = [
-                found.times("strength", factors.get(found.order[0], 1.0)) if found.key[0] == number else found
-                for found in weighed
-            ]
+    bases = [one.base for one in documents.searched]
+    weights = {base.weight for base in bases}
+    memories = [number for number, base in enumerate(bases) if base.kind == "memory"]
+    if len(weights) < 2 and not memories and not query.recency:
+        return fused
+    weighed = [one.times("weight", bases[one.key[0]].weight / max(weights)) for one in fused]
+    for number in memories:
+        paths = documents.paths(one.document_key for one in weighed if one.key[0] == number)
+        factors = around.standing(documents.searched[number], list(paths.values())) if paths else {}
+        weighed = [one.times("strength", factors.get(paths.get(one.document_key, ""), 1.0)) for one in weighed]
     if query.recency:
         rows = documents.documents({one.document_key for one in weighed})
         ages = {key: age_days(row, around.now) for key, row in rows.items()}
         weighed = [one.times("recency", recency(ages[one.document_key], query.recency)) for one in weighed]
-    changed = any(one is not before for one, before in zip(weighed, fused, strict=True))
-    return best_first(weighed) if changed else weighed
+    return best_first(weighed)
 
 
 def recency(age: float, weight: float) -> float:

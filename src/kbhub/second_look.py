@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbhub.errors import EmbedderError
-from kbhub.fusion import Part, best_first
+from kbhub.fusion import Fused, Part, best_first
 from kbhub.index.looks import KeptVectors
 from kbhub.indexing import chunk_key
 from kbhub.onnx_embedding import minilm
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from kbhub.config import SearchSettings
     from kbhub.embedding import Embedder
-    from kbhub.fusion import Fused
     from kbhub.ranking import Key
 
 SIGNAL = "second_look"
@@ -144,7 +142,8 @@ def mix(fused: Sequence[Fused], similarities: Mapping[Key, float], share: float 
         if one.key in sums:
             value = similarities[one.key]
             part = Part(SIGNAL, value, share * (low + stretch * (value - least) - sums[one.key]))
-            mixed.append(replace(one, parts=(*one.parts, part)))  # one that adds nothing is shown, too
+            # One that adds nothing is shown, too.
+            mixed.append(Fused(one.key, one.document, (*one.parts, part), one.factors))
         else:
             mixed.append(one)
     return best_first(mixed)

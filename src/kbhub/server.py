@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -43,7 +43,7 @@ from kbhub.resources.serving import Resources, template
 from kbhub.roots import RootsQuestion
 from kbhub.tools.calls import Calls, text_result
 from kbhub.tools.choosing import offered, why_not
-from kbhub.tools.names import CORE
+from kbhub.tools.names import ALL, CORE
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -84,7 +84,8 @@ class KbhubServer(MCPServer[None]):
         self._resources = Resources(self.calls)
         self._last_offered: tuple[str, ...] = CORE
         self._registering = threading.Lock()
-        self._registered = False
+        self._registered: set[str] = set()
+        self._prompted = False
         self._defined: dict[str, ToolDefinition] = {}
         super().__init__(
             "kbhub",
@@ -116,11 +117,13 @@ class KbhubServer(MCPServer[None]):
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool. What can be foreseen to go wrong is an answer the model reads, word for word."""
-        definitions = await self._definitions()
+        schema: dict[str, Any] = {}
         try:
             names = await self.calls.run(self._offered)
             await self.calls.run(check_tool, name, names, partial(why_not, self.hub))
-            check_names(name, definitions[name].input_schema, arguments)
+            # The called tool alone is loaded, where nobody has asked for a list.
+            schema = (await self._definitions([name]))[name].input_schema
+            check_names(name, schema, arguments)
             self.calls.begin()
             if context and (needs := await self.calls.ask_roots(context)):
                 return needs
@@ -131,7 +134,7 @@ class KbhubServer(MCPServer[None]):
             if isinstance(error.__cause__, KbhubError):
                 told = error.__cause__
             elif isinstance(error.__cause__, ValidationError) and not isinstance(error, UnexpectedToolError):
-                told = bad_argument(name, definitions[name].input_schema, error.__cause__)
+                told = bad_argument(name, schema, error.__cause__)
             else:
                 raise
         log.info("%r failed: %s", name, told)
@@ -149,7 +152,7 @@ class KbhubServer(MCPServer[None]):
 
     async def list_prompts(self) -> list[PromptDefinition]:
         """List the prompts."""
-        await self.calls.run(self._register)
+        await self.calls.run(self._register_prompts)
         return await super().list_prompts()
 
     async def get_prompt(
@@ -171,25 +174,22 @@ class KbhubServer(MCPServer[None]):
             raise MCPError(code=INVALID_PARAMS, message=f"The prompt {name!r} needs {missing[0]!r}.")
         return await super().get_prompt(name, arguments, context)
 
-    async def _definitions(self) -> dict[str, ToolDefinition]:
-        """Give every tool by its name, offered or not."""
-        if not self._defined:
-            await self.calls.run(self._register)
-            tools = await super().list_tools()
-            compacted = (tool.model_copy(update={"input_schema": compact(tool.input_schema)}) for tool in tools)
-            self._defined = {tool.name: tool for tool in compacted}
-        return self._defined
+    async def _definitions(self, names: Sequence[str] = ALL) -> dict[str, ToolDefinition]:
+        """Give at least the tools of some names, offered or not, in the order of the list."""
+        if not self._defined.keys() >= set(names):
+            await self.calls.run(self._register, names)
+            for tool in await super().list_tools():
+                if tool.name not in self._defined:
+                    self._defined[tool.name] = tool.model_copy(update={"input_schema": compact(tool.input_schema)})
+        return {name: self._defined[name] for name in (*ALL, *self._defined) if name in self._defined}
 
-    def _register(self) -> None:
-        """Register tools and prompts, once."""
+    def _register(self, names: Sequence[str] = ALL) -> None:
+        """Register those of our tools that have these names, each once."""
         with self._registering:
-            if self._registered:
-                return
-            # What the tools need takes 0.2 s to load, and the handshake needs none of them.
-            from kbhub.prompts import prompts_of  # noqa: PLC0415
+            # What the tools need takes 0.4 s to load, and the handshake needs none of them.
             from kbhub.tools.registering import tools_of  # noqa: PLC0415
 
-            for tool in tools_of(self.calls):
+            for tool in tools_of(self.calls, [name for name in names if name not in self._registered]):
                 self.add_tool(
                     tool.body,
                     name=tool.name,
@@ -198,9 +198,17 @@ class KbhubServer(MCPServer[None]):
                     annotations=tool.hints,
                     structured_output=None if self.calls.structured else False,  # none: from the annotation
                 )
-            for prompt in prompts_of(self.hub, self._offered):
+                self._registered.add(tool.name)
+
+    def _register_prompts(self) -> None:
+        """Register the prompts, once."""
+        with self._registering:
+            # As above.
+            from kbhub.prompts import prompts_of  # noqa: PLC0415
+
+            for prompt in () if self._prompted else prompts_of(self.hub, self._offered):
                 self.add_prompt(prompt)
-            self._registered = True
+            self._prompted = True
 
     def _offered(self) -> tuple[str, ...]:
         """Give the tools that are offered; while the configuration is wrong, those that were."""

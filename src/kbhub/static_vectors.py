@@ -6,6 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kbhub.static_means import (
+    INFORMATIVE_NORM,
+    is_foreign_letter,
+    mean_of,
+    norms,
+    speaks_of_something,
+    unit,
+)
 from kbhub.static_model import load_model
 from kbhub.word_tokens import token_blocks
 
@@ -16,17 +24,8 @@ if TYPE_CHECKING:
 
     from kbhub.static_model import StaticModel
 
-KNOWN_SHARE = 0.5
-"""A text whose tokens the model knows to a smaller share than this has no vector: it would be noise."""
-
-INFORMATIVE_NORM = 0.1
-"""A token whose vector is shorter than this share of the median carries no meaning (punctuation)."""
-
 BLOCK = 2048
 """Rows of the model made into floats at a time: 2 MB."""
-
-LETTER = len("##x")
-"""Characters of the longest token that is one letter."""
 
 
 class StaticVectors:
@@ -54,54 +53,41 @@ class StaticVectors:
             for tokens in block:
                 row += 1
                 if (mean := self._mean(tokens)) is not None:
-                    vectors[row] = mean / (float(np.linalg.norm(mean)) or 1.0)
+                    vectors[row] = unit(mean)
         return vectors
 
     def _mean(self, tokens: NDArray[np.int64]) -> NDArray[np.float32] | None:
         """Give the direction of the tokens of a text; none if the model knows too few of them."""
         model = self.model
-        known = np.count_nonzero(self._known[tokens])
-        if not known or known < KNOWN_SHARE * np.count_nonzero(self._meaning[tokens]):
+        known, meaning = self._known[tokens], self._meaning[tokens]
+        if not speaks_of_something(known, meaning):
             return None
         if model.unk_token_id is not None:
             tokens = tokens[tokens != model.unk_token_id]
         rows = tokens if model.token_mapping is None else model.token_mapping[tokens]
-        weights = (
-            np.ones(len(tokens), np.float32) if model.weights is None else model.weights[tokens].astype(np.float32)
-        )
-        mean: NDArray[np.float32] = weights @ model.embedding.take(rows, 0).astype(np.float32)
-        return mean
+        return mean_of(model.embedding, rows, None if model.weights is None else model.weights[tokens])
 
 
 def _classify_tokens(model: StaticModel) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Work out which tokens speak of a meaning at all, and which of those the model knows."""
-    norms = _norms(model.embedding)
+    lengths = _all_norms(model.embedding)
     if model.token_mapping is not None:
-        norms = norms[model.token_mapping]
+        lengths = lengths[model.token_mapping]
     # A lone letter of a script that the model has no words for is as good as unknown.
     vocabulary = model.tokenizer.get_vocab()
     unknown = np.zeros(len(vocabulary), np.bool_)
-    unknown[[number for token, number in vocabulary.items() if len(token) <= LETTER and _is_foreign_letter(token)]] = (
-        True
-    )
+    unknown[[number for token, number in vocabulary.items() if is_foreign_letter(token)]] = True
     if model.unk_token_id is not None:
         unknown[model.unk_token_id] = True
-    informative = norms > INFORMATIVE_NORM * _median(norms)
+    informative = lengths > INFORMATIVE_NORM * _median(lengths)
     return informative | unknown, informative & ~unknown
 
 
-def _norms(vectors: NDArray[Any]) -> NDArray[np.float32]:
-    blocks = [vectors[start : start + BLOCK].astype(np.float32) for start in range(0, len(vectors), BLOCK)]
-    norms: NDArray[np.float32] = np.sqrt(np.concatenate([np.einsum("ij,ij->i", block, block) for block in blocks]))
-    return norms
+def _all_norms(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    return np.concatenate([norms(vectors[start : start + BLOCK]) for start in range(0, len(vectors), BLOCK)])
 
 
 def _median(numbers: NDArray[np.float32]) -> float:
     # numpy's own loads its masked arrays first, which takes longer than the rest of the model.
     ordered = np.sort(numbers)
     return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
-
-
-def _is_foreign_letter(token: str) -> bool:
-    letters = token.removeprefix("##")
-    return len(letters) == 1 and not letters.isascii() and letters.isalpha()

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import apsw
-from filelock import FileLock, Timeout
 
+from kbhub.comparing import SYNCED, Difference, compare, compare_some, gone, in_step_of
 from kbhub.errors import EmbedderError, IndexUnavailable
 from kbhub.history import commit_times
-from kbhub.index import Index, IndexWriter, remedy, set_aside
+from kbhub.index import IndexWriter, remedy, set_aside
 from kbhub.indexing import DocumentReader, chunk_key, embedded_text, embedded_texts, trusted_time
 from kbhub.keeping import Keeping
+from kbhub.later import filelock
 from kbhub.places import private_directory
 from kbhub.types import SyncReport
 from kbhub.walk import NO_LIMITS
@@ -40,79 +41,10 @@ LOCK_SECONDS = 0.1
 
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
 
+__all__ = ["Difference", "Progress", "compare", "compare_some", "in_step_of", "is_being_indexed", "sync_base"]
+
 Progress = Callable[[str, int, int], None]
 """Called with (base id, files done, files to do)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """How the files of a base differ from its index."""
-
-    scan: Scan
-    suspects: tuple[FileEntry, ...]
-    """Files that are new or have another size or time."""
-    gone: tuple[str, ...]
-    """Paths in the index whose file is no longer there."""
-    new_index: bool
-    """Whether there is no index yet, or none that can be read."""
-    generation: int = -1
-    """State of the index that was compared."""
-    unreadable: tuple[FileEntry, ...] = ()
-    """Files like the suspects that could not be read and still cannot."""
-
-    def __len__(self) -> int:
-        return len(self.suspects) + len(self.gone)
-
-
-def compare(
-    base: Base,
-    path: Path,
-    *,
-    max_bytes: int,
-    max_files: int,
-    kind_bytes: Mapping[Kind, int] = NO_LIMITS,
-    kept: Path | None = None,
-) -> Difference:
-    """Find what `sync_base` would have to do; reads file times only.
-
-    Args:
-        base: the base.
-        path: its index file.
-        max_bytes: size limit of a file.
-        max_files: limit of files in a base.
-        kind_bytes: size limits of kinds of files that have their own.
-        kept: folder of kept texts; see `keeping`.
-
-    Raises:
-        BaseUnavailable: the folder of the base is not there.
-    """
-    files = DocumentReader(base, Keeping(kept, base), max_bytes, max_files, kind_bytes)
-    found = files.scan()
-    index = Index(path, base.id)
-    try:
-        with index.snapshot():
-            known, generation = index.files(), index.generation()
-            failed = {path for path, _ in index.problems()}
-    except IndexUnavailable:
-        return Difference(found, tuple(found.entries.values()), (), new_index=True)
-    finally:
-        index.close()
-    lacks = files.keeping.lacks if files.keeping.rules else None
-    other = [
-        entry
-        for path, entry in found.entries.items()
-        if known.get(path) != (entry.size, entry.mtime_ns) or (lacks and lacks(path))
-    ]
-    # What could not be read and still cannot is no work: it would be tried before every search.
-    unreadable = tuple(entry for entry in other if entry.path in failed and not files.can_read(entry))
-    return Difference(
-        found,
-        tuple(entry for entry in other if entry not in unreadable) if unreadable else tuple(other),
-        tuple(_gone(known, found)),
-        new_index=False,
-        generation=generation,
-        unreadable=unreadable,
-    )
 
 
 def sync_base(
@@ -156,15 +88,15 @@ def sync_base(
         difference = compare(base, path, max_bytes=max_bytes, max_files=max_files, kind_bytes=kind_bytes, kept=kept)
     try:
         private_directory(path.parent)
-        with FileLock(f"{path}.lock", timeout=LOCK_SECONDS, mode=0o600):
+        with filelock.FileLock(f"{path}.lock", timeout=LOCK_SECONDS, mode=0o600):
             files = DocumentReader(base, Keeping(kept, base), max_bytes, max_files, kind_bytes)
-            run, chunks = _locked(path, files, embedder, difference, full=full, progress=progress)
-    except Timeout:
+            run, counts = _locked(path, files, embedder, difference, full=full, progress=progress)
+    except filelock.Timeout:
         return SyncReport(base=base.id, busy=True, notes=("Another kbhub process is indexing this base.",))
     except (apsw.Error, OSError) as error:  # those of the documents are caught one by one
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise IndexUnavailable(base.id, f"{path}: {reason}", remedy(error)) from error
-    report = run.report(chunks, time.monotonic() - started)
+    report = run.report(*counts, time.monotonic() - started)
     log.debug("index %s: %s", path, report)
     return report
 
@@ -177,18 +109,19 @@ def _locked(
     *,
     full: bool,
     progress: Progress | None,
-) -> tuple[_Run, int]:
-    """Bring an index in step, made anew if it turns out to be damaged; gives what was done, and its chunks."""
+) -> tuple[_Run, tuple[int, int]]:
+    """Bring an index in step, made anew if it is damaged; gives what was done, and its documents and chunks."""
     notes: list[str] = []
     for again in (True, False):
         try:
             with _open(path, notes, full=full) as writer:
                 # What another process has indexed since may be newer than the files as they were compared.
                 same = difference.generation == (writer.meta("generation") or -1)
-                found = difference.scan if same else files.scan()
+                known = difference if same and not full and not difference.new_index else None
+                found = difference.scan if known or (same and difference.paths is None) else files.scan()
                 run = _Run(files.base, writer, embedder, found, files, full=full, progress=progress, notes=notes)
-                run.all(difference if same and not full and not difference.new_index else None)
-                return run, writer.counts()[1]
+                run.all(known)
+                return run, writer.counts()
         except _DAMAGE as error:  # in a page that was not looked at before
             if not again:
                 raise
@@ -207,9 +140,9 @@ def is_being_indexed(path: Path) -> bool:
     try:
         if not path.parent.is_dir():
             return False
-        with FileLock(f"{path}.lock", timeout=0, mode=0o600):
+        with filelock.FileLock(f"{path}.lock", timeout=0, mode=0o600):
             return False
-    except Timeout:
+    except filelock.Timeout:
         return True
     except OSError:  # no lock can be made there, so nobody holds one
         return False
@@ -245,6 +178,8 @@ class _Run:
     full: bool
     progress: Progress | None
     notes: list[str]
+    paths: frozenset[str] | None = None
+    """The only paths that may be others than the index has them; none if all may."""
     fresh: list[str] = field(default_factory=list)
     """Paths of documents that the index did not have."""
     changed: int = 0
@@ -262,10 +197,11 @@ class _Run:
         self._check_embedder()
         if difference is None:
             known = self.writer.files()
-            suspects, gone = self._suspects(known), tuple(_gone(known, self.scan))
+            suspects, removed = self._suspects(known), tuple(gone(known, self.scan))
         else:
             suspects = sorted((*difference.suspects, *difference.unreadable), key=lambda entry: entry.path)
-            known, gone = self.writer.files([entry.path for entry in suspects]), difference.gone
+            known, removed = self.writer.files([entry.path for entry in suspects]), difference.gone
+            self.paths = difference.paths
         done = 0
         for batch in _batches(suspects):
             self._write(batch, known)
@@ -273,26 +209,26 @@ class _Run:
             if self.progress:
                 self.progress(self.base.id, done, len(suspects))
         # Removed last, so that a renamed document finds the vectors of its old self.
-        self._remove(gone)
+        self._remove(removed)
         self._fill_vectors()
         self._finish()
 
     def _suspects(self, known: Mapping[str, tuple[int, int, bytes]]) -> list[FileEntry]:
+        lacks = self.files.keeping.lacks
         return [
-            entry
-            for entry in self.scan.entries.values()
-            if self.full
-            or known.get(entry.path, ())[:2] != (entry.size, entry.mtime_ns)
-            or self.files.keeping.lacks(entry.path)
+            self.scan.entry(path)
+            for path, file in sorted(self.scan.files.items())
+            if self.full or known.get(path, ())[:2] != file or lacks(path)
         ]
 
-    def report(self, chunks: int, seconds: float) -> SyncReport:
+    def report(self, documents: int, chunks: int, seconds: float) -> SyncReport:
+        same = documents if self.paths is not None else len(self.scan.files) - len(self.files.failed)
         return SyncReport(
             base=self.base.id,
             added=len(self.fresh),
             changed=self.changed,
             removed=self.removed,
-            unchanged=len(self.scan.entries) - len(self.fresh) - self.changed - len(self.files.failed),
+            unchanged=same - len(self.fresh) - self.changed,
             failed=(*self.scan.skipped, *self.files.failed),
             chunks=chunks,
             vectors_made=self.made,
@@ -397,7 +333,8 @@ class _Run:
     def _finish(self) -> None:
         commits = commit_times(self.base, self.writer.meta("head"), self.fresh)
         with self.writer.transaction(content=False):
-            self.writer.set_problems([(p.subject, p.message) for p in (*self.scan.skipped, *self.files.failed)])
+            problems = [(p.subject, p.message) for p in (*self.scan.skipped, *self.files.failed)]
+            self.writer.set_problems(problems, self.paths)
             if commits:
                 self.writer.set_commits(commits.times)
             self.writer.set_meta(
@@ -405,16 +342,10 @@ class _Run:
                     # A path may have bytes that are no text; it is here for people.
                     "base": str(self.base.path).encode("utf-8", "backslashreplace").decode(),
                     "head": commits.head if commits else None,
-                    "synced": datetime.now(UTC).isoformat(timespec="seconds"),
+                    SYNCED: datetime.now(UTC).isoformat(timespec="seconds"),
                 }
             )
         self.writer.tidy(self.written)
-
-
-def _gone(known: Iterable[str], scan: Scan) -> list[str]:
-    """Give the paths of an index whose files are gone; those below a folder that cannot be listed are not."""
-    hidden = tuple(f"{folder}/" if folder else "" for folder in scan.unlisted)
-    return [path for path in known if path not in scan.entries and not path.startswith(hidden or "\0")]
 
 
 def _batches(entries: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import filelock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kbhub.errors import ConfigError
 from kbhub.files import read_regular
+from kbhub.later import filelock
 from kbhub.places import private_directory, write_atomically
 from kbhub.pointer import first_error
+from kbhub.types import DEFERRED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ Use = Literal["knowledge", "cacheDir"]
 class Grant(BaseModel):
     """One thing that the user allowed: this pointer may reach this target, for this use."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=DEFERRED)
 
     pointer: Path
     """Real path of the pointer file, or of the folder or link that was found without one."""
@@ -43,7 +44,7 @@ class Grant(BaseModel):
 
 
 class _Store(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=DEFERRED)
 
     version: Literal[1]
     grants: tuple[Grant, ...]

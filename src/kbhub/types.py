@@ -411,9 +411,16 @@ class Diagnosis(Model):
 class Scan:
     """What the walk of a base found."""
 
-    entries: dict[str, FileEntry] = field(default_factory=dict)
-    """Path in the base → file, in order of path."""
+    files: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Path in the base → (size in bytes, time in ns since the epoch); see `FileEntry`."""
     skipped: tuple[Problem, ...] = ()
     """Files that are not taken although their name asks for it, and why."""
     unlisted: tuple[str, ...] = ()
     """Folders that could not be listed: what is below them is unknown, not gone."""
+    frame: object = None
+    """All that decides about a file apart from itself and what lies beside and above it in the base; none if that
+    cannot be said, because there are links, or more files than are taken. Two of them can be compared."""
+
+    def entry(self, path: str) -> FileEntry:
+        """Give a file by its path."""
+        return FileEntry(path, *self.files[path])

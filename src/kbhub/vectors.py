@@ -37,19 +37,3 @@ def similarity(blobs: Sequence[bytes], vector: NDArray[np.int8]) -> NDArray[np.f
     distance = 1 - product / (np.sqrt(own) * np.sqrt(float(asked @ asked)))
     found: NDArray[np.float64] = 1 - distance.astype(np.float32).astype(np.float64)
     return found
-
-
-def best(rows: Sequence[tuple[int, bytes]], vector: NDArray[np.int8], limit: int) -> list[tuple[int, float]]:
-    """Find the stored vectors nearest to one.
-
-    Args:
-        rows: (id, int8 vector).
-        vector: int8, shape (dimensions,).
-        limit: how many to find.
-
-    Returns:
-        (id, cosine similarity), nearest first, equally near ones by id.
-    """
-    near = similarity([blob for _, blob in rows], vector)
-    order = np.lexsort((np.array([one for one, _ in rows], np.int64), -near))[:limit].tolist()
-    return [(rows[at][0], float(near[at])) for at in order]

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,12 +41,18 @@ REMOTE_SYSTEMS = frozenset(("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.
 
 LIVE = "live"
 
+UNNAMED = "\N{REPLACEMENT CHARACTER}"
+"""Stands in the path of an event for what is no text."""
+
 DOCUMENT_SUFFIXES = (*MARKDOWN_SUFFIXES, PDF_SUFFIX)
 SESSION_SUFFIXES = (LOG_SUFFIX, RECORD_SUFFIX)
 """Ends of the names of files that a base of a kind takes unasked."""
 
-Changed = Callable[[frozenset[str] | None], None]
-"""Called with the ids of bases whose files changed, or none if the bases themselves may be others now."""
+Changes = Mapping[str, frozenset[str] | None]
+"""Id of a base whose files changed → the paths in it that did, with `/`; none if they cannot all be named."""
+
+Changed = Callable[[Changes | None], None]
+"""Called with the bases whose files changed, or none if the bases themselves may be others now."""
 
 
 @dataclass(slots=True)
@@ -131,15 +137,15 @@ class Watcher:
         told = False
         for changes in self._batches(plan):
             # What changed before the events began is found by comparing once.
-            names = None if not told else frozenset(_bases_of(changes, plan))
+            found = None if not told else changes_of(changes, plan.roots)
             told = True
-            if names is None or names:
-                self._changed(names)
+            if found is None or found:
+                self._changed(found)
             if tuple(map(_look_of, plan.places)) != plan.looks or self._hub.known_bases() not in (None, plan.bases):
                 return
             if plan.polled and time.monotonic() - self._polled_at >= POLL_SECONDS:
                 self._polled_at = time.monotonic()
-                self._changed(frozenset(plan.polled))
+                self._changed(dict.fromkeys(plan.polled))
 
     def _batches(self, plan: _Plan) -> Iterator[Iterable[str]]:
         """Give the paths that changed, at least every tick."""
@@ -163,13 +169,33 @@ class Watcher:
             yield {path for _, path in changes}
 
 
-def _bases_of(paths: Iterable[str], plan: _Plan) -> set[str]:
-    found: set[str] = set()
+def changes_of(paths: Iterable[str], roots: Mapping[str, Base]) -> Changes:
+    """Say which paths of which bases changed.
+
+    Args:
+        paths: what events named, absolute.
+        roots: folder or file that is watched → its base.
+    """
+    found: dict[str, set[str] | None] = {}
     for path in paths:
-        for root, base in plan.roots.items():
-            if base.id not in found and (path == root or path.startswith(root + os.sep)) and _matters(path, root, base):
-                found.add(base.id)
-    return found
+        for root, base in roots.items():
+            if (path == root or path.startswith(root + os.sep)) and _matters(path, root, base):
+                inside = _named(path, base)
+                known = found.setdefault(base.id, set())
+                if inside is None or known is None:
+                    found[base.id] = None
+                else:
+                    known.add(inside)
+    return {base: None if names is None else frozenset(names) for base, names in found.items()}
+
+
+def _named(path: str, base: Base) -> str | None:
+    """Give a path as its base has it; none if more than what lies there may be other now."""
+    above = f"{base.path}{os.sep}"
+    # A character stands for bytes that are no text, and what was meant is not known.
+    if not path.startswith(above) or path.endswith(IGNORE_NAMES) or UNNAMED in path:
+        return None
+    return path[len(above) :].replace(os.sep, "/")
 
 
 def _matters(path: str, root: str, base: Base) -> bool:
@@ -179,7 +205,8 @@ def _matters(path: str, root: str, base: Base) -> bool:
         return False
     suffix = os.path.splitext(path)[1].lower()  # noqa: PTH122 - likewise
     taken = SESSION_SUFFIXES if base.kind == "session" else DOCUMENT_SUFFIXES
-    return bool(base.include) or not suffix or suffix in taken or parts[-1] in IGNORE_NAMES
+    known = bool(base.include) or not suffix or suffix in taken or parts[-1] in IGNORE_NAMES
+    return known or os.path.isdir(path)  # noqa: PTH112 - a folder may be called `v1.0`
 
 
 def watched_folders(base: Base) -> list[Path]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.answers.models import Passage
 from kbhub.answers.tokens import estimated_tokens
-from kbhub.evidence import examine
+from kbhub.evidence import Sought
 from kbhub.markdown import parse_document
 from kbhub.reading import ReadOptions
 from kbhub.reranking import same_text
@@ -149,7 +149,7 @@ class Kept:
         spans = self._spans.setdefault(docid, [])
         if any(start <= part.end_line and part.start_line <= end for start, end in spans):
             return False
-        seen = examine((), part.text, headings, title)
+        seen = Sought().examine(part.text, headings, title)
         if any(same_text(seen, other) or folded(part.text) == text for other, text in self._texts):
             return False
         spans.append((part.start_line, part.end_line))

@@ -6,11 +6,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from kbhub.assisted import Help, search_assisted
-from kbhub.contexts import matching
+from kbhub.covering import matching
 from kbhub.errors import UsageError
+from kbhub.later import listings, reading
 from kbhub.query import excerpt, spans, terms_of
-from kbhub.reading import ReadOptions
-from kbhub.render.formats import Listing
 from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from kbhub.cli.options import Hits
     from kbhub.hub import Hub
     from kbhub.query import Term
+    from kbhub.render.formats import Listing
     from kbhub.types import Hit, Query, Reading, SearchResult
 
 MACHINE_LIMIT = 20
@@ -81,7 +81,7 @@ def hits_listing(hub: Hub, result: SearchResult) -> Listing:
         }
         for hit in result.hits
     ]
-    return Listing("hit", fields, records, body="excerpt")
+    return listings.Listing("hit", fields, records, body="excerpt")
 
 
 def readings_listing(readings: Sequence[Reading]) -> Listing:
@@ -90,7 +90,7 @@ def readings_listing(readings: Sequence[Reading]) -> Listing:
     records = [
         {**one.model_dump(mode="json", include=set(fields)), "context": " / ".join(one.contexts)} for one in readings
     ]
-    return Listing("document", fields, records, body="text")
+    return listings.Listing("document", fields, records, body="text")
 
 
 def numbered(text: str, first: int, marked: frozenset[int] | None = None, *, last: int = 0) -> str:
@@ -173,7 +173,7 @@ def _shown(hub: Hub, hit: Hit, terms: tuple[Term, ...], options: Hits, query: Qu
 
 def _document(hub: Hub, hit: Hit) -> list[str] | None:
     """Give the lines of a hit's document as it is on disk now; none if it is gone since it was indexed."""
-    read = hub.read([hit.docid], ReadOptions(answer_bytes=sys.maxsize))
+    read = hub.read([hit.docid], reading.ReadOptions(answer_bytes=sys.maxsize))
     if not read.readings:
         return None
     lines = read.readings[0].text.split("\n")

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kbhub.cli.console import show, show_json
-from kbhub.render.formats import formatted
+from kbhub.later import listings
 from kbhub.render.plain import neutralised
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ def present(
     if form == "text":
         page(text(), pager=not formats.no_pager)
     elif form == "json":
-        show_json(document if document is not None else formatted(listing(), form))
+        show_json(document if document is not None else listings.formatted(listing(), form))
     else:
-        written = formatted(listing(), form)
+        written = listings.formatted(listing(), form)
         # A file gets what the documents say; a terminal would act upon some of it.
         show(neutralised(written) if sys.stdout.isatty() else written)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kbhub.cli.console import complain, progress_bars
 from kbhub.errors import KbhubError
+from kbhub.later import pulling
 from kbhub.project import PROJECT_ID
-from kbhub.pulling import Pull, pull
 from kbhub.render.words import counted
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from kbhub.hub import Hub
     from kbhub.options import Behind
+    from kbhub.pulling import Pull
     from kbhub.sync import Progress
 
 COMMIT_DIGITS = 10
@@ -62,7 +63,7 @@ def pull_bases(hub: Hub, names: Sequence[str]) -> tuple[Pull, ...]:
     """
     pulled = []
     for base in hub.select(names):
-        one = pull(hub, base)
+        one = pulling.pull(hub, base)
         pulled.append(one)
         if one.state == "updated":
             complain(f"{base.id}: pulled, now at {(one.after or '')[:COMMIT_DIGITS]}.")

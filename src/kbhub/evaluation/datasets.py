@@ -227,7 +227,7 @@ def _files(root: Path) -> tuple[tuple[EvalDocument, ...], tuple[str, ...]]:
         found = scan(base, max_bytes=MOST_BYTES, max_files=MOST_FILES)
     except BaseUnavailable as error:
         raise DatasetError(root, str(error)) from error
-    for path in found.entries:
+    for path in found.files:
         try:
             with open_contained(base, path) as file:
                 documents.append(EvalDocument(path, path, file.read(MOST_BYTES)))

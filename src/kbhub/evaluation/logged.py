@@ -67,7 +67,7 @@ def _documents(hub: Hub) -> tuple[list[EvalDocument], list[str]]:
         except BaseUnavailable as error:
             notes.append(str(error))
             continue
-        for path in found.entries:
+        for path in found.files:
             try:
                 with open_contained(base, path) as file:
                     data = file.read(MOST_BYTES)

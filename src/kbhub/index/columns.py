@@ -31,14 +31,16 @@ MORE = 255
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Id and length of every chunk: 13 bytes each."""
+    """Id, document and length of every chunk: 13 bytes each, and 4 more where ids have outgrown 31 bits."""
 
     pack: int
     """Number of the packing that the positions are of, another after each and in each file."""
     packed: int
     """Chunks that were there then: the first so many positions."""
-    ids: NDArray[np.int64]
+    ids: NDArray[np.signedinteger]
     """Ascending."""
+    documents: NDArray[np.int32]
+    """Ids of the documents."""
     lengths: NDArray[np.int32]
     """Tokens."""
     alive: NDArray[np.bool_]
@@ -69,7 +71,8 @@ class Columns:
         Args:
             ids: of chunks that the index has, in any order.
         """
-        found: NDArray[np.int64] = np.searchsorted(self.ids, np.asarray(ids, np.int64))
+        # Of another width, all of the column would be copied first.
+        found: NDArray[np.int64] = np.searchsorted(self.ids, np.asarray(ids, self.ids.dtype))
         return found
 
 
@@ -88,27 +91,48 @@ def columns(before: Columns | None, rows: Rows) -> Columns:
         before = _packed(pack, rows)
     last = int(before.ids[-1]) if len(before.ids) else -1
     new = rows("SELECT id, sz FROM fts_docsize WHERE id > ? ORDER BY id", last)
-    ids = np.concatenate([before.ids, np.array([chunk for chunk, _ in new], np.int64)])
+    ids = np.array([chunk for chunk, _ in new], np.int64)
+    documents = np.concatenate([before.documents, _documents(ids, last, rows)])
     lengths = np.concatenate([before.lengths, totals([sizes for _, sizes in new])])
     gone = [chunk for (chunk,) in rows("SELECT chunk_id FROM gone")]
-    return _columns(pack, before.packed, ids, lengths, gone)
+    return _columns(pack, before.packed, np.concatenate([before.ids, ids]), documents, lengths, gone)
+
+
+def _documents(ids: NDArray[np.int64], last: int, rows: Rows) -> NDArray[np.int32]:
+    """Give the documents of all chunks after one."""
+    # Of all chunks, from the index on documents, which is read in one piece; texts lie between those of the table.
+    which = "WHERE id > ?" if last >= 0 else "INDEXED BY chunk_document WHERE id > ?"
+    found = np.array(rows(f"SELECT id, document_id FROM chunk {which}", last), np.int64).reshape(-1, 2)
+    found = found[np.argsort(found[:, 0])]
+    if not np.array_equal(found[:, 0], ids):
+        raise ValueError("chunks and what is searched of them differ")
+    return found[:, 1].astype(np.int32)
 
 
 def _packed(pack: int, rows: Rows) -> Columns:
-    stored = dict(rows("SELECT name, data FROM packed WHERE name IN ('ids', 'lengths')"))
+    stored = dict(rows("SELECT name, data FROM packed WHERE name IN ('ids', 'documents', 'lengths')"))
     if not stored:
-        return _columns(pack, 0, np.zeros(0, np.int64), np.zeros(0, np.int32))
+        return _columns(pack, 0, np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
     ids, lengths = growing(stored["ids"]), np.diff(growing(stored["lengths"]), prepend=0).astype(np.int32)
-    if len(ids) != len(lengths):
+    documents = np.frombuffer(stored["documents"], np.int32)
+    if not len(ids) == len(lengths) == len(documents):
         raise ValueError("what is packed in it is damaged")
-    return _columns(pack, len(ids), ids, lengths)
+    return _columns(pack, len(ids), ids, documents, lengths)
 
 
 def _columns(
-    pack: int, packed: int, ids: NDArray[np.int64], lengths: NDArray[np.int32], gone: Sequence[int] = ()
+    pack: int,
+    packed: int,
+    ids: NDArray[np.signedinteger],
+    documents: NDArray[np.int32],
+    lengths: NDArray[np.int32],
+    gone: Sequence[int] = (),
 ) -> Columns:
     alive = ~np.isin(ids, np.array(gone, np.int64)) if gone else np.ones(len(ids), np.bool_)
-    return Columns(pack, packed, ids, lengths, alive, int(alive.sum()), int(lengths[alive].sum()))
+    narrow: NDArray[np.signedinteger] = ids
+    if not len(ids) or ids[-1] <= np.iinfo(np.int32).max:
+        narrow = ids.astype(np.int32)
+    return Columns(pack, packed, narrow, documents, lengths, alive, int(alive.sum()), int(lengths[alive].sum()))
 
 
 def signatures(before: Signatures | None, known: Columns, rows: Rows, read: Read) -> Signatures:
@@ -148,14 +172,15 @@ def packed(known: Columns, made: Signatures | None, embedder: str | None) -> dic
         made: of the same chunks; none without vectors.
         embedder: fingerprint of what made the vectors.
     """
-    data = {"ids": written(known.ids), "lengths": written(np.cumsum(known.lengths, dtype=np.int64))}
+    data = {"documents": known.documents.tobytes()}
+    data |= {"ids": written(known.ids), "lengths": written(np.cumsum(known.lengths, dtype=np.int64))}
     if made is not None and embedder is not None:
         data |= {"bits": made.bits.tobytes(), "signed": made.signed.tobytes(), "mean": made.mean.tobytes()}
         data["embedder"] = embedder.encode()
     return data
 
 
-def written(numbers: NDArray[np.int64]) -> bytes:
+def written(numbers: NDArray[np.signedinteger]) -> bytes:
     """Write down numbers that never fall, the first not below 0: mostly a byte each.
 
     Args:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import apsw
-import filelock
 
 from kbhub.errors import QueryLogUnavailable
 from kbhub.index.schema import BUSY_MS, set_aside
+from kbhub.later import filelock
 from kbhub.places import private_directory
 
 if TYPE_CHECKING:

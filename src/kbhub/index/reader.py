@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from operator import mul
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import apsw
 
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     from kbhub.signatures import Signatures
     from kbhub.types import Kind
 
+T = TypeVar("T")
+
 NOT_THERE = "it does not exist yet"
 """Reason of the error about an index that was never made."""
-
-REMEMBERED = 4_096
-"""Chunks whose places are kept in memory, some 200 bytes each: those that queries find again and again."""
 
 MOST_FAULTS = 5
 """Faults in the structure of a file that are told; one is enough to make it anew."""
@@ -94,9 +93,12 @@ class Index:
         self._local = threading.local()
         self._idle: list[tuple[tuple[int, int], apsw.Connection]] = []
         """Connections that nobody uses, each with the file that it is to."""
-        self._places: tuple[int, dict[int, tuple[str, int, int]]] = (-1, {})
+        self._remembered: tuple[int, dict[str, Any]] = (-1, {})
+        """State of the index, what is remembered of it."""
         self._columns: tuple[int, Columns] | None = None
         """State of the index, its columns; replaced as a whole, so that threads need no lock."""
+        self._compares: bool | None = None
+        """Whether connections can compare vectors; not known before one is asked."""
         self._signed: tuple[tuple[Any, ...], Signatures] | None = None
         """State, packing and embedder of the index, the signatures of its vectors."""
 
@@ -108,8 +110,8 @@ class Index:
             IndexUnavailable: there is no index yet, or it cannot be read.
         """
         identity, connection = self._take()
-        outer = getattr(self._local, "connection", None)
-        self._local.connection = connection
+        outer = getattr(self._local, "connection", None), getattr(self._local, "meta", None)
+        self._local.connection, self._local.meta = connection, None
         sound = False
         try:
             self._rows("BEGIN")
@@ -118,7 +120,7 @@ class Index:
                 connection.execute("COMMIT")
                 sound = True
         finally:
-            self._local.connection = outer
+            self._local.connection, self._local.meta = outer
             # One that was opened as unchanging (see `open_reader`) would not notice changes later.
             if sound and not connection.open_flags & apsw.SQLITE_OPEN_URI:
                 self._idle.append((identity, connection))
@@ -141,7 +143,26 @@ class Index:
 
     def meta(self, key: str) -> Any:
         """Give a value of the table `meta`, none if it is not there."""
-        return self._value("SELECT value FROM meta WHERE key = ?", key)
+        known: dict[str, Any] | None = self._local.meta
+        if known is None:  # all at once, for one statement takes as long
+            known = self._local.meta = dict(self._rows("SELECT key, value FROM meta"))
+        return known.get(key)
+
+    def remembered(self, name: str, read: Callable[[], T]) -> T:
+        """Give what is the same until the index changes, and small.
+
+        Args:
+            name: of what.
+            read: gives it, in this snapshot.
+        """
+        generation, known = self.generation(), self._remembered
+        if known[0] != generation:
+            # Kept in hand, for another thread may be at another state and put its own in place.
+            self._remembered = known = (generation, {})
+        if name not in known[1]:
+            known[1][name] = read()
+        found: T = known[1][name]
+        return found
 
     def columns(self) -> Columns:
         """Give what is kept in memory of each chunk, as it is in this snapshot, made of what was kept before it.
@@ -184,43 +205,59 @@ class Index:
         Returns:
             (chunk id, cosine similarity), nearest first; fewer where the base has fewer vectors.
         """
-        from kbhub.vectors import best, quantise  # noqa: PLC0415 - as in `columns`
+        from kbhub.signatures import likely  # noqa: PLC0415 - as in `columns`
+        from kbhub.vectors import quantise  # noqa: PLC0415
 
-        known, signatures = self.columns(), self._signatures()
-        allowed = known.alive if selection is None else known.selected(selection.chunks)
-        near = signatures.nearest(vector, limit, allowed)
-        return best(self._vectors(known.ids[near]), quantise(vector), limit)
+        (near,) = likely([self.signed(selection)], vector, limit)
+        ids, values = self.similarities(quantise(vector), self.columns().ids[near])
+        best = (-values).argsort(kind="stable")[:limit]
+        return list(zip(ids[best].tolist(), values[best].tolist(), strict=True))
 
-    def similarities(self, vector: NDArray[np.float32], chunks: Sequence[int]) -> list[tuple[int, float]]:
-        """Give (chunk id, cosine similarity to a vector) of those of some chunks that have a vector, in no order."""
-        from kbhub.vectors import quantise, similarity  # noqa: PLC0415 - as in `columns`
+    def signed(self, selection: Selection | None = None) -> tuple[Signatures, NDArray[np.bool_]]:
+        """Give the signatures of the vectors, and which chunks may be found.
 
-        asked = quantise(vector)
-        if has_vector_functions(self._connection()):
-            return self._rows(
+        Args:
+            selection: the chunks that may be found, none for all.
+        """
+        known = self.columns()
+        return self._signatures(), known.alive if selection is None else known.selected(selection.chunks)
+
+    def similarities(
+        self, vector: NDArray[np.int8], chunks: Sequence[int] | NDArray[np.signedinteger]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Give the ids and the cosine similarities to a vector of those of some chunks that have a vector.
+
+        Args:
+            vector: as `vectors.quantise` gives it.
+            chunks: their ids.
+        """
+        import numpy as np  # noqa: PLC0415 - as in `columns`
+
+        from kbhub.vectors import similarity  # noqa: PLC0415
+
+        if self._compares is None:
+            self._compares = has_vector_functions(self._connection())
+        if self._compares:
+            rows = self._rows(
                 "SELECT chunk_id, 1 - vec_distance_cosine(vec_int8(embedding), vec_int8(?)) FROM carray(?) "
                 "JOIN vector ON chunk_id = carray.value WHERE embedding IS NOT NULL",
-                asked.tobytes(),
+                vector.tobytes(),
                 listed(chunks),
             )
-        rows = self._vectors(chunks)
-        near = similarity([blob for _, blob in rows], asked).tolist()
-        return list(zip([chunk for chunk, _ in rows], near, strict=True))
+            values = np.array([value for _, value in rows], np.float64)
+        else:
+            rows = self._vectors(chunks)
+            values = similarity([blob for _, blob in rows], vector)
+        return np.array([one for one, _ in rows], np.int64), values
 
-    def places(self, chunks: Sequence[int]) -> dict[int, tuple[str, int, int]]:
-        """Give where chunks stand: chunk id → (path, first line, id of the document)."""
-        generation, known = self.generation(), self._places
-        if known[0] != generation or len(known[1]) > REMEMBERED:
-            # Kept in hand, for another thread may be at another state and put its own in place.
-            self._places = known = (generation, {})
-        if missing := [chunk for chunk in chunks if chunk not in known[1]]:
-            found = self._rows(
-                "SELECT chunk.id, path, start_line, document_id FROM carray(?) JOIN chunk ON chunk.id = carray.value "
-                "JOIN document ON document.id = document_id",
-                listed(missing),
-            )
-            known[1].update((chunk, (path, line, document)) for chunk, path, line, document in found)
-        return {chunk: known[1][chunk] for chunk in chunks if chunk in known[1]}
+    def places(self, chunks: Sequence[int]) -> dict[int, tuple[str, int]]:
+        """Give where chunks stand: chunk id → (path, first line)."""
+        found = self._rows(
+            "SELECT chunk.id, path, start_line FROM carray(?) JOIN chunk ON chunk.id = carray.value "
+            "JOIN document ON document.id = document_id",
+            listed(chunks),
+        )
+        return {chunk: (path, line) for chunk, path, line in found}
 
     def chunks(self, ids: Sequence[int]) -> dict[int, ChunkRow]:
         """Give chunks by id."""
@@ -248,13 +285,39 @@ class Index:
         )
         return [_document(row) for row in found]
 
+    def docid_counts(self, prefixes: Iterable[str]) -> dict[str, int]:
+        """Count the documents whose docid starts with each of some hex digits; those with none are left out."""
+        found = self._rows(
+            "SELECT value, count(*) FROM json_each(?) JOIN document ON docid >= value AND docid < value || 'g' "
+            "GROUP BY value",
+            json.dumps(list(prefixes)),
+        )
+        return dict(found)
+
     def paths(self) -> list[str]:
         """Give the paths of all documents, in order."""
         return [path for (path,) in self._rows("SELECT path FROM document ORDER BY path")]
 
-    def files(self) -> dict[str, tuple[int, int]]:
-        """Give path → (size, mtime in ns) of every document."""
-        return {path: (size, mtime) for path, size, mtime in self._rows("SELECT path, size, mtime_ns FROM document")}
+    def paths_of(self, documents: Sequence[int]) -> dict[int, str]:
+        """Give the paths of documents by id."""
+        return dict(
+            self._rows("SELECT id, path FROM document WHERE id IN (SELECT value FROM carray(?))", listed(documents))
+        )
+
+    def files(self, paths: Iterable[str] | None = None) -> dict[str, tuple[int, int]]:
+        """Give path → (size, mtime in ns) of every document, or of those at some paths."""
+        every = "SELECT path, size, mtime_ns FROM document"
+        if paths is None:
+            rows = self._rows(every)
+        else:
+            rows = [row for path in paths for row in self._rows(f"{every} WHERE path = ?", path)]
+        return {path: (size, mtime) for path, size, mtime in rows}
+
+    def has_below(self, folder: str) -> bool:
+        """Whether anything is known of files below a folder of the base."""
+        between = "path > ? AND path < ?"
+        rows = f"SELECT 1 FROM document WHERE {between} UNION ALL SELECT 1 FROM problem WHERE {between} LIMIT 1"
+        return bool(self._rows(rows, *(f"{folder}/", f"{folder}0") * 2))  # `0` is the character after `/`
 
     def counts(self) -> tuple[int, int, int]:
         """Give the numbers of documents, chunks, and chunks with a vector."""
@@ -281,7 +344,7 @@ class Index:
             "SELECT path, problem FROM document WHERE problem IS NOT NULL ORDER BY 1"
         )
 
-    def _vectors(self, chunks: Sequence[int] | NDArray[np.int64]) -> list[tuple[int, bytes]]:
+    def _vectors(self, chunks: Sequence[int] | NDArray[np.signedinteger]) -> list[tuple[int, bytes]]:
         return stored_vectors(self._rows, chunks)
 
     def _signatures(self) -> Signatures:
@@ -297,6 +360,10 @@ class Index:
                 known = (state, signatures(before, columns, self._rows, self._vectors))
             self._signed = known
         return known[1]
+
+    def damaged(self, what: str) -> IndexUnavailable:
+        """Give the error about an index that cannot be as it is."""
+        return self._unavailable(f"it is damaged: {what}")
 
     @contextmanager
     def _sound(self) -> Iterator[None]:

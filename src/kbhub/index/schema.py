@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x6B626875
 """Marks a SQLite file as an index of kbhub ("kbhu")."""
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Raised whenever tables, tokens, chunks or vectors change their meaning; another number means a rebuild."""
 
 FTS_COLUMNS = ("title", "headings", "path", "tags", "body")
@@ -237,15 +237,15 @@ def has_vector_functions(connection: apsw.Connection) -> bool:
     return bool(connection.execute("SELECT 1 FROM pragma_function_list WHERE name = 'vec_distance_l2'").get)
 
 
-def listed(ids: Sequence[int] | NDArray[np.int64]) -> Any:
+def listed(ids: Sequence[int] | NDArray[np.signedinteger]) -> Any:
     """Give ids as what the SQL function `carray` takes, which is never an empty array."""
     if not len(ids):
         return apsw.carray(array("q", [-1]))
-    return apsw.carray(array("q", ids) if isinstance(ids, list | tuple) else ids)
+    return apsw.carray(ids.astype("int64", copy=False) if hasattr(ids, "astype") else array("q", ids))
 
 
 def stored_vectors(
-    rows: Callable[..., list[Any]], chunks: Sequence[int] | NDArray[np.int64]
+    rows: Callable[..., list[Any]], chunks: Sequence[int] | NDArray[np.signedinteger]
 ) -> list[tuple[int, bytes]]:
     """Give (chunk id, int8 vector) of those of some chunks that have one.
 

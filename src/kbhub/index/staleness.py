@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+
+from kbhub.index.schema import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -17,6 +17,8 @@ UNTIL_KEYS = ("expires", "review", "review_by", "valid_until")
 
 SUPERSEDED_KEYS = ("superseded_by", "superseded-by")
 """Front matter of a document that names the one in its place."""
+
+_KEYS = ", ".join(f"'{key}'" for key in (*UNTIL_KEYS, *SUPERSEDED_KEYS, "status"))
 
 SUPERSEDED = "superseded"
 """Value of `status` that says the same."""
@@ -36,27 +38,34 @@ def outdated(index: Index, documents: Collection[DocumentRow], now: float) -> di
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    wanted = json.dumps([one.id for one in documents])
-    keys = json.dumps([*UNTIL_KEYS, *SUPERSEDED_KEYS, "status"])
+    found = {}
+    if index.remembered("says how long it holds", lambda: _says(index)):
+        rows = index._rows(
+            # `+` keeps SQLite from going through all that have such a key.
+            "SELECT document_id, key, value FROM property WHERE document_id IN (SELECT value FROM carray(?)) "
+            f"AND +key IN ({_KEYS}) ORDER BY key DESC",
+            listed([one.id for one in documents]),
+        )
+        found = {number: why for number, key, value in rows if (why := _why(key, value, now))}
+    successors = index.remembered("supersedes", lambda: _successors(index))
+    for document in documents:
+        for name in _called(document) if successors else ():
+            if name in successors:
+                found[document.id] = f"superseded by {successors[name]}"
+    return found
+
+
+def _says(index: Index) -> bool:
+    """Whether any document of the base says how long it holds."""
+    return bool(index._rows(f"SELECT 1 FROM property WHERE key IN ({_KEYS}) LIMIT 1"))
+
+
+def _successors(index: Index) -> dict[str, str]:
+    """Give what documents say that they supersede, as they call it → their path."""
     rows = index._rows(
-        "SELECT document_id, key, value FROM property WHERE document_id IN (SELECT value FROM json_each(?)) "
-        "AND key IN (SELECT value FROM json_each(?)) ORDER BY key DESC",
-        wanted,
-        keys,
-    )
-    found = {number: why for number, key, value in rows if (why := _why(key, value, now))}
-    successors = index._rows(
         "SELECT value, path FROM property JOIN document ON document.id = document_id WHERE key = 'supersedes'"
     )
-    if successors:
-        called: dict[str, list[int]] = defaultdict(list)
-        for document in documents:
-            for name in _called(document):
-                called[name].append(document.id)
-        for value, path in successors:
-            target = str(value).strip("/").removeprefix("./").rpartition("@")[2]
-            found.update(dict.fromkeys(called.get(target, ()), f"superseded by {path}"))
-    return found
+    return {str(value).strip("/").removeprefix("./").rpartition("@")[2]: path for value, path in rows}
 
 
 def _why(key: str, value: object, now: float) -> str | None:

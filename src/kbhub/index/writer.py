@@ -260,9 +260,17 @@ class IndexWriter:
         )
         return [(chunk, title, tuple(json.loads(headings)), text) for chunk, title, headings, text in rows]
 
-    def set_problems(self, problems: Sequence[tuple[str, str]]) -> None:
-        """Replace the list of files that could not be indexed: (path, message)."""
-        self._connection.execute("DELETE FROM problem")
+    def set_problems(self, problems: Sequence[tuple[str, str]], paths: Iterable[str] | None = None) -> None:
+        """Replace the list of files that could not be indexed: (path, message).
+
+        Args:
+            problems: the new ones.
+            paths: the paths whose problems they are; none for all of the base.
+        """
+        if paths is None:
+            self._connection.execute("DELETE FROM problem")
+        else:
+            self._connection.executemany("DELETE FROM problem WHERE path = ?", ((path,) for path in paths))
         self._connection.executemany("INSERT OR REPLACE INTO problem VALUES (?, ?)", problems)
 
     def set_commits(self, times: Mapping[str, int]) -> None:

@@ -43,7 +43,7 @@ def basic_memory(folder: Path, problems: list[Problem]) -> list[Record]:
     found = scan(base, max_bytes=MAX_FILE_BYTES, max_files=MOST_FILES)
     problems += found.skipped
     records = []
-    for path in found.entries:
+    for path in found.files:
         try:
             with open_contained(base, path) as file:
                 document = parse_document(path, file.read(MAX_FILE_BYTES))

@@ -96,7 +96,7 @@ def known(hub: Hub, shelf: Shelf) -> list[Known]:
     limits = hub.config().settings.limits
     part = {"only": (shelf.prefix.rstrip("/"),)} if shelf.prefix else {}
     base = shelf.base.model_copy(update=part)
-    entries = scan(base, max_bytes=limits.file_bytes, max_files=limits.files).entries
+    files = scan(base, max_bytes=limits.file_bytes, max_files=limits.files).files
     index = hub.index(shelf.base)
     uses = uses_of(hub).all(shelf.place)
     found: dict[str, Known] = {}
@@ -106,14 +106,14 @@ def known(hub: Hub, shelf: Shelf) -> list[Known]:
     except IndexUnavailable:
         times, rows = {}, []
     for row in rows:
-        entry = entries.get(row.path)
-        if entry and times.get(row.path) == (entry.size, entry.mtime_ns):
+        file = files.get(row.path)
+        if file and times.get(row.path) == file:
             facts = facts_of(row.path, row.front_matter, row.tags)
-            found[row.path] = Known(shelf, row.path, row.title, facts, entry.mtime_ns / 1e9, uses.get(facts.id))
-    for path, entry in entries.items():
+            found[row.path] = Known(shelf, row.path, row.title, facts, file[1] / 1e9, uses.get(facts.id))
+    for path, (_, mtime_ns) in files.items():
         if path not in found and (stored := read(shelf, path)):
             facts, title = stored.content.facts, stored.content.title or title_of(stored.content.body)
-            found[path] = Known(shelf, path, title, facts, entry.mtime_ns / 1e9, uses.get(facts.id))
+            found[path] = Known(shelf, path, title, facts, mtime_ns / 1e9, uses.get(facts.id))
     return [found[path] for path in sorted(found)]
 
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import filelock
-
 from kbhub.errors import MemoriesUnavailable
+from kbhub.later import filelock
 from kbhub.memory.documents import MAX_FILE_BYTES, parse_memory
 from kbhub.memory.folders import memories_folder
 from kbhub.places import private_directory, write_atomically

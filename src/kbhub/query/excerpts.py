@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from kbhub.query.occurrences import occurrences, plain
 from kbhub.query.tokens import RUN, cased_parts, cased_words, searchable, stems, tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Container, Iterator
 
     from kbhub.query.parsing import Term
 
@@ -64,18 +65,15 @@ def excerpt(text: str, terms: tuple[Term, ...], limit: int) -> tuple[str, int]:
     if len(text) <= limit:
         return text, 0
     lines = text.split("\n")
-    worth = _line_worth(lines, terms)
-    best, best_value, start, size = (0, 0), -1, 0, 0
-    for end, line in enumerate(lines):
-        size += len(line) + 1
-        while size - 1 > limit and start < end:
-            size -= len(lines[start]) + 1
-            start += 1
-        if worth[end] or not end:  # nothing else makes a window better
-            rows = [row for row in worth[start : end + 1] if row]
-            value = sum(max(column) for column in zip(*rows, strict=True))
-            if value > best_value:
-                best, best_value = (start, end), value
+    ends = list(accumulate(len(line) + 1 for line in lines))
+    worth = _line_worth(lines, ends, terms)
+    best, best_value = (0, 0), 0
+    for end in sorted(worth):  # nothing but a further match makes a window better
+        start = min(end, bisect_left(ends, ends[end] - limit - 1) + 1) if ends[end] - 1 > limit else 0
+        rows = [worth[at] for at in range(start, end + 1) if at in worth]
+        value = sum(map(max, zip(*rows, strict=True)))
+        if value > best_value:
+            best, best_value = (start, end), value
     first, last = _settle(lines, worth, best, limit)
     if first == last and len(lines[first]) > limit:
         return _cut(lines[first], terms, limit), first
@@ -115,24 +113,24 @@ def _script_spans(text: str, wanted: set[str]) -> list[tuple[int, int]]:
     ]
 
 
-def _line_worth(lines: list[str], terms: tuple[Term, ...]) -> list[list[int]]:
-    """Give per line, for each term, how many of its words occur there; nothing for a line without any."""
-    worth = []
-    wanted = {token for term in terms for one in (term, term.apart) if one for token in one.tokens}
-    for here in _line_stems(lines, wanted):
-        row = [_line_share(term, here) for term in terms] if here else []
-        worth.append(row if any(row) else [])
-    return worth
+def _line_worth(lines: list[str], ends: list[int], terms: tuple[Term, ...]) -> dict[int, list[int]]:
+    """Give per line that has any, for each term, how many of its words occur there."""
+    wanted = frozenset(token for term in terms for one in (term, term.apart) if one for token in one.tokens)
+    found = {}
+    for at, here in _line_stems(lines, ends, wanted).items():
+        row = [_line_share(term, here) for term in terms]
+        if any(row):
+            found[at] = row
+    return found
 
 
-def _line_stems(lines: list[str], wanted: Collection[str]) -> list[set[str]]:
-    """Give the stems in each line, of those wanted at least; those of the parts of identifiers too."""
+def _line_stems(lines: list[str], ends: list[int], wanted: frozenset[str]) -> dict[int, set[str]]:
+    """Give the stems in lines, of those wanted at least; those of the parts of identifiers too."""
     text = "\n".join(lines)
     letters = plain(text)
     if letters is None:
-        return [set(stems(searchable(line))) if line.strip() else set() for line in lines]
-    ends = list(accumulate(len(line) + 1 for line in lines))
-    found: list[set[str]] = [set() for _ in lines]
+        return {at: set(stems(searchable(line))) for at, line in enumerate(lines) if line.strip()}
+    found: dict[int, set[str]] = defaultdict(set)
     for start, _, stem in occurrences(letters, wanted):
         found[bisect_right(ends, start)].add(stem)
     for word in cased_words(text):
@@ -150,10 +148,10 @@ def _line_share(term: Term, here: Collection[str]) -> int:
     return own or int(term.apart is not None and all(token in here for token in term.apart.tokens))
 
 
-def _settle(lines: list[str], worth: list[list[int]], window: tuple[int, int], limit: int) -> tuple[int, int]:
+def _settle(lines: list[str], worth: Container[int], window: tuple[int, int], limit: int) -> tuple[int, int]:
     """Start a window one line before its first match and let what still fits follow."""
     first, last = window
-    while first < last and not (any(worth[first]) or any(worth[first + 1])):
+    while first < last and first not in worth and first + 1 not in worth:
         first += 1
     while first < last and not lines[first].strip():
         first += 1

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from kbhub.query.tokens import normalise, stems
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
 WORDS = 16_384
 """Words whose stems are remembered, some 2 MB."""
+
+QUERIES = 64
+"""Queries whose beginnings of words are remembered: each looks at 20 texts and more."""
 
 CHANGED_ENDINGS = "eil"
 """Letters at the end of a stem that its word may not have: stemming adds an `e` (`filing`, `file`), turns `y` into `i`
@@ -40,7 +39,7 @@ def plain(text: str) -> str | None:
     return text.encode("ascii", "replace").decode("ascii").lower()
 
 
-def occurrences(text: str, wanted: Collection[str]) -> list[tuple[int, int, str]]:
+def occurrences(text: str, wanted: frozenset[str]) -> list[tuple[int, int, str]]:
     """Find the words that have some stems.
 
     Args:
@@ -51,7 +50,7 @@ def occurrences(text: str, wanted: Collection[str]) -> list[tuple[int, int, str]
         (start, end, stem) of each word, in order.
     """
     found: dict[int, tuple[int, int, str]] = {}
-    for beginning in {_beginning(stem) for stem in wanted if stem.isascii()}:
+    for beginning in _beginnings(wanted):
         at = text.find(beginning)
         while at >= 0:
             end = at + len(beginning)
@@ -70,9 +69,11 @@ def stem_of(word: str) -> str:
     return "".join(stems(word))
 
 
-@lru_cache(maxsize=WORDS)
-def _beginning(stem: str) -> str:
-    return stem[:-1] if len(stem) > 1 and stem[-1] in CHANGED_ENDINGS else stem
+@lru_cache(maxsize=QUERIES)
+def _beginnings(stems: frozenset[str]) -> frozenset[str]:
+    return frozenset(
+        stem[:-1] if len(stem) > 1 and stem[-1] in CHANGED_ENDINGS else stem for stem in stems if stem.isascii()
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kbhub.hits import DAY_SECONDS, STALE_DAYS
+from kbhub.later import gaps
 from kbhub.query import excerpt, spans, terms_of
-from kbhub.render.gaps import summary_lines
 from kbhub.render.plain import neutralised, one_line
 from kbhub.render.words import counted, message_of
 from kbhub.search import LEADING_NOTES, NEAR_ONLY
@@ -39,11 +39,7 @@ _BOLD, _DIM, _REF, _TERM = "1", "2", "1;36", "1;33"
 NEXT_STEPS = """\
 Next:
   kbhub search "how to write knowledge"
-
-Register the server with your coding agent, in its "mcpServers":
-  "kbhub": {
-    "command": "kbhub", "args": ["serve"]
-  }"""
+  kbhub setup     shows the coding agents on this machine, and registers the server with them"""
 
 _GUTTER = "  │ "
 _INDENT = "      "
@@ -151,7 +147,9 @@ def status_text(status: Status, *, now: datetime, paint: Painter) -> str:
     if about := _overview_lines(status):
         blocks.append("\n".join(f"{paint(f'{name:<9}', _DIM)}  {one_line(value)}" for name, value in about))
     if status.queries and (status.queries.asked or status.queries.gaps):
-        blocks.append("\n".join([paint("queries", _DIM), *(f"  {line}" for line in summary_lines(status.queries))]))
+        blocks.append(
+            "\n".join([paint("queries", _DIM), *(f"  {line}" for line in gaps.summary_lines(status.queries))])
+        )
     if status.bases and not any(one.base.id == "project" for one in status.bases):
         blocks.append(_looked_for("No project base", status.looked_for))
     problems = [_problem(problem) for problem in status.problems]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kbhub.announcing import Announcer
     from kbhub.hub import Hub
     from kbhub.types import Model
+    from kbhub.watch import Changes
 
 FRESHEN_SECONDS = 0.5
 """How long a search waits for changed files to be found and indexed; what takes longer serves the next one."""
@@ -142,10 +143,10 @@ class Calls:
             self.background.hand(one for one in self.hub.freshen(idle, max_age=max_age) if not one.busy)
             self.announcer.look()
 
-    def _notice(self, bases: frozenset[str] | None) -> None:
+    def _notice(self, changes: Changes | None) -> None:
         """Take up what the watcher saw, on its thread: changed files, or maybe other bases or settings."""
-        self.background.look(bases or ())
-        if bases is None:
+        self.background.look_at(changes or {})
+        if changes is None:
             self.announcer.look()
 
 

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mcp.types import ToolAnnotations
 
-from kbhub.tools.asking import Asking
-from kbhub.tools.auditing import Auditing
-from kbhub.tools.graph import Graph
-from kbhub.tools.memories import Memories
-from kbhub.tools.names import WRITERS
-from kbhub.tools.reading import Reading
-from kbhub.tools.searching import Searching
-from kbhub.tools.status import Statuses
-from kbhub.tools.writing import Writing
+from kbhub.tools.names import ALL, WRITERS
 
 if TYPE_CHECKING:
     from kbhub.tools.calls import Calls
     from kbhub.tools.names import ToolName
+
+PLACES: dict[ToolName, tuple[str, str, str]] = {
+    "search": ("Search knowledge", "searching", "Searching"),
+    "read": ("Read documents", "reading", "Reading"),
+    "ask": ("Answer a question", "asking", "Asking"),
+    "related": ("Related documents", "graph", "Graph"),
+    "tags": ("Tags and their documents", "graph", "Graph"),
+    "status": ("Knowledge status", "status", "Statuses"),
+    "remember": ("Remember", "memories", "Memories"),
+    "memories": ("List memories", "memories", "Memories"),
+    "forget": ("Forget memories", "memories", "Memories"),
+    "write_document": ("Write a document", "writing", "Writing"),
+    "delete_document": ("Delete a document", "writing", "Writing"),
+    "rename_document": ("Rename a document", "writing", "Writing"),
+    "audit": ("Audit documents", "auditing", "Auditing"),
+}
+"""Tool → its title, and the module and class whose method of the tool's name does the work. A module is loaded with the
+first of its tools: all of them and their schemas take 0.4 s, and a client may call one without asking for the list."""
 
 DESTRUCTIVE: frozenset[ToolName] = frozenset(("forget", "write_document", "delete_document"))
 """Tools that may take away what was there."""
@@ -52,21 +63,17 @@ class Registered:
         )
 
 
-def tools_of(calls: Calls) -> tuple[Registered, ...]:
-    """Give every tool, in the order of their list."""
-    graph, memories, writing = Graph(calls), Memories(calls), Writing(calls)
-    return (
-        Registered("search", "Search knowledge", Searching(calls).search),
-        Registered("read", "Read documents", Reading(calls).read),
-        Registered("ask", "Answer a question", Asking(calls).ask),
-        Registered("related", "Related documents", graph.related),
-        Registered("tags", "Tags and their documents", graph.tags),
-        Registered("status", "Knowledge status", Statuses(calls).status),
-        Registered("remember", "Remember", memories.remember),
-        Registered("memories", "List memories", memories.memories),
-        Registered("forget", "Forget memories", memories.forget),
-        Registered("write_document", "Write a document", writing.write_document),
-        Registered("delete_document", "Delete a document", writing.delete_document),
-        Registered("rename_document", "Rename a document", writing.rename_document),
-        Registered("audit", "Audit documents", Auditing(calls).audit),
-    )
+def tools_of(calls: Calls, names: Sequence[str] = ALL) -> tuple[Registered, ...]:
+    """Give tools, in the order of their list.
+
+    Args:
+        calls: what they work with.
+        names: which ones.
+    """
+    return tuple(Registered(name, PLACES[name][0], _body(name, calls)) for name in ALL if name in names)
+
+
+def _body(name: ToolName, calls: Calls) -> Callable[..., Any]:
+    _, module, kind = PLACES[name]
+    body: Callable[..., Any] = getattr(getattr(import_module(f"kbhub.tools.{module}"), kind)(calls), name)
+    return body

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kbhub.cli.commands import memories as memories
     from kbhub.cli.commands import models as models
     from kbhub.cli.commands import querylog as querylog
+    from kbhub.cli.commands import searching as searching
     from kbhub.cli.commands import setup as setup
     from kbhub.cli.commands import shell as shell
     from kbhub.cli.commands import sources as sources
@@ -39,6 +40,7 @@ GROUPS = (
     "memories",
     "models",
     "querylog",
+    "searching",
     "setup",
     "shell",
     "sources",

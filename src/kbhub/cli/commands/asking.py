@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kbhub.answers import AskOptions
 from kbhub.answers import ask as answer_question
-from kbhub.cli.commands.basics import hub_options
 from kbhub.cli.console import show, show_json
+from kbhub.cli.hubs import hub_options
 from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
 from kbhub.errors import UsageError
 from kbhub.hub import Hub

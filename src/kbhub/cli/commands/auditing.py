@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from kbhub.audit import audit as audit_documents
 from kbhub.audit import fix as fix_documents
-from kbhub.cli.commands.basics import hub_options
 from kbhub.cli.console import wants_colour
+from kbhub.cli.hubs import hub_options
 from kbhub.cli.output import present
 from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
 from kbhub.errors import UsageError

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from kbhub.base_changes import NewBase, add_base, remove_base, rename_base
 from kbhub.bases import list_bases, show_base
 from kbhub.cleanup import delete, examine_cache
-from kbhub.cli.commands.basics import hub_options
 from kbhub.cli.console import complain, show_json
 from kbhub.cli.console import show as print_text
+from kbhub.cli.hubs import hub_options
 from kbhub.cli.output import present
 from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
 from kbhub.contexts import add_context as write_context

@@ -1,4 +1,4 @@
-"""What the commands do: open a hub, ask it, print. Loaded when a command runs."""
+"""What the everyday commands do, save `search`: open a hub, ask it, print. Loaded when one of them runs."""
 
 from __future__ import annotations
 
@@ -12,36 +12,29 @@ from typing import TYPE_CHECKING, NoReturn
 from kbhub.cli import INTERRUPTED, commands
 from kbhub.cli.console import complain, progress_bars, show, show_json, wants_colour, write_verbatim
 from kbhub.cli.hits import (
-    MACHINE_LIMIT,
     cut_reading,
-    hits_listing,
     numbered,
     readings_listing,
-    search_with,
 )
+from kbhub.cli.hubs import decoded, hub_options
 from kbhub.cli.output import present
 from kbhub.cli.readiness import (
     active_and_broken,
-    bring_in_step,
     complain_all,
     complain_broken,
     complain_nothing,
     pull_bases,
 )
 from kbhub.cli.results import IndexResult, TrustResult
-from kbhub.cli.verbosity import log_to_stderr
-from kbhub.discovery import parse_base_arguments
 from kbhub.errors import BaseNotFound, KbhubError, UsageError
 from kbhub.hub import Hub
 from kbhub.init import make_knowledge, point_to
 from kbhub.keeping import change_keeping
 from kbhub.memory.known import count_read
-from kbhub.options import HubOptions
 from kbhub.overview import overview
-from kbhub.places import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.pointer import POINTER_NAMES
 from kbhub.project import PROJECT_ID, find_pointer, trust_pointer
-from kbhub.querylog.recording import flush, note_read, record
+from kbhub.querylog.recording import flush, note_read
 from kbhub.reading import ReadOptions
 from kbhub.render.diagnosis import diagnosis_text
 from kbhub.render.listing import status_listing
@@ -50,105 +43,22 @@ from kbhub.render.terminal import (
     init_text,
     read_text,
     report_text,
-    search_notes,
-    search_text,
     status_text,
     trust_text,
 )
-from kbhub.search import LEADING_NOTES
 from kbhub.trust import identity
-from kbhub.types import Problem, Query
+from kbhub.types import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.cli.options import Common, Formats, Hits, Lines, Places
+    from kbhub.cli.options import Common, Formats, Lines, Places
     from kbhub.sync import Progress
     from kbhub.trust import TrustStore
-    from kbhub.types import Granularity, Mode, SyncReport
-
-QUERY_BYTES = 1 << 20
-"""Bytes of a query read from standard input; more than `query.MAX_TERMS` words are not looked up anyway."""
+    from kbhub.types import SyncReport
 
 EVERYTHING_READ = sys.maxsize
 """Characters that `read` prints: a shell has no window of tokens to fit."""
-
-
-def hub_options(places: Places, *, serve: bool = False, every_base: bool = False) -> HubOptions:
-    """Give what the command line says about where to look.
-
-    Raises:
-        UsageError, ConfigError: `--base` or `KBHUB_BASES` is no list of ID=PATH, or there is no directory to work for.
-    """
-    if places.verbose:
-        log_to_stderr()
-    env = dict(os.environ)
-    if working_directory() is None and places.root is None and not serve:
-        raise UsageError(WORKING_DIRECTORY_GONE)
-    return HubOptions(
-        root=places.root,
-        config=places.config,
-        bases=parse_base_arguments(places.base, env),
-        cache=places.cache_dir,
-        serve=serve,
-        every_base=every_base,
-        env=env,
-    )
-
-
-def search(
-    words: Sequence[str],
-    *,
-    stdin: bool,
-    bases: tuple[str, ...],
-    mode: Mode | None,
-    limit: int | None,
-    page: int,
-    granularity: Granularity,
-    explain: bool,
-    options: Hits,
-    formats: Formats,
-) -> int:
-    """Bring small bases in step, search, print the hits; 1 if nothing could be searched."""
-    form = formats.format()
-    text = " ".join([*map(_decoded, words), *([_standard_input()] if stdin else [])])
-    if not text.strip():
-        raise UsageError("Nothing to search for. Name it: kbhub search WORDS, or `-` to read standard input.")
-    if options.all_ and (limit is not None or page > 1):
-        raise UsageError("--all shows every hit; leave --limit and --page out.")
-    hub = Hub(hub_options(formats))
-    defaults = hub.config().settings.search
-    size = limit or (MACHINE_LIMIT if form != "text" and "limit" not in defaults.model_fields_set else defaults.limit)
-    offset = (page - 1) * size
-    query = Query(
-        text=text,
-        bases=bases,
-        mode=mode or defaults.mode,
-        limit=size,
-        offset=offset,
-        granularity=granularity,
-        explain=explain,
-    )
-    bring_in_step(hub, bases)
-    result = search_with(hub, query, options)
-    if form == "text":
-        complain_all(note for note in result.notes if note in LEADING_NOTES)
-    whole = options.full or options.around is not None
-    present(
-        formats,
-        lambda: hits_listing(hub, result),
-        lambda: search_text(result, Painter(wants_colour(sys.stdout, os.environ)), whole=whole),
-        document=result.model_dump_json(indent=2),
-    )
-    if form != "json":  # which says all of it
-        complain_all(search_notes(result, offset=offset, page=page))
-        if not bases:
-            complain_broken(hub)
-        if not result.searched and not result.skipped:
-            complain_nothing(hub)
-    record(hub, result, query)
-    flush()
-    return 0 if result.searched else 1
 
 
 def read(refs: Sequence[str], *, lines: Lines, formats: Formats) -> int:
@@ -157,7 +67,7 @@ def read(refs: Sequence[str], *, lines: Lines, formats: Formats) -> int:
     if not refs:
         raise UsageError("Nothing to read. Name a ref: kbhub read PATH, or a docid in quotes: kbhub read '#a1b2c3'.")
     hub = Hub(hub_options(formats))
-    result = hub.read([_decoded(ref) for ref in refs], ReadOptions(answer_bytes=EVERYTHING_READ))
+    result = hub.read([decoded(ref) for ref in refs], ReadOptions(answer_bytes=EVERYTHING_READ))
     count_read(hub, result)
     note_read(hub, [reading.ref for reading in result.readings])
     readings = tuple(cut_reading(reading, lines.first, lines.count) for reading in result.readings)
@@ -342,15 +252,6 @@ def _index_one(
         reports += hub.sync((name,), full=full, progress=progress)
     except KbhubError as error:
         failed.append(Problem(subject=name, message=_why(hub, name, error)))
-
-
-def _decoded(argument: str) -> str:
-    """Give an argument as Unicode: Python hands over bytes that the locale does not know as lone surrogates."""
-    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _standard_input() -> str:
-    return sys.stdin.buffer.read(QUERY_BYTES).decode("utf-8", "replace")
 
 
 def _every_name(hub: Hub) -> list[str]:

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from kbhub.cli.commands.basics import hub_options
 from kbhub.cli.console import complain, show, show_json
+from kbhub.cli.hubs import hub_options
 from kbhub.cli.results import StopResult
 from kbhub.daemon.asked import Http, Start
 from kbhub.daemon.connecting import connect

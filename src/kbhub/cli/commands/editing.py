@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kbhub import editing
-from kbhub.cli.commands.basics import hub_options
 from kbhub.cli.console import complain, show, show_json
+from kbhub.cli.hubs import hub_options
 from kbhub.cli.trash_results import TrashResult
 from kbhub.errors import UsageError
 from kbhub.hub import Hub

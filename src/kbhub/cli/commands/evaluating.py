@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kbhub.cli.commands.basics import hub_options
 from kbhub.cli.console import progress_bars, show, show_json
+from kbhub.cli.hubs import hub_options
 from kbhub.errors import UsageError
 from kbhub.evaluation import Options, load_dataset
 from kbhub.evaluation import evaluate as measure

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub import graph
-from kbhub.cli.commands.basics import hub_options
 from kbhub.cli.console import complain
+from kbhub.cli.hubs import hub_options
 from kbhub.cli.output import present
 from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
 from kbhub.errors import UsageError

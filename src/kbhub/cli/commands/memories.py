@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kbhub.cli.commands.basics import hub_options
 from kbhub.cli.console import complain, show, show_json
+from kbhub.cli.hubs import hub_options
 from kbhub.cli.output import present
 from kbhub.errors import UsageError
 from kbhub.hub import Hub

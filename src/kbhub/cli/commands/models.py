@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from kbhub.cli.commands.basics import hub_options
 from kbhub.cli.console import complain, show, show_json
+from kbhub.cli.hubs import hub_options
 from kbhub.errors import UsageError
 from kbhub.files import read_regular
 from kbhub.hub import Hub

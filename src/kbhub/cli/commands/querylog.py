@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbhub.cli.commands.basics import hub_options
 from kbhub.cli.console import complain, show, show_json
+from kbhub.cli.hubs import hub_options
 from kbhub.cli.output import present
 from kbhub.cli.readiness import bring_in_step, complain_all
 from kbhub.errors import KbhubError

@@ -204,7 +204,7 @@ def cleanup(
     dry_run: bool = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Delete what nothing needs any more: indexes whose base is gone, what was set aside, corpora of `kbhub eval`.
+    """Delete what is not needed: indexes whose base is gone, what was set aside, corpora of `kbhub eval`, kept answers.
 
     Says what it would free and asks first. Documents, memories and configuration are never touched, nor is anything
     outside kbhub's cache directory.

@@ -53,7 +53,7 @@ def search(
         hits: Which hits, and how much of each.
         formats: Options of every command.
     """
-    return commands.basics.search(
+    return commands.searching.search(
         query,
         stdin=stdin,
         bases=bases,

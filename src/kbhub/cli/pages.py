@@ -1,0 +1,135 @@
+"""Pages of help: two aligned columns, without frames, readable at any width, in a pipe and aloud.
+
+What they say is taken from the declared commands and kept in `pages.json`, so that asking for help does not wait for
+the libraries of the command line (0.2 s). tests/test_help_pages.py writes that file and keeps it true.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kbhub import __version__
+from kbhub.cli.console import show
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FILE = Path(__file__).with_name("pages.json")
+"""Command → its page: `usage`, `paragraphs`, and `panels` of a title and entries, each names and a description."""
+
+HELP_FLAGS = ("--help", "-h")
+
+WIDEST_NAMES = 26
+"""Columns that the names may take; a longer one has its description on the next line."""
+
+WIDEST_LINE = 100
+"""Columns of a line at most; longer ones are hard to read."""
+
+USUAL_WIDTH = 80
+"""Columns where nothing says how many there are."""
+
+_INDENT = 2
+_SPACE_BESIDE = 20
+"""Columns that descriptions have at least."""
+
+
+def answered(given: Sequence[str], env: Mapping[str, str]) -> int | None:
+    """Print the help or the version, if the command line asks for nothing else.
+
+    Args:
+        given: what follows the program's name.
+        env: environment variables, which may say how wide a line is.
+
+    Returns:
+        The exit code; none if something else is asked for, or something that is not there.
+
+    Raises:
+        KbhubError: standard output does not take it.
+    """
+    if list(given) == ["--version"]:
+        show(__version__)
+        return 0
+    words = given[:-1] if given and given[-1] in HELP_FLAGS else given
+    if (words and words == given) or any(" " in word for word in words):
+        return None
+    page = json.loads(FILE.read_bytes()).get(" ".join(words))
+    if page is None:
+        return None
+    show(page_text(page, line_width(env)))
+    return 0
+
+
+def page_text(page: Mapping[str, Any], width: int) -> str:
+    """Lay a page out.
+
+    Args:
+        page: as `FILE` has it.
+        width: columns of the terminal.
+    """
+    panels = [panel_text(title, entries, width) for title, entries in page["panels"]]
+    sections = [usage_text(page["usage"]), description_text(page["paragraphs"], width), *panels]
+    return "".join(f"{section}\n" for section in sections)
+
+
+def usage_text(usage: str) -> str:
+    """Give the usage line and an empty one."""
+    return f"Usage: {usage}\n"
+
+
+def description_text(paragraphs: Sequence[str], width: int) -> str:
+    """Fill each paragraph to the width."""
+    width = min(width, WIDEST_LINE)
+    filled = [textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False) for text in paragraphs]
+    return "\n\n".join(text for text in filled if text) + "\n"
+
+
+def panel_text(title: str, entries: Sequence[Sequence[str]], width: int) -> str:
+    """Lay out one group of commands, arguments or options.
+
+    Args:
+        title: of the group.
+        entries: names and description of each.
+        width: columns of the terminal.
+    """
+    column = min(max(len(names) for names, _ in entries), WIDEST_NAMES) + 2 * _INDENT
+    lines = [f"{title}:"]
+    for names, description in entries:
+        opening = f"{' ' * _INDENT}{names}"
+        if len(opening) > column - _INDENT:
+            lines.append(opening)
+            opening = ""
+        text = textwrap.fill(
+            description,
+            max(min(width, WIDEST_LINE), column + _SPACE_BESIDE),
+            initial_indent=opening.ljust(column),
+            subsequent_indent=" " * column,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        lines.append(text or opening)
+    return "\n".join(lines) + "\n"
+
+
+def line_width(env: Mapping[str, str]) -> int:
+    """Give the columns of the terminal: `COLUMNS`, then what one of the standard streams says, as rich has it.
+
+    Args:
+        env: environment variables.
+    """
+    if sys.stdout.isatty() and env.get("TERM") in ("dumb", "unknown"):
+        return USUAL_WIDTH
+    if (columns := env.get("COLUMNS", "")).isdigit() and int(columns):
+        return int(columns)
+    for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__):
+        try:
+            columns_there = os.get_terminal_size(stream.fileno()).columns if stream else 0
+        except (ValueError, OSError):  # closed, or no terminal
+            continue
+        if columns_there:
+            return columns_there - (os.name == "nt")  # an old console there ends a full line by itself
+    return USUAL_WIDTH

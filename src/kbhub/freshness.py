@@ -1,0 +1,88 @@
+"""When a base is compared with its files again, and with how many of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kbhub.later import syncing
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from kbhub.comparing import Difference, InStep
+    from kbhub.index import Index
+    from kbhub.limits import Limits
+    from kbhub.types import Base
+
+QUICK_SECONDS, COMPARING_SHARE = 0.02, 0.05
+"""A base that is compared with its files in so much CPU time is compared before every search, so that who writes a
+document finds it at once; a larger one as often as takes at most this share of the time."""
+
+MOST_PATHS = 64
+"""Changed paths that are looked at one by one: as many as a search waits for; beyond it the whole base is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A comparison of a base with all of its files."""
+
+    moment: float
+    """When it was done (monotonic)."""
+    cost: float
+    """CPU seconds that it took."""
+    frame: object
+    """See `Scan.frame`."""
+    in_step: InStep | None
+    """What was compared, if nothing differed."""
+
+
+class Looks:
+    """The last comparison of each base, and what it spares the next one. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._last: dict[Path, Look] = {}
+
+    def due(self, index: Path, max_age: float | None) -> bool:
+        """Say whether it is time to compare a base with all of its files again.
+
+        Args:
+            index: its index file.
+            max_age: seconds for which the last comparison is good enough; if none, as long as is fair to its cost.
+        """
+        last = self._last.get(index)
+        if last is None:
+            return True
+        fair = 0.0 if last.cost <= QUICK_SECONDS else last.cost / COMPARING_SHARE
+        return time.monotonic() - last.moment >= (fair if max_age is None else max_age)
+
+    def forget(self, index: Path) -> None:
+        """Let the next comparison of a base be due, whatever its cost, and start from nothing."""
+        self._last.pop(index, None)
+
+    def compare(self, base: Base, index: Index, limits: Limits, paths: Collection[str] | None = None) -> Difference:
+        """Compare a base with its files, with some of them alone where that is enough.
+
+        Args:
+            base: the base.
+            index: its index.
+            limits: how much is taken on.
+            paths: the paths that may have changed since the last comparison; none if any may.
+
+        Raises:
+            BaseUnavailable: its folder is not there.
+        """
+        last = self._last.get(index.path)
+        if last and paths is not None and len(paths) <= MOST_PATHS:
+            some = syncing.compare_some(base, index, paths, last.frame, **limits)
+            if some is not None:
+                return some
+        started = time.thread_time()
+        in_step = last.in_step if last else None
+        found = syncing.compare(base, index.path, **limits, in_step=(in_step, index) if in_step else None)
+        if last and (in_step is None or in_step.generation != found.generation):
+            in_step = syncing.in_step_of(found)  # not of the first one: many a process makes no other
+        self._last[index.path] = Look(time.monotonic(), time.thread_time() - started, found.scan.frame, in_step)
+        return found

@@ -1,0 +1,104 @@
+"""Rankings as columns, and the order of chunks. Pure arithmetic, with numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+    from kbhub.ranking import Key, Place
+
+    Places = Callable[[Sequence[Key]], Mapping[Key, Place]]
+    """Gives where chunks stand."""
+
+CHUNK_BITS = 44
+"""Bits of a number that are a chunk's id; those above are its base. An id is never used again, and 2^44 suffice."""
+
+
+NO_CHUNKS = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Chunks that a signal found, best first, a column each."""
+
+    chunks: NDArray[np.int64]
+    """Each with its base in one number; see `numbered`."""
+    documents: NDArray[np.signedinteger]
+    """Ids of their documents in the base."""
+    values: NDArray[np.float64]
+    """The signal's own; larger is better."""
+
+    def __len__(self) -> int:
+        return len(self.chunks)
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[Key, int, float]]) -> Self:
+        """Make a ranking of (chunk, its document, value), best first."""
+        rows = list(rows)
+        chunks = np.array([numbered(base) + chunk for (base, chunk), _, _ in rows], np.int64)
+        documents = np.array([document for _, document, _ in rows], np.int64)
+        return cls(chunks, documents, np.array([value for _, _, value in rows], np.float64))
+
+    @classmethod
+    def joined(cls, rankings: Sequence[Ranking]) -> Self:
+        """Join what was found in several bases, in no order."""
+        if not rankings:
+            return cls(NO_CHUNKS, NO_CHUNKS, np.zeros(0))
+        columns = zip(*((one.chunks, one.documents, one.values) for one in rankings), strict=True)
+        return cls(*(np.concatenate(column) for column in columns))
+
+    def as_keys(self) -> list[Key]:
+        """Give the chunks as (number of the base, id in it)."""
+        return keys_of(self.chunks)
+
+    def best(self, limit: int, places: Places) -> Ranking:
+        """Order chunks that are in no order, and keep the best.
+
+        Args:
+            limit: how many to keep.
+            places: where chunks stand; asked of those that are equally good.
+        """
+        kept = np.arange(len(self))
+        if len(self) > limit:
+            kept = np.flatnonzero(self.values >= np.partition(self.values, -limit)[-limit])
+        order = kept[best_first(self.chunks[kept], self.values[kept], places)[:limit]]
+        return Ranking(self.chunks[order], self.documents[order], self.values[order])
+
+
+def numbered(base: int) -> np.int64:
+    """Give what makes the ids of chunks of a base numbers that no chunk of another base has, if it is added."""
+    return np.int64(base << CHUNK_BITS)
+
+
+def keys_of(chunks: NDArray[np.int64]) -> list[Key]:
+    """Give numbers of chunks as (number of the base, id in it)."""
+    bases, ids = chunks >> CHUNK_BITS, chunks & ((1 << CHUNK_BITS) - 1)
+    return list(zip(bases.tolist(), ids.tolist(), strict=True))
+
+
+def best_first(chunks: NDArray[np.int64], values: NDArray[np.float64], places: Places) -> NDArray[np.int64]:
+    """Give the order of chunks: best first, equal ones by path, line and base, the same however a corpus is cut.
+
+    Args:
+        chunks: their numbers.
+        values: larger is better.
+        places: where chunks stand; asked of those that are equally good.
+    """
+    order: NDArray[np.int64] = np.argsort(-values, kind="stable")
+    ordered = values[order]
+    equal = np.flatnonzero(ordered[1:] == ordered[:-1])
+    if len(equal):
+        among = np.union1d(equal, equal + 1)
+        keys = keys_of(chunks[order[among]])
+        where = places(keys)
+        rows = zip(ordered[among].tolist(), keys, order[among].tolist(), strict=True)
+        order[among] = [row[2] for row in sorted(rows, key=lambda row: (-row[0], where[row[1]]))]
+    return order

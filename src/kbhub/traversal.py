@@ -1,0 +1,334 @@
+"""One pass over the folders of a base: which of their files belong to it, with sizes and times."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from kbhub.document_names import IGNORE_NAMES, MARKDOWN_SUFFIXES
+from kbhub.errors import BaseUnavailable
+from kbhub.filters import Filters, belongs, too_large
+from kbhub.sources.kinds import PDF_SUFFIX, byte_limit, kind_of
+from kbhub.types import Problem, Scan
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from kbhub.ignore import Layer
+    from kbhub.types import Base, Kind
+
+MAX_DEPTH = 100
+"""Folders in folders. Paths of the systems end near there, and matching a rule takes time by depth."""
+
+MAX_TIME_NS = 2**63 - 1
+"""Times after the year 2262 count as this one: SQLite has no larger integers, and files may be of any year."""
+
+MAX_SKIPPED = 200
+"""Entries of `Scan.skipped`; more of them tell nobody more."""
+
+TAKEN_SUFFIXES = (*MARKDOWN_SUFFIXES, PDF_SUFFIX)
+"""Lower-case ends of the names of files that a base may take unasked."""
+
+# Below an open folder, a look at a file takes one name in place of a whole path: a tenth of the time of a scan.
+_BY_DESCRIPTOR = os.scandir in os.supports_fd and hasattr(os, "O_DIRECTORY")
+
+
+@dataclass(slots=True)
+class Folder:
+    """A folder still to list."""
+
+    path: str
+    """As the base shows it."""
+    real: str
+    """As it is on disk, relative to the base; another than `path` below a link."""
+    layers: tuple[Layer, ...]
+
+
+@dataclass(slots=True)
+class Traversal:
+    """One pass over a base, or over some of its files."""
+
+    base: Base
+    max_bytes: int
+    max_files: int
+    kind_bytes: Mapping[Kind, int]
+    wanted: Collection[str] | None = None
+    """Paths that are looked at; none for all files of the base."""
+    files: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Path → (size, time in ns) of what is taken."""
+    skipped: list[Problem] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)
+    joined: bool = False
+    """Whether files were met that cannot be judged one by one: what one of them is depends on another."""
+    full: bool = False
+    """Whether there are more files than may be."""
+    filters: Filters = field(init=False)
+    root: str = field(init=False)
+    entered: set[str] = field(default_factory=set)
+    """Real paths of the folders that were listed: each one once, so that links cannot lead round."""
+    linked: list[Folder] = field(default_factory=list)
+    """Links to folders, looked at last: a folder keeps its real path where it has one in the base."""
+    _names: dict[str, set[str]] = field(default_factory=dict)
+    """Folder → names in it that lead to what is wanted."""
+
+    def run(self) -> Scan:
+        """List all folders, then those that only a link leads to.
+
+        Returns:
+            What was found; the files in no order.
+
+        Raises:
+            BaseUnavailable: the folder of the base is gone or cannot be listed.
+        """
+        try:
+            self.filters = Filters(self.base)
+            self.root = str(self.filters.root)
+            os.scandir(self.root).close()
+        except OSError as error:
+            raise BaseUnavailable(self.base.id, f"{self.base.path}: {error.strerror}") from error
+        for path in self.wanted or ():
+            self.joined |= _has_other_names(os.path.join(self.root, path))  # noqa: PTH118
+            parts = path.split("/")
+            for end, part in enumerate(parts):
+                self._names.setdefault("/".join(parts[:end]), set()).add(part)
+        self._descend(Folder("", "", self.filters.outer))
+        while self.linked and not self.full:
+            folder = self.linked.pop(0)
+            if folder.real not in self.entered:
+                self._descend(folder)
+        alone = not (self.joined or self.full or len(self.skipped) > MAX_SKIPPED)
+        limits = (self.max_bytes, self.max_files, sorted(self.kind_bytes.items()))
+        return Scan(
+            self.files,
+            tuple(self.skipped),
+            tuple(sorted(self.unlisted)),
+            (self.base, limits, self.filters.outer) if alone else None,
+        )
+
+    def _descend(self, start: Folder) -> None:
+        stack = [start]
+        while stack and not self.full:
+            folder = stack.pop()
+            if folder.real not in self.entered:
+                self.entered.add(folder.real)
+                stack += reversed(self._list(folder))
+
+    def _list(self, folder: Folder) -> list[Folder]:
+        """Take the files of a folder.
+
+        Returns:
+            Its folders, in order.
+        """
+        try:
+            with _opened(os.path.join(self.root, folder.real)) as place:  # noqa: PTH118
+                return self._take(folder, self._unjudged(folder, place))
+        except OSError as error:
+            self._skip(folder.path or ".", f"the folder cannot be listed: {error.strerror}")
+            self.unlisted.append(folder.path)
+            return []
+
+    def _unjudged(self, folder: Folder, place: int | str) -> list[os.DirEntry[str]]:
+        """Give the entries of a folder that are to be judged one by one, with its ignore files; takes the others."""
+        if self._may_be_plain(folder):
+            before = len(self.files)
+            with os.scandir(place) as found:
+                others = self._split(found, _prefix(folder))
+            taken = list(islice(reversed(self.files), len(self.files) - before))
+            if len(self.files) <= self.max_files:
+                self._enter(folder, others)
+                if folder.layers or self.base.exclude:
+                    self._drop(path for path in taken if self.filters.rule_reason(path, folder.layers, directory=False))
+                return others
+            self._drop(taken)
+        names = self._names.get(folder.path, set())
+        looked_at = None if self.wanted is None else names.union(IGNORE_NAMES)
+        with os.scandir(place) as found:
+            entries = [entry for entry in found if looked_at is None or entry.name in looked_at]
+        self._enter(folder, entries)
+        return entries if looked_at is None else [entry for entry in entries if entry.name in names]
+
+    def _enter(self, folder: Folder, entries: Iterable[os.DirEntry[str]]) -> None:
+        """Let the rules of a folder's own ignore files count in it."""
+        names = sorted(entry.name for entry in entries if entry.name in IGNORE_NAMES)
+        if names and folder.path:
+            folder.layers = self.filters.layers_in(folder.path, folder.real, folder.layers, names)
+
+    def _take(self, folder: Folder, entries: list[os.DirEntry[str]]) -> list[Folder]:
+        prefix, folders = _prefix(folder), []
+        for entry in sorted(entries, key=attrgetter("name")):
+            path = prefix + entry.name
+            try:
+                if (inner := self._entry(entry, path, folder)) is not None:
+                    folders.append(inner)
+            except OSError as error:  # it went, or turned into something else, while we looked
+                self._skip(path, f"it cannot be looked at: {error.strerror}")
+            if self.full:
+                break
+        return folders
+
+    def _may_be_plain(self, folder: Folder) -> bool:
+        """Whether a Markdown file in a folder belongs to the base unless a rule or its size speaks against it."""
+        only = self.base.only
+        whole = not only or (folder.path != "" and belongs(folder.path, only))
+        return whole and self.wanted is None and self.base.kind != "session"
+
+    def _split(self, found: Iterable[os.DirEntry[str]], prefix: str) -> list[os.DirEntry[str]]:
+        """Take the plain Markdown files, which most are: one call of ours for each would take a quarter more time.
+
+        Args:
+            found: what is in a folder.
+            prefix: of the paths of what is in it.
+
+        Returns:
+            The entries that there is more to say about.
+        """
+        files, low, high = self.files, -MAX_TIME_NS, MAX_TIME_NS
+        limit = byte_limit(self.base.kind, self.max_bytes, self.kind_bytes)
+        others = []
+        for entry in found:
+            name = entry.name
+            try:
+                if name[0] == "." or not (name.isascii() or is_text(name)) or not entry.is_file(follow_symlinks=False):
+                    others.append(entry)
+                    continue
+                if not name.endswith(MARKDOWN_SUFFIXES):
+                    if self.base.include or name.lower().endswith(TAKEN_SUFFIXES):
+                        others.append(entry)
+                    continue
+                status = entry.stat(follow_symlinks=False)
+            except OSError:  # it went, or turned into something else, while we looked
+                others.append(entry)
+                continue
+            size = status.st_size
+            moment = status.st_mtime_ns
+            if size > limit or not low <= moment <= high:
+                others.append(entry)
+            else:
+                files[prefix + name] = (size, moment)
+        return others
+
+    def _drop(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            del self.files[path]
+
+    def _entry(self, entry: os.DirEntry[str], path: str, folder: Folder) -> Folder | None:
+        name, layers = entry.name, folder.layers
+        if not name.isascii() and not is_text(name):
+            self._skip(path, "its name is not valid UTF-8; rename it")
+        elif _is_link(entry):
+            self._link(entry, path, folder)
+        elif entry.is_dir(follow_symlinks=False):
+            if self._leads_on(path) and self.filters.folder_reason(path, name, layers) is None:
+                self.joined |= self.wanted is not None and path in self.wanted  # all that lies below may be new
+                if path.count("/") < MAX_DEPTH:
+                    return Folder(path, f"{folder.real}/{name}" if folder.real else name, layers)
+                self._skip(path, f"folders are read {MAX_DEPTH} levels deep; move it up")
+        elif self.wanted is not None and path not in self.wanted:
+            pass  # a file where a folder was looked for
+        elif belongs(path, self.base.only) and self.filters.file_reason(path, name, layers) is None:
+            self._file(entry, path)
+        return None
+
+    def _leads_on(self, path: str) -> bool:
+        """Whether a folder belongs to the base or holds a part of it."""
+        only = self.base.only
+        return belongs(path, only) or any(part.startswith(f"{path}/") for part in only)
+
+    def _file(self, entry: os.DirEntry[str], path: str) -> None:
+        status = entry.stat()
+        kind = kind_of(self.base, path)
+        limit = byte_limit(kind, self.max_bytes, self.kind_bytes)
+        if not stat.S_ISREG(status.st_mode):
+            self._skip(path, "it is a device or a pipe, not a file")
+        elif status.st_size > limit:
+            self._skip(path, too_large(status.st_size, limit, kind))
+        elif len(self.files) >= self.max_files:
+            self.full = True
+            reason = f"the base has more than {self.max_files} files (`limits.files` in ~/.kbhub.json)"
+            self._skip(self.base.id, f"{reason}; the rest is left out")
+        else:
+            self.files[path] = (status.st_size, max(-MAX_TIME_NS, min(status.st_mtime_ns, MAX_TIME_NS)))
+
+    def _link(self, entry: os.DirEntry[str], path: str, folder: Folder) -> None:
+        """Take a link to a file, or keep one to a folder for later, if it stays in the base."""
+        place = os.path.join(self.root, folder.real, entry.name)  # noqa: PTH118
+        directory = os.path.isdir(place)  # noqa: PTH112 - unlike the entry's own, it takes a loop for no folder
+        if not (self._leads_on(path) if directory else belongs(path, self.base.only)):
+            return
+        filters, layers = self.filters, folder.layers
+        look = filters.folder_reason if directory else filters.file_reason
+        if look(path, entry.name, layers) is not None:
+            return
+        self.joined = True
+        real = os.path.realpath(place)
+        inside = inside_of(self.root, real)
+        if inside is None:
+            self._skip(path, f"the link leads out of the base, to {real}; it is not followed")
+        elif not os.path.exists(real):  # noqa: PTH110
+            self._skip(path, "the link leads nowhere")
+        elif inside and (reason := filters.target_reason(inside.replace(os.sep, "/"))) is not None:
+            self._skip(path, f"the link leads to a file or folder that is left out: {reason}")
+        elif directory:
+            self.linked.append(Folder(path, inside.replace(os.sep, "/"), layers))
+        else:
+            self._file(entry, path)
+
+    def _skip(self, path: str, reason: str) -> None:
+        if len(self.skipped) < MAX_SKIPPED:
+            subject = path.encode("utf-8", "backslashreplace").decode()
+            self.skipped.append(Problem(subject=subject, message=f"{subject}: {reason}."))
+        elif len(self.skipped) == MAX_SKIPPED:
+            self.skipped.append(Problem(subject=self.base.id, message="More files were skipped than are listed here."))
+
+
+def _has_other_names(path: str) -> bool:
+    """Whether what is written to a file under this name is there under another one, too, that may be a document's."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
+
+
+def _prefix(folder: Folder) -> str:
+    return f"{folder.path}/" if folder.path else ""
+
+
+def is_text(name: str) -> bool:
+    """Whether a name is valid Unicode, as it is for a name on disk that is valid UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_link(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a symbolic link, or what Windows has instead (Python 3.12 can tell)."""
+    return entry.is_symlink() or bool(getattr(entry, "is_junction", bool)())
+
+
+@contextmanager
+def _opened(folder: str) -> Iterator[int | str]:
+    """Open a folder for a look at what is in it; gives its path where that cannot be done."""
+    if not _BY_DESCRIPTOR:
+        yield folder
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def inside_of(root: str, real: str) -> str | None:
+    """Give a real path relative to that of a base, empty for the base itself; none if it lies outside."""
+    if real == root:
+        return ""
+    prefix = root if root.endswith(os.sep) else root + os.sep
+    return real[len(prefix) :] if real.startswith(prefix) else None

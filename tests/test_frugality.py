@@ -1,0 +1,90 @@
+"""What a process of kbhub takes of the machine, and leaves as its user has set it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kbhub import frugality
+from kbhub.__main__ import main
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _collector():
+    """Other tests find the collector as it was."""
+    enabled, threshold = gc.isenabled(), gc.get_threshold()
+    yield
+    gc.set_threshold(*threshold)
+    gc.enable() if enabled else gc.disable()
+    gc.unfreeze()
+
+
+def test_arithmetic_gets_one_thread_and_models_no_plugins():
+    """Where the user says nothing."""
+    environ = {}
+    frugality.be_frugal(environ)
+
+    assert environ == {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
+
+
+def test_what_the_user_has_set_stays():
+    """An empty value is one, too."""
+    environ = {"OPENBLAS_NUM_THREADS": "4", "PYDANTIC_DISABLE_PLUGINS": ""}
+    frugality.be_frugal(environ)
+
+    assert environ == {"OPENBLAS_NUM_THREADS": "4", "PYDANTIC_DISABLE_PLUGINS": ""}
+
+
+def test_garbage_is_collected_seldom_and_still_collected():
+    """Only the youngest objects are looked at less often."""
+    older = gc.get_threshold()[1:]
+    frugality.be_frugal({})
+    assert gc.get_threshold() == (frugality.YOUNG_OBJECTS, *older)
+
+    frugality.collect_rarely()
+    assert gc.get_threshold() == (frugality.OBJECTS_OF_A_SEARCH, *older)
+    assert gc.isenabled()
+
+
+def test_a_collector_that_is_switched_off_stays_so():
+    """`PYTHONMALLOC` and the like are the user's business, and so is this."""
+    gc.disable()
+    before = gc.get_threshold()
+    frugality.be_frugal({})
+    frugality.collect_rarely()
+
+    assert (gc.isenabled(), gc.get_threshold()) == (False, before)
+
+
+def test_only_a_process_that_is_over_leaves_its_objects_behind(environment, monkeypatch, capsys):
+    """A call from a program, which goes on, does not."""
+    before = gc.get_freeze_count()
+    assert main(["--version"]) == 0
+    assert gc.get_freeze_count() == before
+
+    monkeypatch.setattr(sys, "argv", ["kbhub", "--version"])
+    assert main() == 0
+    assert gc.get_freeze_count() > before
+
+
+def test_numpy_calculates_in_one_thread(environment):
+    """Its threads are started as it is imported, so it must be told before."""
+    if not Path("/proc/self/task").exists():
+        pytest.skip("counts threads as Linux shows them")
+    script = (
+        "import os; from kbhub.frugality import be_frugal; be_frugal(os.environ)\n"
+        "import numpy; print(len(os.listdir('/proc/self/task')))"
+    )
+    env = {**{name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}, **environment.env}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**env, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, timeout=60
+    )
+
+    assert done.stdout == b"1\n"

@@ -1,0 +1,167 @@
+"""The vector of a query is the one that the whole model gives, to the last bit, whatever is asked."""
+
+from __future__ import annotations
+
+import shutil
+import string
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbhub.embedding import PACKAGED_MODEL, packaged_embedder
+from kbhub.errors import EmbedderError
+from kbhub.query_vectors import (
+    LONGEST_PIECE,
+    LONGEST_WORD,
+    LOOK_UPS,
+    MEDIAN_NORM,
+    PIECES,
+    UNKNOWN,
+    UNKNOWN_ID,
+    QueryVectors,
+)
+from kbhub.static_means import INFORMATIVE_NORM
+from kbhub.static_vectors import StaticVectors, _all_norms, _median
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return StaticVectors(str(PACKAGED_MODEL))
+
+
+@pytest.fixture(scope="module")
+def quick():
+    return QueryVectors(PACKAGED_MODEL)
+
+
+def tokens_of(whole, text):
+    return whole.model.tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def test_the_constants_are_those_of_the_model(whole):
+    """No token is so near the border between those with and without a meaning that rounding decides."""
+    lengths = _all_norms(whole.model.embedding)
+    vocabulary = whole.model.tokenizer.get_vocab()
+
+    assert pytest.approx(_median(lengths), abs=0.01) == MEDIAN_NORM
+    assert np.abs(lengths - INFORMATIVE_NORM * MEDIAN_NORM).min() > 1
+    assert (whole.model.unk_token_id, vocabulary[UNKNOWN]) == (UNKNOWN_ID, UNKNOWN_ID)
+    assert (whole.model.weights, whole.model.token_mapping) == (None, None)
+    assert max(len(token.removeprefix("##")) for token in vocabulary if token.isascii()) <= LONGEST_PIECE
+
+
+def test_the_list_of_pieces_is_that_of_the_tokenizer(whole):
+    """It is made here; a run that changes it fails."""
+    file = PACKAGED_MODEL / PIECES
+    vocabulary = whole.model.tokenizer.get_vocab()
+    lines = sorted(f"{token} {number}\n".encode() for token, number in vocabulary.items() if token.isascii())
+    before = file.read_bytes() if file.exists() else b""
+    if before != b"".join(lines):
+        file.write_bytes(b"".join(lines))
+
+    assert before == b"".join(lines), f"{file.name} was out of date and has been written anew"
+
+
+def test_every_word_of_the_vocabulary_is_found(quick, whole):
+    """Each mark, each word in capitals; each that may stand within a word, there."""
+    vocabulary = [token for token in whole.model.tokenizer.get_vocab() if token.isascii() and "[" not in token]
+    texts = [token.upper() for token in vocabulary if not token.startswith("##")]
+    texts += [f"a{token.removeprefix('##')}q" for token in vocabulary if token.startswith("##")]
+
+    assert [text for text in texts if quick.plain_tokens(text) != tokens_of(whole, text)] == []
+
+
+def test_the_words_of_documents_have_their_vectors(quick, whole):
+    """Lines of this project's own documentation, long words and code among them."""
+    lines = [line for page in sorted((ROOT / "docs").rglob("*.md")) for line in page.read_text("utf-8").splitlines()][
+        ::5
+    ]
+
+    assert len(lines) > 500
+    assert np.array_equal(np.stack([quick.embed(line) for line in lines]), whole.embed(lines))
+
+
+PRINTED = "".join(chr(code) for code in range(32, 127))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(PRINTED, max_size=60) | st.text(string.ascii_letters + " -", max_size=90) | st.text(max_size=30))
+def test_any_text_has_its_vector(quick, whole, text):
+    """Plain or not, as the whole model has it."""
+    assert np.array_equal(quick.embed(text), whole.embed([text])[0])
+    assert quick.plain_tokens(text) in (None, tokens_of(whole, text.encode("utf-8", "replace").decode()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " ", "!", "?!", "x", "[UNK]", "[PAD] a", "a[b", "qqqqzzzz", "0123456789abcdef0123456789abcdef", "naïve"),
+        *("日本語", "Привет", "ж", "tab\there", "line\nbreak", "nul\0", "\ud800", "é", "“quoted”", "a " * 500, "don't"),
+        *(
+            '"',
+            "\\",
+            '":1,"',
+            "snake_case::path",
+            "#a1b2c3",
+            "aa" * (LONGEST_WORD // 2),
+            "aa" * (LONGEST_WORD // 2) + "a",
+        ),
+        *("qz" * LONGEST_WORD, " ".join(f"q{number}zx" for number in range(LOOK_UPS))),
+    ],
+)
+def test_what_is_odd_has_its_vector(quick, whole, text):
+    """Names of special tokens, other scripts, control characters, marks of JSON, endless words."""
+    assert np.array_equal(quick.embed(text), whole.embed([text])[0])
+
+
+def test_a_query_of_plain_words_loads_no_tokenizer(environment):
+    """It is what a first search waited for."""
+    script = (
+        "import sys; from kbhub.embedding import packaged_embedder\n"
+        "assert packaged_embedder().embed_query('how do we roll back a release?').any()\n"
+        "print({'tokenizers', 'model2vec'} & set(sys.modules))\n"
+    )
+    env = {**environment.env, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=60)
+
+    assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
+def test_once_the_whole_model_is_there_it_answers(whole):
+    """Nothing is held twice."""
+    embedder = packaged_embedder()
+    first = embedder.embed_query("release")
+    texts = embedder.embed(["release"])
+
+    assert np.array_equal(first, texts[0])
+    assert np.array_equal(embedder.embed_query("release"), first)
+    assert embedder._queries is None
+
+
+def test_without_the_list_of_pieces_the_tokenizer_is_asked(tmp_path, whole):
+    """An installation that lost it is slower, and nothing else."""
+    folder = tmp_path / "model"
+    shutil.copytree(PACKAGED_MODEL, folder)
+    (folder / PIECES).unlink()
+
+    assert np.array_equal(QueryVectors(folder).embed("roll back a release"), whole.embed(["roll back a release"])[0])
+
+
+@pytest.mark.parametrize(
+    "damage", [Path.unlink, lambda file: file.write_bytes(b"{}"), lambda file: file.write_bytes(b"")]
+)
+def test_a_model_that_cannot_be_read_is_an_error_of_ours(tmp_path, damage):
+    """As for the whole model: search goes on by words."""
+    folder = tmp_path / "model"
+    shutil.copytree(PACKAGED_MODEL, folder)
+    damage(folder / "model.safetensors")
+
+    with pytest.raises(EmbedderError, match="cannot be loaded"):
+        QueryVectors(folder)

@@ -1,0 +1,104 @@
+"""`kbhub serve` with no options, as clients start it: what `serve` does, without the libraries of the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp.server import MCPServer
+
+from kbhub.server import create_server
+from kbhub.tools.names import CORE
+
+ROOT = Path(__file__).parent.parent
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}},
+}
+
+
+def serve(environment, *options, python=(), said=HELLO, **changes):
+    """Start a server, say one thing, close its input and give what it did."""
+    return subprocess.run(
+        [sys.executable, *python, "-m", "kbhub", "serve", *options],
+        env={**environment.env, "PYTHONPATH": str(ROOT / "src"), **changes},
+        cwd=environment.project,
+        input=f"{json.dumps(said)}\n",
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+    )
+
+
+def test_it_greets_as_the_parsed_command_does(environment):
+    """A base of the environment and of the project among what it introduces."""
+    environment.write("knowledge/crates.md", "# Crates\n")
+    notes = environment.write("notes/a.md", "# A\n").parent
+    plain = serve(environment, KBHUB_BASES=f"notes={notes}")
+    parsed = serve(environment, "--protocol", "auto", KBHUB_BASES=f"notes={notes}")
+
+    assert (plain.returncode, plain.stderr) == (0, "")
+    assert json.loads(plain.stdout) == json.loads(parsed.stdout)
+    assert "Bases here: project" in plain.stdout
+    assert "notes" in json.loads(plain.stdout)["result"]["instructions"]
+
+
+def test_it_loads_no_library_of_the_command_line(environment):
+    """The SDK is all that a client waits for."""
+    done = serve(environment, python=("-X", "importtime"))
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+
+    assert json.loads(done.stdout)["id"] == 1
+    assert "mcp" in loaded
+    assert loaded & {"cyclopts", "numpy", "tokenizers", "yaml"} == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"KBHUB_BASES": "no-path"}, "KBHUB_BASES"),
+        ({"KBHUB_BASES": "project=/tmp"}, "project"),
+        ({"KBHUB_PROTOCOL": "newest"}, "KBHUB_PROTOCOL is 'newest'"),
+    ],
+)
+def test_what_is_wrong_from_the_start_is_one_line_and_the_code_for_wrong_usage(environment, changes, said):
+    """As for every command; nothing is written to the client."""
+    done = serve(environment, **changes)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("kbhub: ")
+    assert done.stderr.count("\n") == 1
+    assert said in done.stderr
+
+
+def test_the_protocol_of_the_environment_is_the_one_that_is_spoken(environment):
+    """A server of the handshake era does not know the request of the later one."""
+    probe = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {}}
+
+    assert "error" in json.loads(serve(environment, said=probe, KBHUB_PROTOCOL="legacy").stdout)
+
+
+def test_a_tool_is_loaded_when_it_is_called_and_all_when_they_are_listed(environment):
+    """The list is in its order whatever was called before."""
+    environment.write("knowledge/crates.md", "# Crates\n")
+    server = create_server(environment.hub())
+
+    async def called_and_listed():
+        answer = await server.call_tool("status", {}, None)
+        alone = await MCPServer.list_tools(server)
+        return answer, alone, await server.list_tools()
+
+    answer, alone, listed = anyio.run(called_and_listed)
+    server.calls.end()
+
+    assert not answer.is_error
+    assert [tool.name for tool in alone] == ["status"]
+    assert tuple(tool.name for tool in listed) == CORE
