@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from corpus import EMBEDDER, make_index, sentences
-from kbhub.signatures import BITS, COMPARED, Signatures, likely, sign
+from kbhub.signatures import BITS, LEAST_COMPARED, Signatures, likely, sign
 from kbhub.vectors import quantise, similarity
 
 
@@ -18,7 +18,7 @@ def vectors(count: int, seed: int = 1) -> np.ndarray:
     return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
 
 
-MOST = COMPARED * BITS // 128
+MOST = LEAST_COMPARED * BITS // 128
 """Of these short vectors that are compared."""
 
 
@@ -40,7 +40,7 @@ def nearest(signatures: Signatures, vector, least, allowed) -> np.ndarray:
 
 
 def test_candidates_hold_the_nearest():
-    """Of the ten nearest of 20,000 vectors, nearly all are among those that are compared, one in 25."""
+    """Of the ten nearest of 20,000 vectors, nearly all are among those that are compared, one in 20."""
     stored, asked = vectors(20_000), vectors(50, seed=2)
     signatures = sign(None, np.arange(20_000), reader(stored))
     found = 0

@@ -136,7 +136,7 @@ def _stat(folder: Path) -> int:
 
 def _weighed(stand: Stand, size: int) -> dict[str, Any]:
     hub = stand.indexed(stand.sized(size))
-    (base,) = hub.status().bases
+    base = next(one for one in hub.status().bases if one.base.id == hub.select()[0].id)
     files = base.documents
     index = hub.index(hub.select()[0]).path
     text = sum(file.stat().st_size for file in stand.made[f"n{size}"].rglob("*.md"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,5 +86,7 @@ class Stand:
 def open_stand(work: Path, vaults: list[Path]) -> Stand:
     """Unpack and read vaults into a work folder."""
     work.mkdir(parents=True, exist_ok=True)
+    # What is asked again and again becomes a memory, which an earlier run must not leave to this one.
+    shutil.rmtree(work / "data", ignore_errors=True)
     folders = {vault.name.split(".")[0]: unpack(vault, work) for vault in vaults}
     return Stand(work.resolve(), folders, read_corpus(folders, work / "counts.json"))
