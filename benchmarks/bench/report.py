@@ -166,7 +166,7 @@ def _recall(rows: Sequence[Results]) -> list[str]:
     return [
         "## Recall of the semantic candidates", "",
         "Of the ten chunks whose int8 vectors are truly nearest (every vector compared), the share that the search "
-        "finds; the packaged model. The first size is the vaults as they are. Up to 1,000 chunks all are candidates: what "
+        "finds; the packaged model. The first size is the vaults as they are. Up to 250 chunks all are compared: what "
         "is missing there is due to the query's vector, which the search rounds to int8, too.", "",
         *table(("chunks with a vector", "queries", "recall@10"),
                [(f"{row['vectors']:,}", row["queries"], f"{row['recall']:.3f}") for row in rows]),
