@@ -421,3 +421,19 @@ def test_without_a_date_or_a_commit_the_age_is_that_of_the_file(two):
     (hit,) = hub.search(Query(text="zebra", mode="keyword")).hits
 
     assert (400, True) == (hit.age_days, hit.stale)
+
+
+def test_a_base_whose_turn_is_to_come_says_so(environment):
+    """While one base is indexed for the first time, the next is no fault to be mended."""
+    environment.write("knowledge/deploy.md", "# Deploy\n")
+    environment.write(environment.home / "notes" / "vim.md", "# Vim\n")
+    hub = environment.hub(bases={"notes": environment.home / "notes"})
+    said = {}
+
+    def look(*_):
+        said.update({one.base: one.reason for one in hub.search("vim").skipped})
+
+    hub.sync(("project",), progress=look)
+
+    assert said["notes"] == "It is not indexed yet; it comes after 'project'."
+    assert "does not exist yet" in hub.search("vim").skipped[0].reason

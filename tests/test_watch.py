@@ -234,6 +234,22 @@ def test_a_base_that_another_process_indexes_is_taken_over(shop):
     assert [hit.ref for hit in hub.search(Query(text="deploy")).hits] == ["deploy.md"]
 
 
+def test_small_bases_are_indexed_before_large_ones(shop):
+    """A handful of notes can be searched while a large project is still being indexed."""
+    for number in range(70):
+        shop.write(f"knowledge/n{number}.md", f"# Note {number}\n")
+    shop.write(shop.home / "notes" / "vim.md", "# Vim\n")
+    hub = shop.hub(bases={"notes": shop.home / "notes"})
+    lacking = []
+    background = Background(hub, lambda: lacking.append({one.base for one in hub.search("vim").skipped}))
+    background.look()
+    with background._changed:
+        assert background._changed.wait_for(lambda: background._thread is None, WAIT_SECONDS)
+
+    assert {"project"} in lacking
+    assert {"notes"} not in lacking
+
+
 def test_a_watcher_stops_at_once(shop):
     """The end of a server does not wait for the next event."""
     with Watched(shop.hub()) as watched:

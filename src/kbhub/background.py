@@ -158,7 +158,8 @@ class Background:
             looking, self._looking = self._looking, None
             self._comparing, self._running = looking is not None, None
             if looking is None and self._queue:
-                self._running = self._queue.pop(next(iter(self._queue)))
+                # The smallest first: a handful of memories is not to wait for a large base.
+                self._running = self._queue.pop(min(self._queue, key=lambda base: self._queue[base].files))
             running = self._running
             if self._stopping or (looking is None and running is None):
                 self._thread = None  # said under the lock: work that comes in now starts a thread of its own

@@ -363,8 +363,7 @@ class Hub:
                 comparable = index.meta("embedder") == fingerprint
                 complete = index.meta("synced") is not None
             except (BaseUnavailable, IndexUnavailable) as error:
-                progress = self._progress.get(base.id)
-                reason = f"It is being indexed ({progress[0]} of {progress[1]} files)." if progress else str(error)
+                reason = states.unsearched(base, error, dict(self._progress))
                 skipped.append(Skipped(base=base.id, reason=reason))
                 continue
             if fingerprint and not comparable:

@@ -10,6 +10,9 @@ from kbhub.places import is_directory
 from kbhub.types import BaseStatus, Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kbhub.errors import BaseUnavailable
     from kbhub.index import Index
     from kbhub.types import Base
 
@@ -49,3 +52,19 @@ def base_status(base: Base, index: Index, *, indexing: str | None, failure: str 
         indexing=indexing,
         problems=tuple(problems),
     )
+
+
+def unsearched(base: Base, error: BaseUnavailable | IndexUnavailable, progress: Mapping[str, tuple[int, int]]) -> str:
+    """Say why a base cannot be searched.
+
+    Args:
+        base: the base.
+        error: what came of trying.
+        progress: base → (files done, files to do), of those that are being indexed.
+    """
+    if base.id in progress:
+        done, todo = progress[base.id]
+        return f"It is being indexed ({done} of {todo} files)."
+    if progress and isinstance(error, IndexUnavailable) and error.reason == NOT_THERE:
+        return f"It is not indexed yet; it comes after {' and '.join(map(repr, progress))}."
+    return str(error)
