@@ -124,6 +124,26 @@ def test_signatures_of_another_embedder_are_not_used(small, tmp_path):
         assert packing.is_loose(apsw.Connection(str(index.path))) is False
 
 
+def test_tables_that_differ_are_made_anew_when_they_are_packed(small, environment):
+    """A chunk that is gone from one table and not from the other ends no sync with a traceback."""
+    for name, text in sentences(120).items():
+        environment.write(f"knowledge/{name}", f"# {name}\n\n{text}\n")
+    hub = environment.hub()
+    hub.sync()
+    index = hub.index(hub.select()[0])
+    connection = apsw.Connection(str(index.path))
+    connection.execute("DELETE FROM chunk WHERE id = 5")
+    connection.execute("DELETE FROM meta WHERE key = 'packed_to'")
+    connection.close()
+    environment.write("knowledge/more.md", "# More\n\nA zebra.\n")
+
+    (report,) = hub.sync()
+
+    assert any("set aside" in note for note in report.notes)
+    assert report.added == 121
+    assert [hit.path for hit in hub.search("zebra").hits] == ["more.md"]
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import apsw
+
 from kbhub.index.schema import FTS_COLUMNS, FTS_WEIGHTS, stored_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import apsw
 
     from kbhub.index.columns import Columns, Rows
 
@@ -43,7 +43,11 @@ def is_loose(connection: apsw.Connection) -> bool:
 
 
 def pack(connection: apsw.Connection) -> None:
-    """Pack an index, within a transaction."""
+    """Pack an index, within a transaction.
+
+    Raises:
+        apsw.Error: it is damaged.
+    """
     # numpy takes 0.1 s to load, and few syncs pack.
     from kbhub.index.columns import columns, packed, signatures  # noqa: PLC0415
 
@@ -54,7 +58,10 @@ def pack(connection: apsw.Connection) -> None:
         connection.execute(f"DELETE FROM {table}")
     connection.execute("UPDATE meta SET value = abs(random() / 2) WHERE key = 'pack'")
     connection.execute("DELETE FROM meta WHERE key = 'packed_to'")
-    known = columns(None, rows)
+    try:
+        known = columns(None, rows)
+    except ValueError as error:  # two tables differ, as no sync of ours leaves them
+        raise apsw.CorruptError(str(error)) from error
     if known.chunks < PACKED_FROM:
         return
     connection.execute("INSERT INTO meta VALUES ('packed_to', ?)", (int(known.ids[-1]),))
