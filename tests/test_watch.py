@@ -234,6 +234,18 @@ def test_a_base_that_another_process_indexes_is_taken_over(shop):
     assert [hit.ref for hit in hub.search(Query(text="deploy")).hits] == ["deploy.md"]
 
 
+def test_a_base_that_another_process_indexes_is_not_looked_at(shop):
+    """Whoever waits for the writer reads no file meanwhile: not even that the folder has gone is noticed."""
+    hub = shop.hub()
+    index = hub.index(hub.select()[0]).path
+    index.parent.mkdir(parents=True)
+    with held_elsewhere(f"{index}.lock"):
+        (shop.project / "knowledge").rename(shop.project / "gone")
+        (behind,) = hub.freshen(max_age=0)
+
+    assert behind.busy
+
+
 def test_small_bases_are_indexed_before_large_ones(shop):
     """A handful of notes can be searched while a large project is still being indexed."""
     for number in range(70):

@@ -298,13 +298,13 @@ class Hub:
             paths = None if damaged else (changed or {}).get(base.id)
             if paths is None and not self._looks.due(path, max_age):
                 continue
+            if syncing.is_being_indexed(path):
+                more.append(Behind(base.id, 0, not path.exists(), busy=True))
+                continue
             try:
                 difference = self._looks.compare(base, self.index(base), self._limits(), paths)
                 unusable = difference.new_index or damaged
-                if (unusable or len(difference)) and syncing.is_being_indexed(path):
-                    self._looks.forget(path)
-                    more.append(Behind(base.id, 0, not path.exists(), busy=True))
-                elif unusable or len(difference) > FRESHEN_CHANGES:
+                if unusable or len(difference) > FRESHEN_CHANGES:
                     more.append(Behind(base.id, len(difference), unusable))
                 elif len(difference) or self._other_embedder(base):
                     self._sync(base, progress=progress, difference=difference)
