@@ -12,7 +12,8 @@ from pathlib import Path
 
 from bench.common import environment
 from kbhub.hub import Hub
-from kbhub.memory.documents import new_file, slug, timestamp
+from kbhub.memory.documents import new_file, slug
+from kbhub.memory.facts import timestamp
 from kbhub.memory.forgetting import forget
 from kbhub.memory.likeness import id_of
 from kbhub.memory.listing import memories

@@ -19,7 +19,8 @@ async def listed(hub):
     """The same, within an event loop."""
     server = create_server(hub, structured=True)
     async with Client(server) as client:
-        await client.list_tools()  # registers them
+        await client.list_tools()
+        server._register()
         tools = await MCPServer.list_tools(server)
     return {
         tool.name: tool.model_copy(update={"input_schema": compact(tool.input_schema, whole=True)}) for tool in tools

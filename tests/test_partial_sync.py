@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -354,6 +355,17 @@ def test_events_name_paths_of_bases(twice):
     assert told("/x.png", "/.git/index", "/.obsidian/a.md", "ier/a.md") == "nothing"
     for path in ("", "/.gitignore", "/sub/.kbhubignore", "/\N{REPLACEMENT CHARACTER}.md"):
         assert told("/a.md", path, "/b.md") is None
+
+
+def test_a_comparison_serves_all_who_asked_before_it_began(twice):
+    """Who waited for it need not compare again; who asks later may have written something since."""
+    path, before = twice.told.path, time.monotonic()
+    first = twice.looks.due(path, 0, before)
+    twice.looks.compare(twice.base, twice.told, LIMITS)
+
+    assert first
+    assert not twice.looks.due(path, 0, before)
+    assert twice.looks.due(path, 0, time.monotonic())
 
 
 def test_what_no_event_told_is_found_after_one_that_did(environment):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import anyio
@@ -86,19 +87,72 @@ def test_the_protocol_of_the_environment_is_the_one_that_is_spoken(environment):
     assert "error" in json.loads(serve(environment, said=probe, KBHUB_PROTOCOL="legacy").stdout)
 
 
-def test_a_tool_is_loaded_when_it_is_called_and_all_when_they_are_listed(environment):
-    """The list is in its order whatever was called before."""
+def test_a_tool_is_loaded_when_it_is_called(environment):
+    """The list is in its order whatever was called before, and loads none."""
     environment.write("knowledge/crates.md", "# Crates\n")
     server = create_server(environment.hub())
 
     async def called_and_listed():
         answer = await server.call_tool("status", {}, None)
-        alone = await MCPServer.list_tools(server)
-        return answer, alone, await server.list_tools()
+        listed = await server.list_tools()
+        return answer, listed, await MCPServer.list_tools(server)
 
-    answer, alone, listed = anyio.run(called_and_listed)
+    answer, listed, loaded = anyio.run(called_and_listed)
     server.calls.end()
 
     assert not answer.is_error
-    assert [tool.name for tool in alone] == ["status"]
     assert tuple(tool.name for tool in listed) == CORE
+    assert [tool.name for tool in loaded] == ["status"]
+
+
+def test_what_a_first_search_needs_is_loaded_once_the_tools_are_listed(environment, monkeypatch):
+    """On a thread of its own, before files are looked at."""
+    environment.write("knowledge/crates.md", "# Crates\n")
+    done, server = threading.Event(), create_server(environment.hub())
+    monkeypatch.setattr(server, "_load", done.set)
+
+    listed = anyio.run(server.list_tools)
+    loaded = done.wait(30)
+    server.calls.end()
+
+    assert listed
+    assert loaded
+
+
+LATE_MODULES = """
+import json, sys
+import anyio
+from pathlib import Path
+from mcp import Client
+from kbhub.hub import Hub
+from kbhub.options import HubOptions
+from kbhub.server import create_server
+
+async def main():
+    server = create_server(Hub(HubOptions(cwd=Path.cwd())))
+    async with Client(server) as client:
+        server._load()
+        before = set(sys.modules)
+        await client.call_tool("search", {"query": "which crates does the harbour hav"})
+        await client.call_tool("read", {"refs": "crates.md"})
+        print(json.dumps(sorted(name for name in set(sys.modules) - before if name.startswith("kbhub."))))
+
+anyio.run(main)
+"""
+
+
+def test_a_first_search_finds_all_that_it_needs_loaded(environment):
+    """Of what is loaded on a thread once the tools are listed."""
+    environment.write("knowledge/crates.md", "# Crates\n\nThe harbour has crates of herring.\n")
+    environment.hub().sync()
+    done = subprocess.run(
+        [sys.executable, "-c", LATE_MODULES],
+        cwd=environment.project,
+        env={**environment.env, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert json.loads(done.stdout) == []

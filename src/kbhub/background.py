@@ -29,7 +29,7 @@ TIDYING_SECONDS = 5.0
 
 
 REST_SECONDS = 2.0
-"""Time after the start before which that does not begin: it loads modules, which a first search should not wait for."""
+"""Time after the last call before which that does not begin."""
 
 
 class Stopped(BaseException):
@@ -46,7 +46,7 @@ class Background:
 
     def __init__(self, hub: Hub, done: Callable[[], None] | None = None) -> None:
         self._hub, self._done = hub, done
-        self._made = time.monotonic()
+        self._called = time.monotonic()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._looking: dict[str, frozenset[str] | None] | None = None
@@ -58,8 +58,19 @@ class Background:
         self._queue: dict[str, Behind] = {}
         self._running: Behind | None = None
         self._stopping = False
+        self._preparation: Callable[[], object] | None = None
         self._progress: dict[str, tuple[int, int]] = {}
         self._problems: dict[str, Problem] = {}
+
+    def called(self) -> None:
+        """Take note of a call: what can wait rests for a while."""
+        self._called = time.monotonic()
+
+    def prepare(self, work: Callable[[], object]) -> None:
+        """Do something before all else, on the thread. Returns at once."""
+        with self._changed:
+            self._preparation = work
+            self._work()
 
     def look(self, bases: Iterable[str] = ()) -> None:
         """Compare bases, all of them for none, with their files and bring in step what is behind. Returns at once."""
@@ -134,13 +145,17 @@ class Background:
 
     def _work(self) -> None:
         self._changed.notify_all()
-        if self._thread is None and not self._stopping and (self._looking is not None or self._queue):
+        if self._thread is None and not self._stopping and self._has_work():
             # A daemon: the process may end at any moment, the index is crash-safe.
             self._thread = threading.Thread(target=self._run, name="kbhub-indexing", daemon=True)
             self._thread.start()
 
+    def _has_work(self) -> bool:
+        return self._preparation is not None or self._looking is not None or bool(self._queue)
+
     def _run(self) -> None:
         try:
+            self._prepare()
             while self._step():
                 pass
         except Stopped:
@@ -149,6 +164,15 @@ class Background:
             with self._changed:
                 self._thread, self._running, self._comparing = None, None, False
                 self._changed.notify_all()
+
+    def _prepare(self) -> None:
+        with self._changed:
+            work, self._preparation = self._preparation, None
+        try:
+            if work and not self._stopping:
+                work()
+        except Exception:  # BLE001: as below; a call meets it again and tells it
+            log.exception("Preparing for calls failed.")
 
     def _step(self) -> bool:
         """Do the next piece of work; says whether there can be more."""
@@ -179,14 +203,16 @@ class Background:
         return True
 
     def _stays_quiet(self) -> bool:
-        """Say whether nothing is to be done; soon after the start, only after a while."""
+        """Wait until nobody has called for a while; says whether nothing is to be done then."""
 
-        def called() -> bool:
+        def busy() -> bool:
             return self._stopping or bool(self._queue or self._waiting) or self._looking is not None
 
         with self._changed:
-            left = self._made + REST_SECONDS - time.monotonic()
-            return left <= 0 or not self._changed.wait_for(called, left)
+            while (left := self._called + REST_SECONDS - time.monotonic()) > 0:
+                if self._changed.wait_for(busy, left):
+                    return False
+            return True
 
     def _tidy(self) -> None:
         """See what the queries of the last while say, now that nothing else is to be done."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,8 +30,10 @@ MOST_PATHS = 64
 class Look:
     """A comparison of a base with all of its files."""
 
+    began: float
+    """Monotonic, as the next."""
     moment: float
-    """When it was done (monotonic)."""
+    """When it was done."""
     cost: float
     """CPU seconds that it took."""
     frame: object
@@ -44,17 +47,29 @@ class Looks:
 
     def __init__(self) -> None:
         self._last: dict[Path, Look] = {}
+        self._turns: dict[Path, threading.Lock] = {}
 
-    def due(self, index: Path, max_age: float | None) -> bool:
+    def turn(self, index: Path) -> threading.Lock:
+        """Give the lock under which a base is compared: who waits for it may find that it has just been done.
+
+        Args:
+            index: its index file.
+        """
+        return self._turns.setdefault(index, threading.Lock())
+
+    def due(self, index: Path, max_age: float | None, asked: float) -> bool:
         """Say whether it is time to compare a base with all of its files again.
 
         Args:
             index: its index file.
             max_age: seconds for which the last comparison is good enough; if none, as long as is fair to its cost.
+            asked: when this was asked for (monotonic): a comparison that began later is good enough in any case.
         """
         last = self._last.get(index)
         if last is None:
             return True
+        if last.began >= asked:
+            return False
         fair = 0.0 if last.cost <= QUICK_SECONDS else last.cost / COMPARING_SHARE
         return time.monotonic() - last.moment >= (fair if max_age is None else max_age)
 
@@ -79,10 +94,10 @@ class Looks:
             some = syncing.compare_some(base, index, paths, last.frame, **limits)
             if some is not None:
                 return some
-        started = time.thread_time()
+        began, started = time.monotonic(), time.thread_time()
         in_step = last.in_step if last else None
         found = syncing.compare(base, index.path, **limits, in_step=(in_step, index) if in_step else None)
         if last and (in_step is None or in_step.generation != found.generation):
             in_step = syncing.in_step_of(found)  # not of the first one: many a process makes no other
-        self._last[index.path] = Look(time.monotonic(), time.thread_time() - started, found.scan.frame, in_step)
+        self._last[index.path] = Look(began, time.monotonic(), time.thread_time() - started, found.scan.frame, in_step)
         return found

@@ -292,27 +292,36 @@ class Hub:
         Returns:
             The bases that need more.
         """
-        more = []
+        asked, more = time.monotonic(), []
         for base in self.select(names):
             path, damaged = self.index(base).path, base.id in self._damaged
             paths = None if damaged else (changed or {}).get(base.id)
-            if paths is None and not self._looks.due(path, max_age):
-                continue
-            if syncing.is_being_indexed(path):
-                more.append(Behind(base.id, 0, not path.exists(), busy=True))
-                continue
-            try:
-                difference = self._looks.compare(base, self.index(base), self._limits(), paths)
-                unusable = difference.new_index or damaged
-                if unusable or len(difference) > FRESHEN_CHANGES:
-                    more.append(Behind(base.id, len(difference), unusable))
-                elif len(difference) or self._other_embedder(base):
-                    self._sync(base, progress=progress, difference=difference)
-                else:
-                    self._failed.pop(base.id, None)
-            except (BaseUnavailable, IndexUnavailable) as error:
-                self._failed[base.id] = str(error)  # named by the search and by `status`
+            with self._looks.turn(path):
+                if paths is None and not self._looks.due(path, max_age, asked):
+                    continue
+                if behind := self._freshen(base, paths, damaged, progress):
+                    more.append(behind)
         return tuple(more)
+
+    def _freshen(
+        self, base: Base, paths: Collection[str] | None, damaged: bool, progress: Progress | None
+    ) -> Behind | None:
+        """Do that with one base; gives what it needs more."""
+        path = self.index(base).path
+        if syncing.is_being_indexed(path):
+            return Behind(base.id, 0, not path.exists(), busy=True)
+        try:
+            difference = self._looks.compare(base, self.index(base), self._limits(), paths)
+            unusable = difference.new_index or damaged
+            if unusable or len(difference) > FRESHEN_CHANGES:
+                return Behind(base.id, len(difference), unusable)
+            if len(difference) or self._other_embedder(base):
+                self._sync(base, progress=progress, difference=difference)
+            else:
+                self._failed.pop(base.id, None)
+        except (BaseUnavailable, IndexUnavailable) as error:
+            self._failed[base.id] = str(error)  # named by the search and by `status`
+        return None
 
     def _look(self) -> tuple[LoadedConfig, Discovery]:
         with self._lock:

@@ -36,6 +36,7 @@ __all__ = [
     "recording",
     "searching",
     "sessions",
+    "standing",
     "states",
     "surroundings",
     "syncing",
@@ -100,7 +101,7 @@ if TYPE_CHECKING:
     from kbhub import status as states
     from kbhub import sync as syncing
     from kbhub.index import catalogue, mentions
-    from kbhub.memory import known
+    from kbhub.memory import known, standing
     from kbhub.querylog import maintenance, recording
     from kbhub.render import formats as listings
     from kbhub.render import gaps
@@ -131,6 +132,7 @@ else:
     recording = _Later("kbhub.querylog.recording")
     searching = _Later("kbhub.search")
     sessions = _Later("kbhub.sources.sessions")
+    standing = _Later("kbhub.memory.standing")
     states = _Later("kbhub.status")
     surroundings = _Later("kbhub.surroundings")
     syncing = _Later("kbhub.sync")

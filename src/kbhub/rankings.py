@@ -84,6 +84,14 @@ def keys_of(chunks: NDArray[np.int64]) -> list[Key]:
     return list(zip(bases.tolist(), ids.tolist(), strict=True))
 
 
+def union(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the numbers that either has, ascending, each once; `np.union1d` loads masked arrays for it (20 ms)."""
+    both = np.sort(np.concatenate((one, other)))
+    first = np.ones(len(both), np.bool_)
+    np.not_equal(both[1:], both[:-1], out=first[1:])
+    return both[first]
+
+
 def best_first(chunks: NDArray[np.int64], values: NDArray[np.float64], places: Places) -> NDArray[np.int64]:
     """Give the order of chunks: best first, equal ones by path, line and base, the same however a corpus is cut.
 
@@ -96,7 +104,7 @@ def best_first(chunks: NDArray[np.int64], values: NDArray[np.float64], places: P
     ordered = values[order]
     equal = np.flatnonzero(ordered[1:] == ordered[:-1])
     if len(equal):
-        among = np.union1d(equal, equal + 1)
+        among = union(equal, equal + 1)
         keys = keys_of(chunks[order[among]])
         where = places(keys)
         rows = zip(ordered[among].tolist(), keys, order[among].tolist(), strict=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from kbhub.bm25 import best, scores
 from kbhub.ranking import inverse_document_frequency
-from kbhub.rankings import NO_CHUNKS, Ranking, numbered
+from kbhub.rankings import NO_CHUNKS, Ranking, numbered, union
 from kbhub.signatures import likely
 from kbhub.vectors import quantise
 
@@ -131,7 +131,7 @@ def semantic_ranking(
     for (number, index, selection), positions in zip(asked, near, strict=True):
         columns = index.columns()
         besides = others[(others >= numbered(number)) & (others < numbered(number + 1))] - numbered(number)
-        ids, values = index.similarities(quantised, np.union1d(columns.ids[positions], besides))
+        ids, values = index.similarities(quantised, union(columns.ids[positions], besides))
         compared.append(chunks := ids + numbered(number))
         similarities.append(values)
         close = values >= (LEAST_SIMILARITY if selection is None else -np.inf)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -35,12 +35,13 @@ from pydantic import ValidationError
 from kbhub import __version__
 from kbhub.announcing import Announcer
 from kbhub.errors import KbhubError
-from kbhub.parameters import bad_argument, check_names, check_tool, compact
+from kbhub.parameters import bad_argument, check_names, check_tool
 from kbhub.render import model
 from kbhub.resources.addresses import TEMPLATE
 from kbhub.resources.documents import complete_base, complete_tag
 from kbhub.resources.serving import Resources, template
 from kbhub.roots import RootsQuestion
+from kbhub.tools import definitions, warming
 from kbhub.tools.calls import Calls, text_result
 from kbhub.tools.choosing import offered, why_not
 from kbhub.tools.names import ALL, CORE
@@ -86,7 +87,6 @@ class KbhubServer(MCPServer[None]):
         self._registering = threading.Lock()
         self._registered: set[str] = set()
         self._prompted = False
-        self._defined: dict[str, ToolDefinition] = {}
         super().__init__(
             "kbhub",
             title="kbhub",
@@ -109,9 +109,10 @@ class KbhubServer(MCPServer[None]):
 
     async def list_tools(self) -> list[ToolDefinition]:
         """List the tools that are offered; the handshake is over then, so indexing may begin."""
-        self.calls.begin()
         names = await self.calls.run(self._offered)
-        return [tool for tool in (await self._definitions()).values() if tool.name in names]
+        listed = [tool for tool in (await self._definitions(names)).values() if tool.name in names]
+        self.calls.begin(self._load)
+        return listed
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
@@ -121,10 +122,10 @@ class KbhubServer(MCPServer[None]):
         try:
             names = await self.calls.run(self._offered)
             await self.calls.run(check_tool, name, names, partial(why_not, self.hub))
-            # The called tool alone is loaded, where nobody has asked for a list.
             schema = (await self._definitions([name]))[name].input_schema
             check_names(name, schema, arguments)
             self.calls.begin()
+            await self.calls.run(self._register, [name])
             if context and (needs := await self.calls.ask_roots(context)):
                 return needs
             return await super().call_tool(name, arguments, context)
@@ -174,19 +175,16 @@ class KbhubServer(MCPServer[None]):
             raise MCPError(code=INVALID_PARAMS, message=f"The prompt {name!r} needs {missing[0]!r}.")
         return await super().get_prompt(name, arguments, context)
 
-    async def _definitions(self, names: Sequence[str] = ALL) -> dict[str, ToolDefinition]:
-        """Give at least the tools of some names, offered or not, in the order of the list."""
-        if not self._defined.keys() >= set(names):
-            await self.calls.run(self._register, names)
-            for tool in await super().list_tools():
-                if tool.name not in self._defined:
-                    self._defined[tool.name] = tool.model_copy(update={"input_schema": compact(tool.input_schema)})
-        return {name: self._defined[name] for name in (*ALL, *self._defined) if name in self._defined}
+    async def _definitions(self, names: Collection[str]) -> dict[str, ToolDefinition]:
+        """Give at least the tools of some names, in the order of the list: ours as they are kept, then any others."""
+        ours = definitions.kept(structured=self.calls.structured)
+        others = [] if ours.keys() >= set(names) else await super().list_tools()
+        return ours | {tool.name: tool for tool in others if tool.name not in ours}
 
     def _register(self, names: Sequence[str] = ALL) -> None:
-        """Register those of our tools that have these names, each once."""
+        """Register those of our tools that have these names, each once: loading them all takes half a second."""
         with self._registering:
-            # What the tools need takes 0.4 s to load, and the handshake needs none of them.
+            # As above: a handshake and a list need none of them.
             from kbhub.tools.registering import tools_of  # noqa: PLC0415
 
             for tool in tools_of(self.calls, [name for name in names if name not in self._registered]):
@@ -199,6 +197,11 @@ class KbhubServer(MCPServer[None]):
                     structured_output=None if self.calls.structured else False,  # none: from the annotation
                 )
                 self._registered.add(tool.name)
+
+    def _load(self) -> None:
+        """Load what a first search and what follows it need, while the model that has been told of them thinks."""
+        self._register([name for name in ("search", "read") if name in self._offered()])
+        warming.load()
 
     def _register_prompts(self) -> None:
         """Register the prompts, once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.errors import EmbedderError
-from kbhub.later import known
+from kbhub.later import standing as standings
 from kbhub.search import Surroundings
 from kbhub.second_look import second_look
 
@@ -45,8 +45,8 @@ def surroundings_of(hub: Hub, embedder: Embedder | None, notes: list[str]) -> Su
     settings, now = hub.config().settings, hub.options.clock()
 
     def standing(one: Searched, paths: Sequence[str]) -> dict[str, float]:
-        found = known.standings(one.index, one.base, known.uses_of(hub), paths, now)
-        return {path: standing.factor for path, standing in found.items()}
+        found = standings.standings(one.index, one.base, standings.uses_of(hub), paths, now)
+        return {path: one.factor for path, one in found.items()}
 
     look = second_look(settings.search, hub.cache, notes.append)
     return Surroundings(now, embed, settings.embedder.model is None, settings.contexts, standing, look)

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from kbhub.errors import KbhubError, MemoriesUnavailable, UsageError
-from kbhub.memory.documents import changed_file, timestamp, title_of
-from kbhub.memory.known import Known, count_uses, data_of, described, known_as_stored
+from kbhub.memory.documents import changed_file, title_of
+from kbhub.memory.facts import timestamp
+from kbhub.memory.known import Known, count_uses, described, known_as_stored
 from kbhub.memory.models import Memory, Remembered
+from kbhub.memory.standing import data_of
 from kbhub.memory.store import Stored, locked, read, replace
 from kbhub.memory.subjects import hashes_of
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.memory.documents import Facts
+    from kbhub.memory.facts import Facts
     from kbhub.memory.folders import Shelf
 
 INDEXED_AT_ONCE = 2000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -13,12 +12,13 @@ import yaml
 from kbhub.errors import UsageError
 from kbhub.frontmatter import read_front_matter
 from kbhub.markdown import decode
+from kbhub.memory.facts import facts_of
 from kbhub.memory.front_matter import MemoryFrontMatter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kbhub.memory.strength import Source
+    from kbhub.memory.facts import Facts
 
 MAX_TEXT_BYTES = 100_000
 """Bytes of a memory's text: issue "Memories"."""
@@ -45,31 +45,6 @@ _SEGMENT = re.compile(r"\w[\w.-]*")
 _BINARY = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff]")
 _KEY_LINE = re.compile(r"([A-Za-z_][\w .-]*?)\s*:(?:\s|$)")
 _NO_WORD = re.compile(r"[^\w]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What the front matter of a memory says, whoever wrote it."""
-
-    id: str
-    """Its own, else the file's name without its ending."""
-    tags: tuple[str, ...] = ()
-    namespace: str = ""
-    created: float | None = None
-    """Seconds since the epoch."""
-    updated: float | None = None
-    """Seconds since the epoch."""
-    by: str = ""
-    source: Source = "agent"
-    project: str = ""
-    commit: str = ""
-    origin: str = ""
-    """From what it was learned or imported, in words."""
-    about: tuple[str, ...] = ()
-    about_hash: Mapping[str, str] | None = None
-    refers: str = ""
-    supersedes: tuple[str, ...] = ()
-    superseded_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,40 +195,6 @@ def changed_file(memory: MemoryText, fields: Mapping[str, Any], body: str | None
     return "\n".join(("---", *kept, *new, lines[front.body - 1], text))
 
 
-def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts:
-    """Read what front matter says about a memory; a value that makes no sense counts as missing.
-
-    Args:
-        name: of the file.
-        values: the front matter, JSON-safe.
-        tags: as they were parsed.
-    """
-    source = values.get("source")
-    hashes = values.get("about_hash")
-    return Facts(
-        id=_text(values.get("id")) or name.rpartition("/")[2].rpartition(".")[0] or name,
-        tags=tuple(tags),
-        namespace=_text(values.get("namespace")).strip("/").casefold(),
-        created=_moment(values.get("created")),
-        updated=_moment(values.get("updated")),
-        by=_text(values.get("by")),
-        source=source if source in ("user", "agent", "promoted") else "agent",
-        project=_text(values.get("project")),
-        commit=_text(values.get("commit")),
-        origin=_text(values.get("from")),
-        about=_texts(values.get("about")),
-        about_hash={str(key): str(value) for key, value in hashes.items()} if isinstance(hashes, dict) else None,
-        refers=_text(values.get("refers")),
-        supersedes=_texts(values.get("supersedes")),
-        superseded_by=_texts(values.get("superseded_by")),
-    )
-
-
-def timestamp(seconds: float) -> str:
-    """Write a moment as front matter has it: ISO 8601, UTC, whole seconds."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
-
-
 def _entry(key: str, value: Any) -> str:
     value = list(value) if isinstance(value, tuple) else value
     return yaml.safe_dump({key: value}, allow_unicode=True, sort_keys=False, width=10_000)
@@ -261,20 +202,3 @@ def _entry(key: str, value: Any) -> str:
 
 def _is_empty(value: Any) -> bool:
     return value is None or value in ("", (), [], {})
-
-
-def _text(value: Any) -> str:
-    return " ".join(str(value).split()) if isinstance(value, str | int | float) and value is not True else ""
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    values = value if isinstance(value, list) else [value]
-    return tuple(text for text in map(_text, values) if text)
-
-
-def _moment(value: Any) -> float | None:
-    try:
-        moment = datetime.fromisoformat(value)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (TypeError, ValueError, OverflowError, OSError):
-        return None

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.memory.changing import bring_in_step
 from kbhub.memory.documents import changed_file, checked_namespace
-from kbhub.memory.known import all_known, data_of, described, known_as_stored, located, matching, shortened, uses_of
+from kbhub.memory.known import all_known, described, known_as_stored, located, matching, shortened
 from kbhub.memory.models import Forgotten
+from kbhub.memory.standing import data_of, uses_of
 from kbhub.memory.store import discard, empty_trash, locked, read, replace
 from kbhub.memory.strength import DAY_SECONDS
 

@@ -12,27 +12,25 @@ from typing import TYPE_CHECKING
 from kbhub.errors import BaseUnavailable, IndexUnavailable, MemoryNotFound
 from kbhub.hits import ref_of
 from kbhub.index.memories import memory_rows
-from kbhub.index.uses import Use, UseCounts
-from kbhub.memory.documents import facts_of, in_namespace, timestamp, title_of
-from kbhub.memory.folders import memories_folder, place_of, shelves
+from kbhub.memory.documents import in_namespace, title_of
+from kbhub.memory.facts import facts_of, timestamp
+from kbhub.memory.folders import shelves
 from kbhub.memory.models import Memory
+from kbhub.memory.standing import uses_of
 from kbhub.memory.store import read, with_id
-from kbhub.memory.strength import strength, strength_factor
-from kbhub.places import data_dir
+from kbhub.memory.strength import strength
 from kbhub.walk import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping
 
     from kbhub.hub import Hub
-    from kbhub.index import Index
-    from kbhub.memory.documents import Facts
+    from kbhub.index.uses import Use
+    from kbhub.memory.facts import Facts
     from kbhub.memory.folders import Scope, Shelf
     from kbhub.memory.store import Stored
-    from kbhub.types import Base, ReadResult
+    from kbhub.types import ReadResult
 
-USES_NAME = "uses.db"
 SHOWN_CHARACTERS = 400
 """Text of a memory in a list; `read` gives all of it."""
 
@@ -58,27 +56,6 @@ class Known:
     def strength(self, now: float) -> float:
         """How much it has proved its worth by some moment."""
         return strength(self.facts.source, self.use.uses if self.use else 0, self.last_use(), now)
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What ranking needs to know of a memory."""
-
-    strength: float
-    factor: float
-    """On the score of its hits, see `strength_factor`."""
-    superseded: bool
-    id: str
-
-
-def data_of(hub: Hub) -> Path:
-    """Give kbhub's data directory."""
-    return data_dir(hub.options.env)
-
-
-def uses_of(hub: Hub) -> UseCounts:
-    """Give the counts of uses."""
-    return UseCounts(memories_folder(data_of(hub)) / USES_NAME)
 
 
 def active_shelves(hub: Hub, scope: Scope | None = None) -> list[Shelf]:
@@ -199,32 +176,6 @@ def ref(hub: Hub, one: Known) -> str:
 def shortened(text: str, characters: int = SHOWN_CHARACTERS) -> str:
     """Cut a text at a word, for a list."""
     return text if len(text) <= characters else f"{text[:characters].rsplit(maxsplit=1)[0]} …"
-
-
-def standings(index: Index, base: Base, uses: UseCounts, paths: Sequence[str], now: float) -> dict[str, Standing]:
-    """Give what ranking needs to know of memories: one read of the index, one of the counts.
-
-    Args:
-        index: of the base, in a snapshot.
-        base: one that holds memories.
-        uses: the counts.
-        paths: of the memories, in the base.
-        now: seconds since the epoch.
-
-    Returns:
-        Path → standing; documents that are no memory of the base's are left out.
-    """
-    counted: Mapping[str, Use] = uses.all(place_of(base))
-    found = {}
-    for row in memory_rows(index, paths=paths):
-        facts = facts_of(row.path, row.front_matter, row.tags)
-        use = counted.get(facts.id)
-        moments = (use.last if use else None, facts.updated, facts.created)
-        last = max((moment for moment in moments if moment is not None), default=row.mtime_ns / 1e9)
-        value = strength(facts.source, use.uses if use else 0, last, now)
-        superseded = bool(facts.superseded_by)
-        found[row.path] = Standing(value, strength_factor(value, superseded=superseded), superseded, facts.id)
-    return found
 
 
 def count_uses(hub: Hub, memories: Iterable[Known]) -> bool:

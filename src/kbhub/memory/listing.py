@@ -9,18 +9,9 @@ from kbhub.memory.documents import checked_namespace
 from kbhub.memory.folders import described as described_folder
 from kbhub.memory.folders import project_folders
 from kbhub.memory.identity import identify, path_identity
-from kbhub.memory.known import (
-    Known,
-    active_shelves,
-    all_known,
-    data_of,
-    described,
-    known_as_stored,
-    matching,
-    shortened,
-    uses_of,
-)
+from kbhub.memory.known import Known, active_shelves, all_known, described, known_as_stored, matching, shortened
 from kbhub.memory.models import Memory, MemoryList
+from kbhub.memory.standing import data_of, uses_of
 from kbhub.memory.store import read
 from kbhub.types import Query
 

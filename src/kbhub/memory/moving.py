@@ -10,8 +10,8 @@ from kbhub.errors import UsageError, WriteRefused
 from kbhub.gitroot import git_root
 from kbhub.memory.folders import ABOUT_NAME, Shelf, described, project_folder, project_folders, shelf_for_writing
 from kbhub.memory.identity import identify_directory, path_identity
-from kbhub.memory.known import data_of, uses_of
 from kbhub.memory.models import Moved
+from kbhub.memory.standing import data_of, uses_of
 from kbhub.memory.store import locked, read
 from kbhub.places import expand
 

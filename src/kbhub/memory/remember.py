@@ -8,22 +8,15 @@ from typing import TYPE_CHECKING, Any
 from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.history import head_commit
 from kbhub.memory.changing import Wanted, as_it_is, bring_in_step, change, strengthen, supersede
-from kbhub.memory.documents import (
-    checked_namespace,
-    checked_tags,
-    checked_text,
-    new_file,
-    parse_memory,
-    slug,
-    timestamp,
-    title_of,
-)
+from kbhub.memory.documents import checked_namespace, checked_tags, checked_text, new_file, parse_memory, slug, title_of
+from kbhub.memory.facts import timestamp
 from kbhub.memory.folders import shelf_for_writing
 from kbhub.memory.identity import identify
-from kbhub.memory.known import active_shelves, data_of, known_as_stored, located, ref, shortened
+from kbhub.memory.known import active_shelves, known_as_stored, located, ref, shortened
 from kbhub.memory.likeness import id_of, wording
 from kbhub.memory.models import Near, Remembered
 from kbhub.memory.nearness import nearest
+from kbhub.memory.standing import data_of
 from kbhub.memory.store import Stored, create, locked, with_id
 from kbhub.memory.subjects import hashes_of
 

@@ -9,22 +9,15 @@ from pydantic import ValidationError
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.index.uses import Use
 from kbhub.memory.changing import bring_in_step
-from kbhub.memory.documents import (
-    checked_namespace,
-    checked_tags,
-    checked_text,
-    facts_of,
-    new_file,
-    slug,
-    timestamp,
-    title_of,
-)
+from kbhub.memory.documents import checked_namespace, checked_tags, checked_text, new_file, slug, title_of
+from kbhub.memory.facts import facts_of, timestamp
 from kbhub.memory.folders import Shelf, shelf_for_writing
 from kbhub.memory.foreign import basic_memory, is_memory_graph, memory_graph
-from kbhub.memory.known import all_known, data_of, known_as_stored, uses_of
+from kbhub.memory.known import all_known, known_as_stored
 from kbhub.memory.likeness import ID_CHARACTERS, id_of, wording
 from kbhub.memory.models import Exported, Imported, Record
 from kbhub.memory.remember import ATTEMPTS
+from kbhub.memory.standing import data_of, uses_of
 from kbhub.memory.store import create, locked, read, with_id
 from kbhub.pointer import first_error
 from kbhub.types import Problem

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from kbhub.errors import UsageError
 from kbhub.index.querylog import Topic
-from kbhub.memory.documents import timestamp
+from kbhub.memory.facts import timestamp
 from kbhub.querylog.answers import answer_anywhere
 from kbhub.querylog.models import Gaps
 from kbhub.querylog.recording import log_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from kbhub.index.querylog import QueryLog
-from kbhub.memory.documents import timestamp
+from kbhub.memory.facts import timestamp
 from kbhub.querylog.models import Cleared, LoggedQueries, LoggedQuery
 from kbhub.querylog.recording import flush, log_of, logs_folder
 

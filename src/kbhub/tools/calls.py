@@ -59,10 +59,17 @@ class Calls:
         self.watcher = Watcher(self.hub, self._notice)
         self._begun = False
 
-    def begin(self) -> None:
-        """Start indexing and watching, once; not before the handshake is done."""
+    def begin(self, preparation: Callable[[], object] | None = None) -> None:
+        """Start indexing and watching, once; not before the handshake is done.
+
+        Args:
+            preparation: what is done before that, where nobody waits for a call.
+        """
+        self.background.called()
         if not self._begun:
             self._begun = True
+            if preparation:
+                self.background.prepare(preparation)
             self.background.look()
             self.watcher.start()
 
