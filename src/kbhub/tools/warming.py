@@ -14,6 +14,7 @@ MODULES = (
     "kbhub.query_vectors",
     "kbhub.opening",
     "kbhub.sync",
+    "kbhub.limits",
 )
 
 
