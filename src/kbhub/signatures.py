@@ -56,7 +56,7 @@ time of a million chunks."""
 NARROW = 0.25
 """Share of chunks up to which only those that may be found are looked at, which takes longer for each."""
 
-_NONE, _FEW = np.zeros(0, np.uint16), np.zeros(0, np.float32)
+_FEW = np.zeros(0, np.float32)
 
 _BITS_OF_BYTES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).T.astype(np.float32)
 """Shape (8, 256)."""
@@ -74,17 +74,17 @@ class Signatures:
     meant: int
     """Vectors that the mean stands for."""
 
-    def differing(self, asked: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArray[np.uint16]:
+    def differing(self, asked: NDArray[np.uint64], positions: NDArray[np.int64] | None) -> NDArray[np.uint16]:
         """Count the bits of some chunks that differ from those of a query.
 
         Args:
             asked: the query's, shape (words,).
-            positions: of the chunks.
+            positions: of the chunks; none for all.
         """
-        if len(positions) < NARROW * len(self.signed):
-            return _differing(self.bits[:, positions], asked)
+        if positions is not None and len(positions) < NARROW * len(self.signed):
+            return _differing(self.bits.take(positions, axis=1), asked)
         found = _differing(self.bits, asked)
-        return found if len(positions) == len(found) else found[positions]
+        return found if positions is None else found[positions]
 
     def estimated(self, vector: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """Estimate the similarity of some chunks to a vector, by its numbers and their bits.
@@ -102,7 +102,7 @@ class Signatures:
         numbers[: 2 * size] = np.concatenate([vector, vector @ _rotation(size)])
         # What each byte can add, so that a byte is a look-up.
         adds = (numbers.reshape(-1, 8) @ _BITS_OF_BYTES).ravel()
-        raw = np.ascontiguousarray(self.bits[:, positions].T).view(np.uint8)
+        raw = np.ascontiguousarray(self.bits.take(positions, axis=1).T).view(np.uint8)
         agreeing = adds.take(raw + np.arange(0, len(adds), 256)) @ np.ones(raw.shape[1], np.float32)
         beyond = np.sqrt(max(0.0, 1 - float(self.mean @ self.mean)) * 2 / (np.pi * size))
         # The signs add up to twice what those above 0 have, less all; there are two for each number.
@@ -120,20 +120,26 @@ def likely(
         vector: shape (dimensions,), of length 1.
         least: how many at least, if there are as many.
     """
-    inside = [np.flatnonzero(signatures.signed & allowed) for signatures, allowed in asked]
-    total = sum(map(len, inside))
+    reachable = [signatures.signed & allowed for signatures, allowed in asked]
+    sizes = [int(np.count_nonzero(there)) for there in reachable]
+    total = sum(sizes)
     more = max(1.0, BITS / (2 * len(vector)))
     limit = max(least, int(more * min(MOST_COMPARED, max(LEAST_COMPARED, COMPARED_SHARE * total))))
     if total <= limit:
-        return inside
+        return [np.flatnonzero(there) for there in reachable]
     wanted = max(limit, int(more * min(MOST_CANDIDATES, max(LEAST_CANDIDATES, CANDIDATE_SHARE * total))))
     if total > wanted:
+        # Positions of all chunks of a large base are not written down: most searches look at all.
+        among = [None if size == len(at) else np.flatnonzero(at) for at, size in zip(reachable, sizes, strict=True)]
         # Without the mean: what is common to all chunks of a base tells them from those of another.
         bits = _bits(vector[None], np.zeros_like(vector))[:, 0]
-        differing = [one.differing(bits, at) if len(at) else _NONE for (one, _), at in zip(asked, inside, strict=True)]
+        differing = [one.differing(bits, at) for (one, _), at in zip(asked, among, strict=True)]
         most = _within(differing, wanted)
         each = [_within([counts], COMPARED_EACH) if len(asked) > 1 else 0 for counts in differing]
-        inside = [at[counts <= max(most, own)] for at, counts, own in zip(inside, differing, each, strict=True)]
+        nearest = [np.flatnonzero(counts <= max(most, own)) for counts, own in zip(differing, each, strict=True)]
+        inside = [near if at is None else at[near] for at, near in zip(among, nearest, strict=True)]
+    else:
+        inside = [np.flatnonzero(there) for there in reachable]
     estimated = [one.estimated(vector, at) if len(at) else _FEW for (one, _), at in zip(asked, inside, strict=True)]
     lowest = _largest(np.concatenate(estimated), limit)
     return [

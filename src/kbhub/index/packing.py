@@ -26,6 +26,9 @@ LOOSE_SHARE = 0.1
 COMMON = 128
 """A term is common if more than one chunk in so many has it; three of four postings are of such terms."""
 
+MOST_ASKED = 400
+"""Chunks that have a term above which it counts as common in any case: FTS5 takes a microsecond for each."""
+
 
 def is_loose(connection: apsw.Connection) -> bool:
     """Say whether so much has changed since the last packing that it is due again."""
@@ -84,7 +87,7 @@ def _postings(known: Columns, rows: Rows) -> Iterator[tuple[str, bytes, bytes]]:
     }
     weighed = " ".join(f"WHEN '{column}' THEN {doc}" for column, doc in repeated.items())
     listed = f"SELECT group_concat(CASE col {weighed} END) FROM occurrence WHERE term = ?"
-    for (term,) in rows("SELECT term FROM vocabulary WHERE doc > ?", known.chunks / COMMON):
+    for (term,) in rows("SELECT term FROM vocabulary WHERE doc > ?", min(known.chunks / COMMON, MOST_ASKED)):
         ((ids,),) = rows(listed, term)
         chunks, counts = np.unique(np.fromstring(ids, np.int64, sep=","), return_counts=True)
         yield term, written(known.positions(chunks)), written(np.cumsum(counts))
