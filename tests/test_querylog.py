@@ -11,10 +11,11 @@ import apsw
 import numpy as np
 import pytest
 
+import kbhub.index.querylog
 from conftest import DAY
 from kbhub.errors import QueryLogUnavailable
 from kbhub.evaluation.logged import logged_dataset
-from kbhub.index.querylog import Distinct, QueryLog
+from kbhub.index.querylog import JOURNAL_BYTES, Asked, Distinct, QueryLog
 from kbhub.querylog import recording
 from kbhub.querylog.clusters import clusters
 from kbhub.querylog.log import clear_log, show_log
@@ -186,6 +187,36 @@ def test_what_is_cleared_is_in_no_file_any_more(environment, hub):
 
     assert (done.queries, show_log(hub).total, summary(hub).gaps) == (5, 0, 0)
     assert not any(b"zanzibar" in file.read_bytes() for file in folder.iterdir())
+
+
+def test_the_journal_stays_short_however_many_processes_write(tmp_path):
+    """Each opens the log anew, and reads the journal whole: it must not grow with what was ever written."""
+    log, choose = QueryLog(tmp_path / "data" / "log.db"), random.Random(0)
+    journal = log.path.with_name("log.db-wal")
+    longest = 0
+    for burst in range(60):
+        refs = tuple(f"{choose.random()}.md" for _ in range(10))
+        asked = Asked(float(burst), "text", "subject", str(burst), "hybrid", ("project",), "strong", 0.9, "user", refs)
+        log.write([asked] * 10)
+        longest = max(longest, journal.stat().st_size)
+
+    assert log.count() == 600
+    assert longest < 2 * JOURNAL_BYTES
+
+
+def test_a_reader_does_not_hold_up_who_writes(tmp_path, monkeypatch):
+    """The journal is taken in another time then, and nothing is lost; to wait for the reader would be to hang."""
+    monkeypatch.setattr(kbhub.index.querylog, "BUSY_MS", 3_600_000)
+    log = QueryLog(tmp_path / "data" / "log.db")
+    asked = Asked(0.0, "text", "subject", "key", "hybrid", ("project",), "strong", 0.9, "user", ("a.md",))
+    log.write([asked])
+    reader = apsw.Connection(str(log.path), flags=apsw.SQLITE_OPEN_READONLY)
+    reader.execute("BEGIN; SELECT count(*) FROM asked").fetchall()
+    log.write([asked] * 20_000)
+    reader.close()
+
+    assert log.path.with_name("log.db-wal").stat().st_size > JOURNAL_BYTES
+    assert log.count() == 20_001
 
 
 def test_all_projects_are_cleared_at_once(environment, hub, tmp_path):

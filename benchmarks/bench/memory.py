@@ -12,7 +12,7 @@ from bench.processes import BARE, KBHUB, Server
 if TYPE_CHECKING:
     from bench.stand import Stand
 
-SHARING = 4
+SHARING = 10
 """Servers that run at once to see what they share."""
 
 WARM_QUERIES = 500

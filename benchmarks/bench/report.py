@@ -232,6 +232,7 @@ def _start(found: Results) -> list[str]:
     cases = found["cases"]
     pairs = (
         ("kbhub serve, handshake", "bare server, handshake"),
+        ("kbhub serve, list of tools", "bare server, list of tools"),
         ("kbhub --help", "python -c pass"),
         ("kbhub search", "python, numpy and apsw"),
         ("kbhub search --mode keyword", "python, numpy and apsw"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,9 @@ from bench.processes import BARE, KBHUB, Server, run
 
 if TYPE_CHECKING:
     from bench.stand import Stand
+
+PAUSE_SECONDS = 1.0
+"""How long the later of two first searches comes after the list of tools: no model has read that list sooner."""
 
 FLOOR_OF_SEARCH = "import numpy, apsw"
 """What a search by meaning cannot do without."""
@@ -40,17 +44,17 @@ def measure_start(stand: Stand, size: int, rounds: int, queries: list[str]) -> d
     }
     names = [
         *commands,
-        "bare server, handshake",
-        "kbhub serve, handshake",
-        "kbhub serve, first search",
+        *("bare server, handshake", "bare server, list of tools"),
+        *("kbhub serve, handshake", "kbhub serve, list of tools"),
+        *("kbhub serve, first search at once", "kbhub serve, first search a second after the list"),
         "kbhub serve, second search",
     ]
     series = {name: Series() for name in names}
-    report_step(f"start: {len(commands) + 2} commands, {rounds} rounds")
+    report_step(f"start: {len(commands) + 3} commands, {rounds} rounds")
     for number in range(rounds + 1):
         kept = series if number else {name: Series() for name in names}  # the first round warms the disk's cache
         query = queries[number % len(queries)]
-        parts = [*commands, "bare", "serve"]
+        parts = [*commands, "bare", "at once", "later"]
         for name in parts if number % 2 else reversed(parts):
             if name in commands:
                 searched = [query.replace("-", " ")] if "search" in name else []
@@ -68,16 +72,26 @@ def compile_source() -> None:
 
 
 def _serve(name: str, kept: dict[str, Series], query: str, env: dict[str, str], project: Path) -> None:
+    """Start a server: a bare one, or ours to be asked at once, or as clients do, after the list of tools."""
+    what = "bare server" if name == "bare" else "kbhub serve"
     with Server(BARE if name == "bare" else [*KBHUB, "serve"], env, project) as server:
         moment = server.handshake()
-        first = "bare server, handshake" if name == "bare" else "kbhub serve, handshake"
-        kept[first].round()
-        kept[first].add(moment * 1000, server.cpu() * 1000)
-        if name == "bare":
-            return
-        for which, text in (("first", query), ("second", f"{query} again")):
-            series = kept[f"kbhub serve, {which} search"]
-            series.round()
-            cpu, started = server.cpu(), time.perf_counter()
-            server.call("search", {"query": text})
-            series.add((time.perf_counter() - started) * 1000, (server.cpu() - cpu) * 1000)
+        if name != "at once":
+            kept[f"{what}, handshake"].round()
+            kept[f"{what}, handshake"].add(moment * 1000, server.cpu() * 1000)
+            _timed(server, kept[f"{what}, list of tools"], lambda: server.ask("tools/list", {}))
+        if name == "at once":
+            _timed(server, kept[f"{what}, first search at once"], lambda: server.call("search", {"query": query}))
+        if name == "later":
+            time.sleep(PAUSE_SECONDS)
+            first = kept[f"{what}, first search a second after the list"]
+            _timed(server, first, lambda: server.call("search", {"query": query}))
+            again = {"query": f"{query} again"}
+            _timed(server, kept[f"{what}, second search"], lambda: server.call("search", again))
+
+
+def _timed(server: Server, series: Series, call: Callable[[], object]) -> None:
+    series.round()
+    cpu, started = server.cpu(), time.perf_counter()
+    call()
+    series.add((time.perf_counter() - started) * 1000, (server.cpu() - cpu) * 1000)

@@ -29,6 +29,10 @@ APPLICATION_ID = 0x6B62716C
 VERSION = 1
 """Of the tables; a file with a higher one is a later version's and is left alone."""
 
+JOURNAL_BYTES = 1 << 20
+"""Length of the journal from which it is taken in. Whoever opens the file reads all of it, and only who takes all of it
+in makes it short again: SQLite does so for connections that stay open, and these are closed after each burst."""
+
 READ_SECONDS = 1800
 """Seconds after a query within which reading a hit says that it answered: issue "Memories", half an hour."""
 
@@ -300,6 +304,13 @@ class QueryLog:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
+            self._shorten_journal(connection)
+
+    def _shorten_journal(self, connection: apsw.Connection) -> None:
+        journal = self.path.with_name(f"{self.path.name}-wal")
+        if journal.exists() and journal.stat().st_size > JOURNAL_BYTES:
+            connection.set_busy_timeout(0)  # who comes next does it where somebody reads now
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _rows(self, statement: str, *values: apsw.SQLiteValue, default: Sequence[Any] = ()) -> Sequence[Any]:
         if not self.path.exists():
@@ -335,6 +346,7 @@ class QueryLog:
             # The journal is taken in when it is long, not by every process that ends: that would wait for the disk.
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON").fetchall()
+            connection.wal_autocheckpoint(0)
             self._check(connection)
         except BaseException:
             connection.close(force=True)
