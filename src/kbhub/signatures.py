@@ -74,17 +74,27 @@ class Signatures:
     meant: int
     """Vectors that the mean stands for."""
 
-    def differing(self, asked: NDArray[np.uint64], positions: NDArray[np.int64] | None) -> NDArray[np.uint16]:
+    def differing(
+        self, asked: NDArray[np.uint64], reachable: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64] | None, NDArray[np.uint16]]:
         """Count the bits of some chunks that differ from those of a query.
 
         Args:
             asked: the query's, shape (words,).
-            positions: of the chunks; none for all.
+            reachable: which chunks.
+
+        Returns:
+            Positions, none for all, and the bits of each that differ: one more than there are where it is none of
+            those chunks.
         """
-        if positions is not None and len(positions) < NARROW * len(self.signed):
-            return _differing(self.bits.take(positions, axis=1), asked)
+        size = int(np.count_nonzero(reachable))
+        if size < NARROW * len(reachable):
+            positions = np.flatnonzero(reachable)
+            return positions, _differing(self.bits.take(positions, axis=1), asked)
         found = _differing(self.bits, asked)
-        return found if positions is None else found[positions]
+        if size < len(reachable):
+            found[~reachable] = 64 * len(asked) + 1
+        return None, found
 
     def estimated(self, vector: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """Estimate the similarity of some chunks to a vector, by its numbers and their bits.
@@ -121,23 +131,22 @@ def likely(
         least: how many at least, if there are as many.
     """
     reachable = [signatures.signed & allowed for signatures, allowed in asked]
-    sizes = [int(np.count_nonzero(there)) for there in reachable]
-    total = sum(sizes)
+    total = sum(int(np.count_nonzero(there)) for there in reachable)
     more = max(1.0, BITS / (2 * len(vector)))
     limit = max(least, int(more * min(MOST_COMPARED, max(LEAST_COMPARED, COMPARED_SHARE * total))))
     if total <= limit:
         return [np.flatnonzero(there) for there in reachable]
     wanted = max(limit, int(more * min(MOST_CANDIDATES, max(LEAST_CANDIDATES, CANDIDATE_SHARE * total))))
     if total > wanted:
-        # Positions of all chunks of a large base are not written down: most searches look at all.
-        among = [None if size == len(at) else np.flatnonzero(at) for at, size in zip(reachable, sizes, strict=True)]
         # Without the mean: what is common to all chunks of a base tells them from those of another.
         bits = _bits(vector[None], np.zeros_like(vector))[:, 0]
-        differing = [one.differing(bits, at) for (one, _), at in zip(asked, among, strict=True)]
-        most = _within(differing, wanted)
-        each = [_within([counts], COMPARED_EACH) if len(asked) > 1 else 0 for counts in differing]
-        nearest = [np.flatnonzero(counts <= max(most, own)) for counts, own in zip(differing, each, strict=True)]
-        inside = [near if at is None else at[near] for at, near in zip(among, nearest, strict=True)]
+        differing = [one.differing(bits, there) for (one, _), there in zip(asked, reachable, strict=True)]
+        most = _within([counts for _, counts in differing], wanted)
+        each = [_within([counts], COMPARED_EACH) if len(asked) > 1 else 0 for _, counts in differing]
+        # A base with fewer chunks than that would take those, too, that are none of its.
+        least_near = [min(max(most, own), 64 * len(bits)) for own in each]
+        nearest = [np.flatnonzero(counts <= own) for (_, counts), own in zip(differing, least_near, strict=True)]
+        inside = [near if at is None else at[near] for (at, _), near in zip(differing, nearest, strict=True)]
     else:
         inside = [np.flatnonzero(there) for there in reachable]
     estimated = [one.estimated(vector, at) if len(at) else _FEW for (one, _), at in zip(asked, inside, strict=True)]
