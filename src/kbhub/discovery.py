@@ -66,7 +66,9 @@ def _parse_bases(values: Sequence[str], home: Path) -> dict[str, Path]:
     for value in values:
         name, separator, path = value.partition("=")
         if not separator or not path.strip() or "\0" in path:
-            raise ValueError(f"{value!r}: expected ID=PATH")
+            folder = Path(name).name
+            meant = f"{folder}={name}" if not separator and id_fault(folder) is None else "notes=~/notes"
+            raise ValueError(f"{value!r}: expected ID=PATH, such as {meant}")
         if fault := id_fault(name):
             raise ValueError(f"{value!r}: {fault}")
         if name in bases:
