@@ -941,6 +941,7 @@ def test_named_bases_need_no_config(place):
 def test_a_named_directory_that_is_not_there_is_a_problem(place):
     (problem,) = place.discover(place.work, named={"n": place.work / "gone"}).problems
     assert problem.subject == "n"
+    assert "mend the --base or KBHUB_BASES that names it" in problem.message
 
 
 def test_arguments_win_over_the_variable(place):

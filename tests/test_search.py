@@ -8,6 +8,7 @@ import math
 import pytest
 
 from kbhub.index import IndexWriter
+from kbhub.render import model, terminal
 from kbhub.search import HALF_LIFE_DAYS, NOT_COVERED, recency
 from kbhub.types import Query
 
@@ -79,6 +80,17 @@ def test_a_filter_alone_lists_what_it_leaves(shop):
     assert result.filters == ("tag:ops",)
     everything = refs(search(shop, "tag:ops", limit=2)) + refs(search(shop, "tag:ops", limit=2, offset=2))
     assert sorted(everything) == ["deploy.md", "new.md", "notes@release.md", "rollback.md"]
+
+
+def test_a_list_shows_no_scores(shop):
+    """Nothing was ranked: a score of 0 would say that nothing of it is an answer."""
+    query = Query(text="tag:ops", limit=2)
+    result = search(shop, query.text, limit=2)
+    told = model.search_answer(result, query, str)
+    shown = terminal.search_text(result, terminal.Painter())
+
+    assert "(newest first)" in told.splitlines()[0]
+    assert "0.00" not in told + shown
 
 
 def test_a_colon_is_text_where_no_document_has_the_key(shop):

@@ -192,7 +192,7 @@ def _base_problems(base: Base, entry: BaseEntry | None, config: LoadedConfig) ->
     """What is to be said about one of the user's own bases."""
     found = []
     if not is_directory(base.path):
-        where = f"`bases.{base.id}` in {config.path}" if entry else "the server entry that names it"
+        where = f"`bases.{base.id}` in {config.path}" if entry else "the --base or KBHUB_BASES that names it"
         found.append(f"{base.path} {why_no_directory(base.path)}. Create it, or mend {where}.")
     return [Problem(subject=base.id, message=message) for message in found]
 

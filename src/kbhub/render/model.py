@@ -208,7 +208,9 @@ def _heading(result: SearchResult, query: Query, shown: int) -> str:
         return f"No {'more ' if query.offset else ''}hits for {asked} {where} ({result.mode})."
     first = query.offset + 1
     range_ = f"Hit {first}" if shown == 1 else f"Hits {first}-{query.offset + shown}"
-    return f"{range_} of {result.total} for {asked} {where} ({result.mode})"
+    # What filters alone leave has no score.
+    order = result.mode if any(hit.score for hit in result.hits) else "newest first"
+    return f"{range_} of {result.total} for {asked} {where} ({order})"
 
 
 def _quoted_hit(number: int, hit: Hit, limit: int, above: Hit | None = None) -> list[str]:
@@ -247,7 +249,7 @@ def _hit_line(hit: Hit) -> str:
     fields = [
         f"{_ref(hit)}:{hit.start_line}-{hit.end_line}",
         quoted(" › ".join(name[:TITLE_BYTES] for name in names), TITLE_BYTES),
-        f"{hit.score:.2f}",
+        *([f"{hit.score:.2f}"] if hit.score else []),
     ]
     if _ref(hit) == hit.docid:
         fields.insert(1, f"path {quoted(hit.ref, NAME_BYTES)}")

@@ -253,7 +253,8 @@ def _grant_text(grant: Grant) -> str:
 def _hit_block(hit: Hit, terms: tuple[Term, ...], paint: Painter, *, whole: bool) -> str:
     place = paint(one_line(f"{hit.ref}:{hit.start_line}-{hit.end_line}"), _REF)
     age = f"  {counted(hit.age_days // STALE_DAYS, 'year')} old" if hit.stale and hit.age_days else ""
-    lines = [f"{hit.score:.2f}  {place}  {paint(hit.docid + age, _DIM)}"]
+    score = f"{hit.score:.2f}  " if hit.score else ""  # what filters alone leave has none
+    lines = [f"{score}{place}  {paint(hit.docid + age, _DIM)}"]
     thread = [hit.title, *hit.headings]
     thread = thread[1:] if hit.headings[:1] == (hit.title,) else thread
     lines.append(_INDENT + paint(one_line(" › ".join(thread)), _BOLD))
