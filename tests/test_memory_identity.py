@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import kbhub.memory.identity
 from kbhub.gitroot import git_root
 from kbhub.memory.identity import identify_directory, normal_origin, origin_address
 
@@ -163,6 +164,20 @@ def test_without_git_or_commits_the_path_is_the_project(tmp_path):
     assert identity(tmp_path / "plain") == identity(tmp_path / "link")
     assert {identity(tmp_path / "plain").kind, identity(tmp_path / "new").kind} == {"path"}
     assert identity(tmp_path / "plain") != identity(tmp_path / "new")
+
+
+@pytest.mark.parametrize("made", ["an empty folder", "git init"])
+def test_git_is_not_asked_about_a_repository_without_commits(made, tmp_path, monkeypatch):
+    """Who has just begun asks it again with every search."""
+    asked = []
+    monkeypatch.setattr(kbhub.memory.identity, "root_commit", asked.append)
+    if made == "git init":
+        git(tmp_path, "init", "-q")
+    else:
+        (tmp_path / ".git").mkdir()
+
+    assert identity(tmp_path).kind == "path"
+    assert asked == []
 
 
 def test_a_submodule_is_its_own_project(repository, tmp_path):

@@ -217,6 +217,8 @@ def _submodule_directory(root: Path) -> Path | None:
 
 def _is_new(common: Path) -> bool:
     """Whether a repository has no commit yet, as far as its files say so; git need not be asked then."""
+    if not os.path.lexists(common / "HEAD"):
+        return True  # to git it is no repository at all
     try:
         if not read_regular(common / "HEAD", MAX_ADDRESS_CHARACTERS).startswith(b"ref:"):
             return False

@@ -115,8 +115,9 @@ def flush() -> None:
         while _waiting:
             notes.append(_waiting.popleft())
         batches: dict[Path, list[_Note]] = {}
+        paths = {hub: _path_if_wanted(hub) for hub in {note.hub for note in notes}}
         for note in notes:
-            if path := _path_if_wanted(note.hub):
+            if path := paths[note.hub]:
                 batches.setdefault(path, []).append(note)
         for path, batch in batches.items():
             if not _written(path, [_understood(note.entry) for note in batch]):
