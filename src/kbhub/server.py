@@ -120,12 +120,10 @@ class KbhubServer(MCPServer[None]):
         """Call a tool. What can be foreseen to go wrong is an answer the model reads, word for word."""
         schema: dict[str, Any] = {}
         try:
-            names = await self.calls.run(self._offered)
-            await self.calls.run(check_tool, name, names, partial(why_not, self.hub))
+            await self.calls.run(self._ready, name)
             schema = (await self._definitions([name]))[name].input_schema
             check_names(name, schema, arguments)
             self.calls.begin()
-            await self.calls.run(self._register, [name])
             if context and (needs := await self.calls.ask_roots(context)):
                 return needs
             return await super().call_tool(name, arguments, context)
@@ -180,6 +178,15 @@ class KbhubServer(MCPServer[None]):
         ours = definitions.kept(structured=self.calls.structured)
         others = [] if ours.keys() >= set(names) else await super().list_tools()
         return ours | {tool.name: tool for tool in others if tool.name not in ours}
+
+    def _ready(self, name: str) -> None:
+        """See that a tool is offered, and load it.
+
+        Raises:
+            KbhubError: it is not; with what to do instead.
+        """
+        check_tool(name, self._offered(), partial(why_not, self.hub))
+        self._register([name])
 
     def _register(self, names: Sequence[str] = ALL) -> None:
         """Register those of our tools that have these names, each once: loading them all takes half a second."""

@@ -121,9 +121,11 @@ class Calls:
             first_index: whether to wait a little for a base that has no index yet.
             max_age: as in `Hub.freshen`.
         """
-        bases = [base.id for base in await self.run(self.hub.select, names)]
+        bases: list[str] | None = None
         with anyio.move_on_after(FRESHEN_SECONDS):
-            await self.run(self._compare, bases, max_age)
+            bases = await self.run(self._compare, names, max_age)
+        if bases is None:
+            bases = await self.run(self._ids, names)
         end = anyio.current_time() + (FIRST_ANSWER_SECONDS if first_index else 0)
         reported = -1
         while True:
@@ -132,8 +134,9 @@ class Calls:
                 reported = done
                 await context.report_progress(done, todo, f"Indexing: {done} of {todo} files")
             left = min(end - anyio.current_time(), PROGRESS_SECONDS)
-            if left <= 0 or await self.run(self.background.wait_for_first_index, bases, left):
+            if self.background.wait_for_first_index(bases, 0) or left <= 0:
                 return
+            await self.run(self.background.wait_for_first_index, bases, left)
 
     def result(self, text: str, result: Model, *, is_error: bool = False) -> CallToolResult:
         """Make a tool's result: a text, and what it says as JSON where that is wanted."""
@@ -144,11 +147,17 @@ class Calls:
         """Say that no base is active, with an empty result."""
         return self.result(model.nothing_here(await self.run(self.hub.discovery)), empty)
 
-    def _compare(self, bases: list[str], max_age: float | None) -> None:
+    def _ids(self, names: tuple[str, ...]) -> list[str]:
+        return [base.id for base in self.hub.select(names)]
+
+    def _compare(self, names: tuple[str, ...], max_age: float | None) -> list[str]:
+        """Compare bases, all of them for no names, with their files as far as that is due; gives their ids."""
+        bases = self._ids(names)
         # What the background has in hand need not be compared again, and would only be waited for.
         if idle := [base for base in bases if base not in self.background.busy()]:
             self.background.hand(one for one in self.hub.freshen(idle, max_age=max_age) if not one.busy)
             self.announcer.look()
+        return bases
 
     def _notice(self, changes: Changes | None) -> None:
         """Take up what the watcher saw, on its thread: changed files, or maybe other bases or settings."""

@@ -93,21 +93,36 @@ class Searching:
         opened with `read`.
         """
         calls, options = self._calls, options or SearchOptions()
-        settings = (await calls.run(calls.hub.config)).settings.search
-        asked = Query(
-            text=query,
-            bases=cleaned(bases),
-            mode=mode or settings.mode,
-            limit=limit or settings.limit,
-            **options.model_dump(exclude={"full", *HELP}),
-        )
-        if cursor:
-            asked = asked.model_copy(update={"offset": offset_of(cursor, asked, _wordings(options))})
-        if not await calls.has_bases():
+
+        def understood() -> tuple[Query, bool]:
+            settings = calls.hub.config().settings.search
+            asked = Query(
+                text=query,
+                bases=cleaned(bases),
+                mode=mode or settings.mode,
+                limit=limit or settings.limit,
+                **options.model_dump(exclude={"full", *HELP}),
+            )
+            if cursor:
+                asked = asked.model_copy(update={"offset": offset_of(cursor, asked, _wordings(options))})
+            return asked, bool(calls.hub.discovery().bases)
+
+        asked, anything = await calls.run(understood)
+        if not anything:
             return await calls.nothing(SearchResult(query=query, mode=asked.mode))
         await calls.freshen(context, asked.bases, first_index=True)
-        result = await calls.run(self._found, asked, options, client_name(context))
-        return await calls.run(self._answer, result, asked, options)
+        return await calls.run(self._answer, asked, options, client_name(context))
+
+    def _answer(self, asked: Query, options: SearchOptions, client: str | None) -> CallToolResult:
+        result = self._found(asked, options, client)
+        text = model.search_answer(
+            result,
+            asked,
+            lambda offset: make_cursor(asked, offset, _wordings(options)),
+            full=options.full,
+            wordings=options.model_dump(include=set(HELP)),
+        )
+        return self._calls.result(text, result)
 
     def _found(self, asked: Query, options: SearchOptions, client: str | None) -> SearchResult:
         wanted = Help(queries=options.queries, passage=options.hyde)
@@ -117,16 +132,6 @@ class Searching:
         if end < result.total:
             result = result.model_copy(update={"cursor": make_cursor(asked, end, _wordings(options))})
         return with_whole_chunks(self._calls.hub, result) if options.full else result
-
-    def _answer(self, result: SearchResult, asked: Query, options: SearchOptions) -> CallToolResult:
-        text = model.search_answer(
-            result,
-            asked,
-            lambda offset: make_cursor(asked, offset, _wordings(options)),
-            full=options.full,
-            wordings=options.model_dump(include=set(HELP)),
-        )
-        return self._calls.result(text, result)
 
 
 def _wordings(options: SearchOptions) -> tuple[str, ...]:
