@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from pathlib import Path
 
 import anyio
@@ -527,6 +528,25 @@ def test_indexing_that_is_stopped_leaves_a_usable_index(environment, monkeypatch
     assert sum(report.added + report.unchanged for report in environment.hub().sync()) == 200
 
 
+async def test_a_search_does_not_wait_for_a_long_comparison(notes, monkeypatch):
+    """What is indexed answers meanwhile; to wait for the comparison would be to hang."""
+    notes.hub().sync()
+    release, compare = threading.Event(), kbhub.sync.compare
+
+    def long_comparison(*arguments, **options):
+        release.wait(60)
+        return compare(*arguments, **options)
+
+    monkeypatch.setattr(kbhub.sync, "compare", long_comparison)
+    monkeypatch.setattr(kbhub.tools.calls, "FRESHEN_SECONDS", 0.1)
+    monkeypatch.setattr(kbhub.tools.calls, "FIRST_ANSWER_SECONDS", 3600)
+    async with Client(create_server(notes.hub())) as client:
+        found = [await client.call_tool("search", {"query": "canary"}) for _ in range(2)]
+        release.set()
+
+    assert ["guides/deploy.md" in one.content[0].text for one in found] == [True, True]
+
+
 def test_a_base_that_cannot_be_indexed_is_a_problem_and_not_the_end(notes):
     """What the thread meets is kept for `status`, and the other bases go on."""
     own = notes.write(f"{notes.home}/own/a.md", "# A\n").parent
@@ -537,7 +557,7 @@ def test_a_base_that_cannot_be_indexed_is_a_problem_and_not_the_end(notes):
 
     background.look()
 
-    assert background.wait_for_first_index(["own", "project"], 60)
+    assert background.wait_for_first_index({"own": False, "project": False}, 60)
     background.stop(60)
     told = [problem.message for base in hub.status().bases for problem in base.problems if base.base.id == "own"]
     assert len(told) == 1

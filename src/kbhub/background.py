@@ -100,22 +100,22 @@ class Background:
         with self._changed:
             return tuple(one.base for one in self._pending())
 
-    def wait_for_first_index(self, bases: Iterable[str], seconds: float) -> bool:
+    def wait_for_first_index(self, bases: Mapping[str, bool], seconds: float) -> bool:
         """Wait until none of some bases still lacks its first index.
 
         Args:
-            bases: their ids.
+            bases: id → whether it has an index file; what is compared now may turn out to need a new one all the same.
             seconds: how long at most.
 
         Returns:
             Whether that is so now.
         """
-        wanted = set(bases)
+        without = {base for base, there in bases.items() if not there}
 
         def ready() -> bool:
             lacking = {one.base for one in self._pending() if one.new_index}
             comparing = self._comparing or self._looking is not None
-            return self._stopping or not (comparing or lacking & wanted)
+            return self._stopping or not ((comparing and without) or lacking & bases.keys())
 
         with self._changed:
             return self._changed.wait_for(ready, seconds)

@@ -48,6 +48,8 @@ class Looks:
     def __init__(self) -> None:
         self._last: dict[Path, Look] = {}
         self._turns: dict[Path, threading.Lock] = {}
+        self._comparing: dict[Path, float] = {}
+        """Index files of bases that are being compared → since when (monotonic)."""
 
     def turn(self, index: Path) -> threading.Lock:
         """Give the lock under which a base is compared: who waits for it may find that it has just been done.
@@ -56,6 +58,15 @@ class Looks:
             index: its index file.
         """
         return self._turns.setdefault(index, threading.Lock())
+
+    def comparing_for(self, index: Path) -> float:
+        """Say for how many seconds a base has been being compared; 0 if it is not.
+
+        Args:
+            index: its index file.
+        """
+        began = self._comparing.get(index)
+        return 0.0 if began is None else time.monotonic() - began
 
     def due(self, index: Path, max_age: float | None, asked: float) -> bool:
         """Say whether it is time to compare a base with all of its files again.
@@ -96,7 +107,11 @@ class Looks:
                 return some
         began, started = time.monotonic(), time.thread_time()
         in_step = last.in_step if last else None
-        found = syncing.compare(base, index.path, **limits, in_step=(in_step, index) if in_step else None)
+        self._comparing[index.path] = began
+        try:
+            found = syncing.compare(base, index.path, **limits, in_step=(in_step, index) if in_step else None)
+        finally:
+            self._comparing.pop(index.path, None)
         if last and (in_step is None or in_step.generation != found.generation):
             in_step = syncing.in_step_of(found)  # not of the first one: many a process makes no other
         self._last[index.path] = Look(began, time.monotonic(), time.thread_time() - started, found.scan.frame, in_step)

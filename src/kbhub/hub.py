@@ -303,6 +303,10 @@ class Hub:
                     more.append(behind)
         return tuple(more)
 
+    def comparing_for(self, base: Base) -> float:
+        """Say for how many seconds the files of a base have been being compared with its index; 0 if they are not."""
+        return self._looks.comparing_for(self.index(base).path)
+
     def _freshen(
         self, base: Base, paths: Collection[str] | None, damaged: bool, progress: Progress | None
     ) -> Behind | None:

@@ -25,6 +25,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import METHOD_NOT_FOUND, ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
 from kbhub.errors import UsageError
+from kbhub.frugality import serve_frugally
 from kbhub.hub import Hub
 from kbhub.options import HubOptions
 from kbhub.server import KbhubServer, create_server, log_level
@@ -67,7 +68,7 @@ def serve(options: HubOptions, *, structured: bool = False, protocol: str = "aut
     hub = Hub(options)
     logging.basicConfig(level=log_level(hub), format=LOG_FORMAT, stream=sys.stderr)
     server = create_server(hub, structured=structured)
-    gc.freeze()  # what is there now stays to the end and need not be looked at again
+    serve_frugally()
     try:
         anyio.run(_serve, server, wire, protocol)
     except* (KeyboardInterrupt, BrokenPipeError) as ends:  # Ctrl-C on Windows; a client that is gone

@@ -31,6 +31,7 @@ from kbhub.daemon.http import HOST, MCP_PATH, Endpoint, Guarded, bind_path, bind
 from kbhub.daemon.identity import process_mark
 from kbhub.daemon.workspaces import Workspaces
 from kbhub.errors import ConfigError
+from kbhub.frugality import serve_frugally
 from kbhub.options import HubOptions
 from kbhub.querylog.recording import flush
 from kbhub.shared import Shared
@@ -238,7 +239,7 @@ def run(start: Start, folder: Folder, lock: Lock, ready: Callable[[str | None], 
     _forget_dead(folder)
     daemon = Daemon(start, folder, options)
     gc.collect()
-    gc.freeze()  # what is there now stays to the end and need not be looked at again
+    serve_frugally()
     anyio.run(daemon.run, ready)
     flush()
     logging.shutdown()

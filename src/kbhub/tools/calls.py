@@ -121,11 +121,11 @@ class Calls:
             first_index: whether to wait a little for a base that has no index yet.
             max_age: as in `Hub.freshen`.
         """
-        bases: list[str] | None = None
+        bases: dict[str, bool] | None = None
         with anyio.move_on_after(FRESHEN_SECONDS):
             bases = await self.run(self._compare, names, max_age)
         if bases is None:
-            bases = await self.run(self._ids, names)
+            bases = await self.run(self._indexed, names)
         end = anyio.current_time() + (FIRST_ANSWER_SECONDS if first_index else 0)
         reported = -1
         while True:
@@ -147,17 +147,24 @@ class Calls:
         """Say that no base is active, with an empty result."""
         return self.result(model.nothing_here(await self.run(self.hub.discovery)), empty)
 
-    def _ids(self, names: tuple[str, ...]) -> list[str]:
-        return [base.id for base in self.hub.select(names)]
+    def _indexed(self, names: tuple[str, ...]) -> dict[str, bool]:
+        """Say of bases, all of them for no names, whether they have an index file."""
+        return {base.id: self.hub.index(base).path.exists() for base in self.hub.select(names)}
 
-    def _compare(self, names: tuple[str, ...], max_age: float | None) -> list[str]:
-        """Compare bases, all of them for no names, with their files as far as that is due; gives their ids."""
-        bases = self._ids(names)
-        # What the background has in hand need not be compared again, and would only be waited for.
-        if idle := [base for base in bases if base not in self.background.busy()]:
+    def _compare(self, names: tuple[str, ...], max_age: float | None) -> dict[str, bool]:
+        """Compare bases with their files as far as that is due, and then say what `_indexed` says."""
+        # What the background has in hand need not be compared again, and would only be waited for; nor is waited for
+        # a comparison that takes long.
+        busy = self.background.busy()
+        idle = [
+            base.id
+            for base in self.hub.select(names)
+            if base.id not in busy and self.hub.comparing_for(base) < FRESHEN_SECONDS
+        ]
+        if idle:
             self.background.hand(one for one in self.hub.freshen(idle, max_age=max_age) if not one.busy)
             self.announcer.look()
-        return bases
+        return self._indexed(names)
 
     def _notice(self, changes: Changes | None) -> None:
         """Take up what the watcher saw, on its thread: changed files, or maybe other bases or settings."""
