@@ -121,7 +121,8 @@ def measure(stand: Stand, extent: Extent, arguments: Any) -> dict[str, Any]:
         before, found = load(), parts[name]()
         results = read_json(kept) | found  # another run may have written other parts meanwhile
         results.setdefault("load", {})[name] = before
-        results |= {"machine": machine(), "date": arguments.date, "command": _command()}
+        results.setdefault("commands", {})[name] = _command()
+        results |= {"machine": machine(), "date": arguments.date}
         kept.write_text(json.dumps(results, indent=1), "utf-8")
     return results
 

@@ -96,7 +96,7 @@ def test_a_tiny_run_gives_tables_and_plots(bench, stand, tmp_path):
     results = {
         "machine": bench("common").machine(),
         "date": "2026-11-22",
-        "command": "python benchmarks/run.py vault",
+        "commands": {"query": "python benchmarks/run.py vault"},
         "query": bench("query").measure_queries(stand, [24, 48], rounds),
         "recall": bench("query").measure_recall(stand, [24], queries),
     }

@@ -74,12 +74,15 @@ def write_report(results: Results, page: Path, assets: Path) -> None:
 def _method(results: Results) -> list[str]:
     machine = results["machine"]
     parts = ", ".join(part for part in (f"{machine['cores']} cores", machine["processor"], machine["memory"]) if part)
+    by: dict[str, list[str]] = {}
+    for name, command in results["commands"].items():
+        by.setdefault(command, []).append(name)
+    commands = "; ".join(f"{', '.join(names)} with `{command}`" for command, names in by.items())
     loads = ", ".join(f"{name} {value:.1f}" for name, value in results.get("load", {}).items())
     return [
         "# Benchmarks",
         "",
-        f"Measured on {results['date']} with `{results['command']}`: {parts}, {machine['system']}, Python "
-        f"{machine['python']}.",
+        f"Measured on {results['date']}; {parts}, {machine['system']}, Python {machine['python']}; {commands}.",
         "",
         "What is compared is measured in one run, in turn: forwards in one round, backwards in the next. CPU is that of "
         "the process (of commands and of the children they wait for, too) and hardly depends on what else runs; wall "
