@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -307,10 +307,11 @@ class QueryLog:
             self._shorten_journal(connection)
 
     def _shorten_journal(self, connection: apsw.Connection) -> None:
-        journal = self.path.with_name(f"{self.path.name}-wal")
-        if journal.exists() and journal.stat().st_size > JOURNAL_BYTES:
-            connection.set_busy_timeout(0)  # who comes next does it where somebody reads now
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        # What was to be written has been; who comes next tries again, also where somebody reads now.
+        with suppress(OSError, apsw.Error):
+            if self.path.with_name(f"{self.path.name}-wal").stat().st_size > JOURNAL_BYTES:
+                connection.set_busy_timeout(0)
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _rows(self, statement: str, *values: apsw.SQLiteValue, default: Sequence[Any] = ()) -> Sequence[Any]:
         if not self.path.exists():
