@@ -7,7 +7,14 @@ VAULT is a folder of Markdown or a .tar.xz of one; bases of every size are made 
 docs/reference/benchmarks.md and its plots of all that is there (plots need the dependency group `bench`).
 """
 
+# ruff: noqa: E402 - before numpy is imported
 from __future__ import annotations
+
+import os
+
+from kbhub.frugality import be_frugal
+
+be_frugal(os.environ)  # as every process of kbhub does first
 
 import argparse
 import datetime

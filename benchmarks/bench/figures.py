@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import resource
 import statistics
@@ -79,6 +80,8 @@ def side_by_side(
     for name in cases:
         for one in warm:
             cases[name](one)
+    gc.collect()
+    gc.freeze()  # as a server does; here the data of the benchmark would be looked through, too
     for number, inputs in enumerate(rounds):
         for name in list(cases) if number % 2 == 0 else reversed(list(cases)):
             series[name].round()

@@ -32,6 +32,9 @@ HITS = 100
 WARM = 5
 """Queries that are not timed."""
 
+GREPPED = 100_000
+"""Chunks up to which `rg` is asked: it takes seconds for more, and says nothing new."""
+
 GREPS = 8
 """Queries of a round that `rg` answers, for it reads every file each time."""
 
@@ -54,7 +57,7 @@ def measure_queries(stand: Stand, sizes: list[int], rounds: list[list[str]]) -> 
     report_step(f"queries: {len(cases)} cases, {len(rounds)} rounds")
     series = side_by_side(cases, rounds, rounds[0][:WARM])
     if which("rg"):
-        greps = {f"{size} rg": _grep(stand.made[f"n{size}"]) for size in sizes}
+        greps = {f"{size} rg": _grep(stand.made[f"n{size}"]) for size in sizes if size <= GREPPED}
         series |= side_by_side(greps, [one[:GREPS] for one in rounds], rounds[0][:1])
     return {name: one.summary() for name, one in series.items()}
 
@@ -80,15 +83,15 @@ def measure_recall(stand: Stand, sizes: list[int], queries: list[str]) -> list[d
     for size in sizes:
         hub = stand.indexed(stand.sized(size))
         index, embedder = hub.index(hub.select()[0]), hub.embedder()
-        vectors = [vector for query in queries if (vector := embedder.embed_query(query)).any()]
+        vectors = np.array([vector for query in queries if (vector := embedder.embed_query(query)).any()])
         ids, stored = _vectors(index.path)
+        leasts = _nearest(stored, vectors)[:, 0]
         shares = []
         with index.snapshot():
-            for vector in vectors:
-                near = _similarities(stored, vector)
+            for vector, least in zip(vectors, leasts, strict=True):
                 found = [chunk for chunk, _ in sorted(index.semantic(vector, 100), key=lambda one: -one[1])[:RECALLED]]
-                least = np.partition(near, -RECALLED)[-RECALLED]
-                shares.append(float((near[np.searchsorted(ids, found)] >= least - 1e-6).sum()) / RECALLED)
+                near = _similarities(stored[np.searchsorted(ids, found)], vector[None])
+                shares.append(float((near >= least - 1e-6).sum()) / RECALLED)
         rows.append({"size": size, "vectors": len(ids), "queries": len(shares), "recall": sum(shares) / len(shares)})
         report_step(f"recall at {size:,}: {rows[-1]['recall']:.3f}")
     return rows
@@ -155,9 +158,16 @@ def _vectors(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return ids, np.frombuffer(b"".join(blob for _, blob in rows), np.int8).reshape(len(rows), -1)
 
 
-def _similarities(stored: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    found = np.empty(len(stored), np.float32)
+def _nearest(stored: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Give the similarities of the `RECALLED` nearest to each vector, the least of them first."""
+    best = np.full((len(vectors), RECALLED), -np.inf, np.float32)
     for at in range(0, len(stored), BLOCK):
-        block = stored[at : at + BLOCK].astype(np.float32)
-        found[at : at + BLOCK] = block @ vector / np.linalg.norm(block, axis=1)
-    return found
+        both = np.concatenate([best, _similarities(stored[at : at + BLOCK], vectors)], axis=1)
+        best = np.partition(both, -RECALLED, axis=1)[:, -RECALLED:]
+    return np.sort(best, axis=1)
+
+
+def _similarities(stored: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Give those of each vector to each stored one, shape (vectors, stored)."""
+    floats = stored.astype(np.float32)
+    return vectors @ (floats / np.linalg.norm(floats, axis=1, keepdims=True)).T
