@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+import kbhub.sync
 from kbhub.background import Background
 from kbhub.comparing import compare_some
 from kbhub.embedding import packaged_embedder
@@ -359,13 +361,41 @@ def test_events_name_paths_of_bases(twice):
 
 def test_a_comparison_serves_all_who_asked_before_it_began(twice):
     """Who waited for it need not compare again; who asks later may have written something since."""
-    path, before = twice.told.path, time.monotonic()
+    path, before = twice.told.path, time.perf_counter()
     first = twice.looks.due(path, 0, before)
     twice.looks.compare(twice.base, twice.told, LIMITS)
 
     assert first
     assert not twice.looks.due(path, 0, before)
-    assert twice.looks.due(path, 0, time.monotonic())
+    assert twice.looks.due(path, 0, time.perf_counter())
+    assert twice.looks.compare(twice.base, twice.told, LIMITS, None, lambda: False) is None
+
+
+def test_who_asks_while_a_few_files_are_indexed_does_not_wait(environment, monkeypatch):
+    """That may take long with a slow embedder; the base is busy, as where another process indexes it."""
+    environment.write("knowledge/a.md", "# A\n")
+    hub = environment.hub()
+    hub.sync()
+    environment.write("knowledge/b.md", "# B\n")
+    indexing, release, locked = threading.Event(), threading.Event(), kbhub.sync._locked
+    given_up = []
+
+    def slow(*arguments, **options):
+        indexing.set()
+        if not release.wait(WAIT_SECONDS):
+            given_up.append(arguments)
+        return locked(*arguments, **options)
+
+    monkeypatch.setattr(kbhub.sync, "_locked", slow)
+    first = threading.Thread(target=hub.freshen)
+    first.start()
+    assert indexing.wait(WAIT_SECONDS)
+    (behind,) = hub.freshen(max_age=0)
+    release.set()
+    first.join()
+
+    assert behind.busy
+    assert given_up == []
 
 
 def test_what_no_event_told_is_found_after_one_that_did(environment):

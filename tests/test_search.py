@@ -93,6 +93,20 @@ def test_a_list_shows_no_scores(shop):
     assert "0.00" not in told + shown
 
 
+def test_what_was_ranked_shows_its_scores_also_where_they_are_nothing(shop):
+    """A score of 0.00 says that this is no answer; the word occurs nowhere, and a filter is no list."""
+    for text in ("quokka tag:ops", "-crust quokka"):
+        query = Query(text=text, mode="hybrid")
+        result = search(shop, text)
+        result = result.model_copy(update={"hits": tuple(one.model_copy(update={"score": 0.0}) for one in result.hits)})
+        told = model.search_answer(result, query, str)
+
+        assert result.hits
+        assert "newest" not in told
+        assert told.count("0.00") == len(result.hits)
+        assert terminal.search_text(result, terminal.Painter()).startswith("0.00")
+
+
 def test_a_colon_is_text_where_no_document_has_the_key(shop):
     """`error:foo` is looked up as it stands."""
     result = search(shop, "errors:api retries")

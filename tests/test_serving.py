@@ -119,14 +119,31 @@ def test_what_a_first_search_needs_is_loaded_once_the_tools_are_listed(environme
     assert loaded
 
 
+def test_it_is_loaded_also_where_something_else_began_first(environment, monkeypatch):
+    """A client may ask for resources and tools at once."""
+    environment.write("knowledge/crates.md", "# Crates\n")
+    done, server = threading.Event(), create_server(environment.hub())
+    monkeypatch.setattr(server, "_load", done.set)
+
+    server.calls.begin()
+    anyio.run(server.list_tools)
+    loaded = done.wait(30)
+    server.calls.end()
+
+    assert loaded
+
+
 LATE_MODULES = """
 import json, sys
 import anyio
 from pathlib import Path
 from mcp import Client
+import kbhub.background
 from kbhub.hub import Hub
 from kbhub.options import HubOptions
 from kbhub.server import create_server
+
+kbhub.background.REST_SECONDS = 3600  # what is done when nobody calls is none of it
 
 async def main():
     server = create_server(Hub(HubOptions(cwd=Path.cwd())))

@@ -155,14 +155,15 @@ class Background:
 
     def _run(self) -> None:
         try:
-            self._prepare()
             while self._step():
                 pass
         except Stopped:
             log.debug("Indexing was stopped; the next start goes on where it was.")
         finally:
             with self._changed:
-                self._thread, self._running, self._comparing = None, None, False
+                # Not what a successor does, which may have been started since `_step` said that nothing is left.
+                if self._thread is threading.current_thread():
+                    self._thread, self._running, self._comparing = None, None, False
                 self._changed.notify_all()
 
     def _prepare(self) -> None:
@@ -176,8 +177,11 @@ class Background:
 
     def _step(self) -> bool:
         """Do the next piece of work; says whether there can be more."""
+        self._prepare()
         with self._changed:
             self._rest()
+            if self._preparation is not None and not self._stopping:
+                return True
             # What is asked for from now on is looked at again, even if it is the same base.
             looking, self._looking = self._looking, None
             self._comparing, self._running = looking is not None, None
@@ -206,7 +210,7 @@ class Background:
         """Wait until nobody has called for a while; says whether nothing is to be done then."""
 
         def busy() -> bool:
-            return self._stopping or bool(self._queue or self._waiting) or self._looking is not None
+            return self._stopping or self._has_work() or bool(self._waiting)
 
         with self._changed:
             while (left := self._called + REST_SECONDS - time.monotonic()) > 0:
@@ -225,7 +229,7 @@ class Background:
 
     def _rest(self) -> None:
         """Wait while there is nothing to do but to see what another process has done with a base."""
-        while self._waiting and self._looking is None and not self._queue and not self._stopping:
+        while self._waiting and not self._has_work() and not self._stopping:
             due = min(self._waiting.values()) - time.monotonic()
             if due > 0:
                 self._changed.wait(due)

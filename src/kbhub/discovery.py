@@ -67,7 +67,8 @@ def _parse_bases(values: Sequence[str], home: Path) -> dict[str, Path]:
         name, separator, path = value.partition("=")
         if not separator or not path.strip() or "\0" in path:
             folder = Path(name).name
-            meant = f"{folder}={name}" if not separator and id_fault(folder) is None else "notes=~/notes"
+            plain = not separator and id_fault(folder) is None and name.isprintable() and " " not in name
+            meant = f"{folder}={name}" if plain else "notes=~/notes"
             raise ValueError(f"{value!r}: expected ID=PATH, such as {meant}")
         if fault := id_fault(name):
             raise ValueError(f"{value!r}: {fault}")

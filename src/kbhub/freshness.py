@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from kbhub.later import syncing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from kbhub.comparing import Difference, InStep
@@ -31,9 +31,9 @@ class Look:
     """A comparison of a base with all of its files."""
 
     began: float
-    """Monotonic, as the next."""
+    """By `time.perf_counter`, which counts finely everywhere."""
     moment: float
-    """When it was done."""
+    """When it was done (monotonic)."""
     cost: float
     """CPU seconds that it took."""
     frame: object
@@ -48,16 +48,9 @@ class Looks:
     def __init__(self) -> None:
         self._last: dict[Path, Look] = {}
         self._turns: dict[Path, threading.Lock] = {}
+        """Index file → the lock under which its base is compared."""
         self._comparing: dict[Path, float] = {}
-        """Index files of bases that are being compared → since when (monotonic)."""
-
-    def turn(self, index: Path) -> threading.Lock:
-        """Give the lock under which a base is compared: who waits for it may find that it has just been done.
-
-        Args:
-            index: its index file.
-        """
-        return self._turns.setdefault(index, threading.Lock())
+        """Index files of bases that are being compared → since when, as `Look.began`."""
 
     def comparing_for(self, index: Path) -> float:
         """Say for how many seconds a base has been being compared; 0 if it is not.
@@ -66,7 +59,7 @@ class Looks:
             index: its index file.
         """
         began = self._comparing.get(index)
-        return 0.0 if began is None else time.monotonic() - began
+        return 0.0 if began is None else time.perf_counter() - began
 
     def due(self, index: Path, max_age: float | None, asked: float) -> bool:
         """Say whether it is time to compare a base with all of its files again.
@@ -74,12 +67,12 @@ class Looks:
         Args:
             index: its index file.
             max_age: seconds for which the last comparison is good enough; if none, as long as is fair to its cost.
-            asked: when this was asked for (monotonic): a comparison that began later is good enough in any case.
+            asked: when this was asked for, as `Look.began`: a comparison that began later is good enough in any case.
         """
         last = self._last.get(index)
         if last is None:
             return True
-        if last.began >= asked:
+        if last.began > asked:
             return False
         fair = 0.0 if last.cost <= QUICK_SECONDS else last.cost / COMPARING_SHARE
         return time.monotonic() - last.moment >= (fair if max_age is None else max_age)
@@ -88,31 +81,55 @@ class Looks:
         """Let the next comparison of a base be due, whatever its cost, and start from nothing."""
         self._last.pop(index, None)
 
-    def compare(self, base: Base, index: Index, limits: Limits, paths: Collection[str] | None = None) -> Difference:
-        """Compare a base with its files, with some of them alone where that is enough.
+    @overload
+    def compare(self, base: Base, index: Index, limits: Limits, paths: Collection[str] | None = None) -> Difference: ...
+
+    @overload
+    def compare(
+        self, base: Base, index: Index, limits: Limits, paths: Collection[str] | None, due: Callable[[], bool]
+    ) -> Difference | None: ...
+
+    def compare(
+        self,
+        base: Base,
+        index: Index,
+        limits: Limits,
+        paths: Collection[str] | None = None,
+        due: Callable[[], bool] | None = None,
+    ) -> Difference | None:
+        """Compare a base with its files, with some of them alone where that is enough; one thread at a time.
 
         Args:
             base: the base.
             index: its index.
             limits: how much is taken on.
             paths: the paths that may have changed since the last comparison; none if any may.
+            due: says, where any path may have changed, whether it still has to be done: who waited for another thread
+                to do it may find that this was enough.
+
+        Returns:
+            The difference; none if it was not due any more.
 
         Raises:
             BaseUnavailable: its folder is not there.
         """
-        last = self._last.get(index.path)
-        if last and paths is not None and len(paths) <= MOST_PATHS:
-            some = syncing.compare_some(base, index, paths, last.frame, **limits)
-            if some is not None:
-                return some
-        began, started = time.monotonic(), time.thread_time()
-        in_step = last.in_step if last else None
-        self._comparing[index.path] = began
-        try:
-            found = syncing.compare(base, index.path, **limits, in_step=(in_step, index) if in_step else None)
-        finally:
-            self._comparing.pop(index.path, None)
-        if last and (in_step is None or in_step.generation != found.generation):
-            in_step = syncing.in_step_of(found)  # not of the first one: many a process makes no other
-        self._last[index.path] = Look(began, time.monotonic(), time.thread_time() - started, found.scan.frame, in_step)
-        return found
+        with self._turns.setdefault(index.path, threading.Lock()):
+            if paths is None and due and not due():
+                return None
+            last = self._last.get(index.path)
+            if last and paths is not None and len(paths) <= MOST_PATHS:
+                some = syncing.compare_some(base, index, paths, last.frame, **limits)
+                if some is not None:
+                    return some
+            began, started = time.perf_counter(), time.thread_time()
+            in_step = last.in_step if last else None
+            self._comparing[index.path] = began
+            try:
+                found = syncing.compare(base, index.path, **limits, in_step=(in_step, index) if in_step else None)
+            finally:
+                self._comparing.pop(index.path, None)
+            if last and (in_step is None or in_step.generation != found.generation):
+                in_step = syncing.in_step_of(found)  # not of the first one: many a process makes no other
+            cost = time.thread_time() - started
+            self._last[index.path] = Look(began, time.monotonic(), cost, found.scan.frame, in_step)
+            return found

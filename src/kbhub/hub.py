@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -149,8 +150,7 @@ class Hub:
         bases = self.discovery().bases
         chosen: dict[str, Base] = {}
         for name in names:
-            base = next((base for base in bases if name == base.id or name in base.names), None)
-            if base is None:
+            if (base := next((base for base in bases if name == base.id or name in base.names), None)) is None:
                 raise BaseNotFound(name, [base.id for base in bases])
             chosen[base.id] = base
         return tuple(chosen.values()) or bases
@@ -284,48 +284,39 @@ class Hub:
         Args:
             names: ids of bases, none for all.
             progress: called with (base id, files done, files to do).
-            max_age: seconds for which the last comparison of files with the index is good enough; if none, as long
-                as is fair to its cost.
-            changed: base id → the paths in it that have changed, where that is known: these are looked at alone as far
-                as that is enough, and now.
+            max_age: seconds for which the last comparison is good enough; if none, as long as is fair to its cost.
+            changed: base id → the paths in it that changed, where known: they alone are looked at, if that will do.
 
         Returns:
             The bases that need more.
         """
-        asked, more = time.monotonic(), []
+        asked, more = time.perf_counter(), []
         for base in self.select(names):
-            path, damaged = self.index(base).path, base.id in self._damaged
+            index, damaged = self.index(base), base.id in self._damaged
             paths = None if damaged else (changed or {}).get(base.id)
-            with self._looks.turn(path):
-                if paths is None and not self._looks.due(path, max_age, asked):
+            due = partial(self._looks.due, index.path, max_age, asked)
+            if paths is None and not due():
+                continue
+            if syncing.is_being_indexed(index.path):
+                more.append(Behind(base.id, 0, not index.path.exists(), busy=True))
+                continue
+            try:
+                if (difference := self._looks.compare(base, index, self._limits(), paths, due)) is None:
                     continue
-                if behind := self._freshen(base, paths, damaged, progress):
-                    more.append(behind)
+                unusable = difference.new_index or damaged
+                if unusable or len(difference) > FRESHEN_CHANGES:
+                    more.append(Behind(base.id, len(difference), unusable))
+                elif len(difference) or self._other_embedder(base):
+                    self._sync(base, progress=progress, difference=difference)
+                else:
+                    self._failed.pop(base.id, None)
+            except (BaseUnavailable, IndexUnavailable) as error:
+                self._failed[base.id] = str(error)  # named by the search and by `status`
         return tuple(more)
 
     def comparing_for(self, base: Base) -> float:
         """Say for how many seconds the files of a base have been being compared with its index; 0 if they are not."""
         return self._looks.comparing_for(self.index(base).path)
-
-    def _freshen(
-        self, base: Base, paths: Collection[str] | None, damaged: bool, progress: Progress | None
-    ) -> Behind | None:
-        """Do that with one base; gives what it needs more."""
-        path = self.index(base).path
-        if syncing.is_being_indexed(path):
-            return Behind(base.id, 0, not path.exists(), busy=True)
-        try:
-            difference = self._looks.compare(base, self.index(base), self._limits(), paths)
-            unusable = difference.new_index or damaged
-            if unusable or len(difference) > FRESHEN_CHANGES:
-                return Behind(base.id, len(difference), unusable)
-            if len(difference) or self._other_embedder(base):
-                self._sync(base, progress=progress, difference=difference)
-            else:
-                self._failed.pop(base.id, None)
-        except (BaseUnavailable, IndexUnavailable) as error:
-            self._failed[base.id] = str(error)  # named by the search and by `status`
-        return None
 
     def _look(self) -> tuple[LoadedConfig, Discovery]:
         with self._lock:

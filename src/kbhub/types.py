@@ -261,6 +261,11 @@ class SearchResult(Model):
     terms: tuple[str, ...] = Field((), description="Words of the query to highlight.")
     cursor: str | None = Field(None, description="Brings the next page in the MCP tool; none on the last.")
 
+    @property
+    def listed(self) -> bool:
+        """Whether filters alone chose the hits, so that nothing ranked them and they come newest first."""
+        return bool(self.filters) and not self.terms
+
 
 class Reading(Model):
     """A document, or a part of it, as it is on disk now."""

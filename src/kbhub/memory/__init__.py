@@ -5,8 +5,8 @@ each time, so that a person may edit or delete it like any other. Only the count
 
 identity     which project a directory belongs to
 folders      where the memories of a project and of the user lie, and which of those folders are active bases
-documents    a memory as the text of a file
-strength     how much a memory has proved its worth: pure arithmetic
+documents    a memory as the text of a file; facts: what its front matter says
+strength     how much a memory has proved its worth: pure arithmetic; standing: what ranking makes of it
 store        reading, writing and removing the files
 known        what the active memories say: from their indexes, brought in step with the files
 likeness     whether two memories say the same; nearness: which are near in meaning

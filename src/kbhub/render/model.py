@@ -119,7 +119,8 @@ def search_answer(
     if not result.hits:
         return "\n".join([_heading(result, query, 0), *footer, *_advice(result, query)])
     number = query.offset + 1
-    first = _quoted_hit(number, result.hits[0], FULL_ANSWER_BYTES * 3 // 4 if full else EXCERPT_BYTES)
+    scored = not result.listed
+    first = _quoted_hit(number, result.hits[0], FULL_ANSWER_BYTES * 3 // 4 if full else EXCERPT_BYTES, scored=scored)
     if leading := [note for note in result.notes if note in searching.LEADING_NOTES]:
         first = [*leading, "", *first]
     again: dict[str, object] = {**({"full": True} if full else {}), **(wordings or {})}
@@ -130,9 +131,9 @@ def search_answer(
     for above, hit in pairwise(result.hits):
         number += 1
         if full:
-            pointer = "\n".join(_quoted_hit(number, hit, FULL_ANSWER_BYTES, above))
+            pointer = "\n".join(_quoted_hit(number, hit, FULL_ANSWER_BYTES, above, scored=scored))
         else:
-            pointer = _pointer(number, hit, query, above)
+            pointer = _pointer(number, hit, query, above, scored=scored)
         room -= _size(pointer)
         if room < 0:
             break
@@ -208,14 +209,13 @@ def _heading(result: SearchResult, query: Query, shown: int) -> str:
         return f"No {'more ' if query.offset else ''}hits for {asked} {where} ({result.mode})."
     first = query.offset + 1
     range_ = f"Hit {first}" if shown == 1 else f"Hits {first}-{query.offset + shown}"
-    # What filters alone leave has no score.
-    order = result.mode if any(hit.score for hit in result.hits) else "newest first"
+    order = "newest first" if result.listed else result.mode
     return f"{range_} of {result.total} for {asked} {where} ({order})"
 
 
-def _quoted_hit(number: int, hit: Hit, limit: int, above: Hit | None = None) -> list[str]:
+def _quoted_hit(number: int, hit: Hit, limit: int, above: Hit | None = None, *, scored: bool) -> list[str]:
     text = _cut(hit.excerpt, limit)
-    lines = [f"{number}. {_hit_line(hit)}", *_place_lines(hit, above), fenced(text)]
+    lines = [f"{number}. {_hit_line(hit, scored=scored)}", *_place_lines(hit, above), fenced(text)]
     whole = hit.end_line - hit.start_line + 1
     shown = text.count("\n") + 1
     if shown < whole or "…" in text[:1] + text[-1:]:
@@ -226,13 +226,14 @@ def _quoted_hit(number: int, hit: Hit, limit: int, above: Hit | None = None) -> 
     return lines + _trace_lines(hit)
 
 
-def _pointer(number: int, hit: Hit, query: Query, above: Hit) -> str:
+def _pointer(number: int, hit: Hit, query: Query, above: Hit, *, scored: bool) -> str:
     lines = [line for line in hit.excerpt.split("\n") if line.strip()]
     while len(lines) > 1 and lines[0].startswith("#"):  # the headings are named already
         del lines[0]
     part, _ = querying.excerpt("\n".join(lines), querying.parsed(query.text).terms, GLANCE_CHARACTERS)
     glance = re.sub(r"`{3,}|~{3,}", "`", one_line(part, GLANCE_BYTES))
-    return "\n".join([f"{number}. {_hit_line(hit)}", *_place_lines(hit, above), f"   > {glance}", *_trace_lines(hit)])
+    first = f"{number}. {_hit_line(hit, scored=scored)}"
+    return "\n".join([first, *_place_lines(hit, above), f"   > {glance}", *_trace_lines(hit)])
 
 
 def _place_lines(hit: Hit, above: Hit | None) -> list[str]:
@@ -244,12 +245,12 @@ def _about(contexts: Sequence[str]) -> str:
     return f"lies in: {quoted(' › '.join(contexts), SENTENCE_BYTES)}"
 
 
-def _hit_line(hit: Hit) -> str:
+def _hit_line(hit: Hit, *, scored: bool) -> str:
     names = [hit.title, *(hit.headings[1:] if hit.headings[:1] == (hit.title,) else hit.headings)]
     fields = [
         f"{_ref(hit)}:{hit.start_line}-{hit.end_line}",
         quoted(" › ".join(name[:TITLE_BYTES] for name in names), TITLE_BYTES),
-        *([f"{hit.score:.2f}"] if hit.score else []),
+        *([f"{hit.score:.2f}"] if scored else []),
     ]
     if _ref(hit) == hit.docid:
         fields.insert(1, f"path {quoted(hit.ref, NAME_BYTES)}")

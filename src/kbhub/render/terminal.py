@@ -65,7 +65,10 @@ def search_text(result: SearchResult, paint: Painter, *, whole: bool = False) ->
         whole: whether excerpts are shown as they came; else all but the first are cut.
     """
     terms = terms_of(result.terms)
-    blocks = [_hit_block(hit, terms, paint, whole=whole or number == 0) for number, hit in enumerate(result.hits)]
+    blocks = [
+        _hit_block(hit, terms, paint, whole=whole or number == 0, scored=not result.listed)
+        for number, hit in enumerate(result.hits)
+    ]
     return "\n\n".join(blocks)
 
 
@@ -250,10 +253,10 @@ def _grant_text(grant: Grant) -> str:
     return f"have its knowledge in {target}" + (", and agents may write there" if grant.writable else "")
 
 
-def _hit_block(hit: Hit, terms: tuple[Term, ...], paint: Painter, *, whole: bool) -> str:
+def _hit_block(hit: Hit, terms: tuple[Term, ...], paint: Painter, *, whole: bool, scored: bool) -> str:
     place = paint(one_line(f"{hit.ref}:{hit.start_line}-{hit.end_line}"), _REF)
     age = f"  {counted(hit.age_days // STALE_DAYS, 'year')} old" if hit.stale and hit.age_days else ""
-    score = f"{hit.score:.2f}  " if hit.score else ""  # what filters alone leave has none
+    score = f"{hit.score:.2f}  " if scored else ""
     lines = [f"{score}{place}  {paint(hit.docid + age, _DIM)}"]
     thread = [hit.title, *hit.headings]
     thread = thread[1:] if hit.headings[:1] == (hit.title,) else thread

@@ -57,19 +57,20 @@ class Calls:
         self.background = Background(self.hub, self.announcer.look)
         self.roots = RootsQuestion()
         self.watcher = Watcher(self.hub, self._notice)
-        self._begun = False
+        self._begun = self._prepared = False
 
     def begin(self, preparation: Callable[[], object] | None = None) -> None:
         """Start indexing and watching, once; not before the handshake is done.
 
         Args:
-            preparation: what is done before that, where nobody waits for a call.
+            preparation: what is done first, where nobody waits for a call; once, too.
         """
         self.background.called()
+        if preparation and not self._prepared:
+            self._prepared = True
+            self.background.prepare(preparation)
         if not self._begun:
             self._begun = True
-            if preparation:
-                self.background.prepare(preparation)
             self.background.look()
             self.watcher.start()
 
