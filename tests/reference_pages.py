@@ -8,7 +8,9 @@ import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_type_hints
 
+from pydantic import Field
 from rich.console import Console
 
 import kbhub
@@ -17,6 +19,7 @@ from kbhub.cli import commands
 from kbhub.cli.columns import Columns, _plain
 from kbhub.cli.run import app
 from kbhub.schema_files import schema_files
+from kbhub.values import Value
 
 COMMON = "Common options"
 
@@ -337,8 +340,9 @@ def fields_of(model):
     if hasattr(model, "model_fields"):
         return [(name, annotation(one.annotation), one.description) for name, one in model.model_fields.items()]
     source = inspect.getsource(model)
-    found = re.findall(r'^    (\w+): (.+?)(?: = .+)?\n    """(.+?)"""', source, re.DOTALL | re.MULTILINE)
-    return [(name, kind, about) for name, kind, about in found]
+    found = re.findall(r'^    (\w+): ([^\n]+?)(?: = [^\n]+)?\n    """(.+?)"""', source, re.DOTALL | re.MULTILINE)
+    types = get_type_hints(model, localns={"Field": Field}) if issubclass(model, Value) else {}
+    return [(name, annotation(types.get(name, kind)), " ".join(about.split())) for name, kind, about in found]
 
 
 def python_page():

@@ -12,6 +12,7 @@ import pytest
 from kbhub.confidence import STRONG, WEAK
 from kbhub.config import GlobalConfig
 from kbhub.evidence import AMOUNTS
+from kbhub.file_models import schema as schema_of
 from kbhub.fusion import SEMANTIC_SHARE
 from kbhub.jsonc import read_jsonc
 from kbhub.measure import CHUNK_WORDS
@@ -60,7 +61,7 @@ def rows(schema, definitions, prefix=""):
 
 def table(model) -> str:
     """A Markdown table of the fields of a configuration file."""
-    schema = model.model_json_schema(by_alias=True)
+    schema = schema_of(model)
     definitions = schema.get("$defs", {})
     lines = ["| field | value | default | what it does |", "|---|---|---|---|", *rows(schema, definitions)]
     if "BaseEntry" in definitions:

@@ -257,7 +257,7 @@ def test_a_lock_that_another_process_holds_is_named_and_respected(shop):
 
 
 def broken_index():
-    from kbhub.types import Finding
+    from kbhub.reports import Finding
 
     return Finding(check="index", level="error", subject="notes", message="x", remedy="y", fixable=True)
 

@@ -10,7 +10,7 @@ import pytest
 
 from kbhub.querylog.models import Maintained
 from kbhub.render.gaps import maintained_lines, summary_lines
-from kbhub.types import Gap, QuerySummary
+from kbhub.reports import Gap, QuerySummary
 
 COFFEE = "who pays for the coffee machine"
 

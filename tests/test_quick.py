@@ -131,13 +131,15 @@ def test_pairs_of_options_mean_what_they_mean_to_cyclopts():
 
 
 def test_a_plain_search_does_not_load_the_command_line(environment):
-    """Neither cyclopts nor rich, and what it says of a mistake is what it always says."""
+    """Neither cyclopts nor rich nor pydantic, and what it says of a mistake is what it always says."""
     environment.write("knowledge/crates.md", "# Crates\n\nA crate holds bottles.\n")
+    environment.write(f"{environment.home}/.kbhub.json", '{"search": {"limit": 4}, "docsFallback": false}')
+    environment.hub().sync()
     script = (
         "import sys; from kbhub.__main__ import main\n"
         "assert main(['search', 'crate', '--limit', '3']) == 0\n"
         "assert main(['search']) == 2\n"
-        "print({'cyclopts', 'rich', 'mcp'} & set(sys.modules))\n"
+        "print({'cyclopts', 'rich', 'mcp', 'pydantic', 'yaml'} & set(sys.modules))\n"
     )
     env = {**environment.env, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(

@@ -8,25 +8,9 @@ from pathlib import Path
 import pytest
 
 from kbhub.render import model
+from kbhub.reports import BaseStatus, Reading, ReadResult, Status, Unread
 from kbhub.search import NEAR_ONLY
-from kbhub.types import (
-    Base,
-    BaseStatus,
-    Discovery,
-    Hit,
-    Problem,
-    Query,
-    Reading,
-    ReadResult,
-    SearchResult,
-    Signal,
-    Skipped,
-    Span,
-    Status,
-    Trace,
-    Unread,
-    Workspace,
-)
+from kbhub.types import Base, Discovery, Hit, Problem, Query, SearchResult, Signal, Skipped, Span, Trace, Workspace
 
 HOSTILE = [
     "two\nlines\r\nthree\u2028four\x85five",

@@ -25,23 +25,10 @@ from kbhub.render.terminal import (
     table,
     trust_text,
 )
+from kbhub.reports import BaseStatus, Reading, Status, SyncReport
 from kbhub.search import NEAR_ONLY
 from kbhub.trust import Grant
-from kbhub.types import (
-    Base,
-    BaseStatus,
-    Hit,
-    Problem,
-    Reading,
-    SearchResult,
-    Signal,
-    Skipped,
-    Span,
-    Status,
-    SyncReport,
-    Trace,
-    Workspace,
-)
+from kbhub.types import Base, Hit, Problem, SearchResult, Signal, Skipped, Span, Trace, Workspace
 
 PLAIN, COLOURED = Painter(), Painter(colour=True)
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -17,14 +17,17 @@ import yaml
 from conftest import make_environment
 from kbhub import schema_files as located
 from kbhub.__main__ import main
+from kbhub.checking import checked
 from kbhub.config import GlobalConfig
 from kbhub.errors import UsageError
+from kbhub.file_models import schema, validated
 from kbhub.memory.documents import FIELDS
 from kbhub.memory.front_matter import MemoryFrontMatter
 from kbhub.memory.remember import remember
 from kbhub.pointer import Pointer
 from kbhub.schema_files import schema_file, schema_files
 from kbhub.tools.names import ALL
+from kbhub.values import Value
 from published import published_tools
 
 ROOT = Path(__file__).parent.parent
@@ -32,6 +35,11 @@ SCHEMAS = ROOT / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MODELS = {"config": GlobalConfig, "memory": MemoryFrontMatter, "pointer": Pointer}
 TOOL_SCHEMAS = [f"tools/{name}.{side}" for name in ALL for side in ("input", "output")]
+
+
+def schema_of(model):
+    """The schema of what a file holds."""
+    return schema(model) if issubclass(model, Value) else model.model_json_schema(by_alias=True)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +54,7 @@ def generated(tools):
 
     def of(name):
         if name in MODELS:
-            return {"$schema": DIALECT, **MODELS[name].model_json_schema(by_alias=True)}
+            return {"$schema": DIALECT, **schema_of(MODELS[name])}
         tool, side = name.removeprefix("tools/").split(".")
         made = tools[tool].input_schema if side == "input" else tools[tool].output_schema
         about = {"title": f"{tool} {side}", "description": tools[tool].description} if side == "input" else {}
@@ -108,7 +116,10 @@ def test_the_schema_accepts_its_examples(generated, name):
     assert schema["examples"]
     for example in schema["examples"]:
         jsonschema.validate(example, schema, jsonschema.Draft202012Validator)
-        MODELS[name].model_validate_json(json.dumps(example), strict=True, by_name=False)
+        if issubclass(MODELS[name], Value):
+            assert validated(MODELS[name], example) == checked(MODELS[name], example, name)
+        else:
+            MODELS[name].model_validate_json(json.dumps(example), strict=True, by_name=False)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from filelock import FileLock
 from mcp import Client, MCPError
 from mcp.types import ErrorData, ListRootsResult, Root
+from pydantic import TypeAdapter
 
 import kbhub.freshness
 import kbhub.hub
@@ -20,8 +21,10 @@ import kbhub.roots
 import kbhub.sync
 import kbhub.tools.calls
 from kbhub.background import Background
+from kbhub.reports import ReadResult, Status
 from kbhub.server import create_server, instructions
-from kbhub.types import Query, ReadResult, SearchResult, Status
+from kbhub.tools.published import model_of
+from kbhub.types import Query, SearchResult
 from test_render_model import outside_fences
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
@@ -401,7 +404,7 @@ async def test_structured_results_fit_their_published_schemas(notes, mode):
             result = await other.call_tool(name, arguments)
             jsonschema.validate(result.structured_content, schema)
             assert text_of(result) == text_of(await one.call_tool(name, arguments))
-            {"search": SearchResult, "read": ReadResult, "status": Status}[name].model_validate(
+            TypeAdapter({"search": model_of(SearchResult), "read": ReadResult, "status": Status}[name]).validate_python(
                 result.structured_content
             )
         page = (await other.call_tool("search", calls["search"])).structured_content

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from kbhub.memory.models import Forgotten, Memory, MemoryList, Remembered
     from kbhub.memory.remember import remember
     from kbhub.reading import ReadOptions
-    from kbhub.types import Hit, Query, Reading, ReadResult, SearchResult, Status, SyncReport
+    from kbhub.reports import Reading, ReadResult, Status, SyncReport
+    from kbhub.types import Hit, Query, SearchResult
 
 __version__ = "0.1.0"
 
@@ -53,7 +54,8 @@ _PLACES = {
     "memory.models": ("Forgotten", "Memory", "MemoryList", "Remembered"),
     "memory.remember": ("remember",),
     "reading": ("ReadOptions",),
-    "types": ("Hit", "Query", "ReadResult", "Reading", "SearchResult", "Status", "SyncReport"),
+    "reports": ("ReadResult", "Reading", "Status", "SyncReport"),
+    "types": ("Hit", "Query", "SearchResult"),
 }
 """Module → names of the API in it. They are loaded when they are first asked for: the command line, which imports
 this package before it knows what to do, must not wait for SQLite and numpy."""

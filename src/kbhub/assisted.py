@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kbhub.later import expanded_search, judging
@@ -46,7 +46,7 @@ def search_assisted(hub: Hub, query: Query, wanted: Help = NO_HELP) -> SearchRes
     settings = hub.config().settings
     expansion = settings.expansion
     if wanted.expand_model:
-        expansion = expansion.model_copy(update={"model": wanted.expand_model})
+        expansion = replace(expansion, model=wanted.expand_model)
 
     def found(asked: Query) -> SearchResult:
         if wanted.queries or wanted.passage:

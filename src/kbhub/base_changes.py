@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from kbhub.config import directory_identity, id_fault
+from kbhub.config import BaseEntry, directory_identity, id_fault
 from kbhub.config_editing import add_item, remove_value, rename_key, set_value
 from kbhub.discovery import EVERYWHERE
 from kbhub.errors import UsageError
+from kbhub.file_models import adapter
 from kbhub.own_config import config_file, edit_config, places_of, portable, unknown_base
 from kbhub.places import expand, is_directory, why_no_directory
-from kbhub.types import Model
+from kbhub.reports import Model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.config import BaseEntry, GlobalConfig
+    from kbhub.config import GlobalConfig
     from kbhub.hub import Hub
 
 _UNFIT = re.compile(r"[^\w.-]+")
@@ -247,7 +248,8 @@ def _refuse_other(
                 f"kbhub bases remove {name}."
             )
         if other == name and len(entry) > 1:
-            said = {key: value for key, value in had.model_dump(mode="json", by_alias=True).items() if key in entry}
+            whole = adapter(BaseEntry).dump_python(had, mode="json", by_alias=True)
+            said = {key: value for key, value in whole.items() if key in entry}
             if {**said, "knowledge": None} != {**entry, "knowledge": None}:
                 raise UsageError(
                     f"The base {name!r} is there already with other settings. Edit `bases.{name}` in {path}, or "

@@ -11,11 +11,12 @@ from pydantic import Field
 from kbhub.hub import Hub
 from kbhub.own_config import config_file, places_of, unknown_base
 from kbhub.places import expand
-from kbhub.types import Model, Origin
+from kbhub.reports import Model
+from kbhub.types import Origin
 
 if TYPE_CHECKING:
     from kbhub.config import GlobalConfig
-    from kbhub.types import BaseStatus
+    from kbhub.reports import BaseStatus
 
 
 class KnownBase(Model):

@@ -30,8 +30,9 @@ from kbhub.inference.stored import FOLDER as ANSWERS
 from kbhub.keeping import ABOUT, SUFFIX
 from kbhub.keeping import FOLDER as KEPT
 from kbhub.places import data_dir, is_directory
+from kbhub.reports import Model
 from kbhub.second_look import FILE as LOOKS
-from kbhub.types import Model, Problem, Workspace
+from kbhub.types import Problem, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import logging
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
-
+from kbhub.checking import (
+    FILE,
+    checked,
+    choice,
+    in_file,
+    nearest,
+    plain_object,
+    plain_path,
+    plain_text,
+    plain_texts,
+    plainly,
+    unknown_fields,
+    with_examples,
+)
 from kbhub.errors import ConfigError
 from kbhub.jsonc import read_jsonc
 from kbhub.model_settings import AnswerSettings, EmbedderSettings, ExpansionSettings, RerankSettings
 from kbhub.places import expand
-from kbhub.pointer import BaseFields, FileModel, PathText, nearest, unknown_fields, unknown_message, validated
-from kbhub.tools.names import ToolName
+from kbhub.pointer import BaseFields, unknown_message
 from kbhub.types import Mode, Problem
+from kbhub.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from pydantic import Field
+
+    from kbhub.file_models import Bases, PathText, Repos, ToolSet
 
 log = logging.getLogger(__name__)
 
@@ -60,195 +76,165 @@ DEFAULT_END_MINUTES = 60.0
 class BaseEntry(BaseFields):
     """One entry of `bases`, where a path is not enough."""
 
-    knowledge: PathText = Field(description="Folder of the knowledge, relative to this file, `~` allowed.")
-    kind: Literal["document", "session"] = Field(
-        "document",
-        description="What its files are: documents, or logs of agent sessions (`.jsonl` of Claude Code, Codex and "
-        "Gemini CLI).",
-    )
-    keep_deleted: tuple[str, ...] = Field(
-        (),
-        description="Patterns, as in `.gitignore`, of files whose text is kept and stays searchable when they are "
-        "deleted.",
-    )
-    weight: float = Field(1.0, gt=0, allow_inf_nan=False, description="Factor on the score of its hits; 1 is neutral.")
-    writable: bool = Field(False, description="Whether agents may write documents in it.")
+    __pydantic_config__ = FILE
+
+    knowledge: PathText
+    """Folder of the knowledge, relative to this file, `~` allowed."""
+    kind: Literal["document", "session"] = "document"
+    """What its files are: documents, or logs of agent sessions (`.jsonl` of Claude Code, Codex and Gemini CLI)."""
+    keep_deleted: tuple[str, ...] = ()
+    """Patterns, as in `.gitignore`, of files whose text is kept and stays searchable when they are deleted."""
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """Factor on the score of its hits; 1 is neutral."""
+    writable: bool = False
+    """Whether agents may write documents in it."""
 
 
-class SearchSettings(FileModel):
+class SearchSettings(Value):
     """How a search runs where it does not say so itself."""
 
-    limit: int = Field(5, ge=1, le=100, description="Hits to return.")
-    mode: Mode = Field("hybrid", description="`keyword`, `semantic` or `hybrid`.")
-    second_look: bool = Field(
-        False,
-        description="Whether a better model looks at the best chunks of a `hybrid` search again; needs the extra "
-        "`kbhub[onnx]`.",
-    )
-    second_look_seconds: float = Field(
-        DEFAULT_SECOND_LOOK_SECONDS,
-        gt=0,
-        le=60,
-        description="How long that may take where vectors are not kept from an earlier look; what is not ready keeps "
-        "its place.",
-    )
+    __pydantic_config__ = FILE
+
+    limit: Annotated[int, Field(ge=1, le=100)] = 5
+    """Hits to return."""
+    mode: Mode = "hybrid"
+    """`keyword`, `semantic` or `hybrid`."""
+    second_look: bool = False
+    """Whether a better model looks at the best chunks of a `hybrid` search again; needs the extra `kbhub[onnx]`."""
+    second_look_seconds: Annotated[float, Field(gt=0, le=60)] = DEFAULT_SECOND_LOOK_SECONDS
+    """How long that may take where vectors are not kept from an earlier look; what is not ready keeps its place."""
 
 
 DEFAULT_MODELS = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
 """Alias → name of a model for `kbhub distil`: which version answered, only its owner knows."""
 
 
-class DistilSettings(FileModel):
+class DistilSettings(Value):
     """How `kbhub distil` names models."""
 
-    models: dict[str, str] = Field(
-        default_factory=lambda: dict(DEFAULT_MODELS),
-        description="Alias → model name, such as `claude` → `claude-sonnet-4`; `c`, `x` and `g` stand for `claude`, "
-        "`codex` and `gemini`.",
-    )
+    __pydantic_config__ = FILE
+
+    models: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_MODELS))
+    """Alias → model name, such as `claude` → `claude-sonnet-4`; `c`, `x` and `g` stand for `claude`, `codex` and
+    `gemini`."""
 
 
-class MemorySettings(FileModel):
+class MemorySettings(Value):
     """What agents remember."""
 
-    enabled: bool = Field(True, description="Whether memories are kept and searched.")
-    shared: bool = Field(
-        False,
-        description="Whether memories may be written into the project base's `memories/`, for everyone who has it.",
-    )
-    trash_days: int = Field(
-        DEFAULT_TRASH_DAYS,
-        ge=0,
-        description="Days that forgotten memories are kept, in `trash/` of the data directory.",
-    )
+    __pydantic_config__ = FILE
+
+    enabled: bool = True
+    """Whether memories are kept and searched."""
+    shared: bool = False
+    """Whether memories may be written into the project base's `memories/`, for everyone who has it."""
+    trash_days: Annotated[int, Field(ge=0)] = DEFAULT_TRASH_DAYS
+    """Days that forgotten memories are kept, in `trash/` of the data directory."""
 
 
-class LimitSettings(FileModel):
+class LimitSettings(Value):
     """How much kbhub takes on."""
 
-    file_bytes: int = Field(DEFAULT_FILE_BYTES, ge=1, description="Bytes of the longest file that is read.")
-    pdf_bytes: int = Field(DEFAULT_PDF_BYTES, ge=1, description="Bytes of the longest PDF that is read.")
-    session_bytes: int = Field(
-        DEFAULT_SESSION_BYTES, ge=1, description="Bytes of the longest session log that is read."
-    )
-    files: int = Field(DEFAULT_FILES, ge=1, description="Files of one base; the rest is left out.")
-    freshen_files: int = Field(
-        DEFAULT_FRESHEN_FILES,
-        ge=0,
-        description="Bases of up to this many files are brought in step before a search on the command line.",
-    )
+    __pydantic_config__ = FILE
+
+    file_bytes: Annotated[int, Field(ge=1)] = DEFAULT_FILE_BYTES
+    """Bytes of the longest file that is read."""
+    pdf_bytes: Annotated[int, Field(ge=1)] = DEFAULT_PDF_BYTES
+    """Bytes of the longest PDF that is read."""
+    session_bytes: Annotated[int, Field(ge=1)] = DEFAULT_SESSION_BYTES
+    """Bytes of the longest session log that is read."""
+    files: Annotated[int, Field(ge=1)] = DEFAULT_FILES
+    """Files of one base; the rest is left out."""
+    freshen_files: Annotated[int, Field(ge=0)] = DEFAULT_FRESHEN_FILES
+    """Bases of up to this many files are brought in step before a search on the command line."""
 
 
-class ServeSettings(FileModel):
+class ServeSettings(Value):
     """The shared daemon, and the server behind HTTP."""
 
-    port: int = Field(
-        DEFAULT_PORT,
-        ge=0,
-        le=65535,
-        description="Port of `kbhub serve --http` on the loopback interface; 0 is a free one.",
-    )
-    unload_minutes: float = Field(
-        DEFAULT_UNLOAD_MINUTES,
-        gt=0,
-        description="Minutes without a client after which the daemon lets go of indexes and models.",
-    )
-    end_minutes: float = Field(
-        DEFAULT_END_MINUTES,
-        gt=0,
-        description="Minutes without a client after which a daemon ends that `kbhub serve --connect` has started.",
-    )
+    __pydantic_config__ = FILE
+
+    port: Annotated[int, Field(ge=0, le=65535)] = DEFAULT_PORT
+    """Port of `kbhub serve --http` on the loopback interface; 0 is a free one."""
+    unload_minutes: Annotated[float, Field(gt=0)] = DEFAULT_UNLOAD_MINUTES
+    """Minutes without a client after which the daemon lets go of indexes and models."""
+    end_minutes: Annotated[float, Field(gt=0)] = DEFAULT_END_MINUTES
+    """Minutes without a client after which a daemon ends that `kbhub serve --connect` has started."""
 
 
-class LogSettings(FileModel):
+class LogSettings(Value):
     """What goes to standard error, and what is noted of queries."""
 
-    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("WARNING", description="Least level logged.")
-    queries: bool = Field(
-        True,
-        description="Whether queries are noted, in the data directory only, to find out which knowledge is missing.",
-    )
-    days: int = Field(DEFAULT_QUERY_DAYS, ge=1, description="Days that they are kept.")
+    __pydantic_config__ = FILE
+
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
+    """Least level logged."""
+    queries: bool = True
+    """Whether queries are noted, in the data directory only, to find out which knowledge is missing."""
+    days: Annotated[int, Field(ge=1)] = DEFAULT_QUERY_DAYS
+    """Days that they are kept."""
 
 
-def _text_or(tag: str) -> Discriminator:
-    """Choose a union's branch by the JSON type alone, so that an error is about the branch that was meant."""
-    return Discriminator(lambda value: "(text)" if isinstance(value, str) else tag)
-
-
-ToolSet = Annotated[
-    Annotated[Literal["core", "all"], Tag("(text)")] | Annotated[tuple[ToolName, ...], Tag("(names)")],
-    _text_or("(names)"),
-]
-
-
-class Settings(FileModel):
+class Settings(Value):
     """Everything that a variable can set too: `KBHUB_READ_ONLY`, `KBHUB_SEARCH__LIMIT`, and so on."""
 
-    docs_fallback: bool = Field(True, description="Whether `docs/` is the project's knowledge where it has no other.")
-    read_only: bool = Field(False, description="Takes every writing tool away.")
-    tools: ToolSet = Field(
-        "core",
-        description="Tools that agents are offered: `core`, `all` (with those that write documents, and `audit`), or "
-        "a list of names.",
-    )
-    search: SearchSettings = Field(default_factory=SearchSettings, description="Search.")
-    embedder: EmbedderSettings = Field(default_factory=EmbedderSettings, description="Vectors.")
-    expansion: ExpansionSettings = Field(
-        default_factory=ExpansionSettings, description="Other words for a query, by a language model."
-    )
-    rerank: RerankSettings = Field(default_factory=RerankSettings, description="Grades by a language model.")
-    answers: AnswerSettings = Field(default_factory=AnswerSettings, description="Who writes answers.")
-    memory: MemorySettings = Field(default_factory=MemorySettings, description="Memories.")
-    limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits.")
-    serve: ServeSettings = Field(default_factory=ServeSettings, description="The shared daemon and HTTP.")
-    log: LogSettings = Field(default_factory=LogSettings, description="Log.")
-    distil: DistilSettings = Field(default_factory=DistilSettings, description="Saving chat answers.")
+    __pydantic_config__ = FILE
 
-
-BaseValue = Annotated[Annotated[PathText, Tag("(text)")] | Annotated[BaseEntry, Tag("(entry)")], _text_or("(entry)")]
-RepoValue = Annotated[Annotated[str, Tag("(text)")] | Annotated[tuple[str, ...], Tag("(list)")], _text_or("(list)")]
+    docs_fallback: bool = True
+    """Whether `docs/` is the project's knowledge where it has no other."""
+    read_only: bool = False
+    """Takes every writing tool away."""
+    tools: ToolSet = "core"
+    """Tools that agents are offered: `core`, `all` (with those that write documents, and `audit`), or a list of
+    names."""
+    search: SearchSettings = field(default_factory=SearchSettings)
+    """Search."""
+    embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
+    """Vectors."""
+    expansion: ExpansionSettings = field(default_factory=ExpansionSettings)
+    """Other words for a query, by a language model."""
+    rerank: RerankSettings = field(default_factory=RerankSettings)
+    """Grades by a language model."""
+    answers: AnswerSettings = field(default_factory=AnswerSettings)
+    """Who writes answers."""
+    memory: MemorySettings = field(default_factory=MemorySettings)
+    """Memories."""
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    """Limits."""
+    serve: ServeSettings = field(default_factory=ServeSettings)
+    """The shared daemon and HTTP."""
+    log: LogSettings = field(default_factory=LogSettings)
+    """Log."""
+    distil: DistilSettings = field(default_factory=DistilSettings)
+    """Saving chat answers."""
 
 
 class GlobalConfig(Settings):
     """The user's own bases, where they are active, and settings; lies in the home directory."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}},
-                {
-                    "bases": {
-                        "notes": {"knowledge": "~/notes", "writable": True, "weight": 1.2},
-                        "team": "~/work/handbook",
-                    },
-                    "repos": {"*": ["notes"], "~/work": ["team"]},
-                    "docsFallback": False,
-                    "search": {"limit": 10, "mode": "hybrid"},
-                },
-            ]
-        }
-    )
-
-    schema_: str | None = Field(None, alias="$schema", description="Address of this schema, for editors.")
-    bases: dict[str, BaseValue] = Field(
-        default_factory=dict,
-        description="Id → folder, or an object that says more. An id is not `*`, `project`, `memory` or `user` "
-        "and has no `@`, `/`, whitespace or control character.",
-        json_schema_extra={
-            "propertyNames": {"pattern": r"^[^@/\s\u0000-\u001f\u007f]+$", "not": {"enum": list(RESERVED_IDS)}}
+    __pydantic_config__ = with_examples(
+        {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}},
+        {
+            "bases": {
+                "notes": {"knowledge": "~/notes", "writable": True, "weight": 1.2},
+                "team": "~/work/handbook",
+            },
+            "repos": {"*": ["notes"], "~/work": ["team"]},
+            "docsFallback": False,
+            "search": {"limit": 10, "mode": "hybrid"},
         },
     )
-    repos: dict[str, RepoValue] = Field(
-        default_factory=dict,
-        description="Folder → ids of the bases active below it; `*` is everywhere. Of the folders, the one "
-        "longest prefix of the workspace counts.",
-    )
-    contexts: dict[str, str] = Field(
-        default_factory=dict,
-        description="Path prefix in any base → what lies there, for people and agents; the empty prefix is about "
-        "everything.",
-    )
+
+    schema_: str | None = None
+    """Address of this schema, for editors."""
+    bases: Bases = field(default_factory=dict)
+    """Id → folder, or an object that says more. An id is not `*`, `project`, `memory` or `user` and has no `@`, `/`,
+    whitespace or control character."""
+    repos: Repos = field(default_factory=dict)
+    """Folder → ids of the bases active below it; `*` is everywhere. Of the folders, the one longest prefix of the
+    workspace counts."""
+    contexts: dict[str, str] = field(default_factory=dict)
+    """Path prefix in any base → what lies there, for people and agents; the empty prefix is about everything."""
 
     def entries(self) -> dict[str, BaseEntry]:
         """The bases by id, each as an object."""
@@ -273,6 +259,12 @@ class LoadedConfig:
     warnings: tuple[Problem, ...] = ()
     folder: Path = Path()
     """What its relative paths are relative to: the file's folder."""
+    said: frozenset[tuple[str, ...]] = frozenset()
+    """The fields that the file or a variable sets, as the file names the outer ones: `("search", "limit")`."""
+
+    def said_of(self, name: str) -> set[str]:
+        """Fields that the config sets for one of its bases."""
+        return {path[2] for path in self.said if path[:2] == ("bases", name) and len(path) > 2}
 
 
 def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> LoadedConfig:
@@ -292,10 +284,16 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
         data = read_jsonc(chosen)
     found = chosen if named or chosen.exists() else None
     settings = checked_config(data, chosen, home)
-    settings, unknown = _with_variables(settings, env)
+    variables, unknown = _variables(env)
     warnings = (*_file_warnings(chosen, data), *unknown)
     log.debug("config: %s%s", chosen, "" if found else ", which is not there")
-    return LoadedConfig(settings=settings, path=found, warnings=warnings, folder=chosen.parent)
+    return LoadedConfig(
+        settings=_updated(settings, variables),
+        path=found,
+        warnings=warnings,
+        folder=chosen.parent,
+        said=frozenset((*_paths(data, 3), *_paths({in_file(name): value for name, value in variables.items()}, 2))),
+    )
 
 
 def checked_config(data: Any, where: Path, home: Path) -> GlobalConfig:
@@ -309,7 +307,7 @@ def checked_config(data: Any, where: Path, home: Path) -> GlobalConfig:
     Raises:
         ConfigError: a field is wrong; its text says what was expected.
     """
-    settings = validated(GlobalConfig, data, where)
+    settings = checked(GlobalConfig, data, where, more=_PLAIN)
     _check_ids(settings, where)
     _check_directories(settings, where, home)
     return settings
@@ -378,25 +376,25 @@ def _file_warnings(where: Path, data: dict[str, Any]) -> Iterable[Problem]:
     for name, entry in data.get("bases", {}).items():
         if isinstance(entry, dict):
             found += _unknown_in(BaseEntry, entry, f"bases.{name}.")
-    for field, near in found:
-        yield Problem(subject=str(where), message=unknown_message(field, near))
+    for name, near in found:
+        yield Problem(subject=str(where), message=unknown_message(name, near))
 
 
-def _unknown_in(model: type[FileModel], data: dict[str, Any], prefix: str) -> Iterable[tuple[str, str | None]]:
-    for field, near in unknown_fields(model, data):
-        yield f"{prefix}{field}", f"{prefix}{near}" if near else None
-    for name, field_info in model.model_fields.items():
-        group, value = field_info.annotation, data.get(field_info.alias or name)
-        if isinstance(group, type) and issubclass(group, FileModel) and isinstance(value, dict):
-            yield from _unknown_in(group, value, f"{prefix}{field_info.alias}.")
+def _unknown_in(declared: type, data: dict[str, Any], prefix: str) -> Iterable[tuple[str, str | None]]:
+    for name, near in unknown_fields(declared, data):
+        yield f"{prefix}{name}", f"{prefix}{near}" if near else None
+    for one in fields(declared):
+        name, group = in_file(one.name), one.default_factory
+        if isinstance(group, type) and is_dataclass(group) and isinstance(value := data.get(name), dict):
+            yield from _unknown_in(group, value, f"{prefix}{name}.")
 
 
-def _with_variables(settings: GlobalConfig, env: Mapping[str, str]) -> tuple[GlobalConfig, list[Problem]]:
-    """The settings with those over them that the environment names, and a warning for each unknown variable."""
+def _variables(env: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem]]:
+    """What the environment sets, field → value or → its fields, and a warning for each unknown variable."""
     known = {ENV_PREFIX + name for name in OTHER_VARIABLES}
     ours = {name: value for name, value in env.items() if name.startswith(ENV_PREFIX) and name not in known}
     if not ours:
-        return settings, []
+        return {}, []
     # pydantic-settings takes 100 ms to import, and most people set none of these variables.
     from kbhub.environment import read_variables, variable_names  # noqa: PLC0415
 
@@ -410,8 +408,37 @@ def _with_variables(settings: GlobalConfig, env: Mapping[str, str]) -> tuple[Glo
         if name not in names
         for near in [nearest(name, (*names, *known))]
     ]
-    update: dict[str, object] = {}
-    for name, value in read_variables(ours).items():
-        group = getattr(settings, name)
-        update[name] = group.model_copy(update=value) if isinstance(group, BaseModel) else value
-    return settings.model_copy(update=update), unknown
+    return read_variables(ours), unknown
+
+
+def _updated(settings: GlobalConfig, variables: Mapping[str, Any]) -> GlobalConfig:
+    update: dict[str, Any] = {}
+    for name, value in variables.items():
+        group: Any = getattr(settings, name)
+        update[name] = replace(group, **value) if isinstance(value, dict) else value
+    return replace(settings, **update)
+
+
+def _paths(data: Mapping[str, Any], deep: int) -> Iterable[tuple[str, ...]]:
+    """Give the path of each field, as deep as it is asked for."""
+    for name, value in data.items():
+        yield (name,)
+        if deep > 1 and isinstance(value, dict):
+            yield from ((name, *path) for path in _paths(value, deep - 1))
+
+
+def _plain_base(value: Any) -> str | BaseEntry:
+    return plainly(BaseEntry, value) if isinstance(value, dict) else plain_path(value)
+
+
+def _plain_ids(value: Any) -> str | tuple[str, ...]:
+    return plain_texts(value) if isinstance(value, list) else plain_text(value)
+
+
+_PLAIN = {
+    "Mode": choice(get_args(Mode)),
+    "ToolSet": choice(("core", "all")),
+    "Bases": lambda value: plain_object(value, _plain_base),
+    "Repos": lambda value: plain_object(value, _plain_ids),
+}
+"""As `plainly` takes it."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from kbhub.checking import checked
 from kbhub.config_editing import alone, edit_file, remove_value, set_value
 from kbhub.covering import covers, plain
 from kbhub.errors import UsageError
@@ -17,9 +18,9 @@ from kbhub.init import create_file
 from kbhub.jsonc import read_jsonc
 from kbhub.own_config import config_file, edit_config, unknown_base
 from kbhub.places import expand
-from kbhub.pointer import POINTER_NAMES, Pointer, validated
+from kbhub.pointer import POINTER_NAMES, Pointer
 from kbhub.project import PROJECT_ID, clean, find_pointer
-from kbhub.types import Model
+from kbhub.reports import Model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -193,7 +194,7 @@ def _home_of(hub: Hub, place: Place) -> _Home:
             f"No file says anything of the base {base.id!r}. Add it first: kbhub bases add {base.id}={base.path}."
         )
     pointer = _pointer(hub, base)
-    said = validated(Pointer, read_jsonc(pointer), pointer).contexts if pointer.exists() else {}
+    said = checked(Pointer, read_jsonc(pointer), pointer).contexts if pointer.exists() else {}
     return _Home(pointer, (_FIELD,), said, base.path, pointer=True)
 
 
@@ -237,7 +238,7 @@ def _write(hub: Hub, home: _Home, key: str, text: str | None) -> bool:
         changed = True
     else:
         with alone(hub.trust.path.parent):
-            changed = edit_file(home.file, edit, lambda data: validated(Pointer, data, home.file))
+            changed = edit_file(home.file, edit, lambda data: checked(Pointer, data, home.file))
     hub.rediscover()
     return changed
 

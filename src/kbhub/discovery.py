@@ -16,7 +16,7 @@ from kbhub.types import Base, Discovery, Problem
 from kbhub.workspace import find_workspace, workspace_from_roots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence, Set
 
     from kbhub.config import BaseEntry, LoadedConfig
     from kbhub.trust import TrustStore
@@ -128,7 +128,7 @@ def discover(
     _refuse_same_directory(bases, config)
     if project.base is None and not project.problems:
         project.base = _fallback(workspace, config, bases, project.looked_for)
-    united = _united(project.base, bases, entries)
+    united = _united(project.base, bases, config)
     log.debug("workspace: %s (%s), git root: %s", workspace.directory, workspace.source, workspace.git_root)
     for base in united:
         log.debug("base %s: %s, found as %s", base.id, base.path, base.origin)
@@ -225,7 +225,7 @@ def _fallback(workspace: Workspace, config: LoadedConfig, own: Sequence[Base], l
     return docs_base(git)
 
 
-def _united(project: Base | None, own: Sequence[Base], entries: Mapping[str, BaseEntry]) -> tuple[Base, ...]:
+def _united(project: Base | None, own: Sequence[Base], config: LoadedConfig) -> tuple[Base, ...]:
     """All bases, the project's first; one of the user's own that is the same directory becomes one with it."""
     if project is None:
         return tuple(own)
@@ -233,13 +233,12 @@ def _united(project: Base | None, own: Sequence[Base], entries: Mapping[str, Bas
     same = next((base for base in own if project.origin != "docs" and directory_identity(base.path) == where), None)
     if same is None:
         return (project, *own)
-    entry = entries.get(same.id) if same.origin == "config" else None
-    return (_joined(project, same, entry), *(base for base in own if base is not same))
+    said = config.said_of(same.id) if same.origin == "config" else set()
+    return (_joined(project, same, said), *(base for base in own if base is not same))
 
 
-def _joined(project: Base, own: Base, entry: BaseEntry | None) -> Base:
+def _joined(project: Base, own: Base, said: Set[str]) -> Base:
     """The project base with what the user says about the same directory, which weighs more than the pointer."""
-    said = entry.model_fields_set if entry else set()
     return project.model_copy(
         update={
             "names": (own.id,),

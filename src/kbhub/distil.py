@@ -15,7 +15,8 @@ from kbhub.editing.paths import why_not_writable
 from kbhub.errors import KbhubError, UsageError
 from kbhub.places import data_dir, private_directory
 from kbhub.project import PROJECT_ID
-from kbhub.types import Model, Query
+from kbhub.reports import Model
+from kbhub.types import Query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any, get_type_hints
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 
+from kbhub.checking import first_error, in_file
 from kbhub.config import ENV_PREFIX, Settings
 from kbhub.errors import ConfigError
-from kbhub.pointer import FileModel, first_error
+from kbhub.file_models import NAMES, adapter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,20 +21,32 @@ _BETWEEN = "__"
 """Between a group and its field."""
 
 
-class _Variables(Settings, BaseSettings):
-    """Tells pydantic-settings which variables there are; never instantiated."""
+class _Variables(BaseSettings):
+    """Tells pydantic-settings how variables are written; never instantiated."""
 
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_nested_delimiter=_BETWEEN)
+
+
+def _fields(declared: type) -> dict[str, Any]:
+    """Give the fields of settings with their types."""
+    return get_type_hints(declared, localns=NAMES, include_extras=True)
+
+
+def _model(declared: Any, base: type[Any] = BaseModel) -> type[Any]:
+    """Give settings as pydantic-settings takes them."""
+    kinds = {name: _model(kind) if is_dataclass(kind) else kind for name, kind in _fields(declared).items()}
+    fields_of: dict[str, Any] = {name: (kind, None) for name, kind in kinds.items()}
+    made: type[Any] = create_model(declared.__name__, __base__=base, **fields_of)
+    return made
 
 
 def variable_names() -> tuple[str, ...]:
     """The variables that set something; a group as a whole takes JSON."""
     names = []
-    for name, field in Settings.model_fields.items():
+    for name, kind in _fields(Settings).items():
         names.append(f"{ENV_PREFIX}{name}".upper())
-        group = field.annotation
-        if isinstance(group, type) and issubclass(group, FileModel):
-            names += [f"{ENV_PREFIX}{name}{_BETWEEN}{inner}".upper() for inner in group.model_fields]
+        if is_dataclass(kind):
+            names += [f"{ENV_PREFIX}{name}{_BETWEEN}{inner.name}".upper() for inner in fields(kind)]
     return tuple(names)
 
 
@@ -45,15 +59,23 @@ def read_variables(env: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         ConfigError: a value is wrong; it names the variable.
     """
-    source = EnvSettingsSource(_Variables)
+    source = EnvSettingsSource(_model(Settings, _Variables))
     # The source reads os.environ by itself; what counts is what the caller was given.
     source.env_vars = {name.lower(): value for name, value in env.items() if value}
     try:
-        settings = Settings.model_validate(source())
+        said = source()
+        settings = adapter(Settings).validate_python(said)
     except ValidationError as error:
         field, message = first_error(error)
         raise ConfigError(f"{ENV_PREFIX}{_BETWEEN.join(field)}".upper(), message) from error
     except SettingsError as error:
         names = [name for name in env if name in variable_names() and _BETWEEN not in name]
         raise ConfigError(" or ".join(names), f"expected JSON: {error}") from error
-    return settings.model_dump(exclude_unset=True)
+    return {name: _said(getattr(settings, name), value) for name, value in said.items()}
+
+
+def _said(value: Any, given: Any) -> Any:
+    """Give a value, or the fields of a group that variables name."""
+    if not is_dataclass(value):
+        return value
+    return {one.name: getattr(value, one.name) for one in fields(value) if {one.name, in_file(one.name)} & set(given)}

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from kbhub.errors import ModelUnavailable
 from kbhub.inference import Deadline, Ollama, Prompt, StoredAnswers, fence_mark, quoted, quoting_rule
 from kbhub.query import normalise, parse_query
-from kbhub.types import Model
+from kbhub.reports import Model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -19,25 +19,13 @@ from kbhub.discovery import discover, find_workspace, parse_base_arguments, work
 from kbhub.embedding import own_model
 from kbhub.errors import BaseNotFound, BaseUnavailable, EmbedderError, IndexUnavailable
 from kbhub.freshness import Looks
-from kbhub.later import hits, indexes, limits, reading, searching, states, surroundings, syncing
+from kbhub.later import hits, indexes, limits, reading, reports, searching, states, surroundings, syncing
 from kbhub.memory.folders import with_memories
 from kbhub.options import Behind, HubOptions
 from kbhub.places import cache_dir, data_dir, is_directory
 from kbhub.shared import Shared
 from kbhub.trust import TrustStore
-from kbhub.types import (
-    Base,
-    BaseStatus,
-    Discovery,
-    Problem,
-    Query,
-    ReadResult,
-    SearchResult,
-    Skipped,
-    Status,
-    SyncReport,
-    Workspace,
-)
+from kbhub.types import Base, Discovery, Problem, Query, SearchResult, Skipped, Workspace
 
 if TYPE_CHECKING:
     from kbhub.embedding import Embedder
@@ -45,6 +33,7 @@ if TYPE_CHECKING:
     from kbhub.index import Index
     from kbhub.model_settings import EmbedderSettings
     from kbhub.reading import ReadOptions
+    from kbhub.reports import BaseStatus, ReadResult, Status, SyncReport
     from kbhub.search import Found, Surroundings
     from kbhub.sync import Difference, Progress
 
@@ -246,7 +235,7 @@ class Hub:
         except EmbedderError as error:
             name = "none: keyword search only"
             problems.append(Problem(subject="embedder.model", message=str(error)))
-        return Status(
+        return reports.Status(
             version=__version__,
             workspace=discovery.workspace,
             config=config.path,
@@ -325,10 +314,10 @@ class Hub:
             options = self.options
             config = load_config(options.config, options.env, options.home)
             if options.every_base:
-                everywhere = {"repos": {"*": tuple(config.settings.bases)}}
-                config = replace(config, settings=config.settings.model_copy(update=everywhere))
+                everywhere = replace(config.settings, repos={"*": tuple(config.settings.bases)})
+                config = replace(config, settings=everywhere)
             if options.read_only:
-                config = replace(config, settings=config.settings.model_copy(update={"read_only": True}))
+                config = replace(config, settings=replace(config.settings, read_only=True))
             workspace = find_workspace(
                 root=options.root, env=options.env, cwd=options.cwd, home=options.home, serve=options.serve
             )

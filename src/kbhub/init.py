@@ -14,7 +14,7 @@ from kbhub.errors import UsageError
 from kbhub.places import expand
 from kbhub.pointer import POINTER_NAMES
 from kbhub.project import PROJECT_ID, trust_pointer
-from kbhub.types import Model
+from kbhub.reports import Model
 
 if TYPE_CHECKING:
     from kbhub.trust import TrustStore

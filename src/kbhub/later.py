@@ -34,6 +34,7 @@ __all__ = [
     "querying",
     "reading",
     "recording",
+    "reports",
     "searching",
     "sessions",
     "standing",
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
         opening,
         pulling,
         reading,
+        reports,
         surroundings,
         walk,
     )
@@ -130,6 +132,7 @@ else:
     querying = _Later("kbhub.query")
     reading = _Later("kbhub.reading")
     recording = _Later("kbhub.querylog.recording")
+    reports = _Later("kbhub.reports")
     searching = _Later("kbhub.search")
     sessions = _Later("kbhub.sources.sessions")
     standing = _Later("kbhub.memory.standing")

@@ -14,7 +14,8 @@ from kbhub.errors import BaseUnavailable, IndexUnavailable, UsageError
 from kbhub.hits import DOCID_DIGITS, ref_of
 from kbhub.ignore import parse_rules
 from kbhub.places import is_directory
-from kbhub.types import Base, Kind, Model, Skipped
+from kbhub.reports import Model
+from kbhub.types import Base, Kind, Skipped
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

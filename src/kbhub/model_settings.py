@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import TYPE_CHECKING, Annotated
 
-from kbhub.pointer import FileModel
+from kbhub.checking import FILE
+from kbhub.values import Value
+
+if TYPE_CHECKING:
+    from pydantic import Field
 
 DEFAULT_OLLAMA_MODEL = "qwen3:0.6b"
 """The smallest model of Ollama's library (0.5 GB) that answers in a given form; it runs on any machine."""
@@ -20,70 +24,57 @@ DEFAULT_CANDIDATES = 20
 """Hits that are graded; those that the built-in second look takes in."""
 
 
-class EmbedderSettings(FileModel):
+class EmbedderSettings(Value):
     """What turns text into vectors."""
 
-    model: str | None = Field(
-        None,
-        min_length=1,
-        description="Folder or hub id of a model2vec model, `minilm` (all-MiniLM-L6-v2, of the extra `kbhub[onnx]`), "
-        "`ollama/MODEL`, or `openai/MODEL` of an OpenAI-compatible "
-        "server at `embedder.url`; null is the one that comes with kbhub; `none` switches semantic search off.",
-    )
-    url: str | None = Field(
-        None,
-        pattern=r"^https?://[^\s/]+",
-        description="Address of the server of an `openai/` model, up to and with `/v1`; of an `ollama/` model, if it "
-        "is not the one of `OLLAMA_HOST`.",
-    )
-    key_variable: str | None = Field(
-        None,
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
-        description="Name of the environment variable that holds the key for the server of an `openai/` model, "
-        "where it wants one.",
-    )
+    __pydantic_config__ = FILE
+
+    model: Annotated[str | None, Field(min_length=1)] = None
+    """Folder or hub id of a model2vec model, `minilm` (all-MiniLM-L6-v2, of the extra `kbhub[onnx]`), `ollama/MODEL`,
+    or `openai/MODEL` of an OpenAI-compatible server at `embedder.url`; null is the one that comes with kbhub; `none`
+    switches semantic search off."""
+    url: Annotated[str | None, Field(pattern=r"^https?://[^\s/]+")] = None
+    """Address of the server of an `openai/` model, up to and with `/v1`; of an `ollama/` model, if it is not the one
+    of `OLLAMA_HOST`."""
+    key_variable: Annotated[str | None, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = None
+    """Name of the environment variable that holds the key for the server of an `openai/` model, where it wants
+    one."""
 
 
-class ExpansionSettings(FileModel):
+class ExpansionSettings(Value):
     """Other words for a query, by a language model of Ollama."""
 
-    enabled: bool = Field(False, description="Whether every search is expanded; without it, only where one asks so.")
-    model: str = Field(DEFAULT_OLLAMA_MODEL, min_length=1, description="Model of Ollama.")
-    seconds: float = Field(
-        DEFAULT_MODEL_SECONDS,
-        gt=0,
-        le=MOST_MODEL_SECONDS,
-        description="Longest that a search waits for it; then it goes on without.",
-    )
+    __pydantic_config__ = FILE
+
+    enabled: bool = False
+    """Whether every search is expanded; without it, only where one asks so."""
+    model: Annotated[str, Field(min_length=1)] = DEFAULT_OLLAMA_MODEL
+    """Model of Ollama."""
+    seconds: Annotated[float, Field(gt=0, le=MOST_MODEL_SECONDS)] = DEFAULT_MODEL_SECONDS
+    """Longest that a search waits for it; then it goes on without."""
 
 
-class RerankSettings(FileModel):
+class RerankSettings(Value):
     """Grades for the best hits, by a language model of Ollama."""
 
-    enabled: bool = Field(False, description="Whether every search is reranked; without it, only where one asks so.")
-    model: str = Field(DEFAULT_OLLAMA_MODEL, min_length=1, description="Model of Ollama.")
-    seconds: float = Field(
-        DEFAULT_MODEL_SECONDS,
-        gt=0,
-        le=MOST_MODEL_SECONDS,
-        description="Longest that a search waits for grades; those that are there by then count.",
-    )
-    candidates: int = Field(
-        DEFAULT_CANDIDATES, ge=2, le=MOST_CANDIDATES, description="Hits that are graded, from the first one on."
-    )
+    __pydantic_config__ = FILE
+
+    enabled: bool = False
+    """Whether every search is reranked; without it, only where one asks so."""
+    model: Annotated[str, Field(min_length=1)] = DEFAULT_OLLAMA_MODEL
+    """Model of Ollama."""
+    seconds: Annotated[float, Field(gt=0, le=MOST_MODEL_SECONDS)] = DEFAULT_MODEL_SECONDS
+    """Longest that a search waits for grades; those that are there by then count."""
+    candidates: Annotated[int, Field(ge=2, le=MOST_CANDIDATES)] = DEFAULT_CANDIDATES
+    """Hits that are graded, from the first one on."""
 
 
-class AnswerSettings(FileModel):
+class AnswerSettings(Value):
     """Who writes the answers of `ask` where the client's own model does not."""
 
-    model: str | None = Field(
-        None,
-        min_length=1,
-        description="Model of Ollama that writes; null for none, then answers are made of sentences of the documents.",
-    )
-    seconds: float = Field(
-        DEFAULT_ANSWER_SECONDS,
-        gt=0,
-        le=MOST_MODEL_SECONDS,
-        description="Longest that an answer waits for it; then it is made of sentences of the documents.",
-    )
+    __pydantic_config__ = FILE
+
+    model: Annotated[str | None, Field(min_length=1)] = None
+    """Model of Ollama that writes; null for none, then answers are made of sentences of the documents."""
+    seconds: Annotated[float, Field(gt=0, le=MOST_MODEL_SECONDS)] = DEFAULT_ANSWER_SECONDS
+    """Longest that an answer waits for it; then it is made of sentences of the documents."""

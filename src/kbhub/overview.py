@@ -13,12 +13,13 @@ from kbhub.memory.known import all_known
 from kbhub.memory.strength import DAY_SECONDS, FADING_DAYS
 from kbhub.places import data_dir
 from kbhub.querylog.summary import summary
+from kbhub.reports import MemorySummary, TagUse
 from kbhub.sync import compare
-from kbhub.types import MemorySummary, TagUse
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.types import Base, BaseStatus, Status
+    from kbhub.reports import BaseStatus, Status
+    from kbhub.types import Base
 
 TAGS = 8
 """Tags that are named."""

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kbhub.checking import nearest
 from kbhub.config import checked_config, config_path
 from kbhub.config_editing import alone, edit_file
 from kbhub.errors import UsageError
-from kbhub.pointer import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kbhub.checking import nearest, shown
 from kbhub.errors import UsageError
-from kbhub.pointer import nearest, shown
 from kbhub.tools.names import ALL, MEANT
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from kbhub.types import Model
+from kbhub.reports import Model
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,9 +10,9 @@ from kbhub.covering import matching
 from kbhub.errors import DocumentNotFound, KbhubError
 from kbhub.paging import offset_of_reading, reading_cursor
 from kbhub.references import Reference, expand_braces, split_refs
+from kbhub.reports import Reading, ReadResult, Unread
 from kbhub.sections import section
 from kbhub.shelves import Place, Shelves
-from kbhub.types import Reading, ReadResult, Unread
 
 if TYPE_CHECKING:
     from kbhub.index import Index

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from kbhub.errors import IndexUnavailable
 from kbhub.index.reader import NOT_THERE
 from kbhub.places import is_directory
-from kbhub.types import BaseStatus, Problem
+from kbhub.reports import BaseStatus
+from kbhub.types import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,15 +17,15 @@ from kbhub.history import commit_times
 from kbhub.index import IndexWriter, remedy, set_aside
 from kbhub.indexing import DocumentReader, chunk_key, embedded_text, embedded_texts, trusted_time
 from kbhub.keeping import Keeping
-from kbhub.later import filelock
+from kbhub.later import filelock, reports
 from kbhub.places import private_directory
-from kbhub.types import SyncReport
 from kbhub.walk import NO_LIMITS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.embedding import Embedder
+    from kbhub.reports import SyncReport
     from kbhub.types import Base, FileEntry, Kind, Scan
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ def sync_base(
             files = DocumentReader(base, Keeping(kept, base), max_bytes, max_files, kind_bytes)
             run, counts = _locked(path, files, embedder, difference, full=full, progress=progress)
     except filelock.Timeout:
-        return SyncReport(base=base.id, busy=True, notes=("Another kbhub process is indexing this base.",))
+        return reports.SyncReport(base=base.id, busy=True, notes=("Another kbhub process is indexing this base.",))
     except (apsw.Error, OSError) as error:  # those of the documents are caught one by one
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise IndexUnavailable(base.id, f"{path}: {reason}", remedy(error)) from error
@@ -223,7 +223,7 @@ class _Run:
 
     def report(self, documents: int, chunks: int, seconds: float) -> SyncReport:
         same = documents if self.paths is not None else len(self.scan.files) - len(self.files.failed)
-        return SyncReport(
+        return reports.SyncReport(
             base=self.base.id,
             added=len(self.fresh),
             changed=self.changed,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
+from kbhub.checking import plain_text, plainly, shown
 from kbhub.errors import ConfigError
 from kbhub.files import read_regular
 from kbhub.later import filelock
 from kbhub.places import private_directory, write_atomically
-from kbhub.pointer import first_error
-from kbhub.types import DEFERRED
+from kbhub.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,10 +28,8 @@ _LOCK_SECONDS = 10.0
 Use = Literal["knowledge", "cacheDir"]
 
 
-class Grant(BaseModel):
+class Grant(Value):
     """One thing that the user allowed: this pointer may reach this target, for this use."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=DEFERRED)
 
     pointer: Path
     """Real path of the pointer file, or of the folder or link that was found without one."""
@@ -41,13 +38,6 @@ class Grant(BaseModel):
     use: Use = "knowledge"
     writable: bool = False
     """Whether agents may write there although it lies outside the git root."""
-
-
-class _Store(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=DEFERRED)
-
-    version: Literal[1]
-    grants: tuple[Grant, ...]
 
 
 class TrustStore:
@@ -75,10 +65,9 @@ class TrustStore:
         except OSError as error:
             raise self._unusable(error.strerror or str(error)) from error
         try:
-            return _Store.model_validate_json(text).grants
-        except ValidationError as error:
-            field, message = first_error(error)
-            raise self._unusable(f"{'.'.join(field)}: {message}") from error
+            return tuple(_read(json.loads(text)))
+        except (ValueError, RecursionError) as error:
+            raise self._unusable(str(error)) from error
 
     def allows(self, pointer: Path, target: Path, *, use: Use = "knowledge") -> bool:
         """Whether the user let this pointer reach this very target for this use.
@@ -128,8 +117,8 @@ class TrustStore:
         return next((grant for grant in self.entries() if _key(grant) == wanted), None)
 
     def _write(self, grants: tuple[Grant, ...]) -> None:
-        store = _Store(version=_VERSION, grants=grants)
-        write_atomically(self.path, json.dumps(store.model_dump(mode="json"), indent=2) + "\n")
+        store = {"version": _VERSION, "grants": [grant.model_dump(mode="json") for grant in grants]}
+        write_atomically(self.path, json.dumps(store, indent=2) + "\n")
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
@@ -159,3 +148,29 @@ def identity(pointer: Path) -> Path:
 
 def _key(grant: Grant) -> tuple[Path, Path, Use]:
     return grant.pointer, grant.target, grant.use
+
+
+def _read(data: Any) -> Iterator[Grant]:
+    """Give the grants of a store; a store that says anything else, or in another way, may mean something else."""
+    if not isinstance(data, dict) or set(data) != {"version", "grants"} or not isinstance(data["grants"], list):
+        raise ValueError(f"expected `version` and a list of `grants`, not {shown(data)}")
+    if data["version"] != _VERSION or isinstance(data["version"], bool):
+        raise ValueError(f"version: expected {_VERSION}, not {shown(data['version'])}")
+    names = {one.name for one in fields(Grant)}
+    for number, one in enumerate(data["grants"]):
+        try:
+            if unknown := set(one) - names:
+                raise ValueError(f"unknown field {min(unknown)!r}")
+            yield plainly(Grant, one, _PLAIN)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"grants.{number}: {error}") from error
+
+
+def _use(value: Any) -> Any:
+    if value not in get_args(Use):
+        raise ValueError(f"use: expected one of {get_args(Use)}, not {shown(value)}")
+    return value
+
+
+_PLAIN = {"Path": lambda value: Path(plain_text(value)), "Use": _use}
+"""As `plainly` takes it."""

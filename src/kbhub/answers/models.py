@@ -7,7 +7,8 @@ from typing import Literal
 from pydantic import AliasChoices, ConfigDict, Field
 
 from kbhub.confidence import STRONG, WEAK
-from kbhub.types import Model, Skipped, Verdict
+from kbhub.reports import Model
+from kbhub.types import Skipped, Verdict
 
 Writer = Literal["sampling", "ollama", "extractive", "none"]
 """Who writes: the client's own model, a local Ollama, kbhub by choosing sentences, or nobody."""

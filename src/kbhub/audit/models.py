@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from kbhub.types import Model, Problem, Skipped
+from kbhub.reports import Model
+from kbhub.types import Problem, Skipped
 
 Severity = Literal["error", "warning", "info"]
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.query import Term
     from kbhub.render.formats import Listing
-    from kbhub.types import Hit, Query, Reading, SearchResult
+    from kbhub.reports import Reading
+    from kbhub.types import Hit, Query, SearchResult
 
 MACHINE_LIMIT = 20
 """Hits in a format for programs, where neither the call nor the config says how many."""

@@ -27,7 +27,11 @@ LESS_OPTIONS = "FRX"
 
 
 def present(
-    formats: Formats, listing: Callable[[], Listing], text: Callable[[], str], *, document: str | None = None
+    formats: Formats,
+    listing: Callable[[], Listing],
+    text: Callable[[], str],
+    *,
+    document: str | Callable[[], str] | None = None,
 ) -> None:
     """Print results in the format that was asked for.
 
@@ -35,7 +39,7 @@ def present(
         formats: the options of the command.
         listing: gives the results as flat records, for every format but text.
         text: gives them for a person.
-        document: JSON of them, where it says more than flat records do.
+        document: JSON of them, or what gives it, where it says more than flat records do.
 
     Raises:
         UsageError: two formats are asked for, or one that these results do not have.
@@ -44,7 +48,8 @@ def present(
     if form == "text":
         page(text(), pager=not formats.no_pager)
     elif form == "json":
-        show_json(document if document is not None else listings.formatted(listing(), form))
+        whole = document() if callable(document) else document
+        show_json(whole if whole is not None else listings.formatted(listing(), form))
     else:
         written = listings.formatted(listing(), form)
         # A file gets what the documents say; a terminal would act upon some of it.

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from kbhub.pulling import Pull  # noqa: TC001 - pydantic needs it at run time
-from kbhub.trust import Grant  # noqa: TC001 - pydantic needs it at run time
-from kbhub.types import Model, Problem, SyncReport
+from kbhub.pulling import Pull
+from kbhub.reports import Model, SyncReport
+from kbhub.trust import Grant
+from kbhub.types import Problem
 
 
 class IndexResult(Model):

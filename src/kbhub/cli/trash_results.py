@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from kbhub.editing.trash import TrashEntry  # noqa: TC001 - pydantic needs it at run time
-from kbhub.types import Model
+from kbhub.editing.trash import TrashEntry
+from kbhub.reports import Model
 
 
 class TrashResult(Model):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.discovery import parse_base_arguments
 from kbhub.options import HubOptions
-from kbhub.types import Model
+from kbhub.reports import Model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

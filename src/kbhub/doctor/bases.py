@@ -11,8 +11,8 @@ from kbhub.index import Index
 from kbhub.limits import limits_of
 from kbhub.places import data_dir, is_directory
 from kbhub.render.words import counted
+from kbhub.reports import Finding
 from kbhub.sync import compare, is_being_indexed
-from kbhub.types import Finding
 
 if TYPE_CHECKING:
     from pathlib import Path

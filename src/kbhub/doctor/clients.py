@@ -5,8 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from kbhub.reports import Finding
 from kbhub.setup.registered import registrations, unregistered
-from kbhub.types import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

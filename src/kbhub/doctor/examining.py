@@ -12,7 +12,7 @@ from kbhub.doctor.models import ollama_findings
 from kbhub.doctor.setup import config_findings, discovery_findings, trust_findings
 from kbhub.doctor.watching import watch_findings
 from kbhub.errors import ConfigError
-from kbhub.types import Diagnosis
+from kbhub.reports import Diagnosis
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.places import is_directory
+from kbhub.reports import Finding
 from kbhub.second_look import FILE as LOOKS
 from kbhub.trust import TRUST_NAME
-from kbhub.types import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kbhub.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256, sha256
 from kbhub.errors import EmbedderError
 from kbhub.index import probe
-from kbhub.types import Finding
+from kbhub.reports import Finding
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kbhub.hub import Hub
-    from kbhub.types import Base, Diagnosis
+    from kbhub.reports import Diagnosis
+    from kbhub.types import Base
 
 BUSY = "another kbhub process is indexing it; try again when that is done"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kbhub.errors import ModelUnavailable
 from kbhub.inference.deadline import Deadline
 from kbhub.inference.server import Ollama
-from kbhub.types import Finding
+from kbhub.reports import Finding
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

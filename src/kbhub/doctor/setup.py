@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kbhub.errors import ConfigError
 from kbhub.places import is_directory
 from kbhub.project import PROJECT_ID
-from kbhub.types import Finding
+from kbhub.reports import Finding
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.render.words import counted
-from kbhub.types import Finding
+from kbhub.reports import Finding
 from kbhub.watch import POLL_SECONDS, remote_system, watched_folders
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from kbhub.graph.resolving import PATH_KINDS, PathTable, places
 from kbhub.hits import ref_of
 from kbhub.index.names import document_names
 from kbhub.markdown import parse_document
-from kbhub.types import Model, Problem
+from kbhub.reports import Model
+from kbhub.types import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

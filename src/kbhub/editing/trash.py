@@ -34,7 +34,7 @@ from kbhub.errors import KbhubError, UsageError, WriteRefused
 from kbhub.files import read_regular
 from kbhub.hits import ref_of
 from kbhub.places import data_dir, private_directory
-from kbhub.types import Model
+from kbhub.reports import Model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from kbhub.types import Model
+from kbhub.reports import Model
 
 
 class Figures(Model):

@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from kbhub.types import Kind, Model, Skipped
+from kbhub.reports import Model
+from kbhub.types import Kind, Skipped
 
 EdgeKind = Literal["link", "backlink", "related", "tag", "near"]
 """What joins two documents: a link from the one or to it, an entry of `related`, a tag of both, a like meaning."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kbhub.memory.strength import Source  # noqa: TC001 - pydantic needs it at run time
+from kbhub.memory.strength import Source
 
 
 class MemoryFrontMatter(BaseModel):

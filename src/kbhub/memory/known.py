@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kbhub.memory.facts import Facts
     from kbhub.memory.folders import Scope, Shelf
     from kbhub.memory.store import Stored
-    from kbhub.types import ReadResult
+    from kbhub.reports import ReadResult
 
 SHOWN_CHARACTERS = 400
 """Text of a memory in a list; `read` gives all of it."""

@@ -7,9 +7,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from kbhub.memory.folders import Scope  # noqa: TC001 - pydantic needs it at run time
-from kbhub.memory.strength import Source  # noqa: TC001
-from kbhub.types import Model, Problem
+from kbhub.memory.folders import Scope
+from kbhub.memory.strength import Source
+from kbhub.reports import Model
+from kbhub.types import Problem
 
 
 class Memory(Model):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from kbhub.checking import first_error
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.index.uses import Use
 from kbhub.memory.changing import bring_in_step
@@ -19,7 +20,6 @@ from kbhub.memory.models import Exported, Imported, Record
 from kbhub.memory.remember import ATTEMPTS
 from kbhub.memory.standing import data_of, uses_of
 from kbhub.memory.store import create, locked, read, with_id
-from kbhub.pointer import first_error
 from kbhub.types import Problem
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from kbhub.querylog.answers import answer_anywhere
 from kbhub.querylog.models import Gaps
 from kbhub.querylog.recording import log_of
 from kbhub.querylog.topics import topic_id, topic_key
-from kbhub.types import Gap
+from kbhub.reports import Gap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from kbhub.types import Gap, Mode, Model, Verdict
+from kbhub.reports import Gap, Model
+from kbhub.types import Mode, Verdict
 
 
 class LoggedQuery(Model):

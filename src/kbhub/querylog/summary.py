@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kbhub.errors import QueryLogUnavailable
 from kbhub.querylog.gaps import list_gaps
 from kbhub.querylog.recording import log_of
-from kbhub.types import QuerySummary
+from kbhub.reports import QuerySummary
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

@@ -10,7 +10,7 @@ from kbhub.render.words import counted
 
 if TYPE_CHECKING:
     from kbhub.render.terminal import Painter
-    from kbhub.types import Diagnosis, Finding
+    from kbhub.reports import Diagnosis, Finding
 
 WIDTH = 80
 """Columns of a line; a name that is longer stays whole."""

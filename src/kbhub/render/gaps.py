@@ -10,7 +10,7 @@ from kbhub.render.words import counted
 
 if TYPE_CHECKING:
     from kbhub.querylog.models import Cleared, Gaps, LoggedQueries, Maintained
-    from kbhub.types import Gap, QuerySummary
+    from kbhub.reports import Gap, QuerySummary
 
 GAP_FIELDS = ("id", "state", "count", "question", "last_asked", "clients", "since", "answer", "reopened")
 QUERY_FIELDS = ("asked", "verdict", "score", "mode", "client", "text", "bases", "hits", "read")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kbhub.cleanup import Cleanup, Removable, Spared
     from kbhub.contexts import Context
     from kbhub.listing import Listed
-    from kbhub.types import BaseStatus
+    from kbhub.reports import BaseStatus
 
 TITLE_CHARACTERS = 60
 """Of a title in a table for people."""

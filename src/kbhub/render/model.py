@@ -19,7 +19,8 @@ from kbhub.render.words import counted, message_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from kbhub.types import BaseStatus, Discovery, Hit, Problem, Query, Reading, ReadResult, SearchResult, Status
+    from kbhub.reports import BaseStatus, Reading, ReadResult, Status
+    from kbhub.types import Discovery, Hit, Problem, Query, SearchResult
 
 ANSWER_BYTES, FULL_ANSWER_BYTES = 8_000, 24_000
 """UTF-8 bytes of an answer, some 2,000 tokens: a page of hits, not a context window; and of one that was asked to quote

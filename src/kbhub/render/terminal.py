@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from kbhub.init import Initialised
     from kbhub.query import Term
+    from kbhub.reports import BaseStatus, Reading, Status, SyncReport
     from kbhub.trust import Grant
-    from kbhub.types import BaseStatus, Hit, Problem, Reading, SearchResult, Status, SyncReport, Trace
+    from kbhub.types import Hit, Problem, SearchResult, Trace
 
 OTHER_EXCERPT_CHARACTERS = 300
 """Excerpt of every hit but the first, which is shown as it came: some four lines of 80 columns."""

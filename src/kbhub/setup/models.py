@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kbhub.types import Model
+from kbhub.reports import Model
 
 Action = Literal["register", "update", "remove", "write", "delete", "nothing"]
 """`register`, `update` and `remove` an entry of a client; `write` and `delete` other files or parts of them."""

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from kbhub.announcing import Announcer
     from kbhub.hub import Hub
-    from kbhub.types import Model
+    from kbhub.reports import Model
+    from kbhub.values import Value
     from kbhub.watch import Changes
 
 FRESHEN_SECONDS = 0.5
@@ -139,12 +140,12 @@ class Calls:
                 return
             await self.run(self.background.wait_for_first_index, bases, left)
 
-    def result(self, text: str, result: Model, *, is_error: bool = False) -> CallToolResult:
+    def result(self, text: str, result: Model | Value, *, is_error: bool = False) -> CallToolResult:
         """Make a tool's result: a text, and what it says as JSON where that is wanted."""
         structured = result.model_dump(mode="json") if self.structured and not is_error else None
         return text_result(text, structured, is_error=is_error)
 
-    async def nothing(self, empty: Model) -> CallToolResult:
+    async def nothing(self, empty: Model | Value) -> CallToolResult:
         """Say that no base is active, with an empty result."""
         return self.result(model.nothing_here(await self.run(self.hub.discovery)), empty)
 

@@ -16,9 +16,9 @@ from kbhub.memory.models import Forgotten, MemoryList, Remembered
 from kbhub.memory.remember import remember
 from kbhub.parameters import brief
 from kbhub.render.memory_answers import forgotten_answer, memories_answer, remembered_answer
+from kbhub.reports import Model
 from kbhub.tools.calls import Calls, client_name
 from kbhub.tools.given import Names, as_list, cleaned
-from kbhub.types import Model
 
 
 class RememberOptions(Model):

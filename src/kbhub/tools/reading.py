@@ -13,8 +13,8 @@ from kbhub.memory.known import count_read
 from kbhub.querylog.recording import note_read
 from kbhub.reading import ReadOptions
 from kbhub.render import model
+from kbhub.reports import ReadResult
 from kbhub.tools.calls import Calls, client_name
-from kbhub.types import ReadResult
 
 MAX_REFS = 50
 """Refs that one call reads; an answer has room for a few hundred lines of each."""

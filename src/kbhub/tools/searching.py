@@ -15,9 +15,11 @@ from kbhub.parameters import brief
 from kbhub.querylog.recording import record
 from kbhub.reading import ReadOptions
 from kbhub.render import model
+from kbhub.reports import Model
 from kbhub.tools.calls import Calls, client_name
 from kbhub.tools.given import Names, cleaned
-from kbhub.types import Granularity, Hit, Mode, Model, Query, SearchResult
+from kbhub.tools.published import model_of
+from kbhub.types import Granularity, Hit, Mode, Query, SearchResult
 
 FULL_BYTES = 20_000
 """UTF-8 bytes of the whole chunks that one answer quotes; with what is around them less than `read` gives."""
@@ -87,7 +89,7 @@ class Searching:
         limit: Annotated[int | None, Field(ge=1, le=100, description="Hits per page, 5 if not configured.")] = None,
         cursor: Annotated[str | None, Field(description="As the last answer gave it.")] = None,
         options: SearchOptions | None = None,
-    ) -> Annotated[CallToolResult, SearchResult]:
+    ) -> Annotated[CallToolResult, model_of(SearchResult)]:
         """Find passages in the Markdown knowledge of this project and its user. Use it first for any question that
         their notes, decisions, guides or conventions may answer. Quotes the best hit and names the others, to be
         opened with `read`.

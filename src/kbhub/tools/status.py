@@ -10,8 +10,8 @@ from pydantic import Field
 
 from kbhub.querylog.summary import summary
 from kbhub.render import model
+from kbhub.reports import Status
 from kbhub.tools.calls import Calls
-from kbhub.types import Status
 
 
 class Statuses:

@@ -13,8 +13,8 @@ from kbhub.editing import Deleted, Renamed, Restored, Written, delete_document, 
 from kbhub.editing.documents import WriteMode
 from kbhub.parameters import brief
 from kbhub.render.editing_answers import deleted_answer, renamed_answer, restored_answer, written_answer
+from kbhub.reports import Model
 from kbhub.tools.calls import Calls, client_name
-from kbhub.types import Model
 
 BasedOn = Annotated[
     str | None, Field(description="Hash from `read` or the last edit; refuses if the file changed since.")

@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kbhub.cli.options import Common, Formats, Lines, Places
+    from kbhub.reports import SyncReport
     from kbhub.sync import Progress
     from kbhub.trust import TrustStore
-    from kbhub.types import SyncReport
 
 EVERYTHING_READ = sys.maxsize
 """Characters that `read` prints: a shell has no window of tokens to fit."""

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -20,7 +21,7 @@ from kbhub.judging import PASSAGE_CHARACTERS, grade
 from kbhub.markdown import decode
 from kbhub.query import excerpt, parsed
 from kbhub.render.plain import one_line
-from kbhub.types import Model
+from kbhub.reports import Model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +68,7 @@ def rerank(query: str, files: Sequence[Path], *, model: str | None, seconds: flo
         raise UsageError("Nothing to rerank. Name the files: kbhub rerank QUERY FILE….")
     hub = Hub(hub_options(common))
     settings = hub.config().settings
-    wanted = settings.rerank.model_copy(update={"seconds": seconds, "model": model or settings.rerank.model})
+    wanted = replace(settings.rerank, seconds=seconds, model=model or settings.rerank.model)
     passages = [_passage(file, query, settings.limits.file_bytes) for file in files]
     found = grade(query, passages, wanted, Ollama(hub.options.env), StoredAnswers(hub.cache))
     if not found.grades and found.fault:

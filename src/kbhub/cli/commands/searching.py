@@ -49,8 +49,10 @@ def search(
     if options.all_ and (limit is not None or page > 1):
         raise UsageError("--all shows every hit; leave --limit and --page out.")
     hub = Hub(hub_options(formats))
-    defaults = hub.config().settings.search
-    size = limit or (MACHINE_LIMIT if form != "text" and "limit" not in defaults.model_fields_set else defaults.limit)
+    config = hub.config()
+    defaults = config.settings.search
+    chosen = form == "text" or ("search", "limit") in config.said
+    size = limit or (defaults.limit if chosen else MACHINE_LIMIT)
     offset = (page - 1) * size
     query = Query(
         text=text,
@@ -70,7 +72,7 @@ def search(
         formats,
         lambda: hits_listing(hub, result),
         lambda: search_text(result, Painter(wants_colour(sys.stdout, os.environ)), whole=whole),
-        document=result.model_dump_json(indent=2),
+        document=lambda: result.model_dump_json(indent=2),
     )
     if form != "json":  # which says all of it
         complain_all(search_notes(result, offset=offset, page=page))

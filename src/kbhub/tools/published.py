@@ -1,0 +1,27 @@
+"""What a tool publishes of a result that is no pydantic model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, RootModel, create_model
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, GetJsonSchemaHandler
+    from pydantic_core import CoreSchema
+
+    from kbhub.values import Value
+
+
+class _Whole(RootModel[Any]):
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        # Clients want an object with properties on the outside, not a reference to one.
+        return dict(handler.resolve_ref_schema(handler(schema)))
+
+
+def model_of(value: type[Value]) -> type[BaseModel]:
+    """Give a pydantic model of a kind of value, as the SDK takes one for what a tool returns."""
+    model = create_model(value.__name__, __base__=_Whole, __doc__=value.__doc__, root=value)
+    model.model_rebuild(force=True, _types_namespace={"Field": Field})
+    return model

@@ -1,0 +1,107 @@
+"""What a search is made of: frozen values that cost next to nothing to declare. Imports nothing of ours."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, dataclass_transform
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from typing import Self
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+class Value:
+    """A frozen dataclass with named arguments, as each class below this one is without another word.
+
+    Has the methods of a pydantic model that results of kbhub promise. What `dataclass` would compile for every class,
+    a millisecond each, is written out here once for all of them.
+    """
+
+    # Read by pydantic where a value is part of a model: fields are described by the texts below them.
+    __pydantic_config__ = {"extra": "forbid", "use_attribute_docstrings": True}  # noqa: RUF012
+
+    def __init_subclass__(cls) -> None:
+        dataclass(init=False, repr=False, eq=False, match_args=False, kw_only=True)(cls)
+
+    def __init__(self, **given: Any) -> None:
+        mine = self.__dict__
+        for one in fields(self):  # type: ignore[arg-type]
+            if one.name in given:
+                mine[one.name] = given.pop(one.name)
+            elif one.default is not MISSING:
+                mine[one.name] = one.default
+            elif one.default_factory is not MISSING:
+                mine[one.name] = one.default_factory()
+            else:
+                raise TypeError(f"{type(self).__name__} needs {one.name}")
+        if given:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(given)}")
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` where the fields do not go together."""
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return self.__dict__ == other.__dict__ if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self.__dict__.values()))
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items())
+        return f"{type(self).__name__}({said})"
+
+    def model_copy(self, *, update: Mapping[str, Any]) -> Self:
+        """Give the same with other values for some fields."""
+        return replace(self, **update)  # type: ignore[type-var]
+
+    def model_dump(
+        self,
+        *,
+        mode: Literal["python", "json"] = "python",
+        include: Collection[str] | None = None,
+        exclude: Collection[str] = (),
+        exclude_defaults: bool = False,
+    ) -> dict[str, Any]:
+        """Give the fields as a dictionary, values within as dictionaries, too.
+
+        Args:
+            mode: `json` makes of everything what JSON has: of paths texts, of tuples lists.
+            include: the fields that are wanted, all if none is named.
+            exclude: fields that are not wanted.
+            exclude_defaults: whether to leave out what is as it is if nothing is said.
+        """
+        return {
+            one.name: _plain(value, as_json=mode == "json")
+            for one in fields(self)  # type: ignore[arg-type]
+            if (include is None or one.name in include) and one.name not in exclude
+            for value in [getattr(self, one.name)]
+            if not (exclude_defaults and value == one.default)
+        }
+
+    def model_dump_json(
+        self, *, indent: int | None = None, include: Collection[str] | None = None, exclude: Collection[str] = ()
+    ) -> str:
+        """Give the fields as JSON; see `model_dump`."""
+        found = self.model_dump(mode="json", include=include, exclude=exclude)
+        return json.dumps(found, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
+
+
+def _plain(value: Any, *, as_json: bool) -> Any:
+    if isinstance(value, Value):
+        return value.model_dump(mode="json" if as_json else "python")
+    if isinstance(value, tuple):
+        inner = (_plain(one, as_json=as_json) for one in value)
+        return list(inner) if as_json else tuple(inner)
+    if isinstance(value, dict):
+        return {key: _plain(one, as_json=as_json) for key, one in value.items()}
+    return str(value) if as_json and isinstance(value, Path) else value

@@ -1,0 +1,172 @@
+"""What a file says is taken at a glance only where pydantic would take it, and then for the same."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import math
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from kbhub.checking import checked, in_file, plainly
+from kbhub.config import _PLAIN, GlobalConfig
+from kbhub.errors import ConfigError
+from kbhub.file_models import validated
+from kbhub.pointer import Pointer
+from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Span, Trace
+
+TEXTS = st.sampled_from(["", " ", "a", "~/notes", "hybrid", "core", "a\x00b", "é\n", "\ud800", "5", "null"])
+NUMBERS = st.sampled_from([-1, 0, 1, 2, 40, 60, 100, 101, 65535, 10**30, 0.0, 0.5, 60.5, 1e308, math.inf])
+PLAIN = st.none() | st.booleans() | TEXTS | NUMBERS
+ANYTHING = st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2))
+
+
+def like(declared):
+    """Objects that have some of the fields of a declaration, with values of any kind."""
+    options = {}
+    for one in dataclasses.fields(declared):
+        group = one.default_factory
+        inner = like(group) if isinstance(group, type) and dataclasses.is_dataclass(group) else ANYTHING
+        named = st.dictionaries(st.sampled_from(["a", "*", "~/work"]), inner | ENTRIES, max_size=2)
+        options[in_file(one.name)] = named if one.name in ("bases", "repos", "contexts", "models") else inner
+    return st.fixed_dictionaries({}, optional=options)
+
+
+ENTRIES = (
+    TEXTS | st.lists(TEXTS, max_size=2) | st.fixed_dictionaries({"knowledge": TEXTS}, optional={"weight": NUMBERS})
+)
+
+
+@pytest.mark.parametrize(("declared", "more"), [(GlobalConfig, _PLAIN), (Pointer, None)])
+@given(data=st.data())
+def test_what_is_plain_is_what_pydantic_says(declared, more, data):
+    """Whatever the fields hold: also what is refused is refused by both."""
+    value = data.draw(like(declared))
+    try:
+        plain = plainly(declared, value, more)
+    except ValueError:
+        return
+
+    assert plain == validated(declared, value)
+    assert repr(plain) == repr(validated(declared, value))  # 1 is not 1.0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"$schema": "x", "bases": {"a": "~/a", "b": {"knowledge": "~/b", "writable": True, "weight": 2}}},
+        {"repos": {"*": ["a"], "~/work": "a"}, "contexts": {"": "all"}, "docsFallback": False, "tools": "all"},
+        {"search": {"limit": 10, "mode": "keyword", "secondLookSeconds": 2}, "limits": {"files": 7}},
+        {"serve": {"port": 0, "endMinutes": 0.5}, "memory": {"trashDays": 0}, "distil": {"models": {"c": "d"}}},
+    ],
+)
+def test_what_people_write_is_plain(value):
+    """They do not wait for pydantic."""
+    assert plainly(GlobalConfig, value, _PLAIN) == validated(GlobalConfig, value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"search": {"limit": 0}},
+        {"search": {"limit": True}},
+        {"search": {"limit": 1.0}},
+        {"search": []},
+        {"bases": {"a": {"weight": 2}}},
+        {"bases": {"a": ""}},
+        {"docsFallback": 1},
+        {"repos": {"*": [1]}},
+        {"tools": "some"},
+    ],
+)
+def test_what_is_wrong_is_never_plain(value):
+    """Pydantic has the last word, and finds the words."""
+    with pytest.raises(ValueError, match="."):
+        plainly(GlobalConfig, value, _PLAIN)
+    with pytest.raises(ValidationError):
+        validated(GlobalConfig, value)
+    with pytest.raises(ConfigError, match=next(iter(value))):
+        checked(GlobalConfig, value, "x.json", more=_PLAIN)
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+HIT = Hit(
+    ref="a.md",
+    docid="#1",
+    base="project",
+    path="a.md",
+    title="A",
+    start_line=1,
+    end_line=2,
+    excerpt="é",
+    excerpt_line=1,
+    score=0.5,
+    also=(Span(start_line=3, end_line=4),),
+    trace=Trace(signals=(Signal(name="keyword", rank=1, value=2.0, contribution=0.5),), factors={"weight": 1.5}),
+)
+RESULT = SearchResult(query="é", mode="hybrid", hits=(HIT,))
+
+
+def test_a_value_is_frozen_compared_and_shown_by_its_fields(tmp_path):
+    """As a dataclass is, and as a model of pydantic is."""
+    one = Problem(subject="a", message="b")
+
+    assert one == Problem(message="b", subject="a")
+    assert one != Problem(subject="a", message="c")
+    assert one != Span(start_line=1, end_line=2)
+    assert len({one, copy.deepcopy(one), pickle.loads(pickle.dumps(one))}) == 1
+    assert repr(one) == "Problem(subject='a', message='b')"
+    assert dataclasses.replace(one, message="c") == one.model_copy(update={"message": "c"})
+    assert Base(id="a", path=tmp_path, origin="config").contexts == {}
+    for change in (lambda: setattr(one, "subject", "c"), lambda: delattr(one, "subject")):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            change()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [({"subject": "a"}, "needs message"), ({"subject": "a", "message": "b", "x": 1}, "has no x")]
+)
+def test_a_value_with_other_fields_is_refused(given, told):
+    """The error says which."""
+    with pytest.raises(TypeError, match=told):
+        Problem(**given)
+
+
+def test_a_value_becomes_json_as_pydantic_makes_it():
+    """Whole or in part; what one reads of it is the value again."""
+    from pydantic import Field, TypeAdapter
+
+    judge = TypeAdapter(SearchResult)
+    judge.rebuild(force=True, _types_namespace={"Field": Field})
+    for indent in (None, 2):
+        assert RESULT.model_dump_json(indent=indent) == judge.dump_json(RESULT, indent=indent).decode()
+    assert RESULT.model_dump(mode="json") == judge.dump_python(RESULT, mode="json")
+    assert RESULT.model_dump() == judge.dump_python(RESULT)
+    assert judge.validate_json(RESULT.model_dump_json()) == RESULT
+    assert json.loads(HIT.model_dump_json(include={"ref", "also"})) == {
+        "ref": "a.md",
+        "also": [{"start_line": 3, "end_line": 4}],
+    }
+    assert Query(text="x", limit=7).model_dump(mode="json", exclude={"text"}, exclude_defaults=True) == {"limit": 7}
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [("limit", 0), ("limit", 101), ("offset", -1), ("recency", 1.5), ("min_signals", 3), ("min_score", math.nan)],
+)
+def test_a_query_has_bounds(field, wrong):
+    """The error names the field, its bounds and the value."""
+    with pytest.raises(ValueError, match=rf"{field} of a query must be .+, not {wrong}"):
+        Query(text="x", **{field: wrong})
+
+
+def test_lists_of_a_query_may_be_lists():
+    """Scripts write them so."""
+    assert Query(text="x", bases=["a"], without=["keyword"]) == Query(text="x", bases=("a",), without=("keyword",))
