@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_type_hints
 
-from pydantic import Field
 from rich.console import Console
 
 import kbhub
@@ -341,7 +340,7 @@ def fields_of(model):
         return [(name, annotation(one.annotation), one.description) for name, one in model.model_fields.items()]
     source = inspect.getsource(model)
     found = re.findall(r'^    (\w+): ([^\n]+?)(?: = [^\n]+)?\n    """(.+?)"""', source, re.DOTALL | re.MULTILINE)
-    types = get_type_hints(model, localns={"Field": Field}) if issubclass(model, Value) else {}
+    types = get_type_hints(model) if issubclass(model, Value) else {}
     return [(name, annotation(types.get(name, kind)), " ".join(about.split())) for name, kind, about in found]
 
 

@@ -14,9 +14,10 @@ import math
 import operator
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kbhub.errors import ConfigError
+from kbhub.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -49,20 +50,21 @@ def in_file(name: str) -> str:
     return first + "".join(map(str.capitalize, others))
 
 
-FILE: dict[str, Any] = {
-    "alias_generator": in_file,
-    "field_title_generator": lambda name, _: name.strip("_").replace("_", " ").capitalize(),
-    "validate_by_name": True,
-    "validate_by_alias": True,
-    "extra": "ignore",  # unknown fields are warnings; `unknown_fields` finds them
-    "use_attribute_docstrings": True,
-}
-"""How pydantic is to take a dataclass that declares what a file holds."""
+class Declared(Value):
+    """What a configuration file holds: names are in camelCase there, in snake_case here."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {
+        "alias_generator": in_file,
+        "field_title_generator": lambda name, _: name.strip("_").replace("_", " ").capitalize(),
+        "validate_by_name": True,
+        "validate_by_alias": True,
+        "extra": "ignore",  # unknown fields are warnings; `unknown_fields` finds them
+    }
 
 
 def with_examples(*examples: dict[str, Any]) -> dict[str, Any]:
-    """Give `FILE` with examples for the schema."""
-    return {**FILE, "json_schema_extra": {"examples": list(examples)}}
+    """Give how pydantic is to take a class of `Declared` whose schema has examples."""
+    return {**Declared.__pydantic_config__, "json_schema_extra": {"examples": list(examples)}}
 
 
 def checked(declared: type[T], data: Any, where: Path | str, *, more: Mapping[str, Converter] | None = None) -> T:

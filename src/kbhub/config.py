@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from kbhub.checking import (
-    FILE,
+    Declared,
     checked,
     choice,
     in_file,
@@ -28,7 +28,6 @@ from kbhub.model_settings import AnswerSettings, EmbedderSettings, ExpansionSett
 from kbhub.places import expand
 from kbhub.pointer import BaseFields, unknown_message
 from kbhub.types import Mode, Problem
-from kbhub.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -76,8 +75,6 @@ DEFAULT_END_MINUTES = 60.0
 class BaseEntry(BaseFields):
     """One entry of `bases`, where a path is not enough."""
 
-    __pydantic_config__ = FILE
-
     knowledge: PathText
     """Folder of the knowledge, relative to this file, `~` allowed."""
     kind: Literal["document", "session"] = "document"
@@ -90,10 +87,8 @@ class BaseEntry(BaseFields):
     """Whether agents may write documents in it."""
 
 
-class SearchSettings(Value):
+class SearchSettings(Declared):
     """How a search runs where it does not say so itself."""
-
-    __pydantic_config__ = FILE
 
     limit: Annotated[int, Field(ge=1, le=100)] = 5
     """Hits to return."""
@@ -109,20 +104,16 @@ DEFAULT_MODELS = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
 """Alias → name of a model for `kbhub distil`: which version answered, only its owner knows."""
 
 
-class DistilSettings(Value):
+class DistilSettings(Declared):
     """How `kbhub distil` names models."""
-
-    __pydantic_config__ = FILE
 
     models: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_MODELS))
     """Alias → model name, such as `claude` → `claude-sonnet-4`; `c`, `x` and `g` stand for `claude`, `codex` and
     `gemini`."""
 
 
-class MemorySettings(Value):
+class MemorySettings(Declared):
     """What agents remember."""
-
-    __pydantic_config__ = FILE
 
     enabled: bool = True
     """Whether memories are kept and searched."""
@@ -132,10 +123,8 @@ class MemorySettings(Value):
     """Days that forgotten memories are kept, in `trash/` of the data directory."""
 
 
-class LimitSettings(Value):
+class LimitSettings(Declared):
     """How much kbhub takes on."""
-
-    __pydantic_config__ = FILE
 
     file_bytes: Annotated[int, Field(ge=1)] = DEFAULT_FILE_BYTES
     """Bytes of the longest file that is read."""
@@ -149,10 +138,8 @@ class LimitSettings(Value):
     """Bases of up to this many files are brought in step before a search on the command line."""
 
 
-class ServeSettings(Value):
+class ServeSettings(Declared):
     """The shared daemon, and the server behind HTTP."""
-
-    __pydantic_config__ = FILE
 
     port: Annotated[int, Field(ge=0, le=65535)] = DEFAULT_PORT
     """Port of `kbhub serve --http` on the loopback interface; 0 is a free one."""
@@ -162,10 +149,8 @@ class ServeSettings(Value):
     """Minutes without a client after which a daemon ends that `kbhub serve --connect` has started."""
 
 
-class LogSettings(Value):
+class LogSettings(Declared):
     """What goes to standard error, and what is noted of queries."""
-
-    __pydantic_config__ = FILE
 
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
     """Least level logged."""
@@ -175,10 +160,8 @@ class LogSettings(Value):
     """Days that they are kept."""
 
 
-class Settings(Value):
+class Settings(Declared):
     """Everything that a variable can set too: `KBHUB_READ_ONLY`, `KBHUB_SEARCH__LIMIT`, and so on."""
-
-    __pydantic_config__ = FILE
 
     docs_fallback: bool = True
     """Whether `docs/` is the project's knowledge where it has no other."""

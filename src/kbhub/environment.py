@@ -27,9 +27,10 @@ class _Variables(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_nested_delimiter=_BETWEEN)
 
 
-def _fields(declared: type) -> dict[str, Any]:
+def _fields(declared: Any) -> dict[str, Any]:
     """Give the fields of settings with their types."""
-    return get_type_hints(declared, localns=NAMES, include_extras=True)
+    types = get_type_hints(declared, localns=NAMES, include_extras=True)
+    return {one.name: types[one.name] for one in fields(declared)}
 
 
 def _model(declared: Any, base: type[Any] = BaseModel) -> type[Any]:

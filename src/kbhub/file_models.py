@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-from dataclasses import is_dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter
@@ -74,29 +73,4 @@ def validated(declared: type[T], data: dict[str, Any]) -> T:
 
 def schema(declared: type) -> dict[str, Any]:
     """Give the JSON schema of a file that a dataclass declares."""
-    made: dict[str, Any] = adapter(declared).json_schema(by_alias=True)
-    _inherit(made, declared)
-    if BaseEntry.__name__ in made.get("$defs", {}):
-        _inherit(made["$defs"][BaseEntry.__name__], BaseEntry)
-    whole: dict[str, Any] = _on_one_line(made)
-    return whole
-
-
-def _inherit(made: dict[str, Any], declared: type) -> None:
-    """Describe inherited fields, too: pydantic reads the texts below the fields of the class itself."""
-    for above in filter(is_dataclass, declared.__mro__[1:]):
-        for name, said in adapter(above).json_schema(by_alias=True)["properties"].items():
-            if "description" in said:
-                whole = {"description": said["description"], **made["properties"][name]}
-                made["properties"][name] = dict(sorted(whole.items()))  # as pydantic has it
-
-
-def _on_one_line(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_on_one_line(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: " ".join(one.split()) if key == "description" and isinstance(one, str) else _on_one_line(one)
-        for key, one in value.items()
-    }
+    return adapter(declared).json_schema(by_alias=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from kbhub.checking import FILE
-from kbhub.values import Value
+from kbhub.checking import Declared
 
 if TYPE_CHECKING:
     from pydantic import Field
@@ -24,10 +23,8 @@ DEFAULT_CANDIDATES = 20
 """Hits that are graded; those that the built-in second look takes in."""
 
 
-class EmbedderSettings(Value):
+class EmbedderSettings(Declared):
     """What turns text into vectors."""
-
-    __pydantic_config__ = FILE
 
     model: Annotated[str | None, Field(min_length=1)] = None
     """Folder or hub id of a model2vec model, `minilm` (all-MiniLM-L6-v2, of the extra `kbhub[onnx]`), `ollama/MODEL`,
@@ -41,10 +38,8 @@ class EmbedderSettings(Value):
     one."""
 
 
-class ExpansionSettings(Value):
+class ExpansionSettings(Declared):
     """Other words for a query, by a language model of Ollama."""
-
-    __pydantic_config__ = FILE
 
     enabled: bool = False
     """Whether every search is expanded; without it, only where one asks so."""
@@ -54,10 +49,8 @@ class ExpansionSettings(Value):
     """Longest that a search waits for it; then it goes on without."""
 
 
-class RerankSettings(Value):
+class RerankSettings(Declared):
     """Grades for the best hits, by a language model of Ollama."""
-
-    __pydantic_config__ = FILE
 
     enabled: bool = False
     """Whether every search is reranked; without it, only where one asks so."""
@@ -69,10 +62,8 @@ class RerankSettings(Value):
     """Hits that are graded, from the first one on."""
 
 
-class AnswerSettings(Value):
+class AnswerSettings(Declared):
     """Who writes the answers of `ask` where the client's own model does not."""
-
-    __pydantic_config__ = FILE
 
     model: Annotated[str | None, Field(min_length=1)] = None
     """Model of Ollama that writes; null for none, then answers are made of sentences of the documents."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from kbhub.checking import FILE, checked, unknown_fields, with_examples
+from kbhub.checking import Declared, checked, unknown_fields, with_examples
 from kbhub.jsonc import read_jsonc
 from kbhub.types import Problem
-from kbhub.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,10 +22,8 @@ POINTER_NAMES = (".kbhub.json", ".knowledge.json")
 """File names of a pointer, best first; the second is for people who come from knowledgebased."""
 
 
-class BaseFields(Value):
+class BaseFields(Declared):
     """What a pointer and an entry of `bases` have in common."""
-
-    __pydantic_config__ = FILE
 
     cache_dir: PathText | None = None
     """Folder for the index, relative to this file, `~` allowed. From a pointer it is used only after `kbhub

@@ -10,12 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from kbhub.values import Value
-
-if TYPE_CHECKING:
-    from pydantic import Field
+from kbhub.values import Value, Within
 
 Mode = Literal["keyword", "semantic", "hybrid"]
 Granularity = Literal["document", "chunk"]
@@ -277,7 +274,7 @@ class Hit(Value):
     """The part that answers best, verbatim."""
     excerpt_line: int
     """Line of the document where the excerpt starts."""
-    score: Annotated[float, Field(ge=0, le=1)]
+    score: Annotated[float, Within(0, 1)]
     """0 to 1: how likely the best hit answers, and how near the others come to it."""
     kind: Kind = "document"
     """What it is."""

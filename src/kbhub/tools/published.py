@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, RootModel, create_model
+from pydantic import ConfigDict, RootModel, create_model
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, GetJsonSchemaHandler
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 
 class _Whole(RootModel[Any]):
+    model_config = ConfigDict(defer_build=True)
+
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         # Clients want an object with properties on the outside, not a reference to one.
@@ -22,6 +24,4 @@ class _Whole(RootModel[Any]):
 
 def model_of(value: type[Value]) -> type[BaseModel]:
     """Give a pydantic model of a kind of value, as the SDK takes one for what a tool returns."""
-    model = create_model(value.__name__, __base__=_Whole, __doc__=value.__doc__, root=value)
-    model.model_rebuild(force=True, _types_namespace={"Field": Field})
-    return model
+    return create_model(value.__name__, __base__=_Whole, __doc__=value.__doc__, root=value)
