@@ -19,6 +19,7 @@ from kbhub.errors import ConfigError
 from kbhub.file_models import validated
 from kbhub.pointer import Pointer
 from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Span, Trace
+from kbhub.values import struct
 
 TEXTS = st.sampled_from(["", " ", "a", "~/notes", "hybrid", "core", "a\x00b", "é\n", "\ud800", "5", "null"])
 NUMBERS = st.sampled_from([-1, 0, 1, 2, 40, 60, 100, 101, 65535, 10**30, 0.0, 0.5, 60.5, 1e308, math.inf])
@@ -169,3 +170,31 @@ def test_a_query_has_bounds(field, wrong):
 def test_lists_of_a_query_may_be_lists():
     """Scripts write them so."""
     assert Query(text="x", bases=["a"], without=["keyword"]) == Query(text="x", bases=("a",), without=("keyword",))
+
+
+# -- structs -----------------------------------------------------------------------------------------------------------
+
+
+@struct
+class Point:
+    x: int
+    y: int = 0
+    name: str = dataclasses.field(default="", compare=False)
+
+
+@struct
+class Cube(Point):
+    z: int = 0
+
+
+def test_a_struct_is_what_a_frozen_dataclass_with_slots_is():
+    """Made by position or name, compared and hashed by its fields, but for those that do not count."""
+    assert Point(1, 2, "a") == Point(x=1, y=2, name="b")
+    assert Point(1, 2) != Point(1)
+    assert Point(1) != Cube(1)
+    assert len({Point(1), Point(1, name="a"), Point(2), Cube(1), Cube(1, z=1)}) == 4
+    assert repr(Cube(1, name="a")) == "Cube(x=1, y=0, name='a', z=0)"
+    assert dataclasses.replace(Point(1), y=3) == Point(1, 3) == copy.deepcopy(Point(1, 3))
+    assert pickle.loads(pickle.dumps(Cube(1, z=2))) == Cube(1, z=2)
+    with pytest.raises(AttributeError):
+        Point(1).other = 1

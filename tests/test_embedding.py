@@ -19,7 +19,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from kbhub.embedding import PACKAGED_MODEL, PACKAGED_SHA256, open_embedder, packaged_embedder
 from kbhub.errors import EmbedderError
 from kbhub.static_model import load_model
-from kbhub.word_tokens import token_blocks, word_pattern
+from kbhub.word_tokens import WordTokens, word_pattern
 
 
 @pytest.fixture(autouse=True)
@@ -207,7 +207,7 @@ def test_a_word_looked_up_once_has_the_tokens_it_has_in_its_text(embedder, copie
     wholes = [one.ids for one in tokenizer.encode_batch_fast(valid, add_special_tokens=False)]
 
     assert word_pattern(tokenizer) is not None
-    assert [tokens.tolist() for block in token_blocks(tokenizer, valid) for tokens in block] == wholes
+    assert [tokens.tolist() for block in WordTokens(tokenizer).blocks(valid) for tokens in block] == wholes
     assert np.array_equal(embedder.embed(STRANGE), tokenised_as_wholes(embedder, STRANGE))
 
 
@@ -220,7 +220,7 @@ def test_any_texts_have_the_tokens_that_the_tokenizer_gives_them(embedder, texts
     valid = ["[PAD] a|b", *(text.encode("utf-8", "replace").decode() for text in texts)]
     wholes = [one.ids for one in tokenizer.encode_batch_fast(valid, add_special_tokens=False)]
 
-    assert [tokens.tolist() for block in token_blocks(tokenizer, valid) for tokens in block] == wholes
+    assert [tokens.tolist() for block in WordTokens(tokenizer).blocks(valid) for tokens in block] == wholes
 
 
 @pytest.mark.parametrize(
@@ -242,4 +242,4 @@ def test_a_tokenizer_with_other_rules_is_given_whole_texts(special):
     wholes = [one.ids for one in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
     assert word_pattern(tokenizer) is None
-    assert [tokens.tolist() for block in token_blocks(tokenizer, texts) for tokens in block] == wholes
+    assert [tokens.tolist() for block in WordTokens(tokenizer).blocks(texts) for tokens in block] == wholes

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbhub.later import expanded_search, judging
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.types import Query, SearchResult
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Help:
     """What help is wanted; none leaves it to the settings."""
 

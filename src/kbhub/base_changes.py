@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from kbhub.file_models import adapter
 from kbhub.own_config import config_file, edit_config, places_of, portable, unknown_base
 from kbhub.places import expand, is_directory, why_no_directory
 from kbhub.reports import Model
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ class BaseChange(Model):
     notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class NewBase:
     """What a base is to be added as."""
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from kbhub.blocks import heading_end, is_item, is_rule
 from kbhub.measure import CHUNK_WORDS, MIN_WORDS, size, split_line
 from kbhub.types import Chunk, Document
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,7 +56,7 @@ def chunk_document(document: Document) -> list[Chunk]:
     return _Chunker(document).chunks()
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Section:
     """A heading and what follows it up to the next heading; lines are indices, `end` is exclusive."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +15,7 @@ from kbhub.errors import PathNotContained
 from kbhub.nearest import Nearest
 from kbhub.symbols import Code
 from kbhub.types import Base
+from kbhub.values import struct
 from kbhub.walk import open_contained
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ RefState = Literal["outside", "missing", "unchecked", "undefined", "named"]
 names it and does not define it."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class RefFault:
     """What is wrong with an entry."""
 

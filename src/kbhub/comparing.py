@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kbhub.errors import IndexUnavailable
 from kbhub.index import Index
 from kbhub.indexing import DocumentReader
 from kbhub.keeping import Keeping
+from kbhub.values import struct
 from kbhub.walk import NO_LIMITS, is_relative
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ SYNCED = "synced"
 """Key in the table `meta` of the time when all files of the base were last in the index."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Difference:
     """How the files of a base differ from its index."""
 
@@ -43,7 +43,7 @@ class Difference:
         return len(self.suspects) + len(self.gone)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class InStep:
     """An index and files that were found to be in step, in a form that takes no memory."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import unicodedata
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -28,6 +28,7 @@ from kbhub.model_settings import AnswerSettings, EmbedderSettings, ExpansionSett
 from kbhub.places import expand
 from kbhub.pointer import BaseFields, unknown_message
 from kbhub.types import Mode, Problem
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -232,7 +233,7 @@ class GlobalConfig(Settings):
         return (value,) if isinstance(value, str) else value
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class LoadedConfig:
     """The global config as it is in force."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from kbhub.places import expand
 from kbhub.pointer import POINTER_NAMES, Pointer
 from kbhub.project import PROJECT_ID, clean, find_pointer
 from kbhub.reports import Model
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +52,7 @@ class ContextChange(Model):
     notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Place:
     """Where a context belongs."""
 
@@ -163,7 +163,7 @@ def parse_place(hub: Hub, text: str | None) -> Place:
     return Place(base.id, "" if inside == "." else inside)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Home:
     """The file that a base's contexts belong in."""
 

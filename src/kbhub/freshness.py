@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
 from kbhub.later import syncing
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -26,7 +26,7 @@ MOST_PATHS = 64
 """Changed paths that are looked at one by one: as many as a search waits for; beyond it the whole base is looked at."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Look:
     """A comparison of a base with all of its files."""
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 import base64
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,7 +41,7 @@ _NULL = "tag:yaml.org,2002:null"
 _BAD_SCALAR = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, OverflowError)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class FrontMatter:
     """What stands at the top of a document."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from dataclasses import dataclass
 from shutil import which
 from typing import TYPE_CHECKING
+
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +41,7 @@ _COMMIT = re.compile(r"//(\d{1,11})")
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Commits:
     """What git knows of the files of a base."""
 

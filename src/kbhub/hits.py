@@ -12,6 +12,7 @@ from kbhub.keeping import is_gone
 from kbhub.query import excerpt, spans
 from kbhub.reranking import same_text
 from kbhub.types import Hit, Signal, Span, Trace
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -43,7 +44,7 @@ SCORE_DIGITS = 4
 DAY_SECONDS = 86_400
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Searched:
     """A base with its index, open for the length of a query."""
 
@@ -105,7 +106,7 @@ class Group:
     """Best chunks of documents with the same text."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Manner:
     """How hits are described."""
 

@@ -18,6 +18,7 @@ from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from kbhub.document_names import IGNORE_NAMES
 from kbhub.files import read_regular
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +35,7 @@ _DIRECTORY_GROUP = "ps_d"
 """Name of pathspec's group for the slash after a folder: with it, an ancestor of the item has matched."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Rule:
     """One pattern of an ignore file."""
 

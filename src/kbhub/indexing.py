@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kbhub.errors import PathNotContained
+from kbhub.errors import EmbedderError, PathNotContained
 from kbhub.index import NewChunk, NewDocument
 from kbhub.keeping import is_gone
 from kbhub.sources import chunks_of, read_source, why_unreadable
 from kbhub.sources.kinds import byte_limit, kind_of
 from kbhub.traversal import Traversal
 from kbhub.types import Problem
+from kbhub.values import struct
 from kbhub.walk import open_contained
 
 if TYPE_CHECKING:
+    from kbhub.embedding import Embedder
     from kbhub.keeping import Keeping
     from kbhub.types import Base, Document, FileEntry, Kind, Scan
 
@@ -28,6 +31,50 @@ RACY_NS = 2_000_000_000
 
 _BLOCK = 1 << 20
 """Bytes of a file that are hashed at a time."""
+
+
+NOTHING: Mapping[str, tuple[int, int, bytes]] = MappingProxyType({})
+"""What is known of an index that is yet to be made."""
+
+
+@struct
+class Read:
+    """What was found in some files."""
+
+    documents: tuple[NewDocument, ...]
+    same: tuple[FileEntry, ...]
+    """Files whose content is the known one."""
+    vectors: Mapping[int, bytes | None]
+    """Key → int8 vector, none for "no vector", of chunks of the documents; what is missing is to be made."""
+    failed: tuple[Problem, ...]
+    """What could not be read or kept, and why."""
+    unread: frozenset[str]
+    """Paths of files that could not be read."""
+
+
+class Embedding:
+    """Makes the vectors of documents, each text once.
+
+    Args:
+        embedder: what makes them.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._made: set[int] = set()
+
+    def of(self, documents: Iterable[NewDocument]) -> dict[int, bytes | None]:
+        """Give the vectors of the chunks of documents by key, but for those that were given before.
+
+        A model that cannot be used gives none; who wants them will find out why.
+        """
+        texts = {key: text for document in documents for key, text in keyed_texts(document) if key not in self._made}
+        try:
+            vectors = stored_vectors(self._embedder, texts)
+        except EmbedderError:
+            return {}
+        self._made.update(vectors)
+        return vectors
 
 
 @dataclass(slots=True)
@@ -101,6 +148,36 @@ class DocumentReader:
                 self._fail(entry, f"Its text cannot be kept: {error.strerror}.")
         return new_document(self.base, entry, document, kind, digest)
 
+    def read_all(
+        self,
+        entries: Sequence[FileEntry],
+        embedding: Embedding | None = None,
+        known: Mapping[str, tuple[int, int, bytes]] = NOTHING,
+    ) -> Read:
+        """Read files, or what is kept of those that are gone.
+
+        Args:
+            entries: the files.
+            embedding: makes the vectors of what is in them; none leaves them out.
+            known: path → size, time and hash by which contents are known.
+        """
+        failed, unread = len(self.failed), set(self.unread)
+        documents, same = [], []
+        for entry in entries:
+            old = known.get(entry.path)
+            found = self.read(entry, old[2] if old else None)
+            if found is not None:
+                documents.append(found)
+            elif entry.path not in self.unread:
+                same.append(entry)
+        return Read(
+            documents=tuple(documents),
+            same=tuple(same),
+            vectors=embedding.of(documents) if embedding else {},
+            failed=tuple(self.failed[failed:]),
+            unread=frozenset(self.unread - unread),
+        )
+
     def _kept(self, entry: FileEntry, known: bytes | None) -> NewDocument | None:
         kept = self.keeping.load(entry.path)
         if kept is None:
@@ -164,9 +241,35 @@ def embedded_text(title: str, headings: Sequence[str], prose: str) -> str:
     return "\n".join(part for part in (title, " > ".join(headings), prose) if part)
 
 
-def embedded_texts(document: NewDocument) -> list[str]:
-    """Give what is embedded for each chunk of a document."""
-    return [embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :]) for chunk in document.chunks]
+def keyed_texts(document: NewDocument) -> Iterator[tuple[int, str]]:
+    """Give key and text of what is embedded for each chunk of a document."""
+    for chunk in document.chunks:
+        yield chunk.key, embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :])
+
+
+def stored_vectors(embedder: Embedder, texts: Mapping[int, str]) -> dict[int, bytes | None]:
+    """Make the vectors of texts as an index keeps them.
+
+    Args:
+        embedder: what makes them.
+        texts: key → text.
+
+    Returns:
+        Key → int8 vector; none where the embedder knows none for a text.
+
+    Raises:
+        EmbedderError: the model cannot be loaded or does not answer.
+    """
+    if not texts:
+        return {}
+    made = embedder.embed(list(texts.values()))
+    # numpy, which is loaded by now.
+    from kbhub.vectors import quantise  # noqa: PLC0415
+
+    return {
+        key: blob.tobytes() if vector.any() else None
+        for key, vector, blob in zip(texts, made, quantise(made), strict=True)
+    }
 
 
 def document_id(base: Base, path: str) -> str:

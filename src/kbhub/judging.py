@@ -8,7 +8,6 @@ every search takes, without a model, is in `reranking`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel
@@ -18,6 +17,7 @@ from kbhub.inference import Deadline, Ollama, Prompt, StoredAnswers, fence_mark,
 from kbhub.query import parse_query
 from kbhub.tracing import with_part
 from kbhub.types import Signal
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -64,7 +64,7 @@ class _Grade(BaseModel):
     grade: Literal[0, 1, 2, 3]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Grades:
     """What a model thinks of passages."""
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import zlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from kbhub.ignore import parse_rules
 from kbhub.later import markdown
 from kbhub.places import data_dir, private_directory, write_atomically
 from kbhub.types import Document, Heading
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -47,7 +48,7 @@ _HEADER_BYTES = 16 << 10
 """Bytes of the first line, which has a path."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Kept:
     """What is kept of a file."""
 
@@ -80,7 +81,7 @@ class Keeping:
     """
 
     def __init__(self, root: Path | None, base: Base) -> None:
-        self.base = base
+        self.root, self.base = root, base
         # By the real path, as the index: the same folder under another id has the same texts.
         digest = hashlib.sha256(str(base.path).encode("utf-8", "surrogateescape")).hexdigest()
         self.folder = root / digest[:16] if root else None

@@ -42,6 +42,7 @@ __all__ = [
     "surroundings",
     "syncing",
     "walk",
+    "workers",
 ]
 
 
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
         reports,
         surroundings,
         walk,
+        workers,
     )
     from kbhub import index as indexes
     from kbhub import query as querying
@@ -140,3 +142,4 @@ else:
     surroundings = _Later("kbhub.surroundings")
     syncing = _Later("kbhub.sync")
     walk = _Later("kbhub.walk")
+    workers = _Later("kbhub.workers")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -15,6 +15,7 @@ from kbhub.keeping import Keeping
 from kbhub.sources import read_source, why_unreadable
 from kbhub.sources.kinds import byte_limit, kind_of
 from kbhub.sources.parts import PART_LEVEL
+from kbhub.values import struct
 from kbhub.walk import NO_LIMITS, excluded_by, open_contained
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _BLOCK = 1 << 20
 """Bytes of a file that are hashed at a time."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Opened:
     """A document that was opened for reading."""
 
@@ -38,7 +39,7 @@ class Opened:
     """Whether the file is gone, and this is what was kept of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Opener:
     """Opens documents of bases."""
 

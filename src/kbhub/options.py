@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.places import working_directory
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.shared import Shared
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class HubOptions:
     """How a hub is opened; the defaults are those of the command line."""
 
@@ -45,7 +46,7 @@ class HubOptions:
     """Whether the client's roots may name the workspace: not where several clients have one hub."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Behind:
     """A base that is further behind its files than a search will wait for."""
 

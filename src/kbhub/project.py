@@ -16,6 +16,7 @@ from kbhub.gitroot import git_root, main_worktree
 from kbhub.places import expand
 from kbhub.pointer import POINTER_NAMES, Pointer, read_pointer
 from kbhub.types import Base, Problem
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ _DOCS_BUDGET = 2000
 """Entries below `docs/` that are looked at for Markdown: a folder of assets must not slow every start down."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Match:
     """The first thing on the way up that says where a project's knowledge is."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+
+from kbhub.values import struct
 
 FORMAT_DIGITS = 8
 """Hex digits that tell one format from another in a fingerprint."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class PromptFormat:
     """What stands before the texts that a model embeds."""
 

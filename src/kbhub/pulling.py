@@ -10,13 +10,13 @@ import os
 import re
 import signal
 import subprocess
-from dataclasses import dataclass
 from shutil import which
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from kbhub.reports import Model
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,7 +75,7 @@ class Pull(Model):
     after: str | None = Field(None, description="Commit that is checked out now.")
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Done:
     """What a call of git came to."""
 
@@ -112,7 +112,7 @@ def _why_not(hub: Hub, base: Base) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Checkout:
     """The git checkout that a base is."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +26,7 @@ CHUNK_BITS = 44
 NO_CHUNKS = np.zeros(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Ranking:
     """Chunks that a signal found, best first, a column each."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from kbhub.covering import matching
@@ -13,6 +13,7 @@ from kbhub.references import Reference, expand_braces, split_refs
 from kbhub.reports import Reading, ReadResult, Unread
 from kbhub.sections import section
 from kbhub.shelves import Place, Shelves
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.index import Index
@@ -41,7 +42,7 @@ SUGGESTED = 10
 """Refs of one answer for which similar ones are looked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class ReadOptions:
     """How much of what is read an answer holds."""
 
@@ -55,7 +56,7 @@ class ReadOptions:
     """Of the page, as the last answer gave it."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Wanted:
     """A document to be read, or a ref that leads nowhere."""
 

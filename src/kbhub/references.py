@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import product
 
 from kbhub.errors import UsageError
+from kbhub.values import struct
 
 MOST_REFS = 256
 """Refs that braces may stand for: nobody names more one by one, and a few braces in a row would make millions."""
@@ -21,7 +21,7 @@ _WILD = re.compile(r"[*?]|\[[^\]/]+\]")
 _CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Reference:
     """What a ref asks for: a document, and maybe a part of it."""
 

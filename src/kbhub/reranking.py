@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from kbhub.confidence import hybrid_confidence, keyword_confidence, semantic_con
 from kbhub.evidence import Evidence, Sought
 from kbhub.fusion import best_first
 from kbhub.query import paired, stems
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -26,7 +26,7 @@ SAME_SHARE, SAME_WORDS = 0.95, 8
 """Two texts are the same if so much of their distinct words together is common to both; shorter ones never are."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Ranked:
     """The ranking of a query after the second look."""
 

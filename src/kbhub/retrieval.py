@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ from kbhub.bm25 import best, scores
 from kbhub.ranking import inverse_document_frequency
 from kbhub.rankings import NO_CHUNKS, Ranking, numbered, union
 from kbhub.signatures import likely
+from kbhub.values import struct
 from kbhub.vectors import quantise
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ MAX_WORDS = 256
 """Terms from which on no further phrase gives way to its words: each is a look-up per base."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class WeightedTerm:
     """A term with what it says about a chunk that has it."""
 
@@ -49,7 +49,7 @@ class WeightedTerm:
     """Whether it occurs anywhere."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class KeywordRanking:
     """What the keyword signal found."""
 
@@ -97,7 +97,7 @@ def keyword_ranking(
     return KeywordRanking(_best(indexes, found), weighted, missing)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class SemanticRanking:
     """What the semantic signal found."""
 

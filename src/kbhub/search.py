@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +23,7 @@ from kbhub.second_look import SIGNAL as SECOND_LOOK
 from kbhub.second_look import mix
 from kbhub.spelling import PUNCTUATION, corrected, corrections
 from kbhub.types import Correction, Hit, Mode, Verdict
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +54,7 @@ HALF_LIFE_DAYS = 180.0
 """Age at which a document counts half if recency is wanted wholly; as long as a memory fades."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Surroundings:
     """What a search needs to know besides the indexes."""
 
@@ -71,7 +72,7 @@ class Surroundings:
     """Gives the cosines of texts, best first, to a query by a better model; none for no second look."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Found:
     """What a query found."""
 

@@ -6,7 +6,6 @@ import os
 import re
 import unicodedata
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kbhub.errors import AmbiguousReference, DocumentNotFound, IndexUnavailable, PathNotContained
@@ -16,6 +15,7 @@ from kbhub.index.names import document_names
 from kbhub.indexing import document_id
 from kbhub.references import Reference, is_pattern, parse_reference
 from kbhub.suggestions import closest
+from kbhub.values import struct
 from kbhub.walk import MARKDOWN_SUFFIXES, open_contained
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _DOCID = re.compile(r"#?[0-9a-fA-F]{4,16}")
 _BASE_ID = re.compile(r"[^\s/@]+")
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Place:
     """A document that a ref leads to."""
 

@@ -7,12 +7,13 @@ Techniques from Rounding Algorithms", STOC 2002). Imported when a first vector i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import shake_256
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,7 +63,7 @@ _BITS_OF_BYTES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).
 """Shape (8, 256)."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Signatures:
     """The sign bits of the vectors of a base, at the positions of their chunks."""
 

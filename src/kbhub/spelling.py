@@ -11,13 +11,13 @@ import json
 import re
 import string
 import unicodedata
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kbhub.embedding import PACKAGED_MODEL
 from kbhub.index.vocabulary import terms_among, terms_with_prefix, texts_with_term
 from kbhub.query import RUN, fold, parse_query, searchable, stems
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,7 +68,7 @@ PUNCTUATION = ".,;:!?()[]'\""
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Correction:
     """A word that was searched for in place of another."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from tokenizers import Tokenizer
 
 from kbhub.errors import EmbedderError
 from kbhub.tensors import MAPPING, MATRIX, WEIGHT, WEIGHTS, read_tensors
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +19,7 @@ CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 """Files of a model in model2vec's layout, besides its numbers; it knows two more, which it is left to read."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class StaticModel:
     """What makes a vector: tokens, and the numbers of each."""
 

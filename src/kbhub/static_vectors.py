@@ -15,7 +15,7 @@ from kbhub.static_means import (
     unit,
 )
 from kbhub.static_model import load_model
-from kbhub.word_tokens import token_blocks
+from kbhub.word_tokens import WordTokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,16 +40,16 @@ class StaticVectors:
 
     def __init__(self, source: str) -> None:
         self.model = load_model(source)
+        self._tokens = WordTokens(self.model.tokenizer)
         self.dimensions = int(self.model.embedding.shape[1])
         self._meaning, self._known = _classify_tokens(self.model)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Give one vector per text; see `Embedder.embed`."""
-        model = self.model
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         valid = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]  # lone surrogates are no UTF-8
         row = -1
-        for block in token_blocks(model.tokenizer, valid):
+        for block in self._tokens.blocks(valid):
             for tokens in block:
                 row += 1
                 if (mean := self._mean(tokens)) is not None:

@@ -9,9 +9,10 @@ import ast
 import difflib
 import re
 import warnings
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
+
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +37,7 @@ _COMMENT = re.compile(r"\s*(?://|/\*|\*(?:\s|$)|--(?!\w)|#(?!\[|\s*define\b))")
 _CLOSING = re.compile(r"\s*[\])}{]")
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Lookup:
     """What became of looking for a symbol."""
 
@@ -145,7 +146,7 @@ def _attributes(method: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 # -- other languages ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Rule:
     """How a line looks that defines a name: what stands before it, and after it."""
 
@@ -156,7 +157,7 @@ class _Rule:
     """Whether it holds only within another definition."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Language:
     rules: tuple[_Rule, ...]
     reopens: str = r"(?!)"

@@ -15,9 +15,18 @@ from kbhub.comparing import SYNCED, Difference, compare, compare_some, gone, in_
 from kbhub.errors import EmbedderError, IndexUnavailable
 from kbhub.history import commit_times
 from kbhub.index import IndexWriter, remedy, set_aside
-from kbhub.indexing import DocumentReader, chunk_key, embedded_text, embedded_texts, trusted_time
+from kbhub.indexing import (
+    NOTHING,
+    DocumentReader,
+    Read,
+    chunk_key,
+    embedded_text,
+    keyed_texts,
+    stored_vectors,
+    trusted_time,
+)
 from kbhub.keeping import Keeping
-from kbhub.later import filelock, reports
+from kbhub.later import filelock, reports, workers
 from kbhub.places import private_directory
 from kbhub.walk import NO_LIMITS
 
@@ -203,8 +212,8 @@ class _Run:
             known, removed = self.writer.files([entry.path for entry in suspects]), difference.gone
             self.paths = difference.paths
         done = 0
-        for batch in _batches(suspects):
-            self._write(batch, known)
+        for batch, read in self._read(suspects, known):
+            self._write(read, known)
             done += len(batch)
             if self.progress:
                 self.progress(self.base.id, done, len(suspects))
@@ -260,30 +269,34 @@ class _Run:
                 }
             )
 
-    def _write(self, batch: Sequence[FileEntry], known: Mapping[str, tuple[int, int, bytes]]) -> None:
-        new, touched = [], []
-        for entry in batch:
-            old = known.get(entry.path)
-            found = self.files.read(entry, old[2] if old and not self.full else None)
-            if found is None:
-                touched += [] if entry.path in self.files.unread else [entry]
-                continue
+    def _read(
+        self, suspects: Sequence[FileEntry], known: Mapping[str, tuple[int, int, bytes]]
+    ) -> Iterator[tuple[Sequence[FileEntry], Read]]:
+        """Read files, by workers where an index is made of many of them."""
+        count = 0 if self.writer.counts()[0] else workers.worth(suspects)
+        if not count:
+            for batch in _batches(suspects):
+                yield batch, self.files.read_all(batch, known=NOTHING if self.full else known)
+            return
+        with workers.Workers(self.files, self.embedder, suspects, count) as processes:
+            yield from processes.read()
+
+    def _write(self, read: Read, known: Mapping[str, tuple[int, int, bytes]]) -> None:
+        for document in read.documents:
+            old = known.get(document.path)
             if old is None:
-                self.fresh.append(entry.path)
-            self.changed += old is not None and old[2] != found.hash
-            new.append(found)
-        vectors = self._vectors(
-            {
-                chunk.key: text
-                for document in new
-                for chunk, text in zip(document.chunks, embedded_texts(document), strict=True)
-            }
-        )
+                self.fresh.append(document.path)
+            self.changed += old is not None and old[2] != document.hash
+        self.made += len(read.vectors)
+        texts = {
+            key: text for document in read.documents for key, text in keyed_texts(document) if key not in read.vectors
+        }
+        vectors = {**read.vectors, **self._vectors(texts)}
         with self.writer.transaction():
-            for document in new:
+            for document in read.documents:
                 self.writer.put(document, vectors)
                 self.written += len(document.chunks)
-            for entry in touched:
+            for entry in read.same:
                 self.writer.touch(entry.path, entry.size, trusted_time(entry))
 
     def _vectors(self, texts: Mapping[int, str]) -> dict[int, bytes | None]:
@@ -296,16 +309,12 @@ class _Run:
         if not missing:
             return vectors
         try:
-            made = self.embedder.embed([texts[key] for key in missing])
+            made = stored_vectors(self.embedder, {key: texts[key] for key in missing})
         except EmbedderError as error:
             self._no_vectors(error)
             return vectors
-        from kbhub.vectors import quantise  # noqa: PLC0415 - numpy, which is loaded by now
-
-        self.made += len(missing)
-        for key, vector, blob in zip(missing, made, quantise(made), strict=True):
-            vectors[key] = blob.tobytes() if vector.any() else None
-        return vectors
+        self.made += len(made)
+        return vectors | made
 
     def _no_vectors(self, error: EmbedderError) -> None:
         self.embedder = None

@@ -8,11 +8,11 @@ that never crosses an edge.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from kbhub.values import Value, Within
+from kbhub.values import Value, Within, struct
 
 Mode = Literal["keyword", "semantic", "hybrid"]
 Granularity = Literal["document", "chunk"]
@@ -92,7 +92,7 @@ class Discovery(Value):
     """Whether kbhub is switched off here, by the user or the project."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class FileEntry:
     """A file of a base as the walk saw it."""
 
@@ -104,7 +104,7 @@ class FileEntry:
     """Nanoseconds since the epoch."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Heading:
     """A heading of a document."""
 
@@ -116,7 +116,7 @@ class Heading:
     """1-based."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Link:
     """A link out of a document, as it stands in the text."""
 
@@ -131,7 +131,7 @@ class Link:
     kind: Literal["markdown", "wikilink", "embed", "reference"]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Document:
     """One file, parsed. Nothing of its text is lost: `lines` is all of it."""
 
@@ -158,7 +158,7 @@ class Document:
     """First and last line (1-based, inclusive) of each pipe table."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Chunk:
     """The unit that is indexed and ranked: part of one document."""
 
@@ -350,7 +350,7 @@ class SearchResult(Value):
         return bool(self.filters) and not self.terms
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Scan:
     """What the walk of a base found."""
 

@@ -24,6 +24,9 @@ TEXTS = 256
 JOINED = 128
 """Words that the tokenizer is given in one text: each text costs it as much as some words."""
 
+REMEMBERED = 50_000
+"""Words whose tokens are remembered; some ten MB, and what a thousand documents in one language have."""
+
 _BAR = "|"
 """What stands between them."""
 
@@ -31,26 +34,45 @@ _MARKS = re.escape(string.punctuation)
 _ENDS = rf"[{_MARKS}]|[^ \t\n\r{_MARKS}]+"
 
 
-def token_blocks(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[list[NDArray[np.int64]]]:
-    """Give the tokens of texts as the tokenizer itself does, without special ones.
+class WordTokens:
+    """Gives the tokens of texts as a tokenizer itself does, without special ones.
 
     Args:
         tokenizer: any; where its rules allow, it is asked about each word once.
-        texts: strings of valid Unicode.
-
-    Yields:
-        Block by block, the tokens of each text.
     """
-    words = word_pattern(tokenizer) if len(texts) > 1 else None
-    known: dict[str, list[int]] = {}
-    for start in range(0, len(texts), TEXTS):
-        block = texts[start : start + TEXTS]
-        if words is None:
-            yield [np.array(tokens, np.int64) for tokens in _encoded(tokenizer, block)]
-            continue
-        found = [words.findall(text) for text in block]
-        known |= _tokens_of_words(tokenizer, set(chain.from_iterable(found)).difference(known))
-        yield [np.fromiter(chain.from_iterable(map(known.__getitem__, one)), np.int64) for one in found]
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._words = word_pattern(tokenizer)
+        self._known: dict[str, list[int]] = {}
+
+    def blocks(self, texts: Sequence[str]) -> Iterator[list[NDArray[np.int64]]]:
+        """Give the tokens of texts.
+
+        Args:
+            texts: strings of valid Unicode.
+
+        Yields:
+            Block by block, the tokens of each text.
+        """
+        for start in range(0, len(texts), TEXTS):
+            block = texts[start : start + TEXTS]
+            if self._words is None or len(texts) == 1:
+                yield [np.array(tokens, np.int64) for tokens in _encoded(self._tokenizer, block)]
+                continue
+            found = [self._words.findall(text) for text in block]
+            known = self._with(set(chain.from_iterable(found)))
+            yield [np.fromiter(chain.from_iterable(map(known.__getitem__, one)), np.int64) for one in found]
+
+    def _with(self, words: set[str]) -> dict[str, list[int]]:
+        """Give the tokens of at least some words; those that come first are remembered, as most of them come again."""
+        if not (new := words.difference(self._known)):
+            return self._known
+        found = _tokens_of_words(self._tokenizer, new)
+        if len(self._known) + len(found) > REMEMBERED:
+            return self._known | found
+        self._known.update(found)
+        return self._known
 
 
 def _tokens_of_words(tokenizer: Tokenizer, words: set[str]) -> dict[str, list[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbhub.answers.cleaning import cleaned, code_spans
@@ -12,6 +12,7 @@ from kbhub.answers.sentences import Unit, units
 from kbhub.answers.tokens import estimated_tokens
 from kbhub.inference import seen, without_thinking
 from kbhub.query import STOP_WORDS, searchable, stems
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +32,7 @@ looked at."""
 OVERLAP_DIGITS = 2
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Checked:
     """A text whose every sentence cites what it was written from."""
 
@@ -130,7 +131,7 @@ def content_stems(text: str) -> frozenset[str]:
     return every - STOP_WORDS or every
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Read:
     """A sentence with its citations."""
 

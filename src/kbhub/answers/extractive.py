@@ -12,6 +12,7 @@ from kbhub.answers.sentences import Unit, is_table, units
 from kbhub.answers.tokens import estimated_tokens
 from kbhub.errors import EmbedderError
 from kbhub.query import searchable, stems
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +52,7 @@ _BRACKETED = re.compile(r"(?<!\\)\[(?=\^?\d{1,4}\](?!\())")
 """A number in brackets in the text of a document, which would look like a citation of ours."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Draft:
     """A written answer."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kbhub.answers.models import Passage
@@ -12,6 +11,7 @@ from kbhub.evidence import Sought
 from kbhub.markdown import parse_document
 from kbhub.reading import ReadOptions
 from kbhub.reranking import same_text
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ PASSAGE_TOKENS = 700
 """Estimated tokens of a passage: nearly every chunk (300 words) is shorter, tables and code may be longer."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Part:
     """Lines of a document."""
 

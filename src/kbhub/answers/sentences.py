@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from kbhub.answers.tokens import estimated_tokens
 from kbhub.blocks import heading_end, is_item, is_rule, scan_blocks
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,7 +40,7 @@ _SENTENCE_START = re.compile(r"\s+[\"'“‘(\[`*_]*[^\Wa-z_]")
 Kind = Literal["sentence", "item", "block"]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Unit:
     """A part of a text that can be quoted on its own."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kbhub.answers.citations import Checked, check
@@ -10,6 +9,7 @@ from kbhub.answers.extractive import extract
 from kbhub.answers.models import Answer, Passage, Reference, Source
 from kbhub.answers.prompts import says_no_answer
 from kbhub.answers.tokens import estimated_tokens
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ NOT_COVERED_TEXT = "Nothing in these bases covers this."
 NOT_ANSWERED_TEXT = "The passages that come nearest do not answer this."
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Written:
     """What a model wrote."""
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import zlib
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -53,7 +54,7 @@ _SEED = 20_250_101
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Sketch:
     """What is kept of a text."""
 
@@ -62,7 +63,7 @@ class _Sketch:
     bands: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Alike:
     """Two texts that are nearly the same."""
 

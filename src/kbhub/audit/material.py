@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kbhub.audit.models import AuditFinding, Fix, Severity
@@ -11,6 +10,7 @@ from kbhub.graph import resolved_links
 from kbhub.hits import ref_of
 from kbhub.index.auditing import contents, unindexed
 from kbhub.index.links import front_matter_of
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kbhub.types import Base
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Material:
     """One base, as of one look at its index."""
 
@@ -87,7 +87,7 @@ def material_of(hub: Hub, base: Base) -> Material:
     return Material(hub, base, {row.path: row for row in rows}, content, failed, resolved_links(hub, base), {})
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Entry:
     """One text of a list in front matter."""
 

@@ -6,7 +6,6 @@ import hmac
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from kbhub.options import HubOptions
 from kbhub.places import cache_dir
 from kbhub.server import KbhubServer, create_server
 from kbhub.stdio import PROTOCOLS, serve_messages
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from anyio.abc import ByteStream
@@ -73,7 +73,7 @@ class Greeting(BaseModel):
     wanted: WantedModel = WantedModel()
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Dismissal:
     """Why a daemon ends."""
 

@@ -15,7 +15,6 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -28,6 +27,7 @@ from starlette.responses import JSONResponse
 
 from kbhub.errors import KbhubError, UsageError
 from kbhub.places import is_directory
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -97,7 +97,7 @@ class Rate:
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Refusal:
     """Why a request is not served."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,6 +29,7 @@ from kbhub.filters import too_large
 from kbhub.markdown import parse_document
 from kbhub.reports import Model
 from kbhub.sources.kinds import kind_of
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ class Written(Model):
     warnings: tuple[str, ...] = Field((), description="What is worth mending, in sentences.")
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Edit:
     """What is asked for, checked."""
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import PathNotContained
 from kbhub.files import open_regular
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +50,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 """What a file system without hard links answers to making one."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Content:
     """A file as it was read."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ from yaml.events import (
 from kbhub.editing.text import Text, check_writable_text, lines_of
 from kbhub.errors import WriteRefused
 from kbhub.frontmatter import FrontMatter, read_front_matter
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ _Point = tuple[int, int]
 """Line and column, from 0."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Value:
     """Where a value stands."""
 
@@ -61,7 +61,7 @@ class _Value:
     scalar: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Entry:
     """One key with its value."""
 

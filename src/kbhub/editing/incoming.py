@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from kbhub.editing.checks import entries
@@ -10,6 +9,7 @@ from kbhub.errors import IndexUnavailable
 from kbhub.graph.resolving import PathTable, folded
 from kbhub.index.links import front_matter_of, link_rows
 from kbhub.index.names import document_names
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ RELATED: Final = "related"
 """Front matter key whose entries are links."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Incoming:
     """A link to the document in question."""
 

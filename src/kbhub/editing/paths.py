@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from kbhub.errors import BaseNotFound, DocumentNotFound, IndexUnavailable, PathN
 from kbhub.filters import Filters, belongs
 from kbhub.hits import ref_of
 from kbhub.project import PROJECT_ID
+from kbhub.values import struct
 from kbhub.walk import MAX_DEPTH, excluded_by, open_contained
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _OTHER_KIND = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 """What looks like the ending of another kind of file; `v1.2` has none."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Place:
     """Where a document is, or is to be."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -18,6 +17,7 @@ from kbhub.editing.front_matter import front_matter_of, with_texts
 from kbhub.editing.incoming import RELATED, plain_entry
 from kbhub.editing.sections import front_end
 from kbhub.graph.resolving import PATH_KINDS
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.editing.text import Text
@@ -35,7 +35,7 @@ _ENCODED = {code: f"%{code:02X}" for code in (*range(0x21), 0x7F, *map(ord, "()<
 """Characters that a destination without angle brackets does not take as they are."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Rewritten:
     """One link whose destination was replaced."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -23,6 +22,7 @@ from kbhub.index.names import document_names
 from kbhub.markdown import parse_document
 from kbhub.reports import Model
 from kbhub.types import Problem
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ class Renamed(Model):
     indexed: bool = Field(description="Whether search knows the new path; if not, the next sync takes it in.")
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Move:
     """A renaming, and what all links lead to before and after it."""
 

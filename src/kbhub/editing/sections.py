@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kbhub.blocks import heading_end, is_item, scan_blocks
 from kbhub.editing.text import Text, lines_of
 from kbhub.errors import WriteRefused
 from kbhub.frontmatter import read_front_matter
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ HEADINGS_NAMED = 20
 """Headings that a refusal names."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Change:
     """A changed text, and where in it the new lines are."""
 
@@ -38,7 +38,7 @@ class Change:
     """Headings that were there and are no longer."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Section:
     heading: Heading
     names: tuple[str, ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kbhub.chunking import chunk_document
@@ -12,6 +11,7 @@ from kbhub.evaluation.headed import best_answer
 from kbhub.index.naive import NaiveIndex
 from kbhub.markdown import decode, parse_document
 from kbhub.types import Query
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ MOST_HITS = 100
 """Hits of one answer at most, as `types.Query` has it."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Plan:
     """One way to search that is measured."""
 
@@ -48,7 +48,7 @@ class Plan:
         return f"{self.mode}{without}{f', {self.parts} bases' if self.parts > 1 else ''}"
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Answer:
     """What one query brought."""
 

@@ -7,7 +7,6 @@ import random
 import shutil
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from kbhub.errors import IndexUnavailable, UsageError
 from kbhub.hub import Hub
 from kbhub.options import HubOptions
 from kbhub.places import cache_dir, private_directory
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ _PLACES = frozenset(("KBHUB_ROOT", "KBHUB_BASES", "KBHUB_CONFIG", "KBHUB_CACHE_D
 """Variables that would bring the user's own bases in."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Setup:
     """How corpora are made and opened."""
 
@@ -57,7 +57,7 @@ class Setup:
     """Called with (what is done, steps done, steps in all)."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Corpus:
     """A data set that is ready to be searched."""
 

@@ -17,6 +17,7 @@ from kbhub.errors import BaseUnavailable, DatasetError, PathNotContained
 from kbhub.evaluation.headed import SECTION_MARK, HeadedSection, headed_sections
 from kbhub.markdown import parse_document
 from kbhub.types import Base
+from kbhub.values import struct
 from kbhub.walk import open_contained, scan
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _DIGITS = 10
 """Hex digits that tell two ids apart whose file names would be the same."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class EvalDocument:
     """A document of a data set, as the file that is searched."""
 
@@ -51,7 +52,7 @@ class EvalDocument:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class EvalQuery:
     """A query and what answers it."""
 
@@ -63,7 +64,7 @@ class EvalQuery:
     """The kind of query it is; empty if the data set has no kinds."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Dataset:
     """Documents, and queries with their answers."""
 

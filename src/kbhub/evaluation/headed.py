@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ SECTION_MARK = "::"
 _JOIN = " > "
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class HeadedSection:
     """The lines from a heading to the next of any level."""
 

@@ -24,6 +24,7 @@ from kbhub.evaluation.report import (
 )
 from kbhub.evaluation.runs import read_run, run_file, write_run
 from kbhub.evaluation.significance import area_under_curve, randomisation_p
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +43,7 @@ WITHIN = "queries without an answer"
 """Source of unanswerable queries that are the data set's own."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Options:
     """What is measured, and what becomes of it."""
 

@@ -22,6 +22,7 @@ from kbhub.index.links import front_matter_of, link_rows, linked_documents
 from kbhub.listing import short_docids
 from kbhub.project import PROJECT_ID
 from kbhub.types import Skipped
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,7 +48,7 @@ Node = tuple[str, str]
 """A document: id of its base, path there."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class WrittenLink:
     """A link as it stands in a document."""
 
@@ -78,7 +79,7 @@ class BaseLinks:
     """What its documents mean; read when first wanted."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Edge:
     """A link with what it leads to."""
 

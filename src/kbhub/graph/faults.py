@@ -7,7 +7,6 @@ the project's own repository.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +15,7 @@ from kbhub.errors import IndexUnavailable
 from kbhub.graph.building import graph_of, in_project, inside_of, places_on_disk
 from kbhub.graph.naming import found_document
 from kbhub.graph.resolving import PATH_KINDS, folded
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ Status = Literal["document", "file", "outside", "broken"]
 """What a link leads to: a document; another file or folder; a place outside every base; nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class ResolvedLink:
     """A link of a document with what it leads to, or why it leads nowhere."""
 

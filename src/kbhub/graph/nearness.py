@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kbhub.index.links import chunk_vectors
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +22,7 @@ _ROWS = 10_000
 """Means that are compared at a time: 10 MB as floats."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Means:
     """What the documents of a base mean as a whole: the mean of their chunks' vectors.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import posixpath
 import unicodedata
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from kbhub.document_names import MARKDOWN_SUFFIXES
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ MOST_OTHERS = 9
 """Of them, how many are named beside the one that is taken."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Resolution:
     """The document that a link leads to."""
 

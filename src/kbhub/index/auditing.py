@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ BATCH = 200
 """Documents whose text is in memory at a time."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class ContentRow:
     """A document by what is in its file."""
 

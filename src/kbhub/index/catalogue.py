@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.index.reader import Index
     from kbhub.types import Kind
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class CatalogueEntry:
     """A document in a list."""
 

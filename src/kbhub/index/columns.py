@@ -7,12 +7,12 @@ when something is first ranked, for it imports numpy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kbhub.signatures import Signatures, sign
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ MORE = 255
 """A byte that says that the number goes on in the next one."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Columns:
     """Id, document and length of every chunk: 13 bytes each, and 4 more where ids have outgrown 31 bits."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import apsw
 
 from kbhub.index.schema import has_vector_functions, open_scratch
+from kbhub.values import struct
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Engine:
     """What an index is made with."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,7 @@ _NOTHING = "[]"
 """What most documents have for aliases; reading JSON 20,000 times takes 0.1 s."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class LinkedDocument:
     """A document by what joins it to others."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from kbhub.index.reader import Index
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class MemoryRow:
     """A document with its front matter."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from kbhub.index.columns import growing
 from kbhub.index.schema import FTS_WEIGHTS
 from kbhub.ranking import K1, B, inverse_document_frequency
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ apart, 0.5 µs a chunk and as much again for each 10 chunks that have the term a
 _WEIGHTS = ", ".join(map(str, FTS_WEIGHTS))
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Postings:
     """Where one term occurs in one index."""
 

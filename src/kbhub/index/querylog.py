@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import apsw
@@ -18,6 +17,7 @@ from kbhub.errors import QueryLogUnavailable
 from kbhub.index.schema import BUSY_MS, set_aside
 from kbhub.later import filelock
 from kbhub.places import private_directory
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ Kind = Literal["gap", "promotion"]
 State = Literal["open", "answered", "closed", "promoted", "withdrawn", "forgotten", "own"]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Asked:
     """A query and what it found."""
 
@@ -104,7 +104,7 @@ class Asked:
     """Those of them that were read afterwards."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Opening:
     """A document was read."""
 
@@ -114,7 +114,7 @@ class Opening:
     client: str
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Distinct:
     """Queries with one key."""
 
@@ -129,7 +129,7 @@ class Distinct:
     none: int
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Topic:
     """A recurring question: a gap, or one whose answer was promoted to a memory."""
 

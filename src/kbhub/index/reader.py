@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from operator import mul
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +13,7 @@ import apsw
 
 from kbhub.errors import IndexUnavailable
 from kbhub.index.schema import FTS_WEIGHTS, has_vector_functions, listed, open_reader, stored_vectors
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,7 @@ INVARIANTS = {
 """What must not be there → how many of it there are."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class DocumentRow:
     """A document as the index has it."""
 
@@ -66,7 +66,7 @@ class DocumentRow:
     """Last commit, seconds since the epoch."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class ChunkRow:
     """A chunk as the index has it."""
 

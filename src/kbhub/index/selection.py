@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from array import array
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from kbhub.query.filtering import ANY, date_of, days_of, is_pattern, number_of, path_prefix, path_test, selected_bases
 from kbhub.query.tokens import fold
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -36,7 +36,7 @@ Condition = tuple[str, list[Any]]
 """SQL over the table `document`, and its values."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Selection:
     """What a query may find in one index, as of one snapshot."""
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import apsw
 
 from kbhub.index.schema import BUSY_MS, set_aside
 from kbhub.places import private_directory
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS use(
 """
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Use:
     """How a memory was used."""
 

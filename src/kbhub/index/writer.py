@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import apsw
@@ -13,6 +12,7 @@ import apsw
 from kbhub.index.packing import is_loose, pack
 from kbhub.index.schema import open_writer
 from kbhub.query import fold, searchable
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ OPTIMISE_SHARE = 0.2
 """Share of the chunks that must be new before the full-text index is merged into one segment."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class NewChunk:
     """A chunk to be written."""
 
@@ -37,7 +37,7 @@ class NewChunk:
     """Signed 64-bit hash of the text that its vector stands for."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class NewDocument:
     """A document to be written."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from kbhub.errors import KbhubError, MemoriesUnavailable, UsageError
@@ -14,6 +13,7 @@ from kbhub.memory.models import Memory, Remembered
 from kbhub.memory.standing import data_of
 from kbhub.memory.store import Stored, locked, read, replace
 from kbhub.memory.subjects import hashes_of
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -29,7 +29,7 @@ UNCOUNTED = "Its use could not be counted: the file of the counts cannot be writ
 Did = Literal["stored", "strengthened", "updated", "confirmed"]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Wanted:
     """What is to be remembered, checked."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -14,6 +13,7 @@ from kbhub.frontmatter import read_front_matter
 from kbhub.markdown import decode
 from kbhub.memory.facts import facts_of
 from kbhub.memory.front_matter import MemoryFrontMatter
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,7 +47,7 @@ _KEY_LINE = re.compile(r"([A-Za-z_][\w .-]*?)\s*:(?:\s|$)")
 _NO_WORD = re.compile(r"[^\w]+")
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class MemoryText:
     """The text of a memory's file, parsed."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from kbhub.memory.strength import Source
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Facts:
     """What the front matter of a memory says, whoever wrote it."""
 

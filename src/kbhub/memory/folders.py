@@ -11,7 +11,6 @@ import json
 import os
 import re
 import unicodedata
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +19,7 @@ from kbhub.files import read_regular
 from kbhub.memory.identity import Identity, identify
 from kbhub.places import private_directory, write_atomically
 from kbhub.types import Base, Discovery
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.config import Settings
@@ -43,7 +43,7 @@ NAME_CHARACTERS = 40
 _UNSAFE = re.compile(r"[^\w.]+")
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Shelf:
     """One folder of memories."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
@@ -17,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from kbhub.files import read_regular
 from kbhub.gitroot import main_worktree
 from kbhub.history import root_commit
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.types import Workspace
@@ -48,7 +48,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
 Kind = Literal["origin", "root", "path"]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Identity:
     """What makes a project the same one wherever it is checked out."""
 

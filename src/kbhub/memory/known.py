@@ -6,7 +6,6 @@ process a moment ago, counts at once, and no index need be written to say what i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, IndexUnavailable, MemoryNotFound
@@ -19,6 +18,7 @@ from kbhub.memory.models import Memory
 from kbhub.memory.standing import uses_of
 from kbhub.memory.store import read, with_id
 from kbhub.memory.strength import strength
+from kbhub.values import struct
 from kbhub.walk import scan
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ SHOWN_CHARACTERS = 400
 """Text of a memory in a list; `read` gives all of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Known:
     """One memory, with where it is and how it was used."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kbhub.index.memories import memory_rows
@@ -11,6 +10,7 @@ from kbhub.memory.facts import facts_of
 from kbhub.memory.folders import memories_folder, place_of
 from kbhub.memory.strength import strength, strength_factor
 from kbhub.places import data_dir
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 USES_NAME = "uses.db"
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Standing:
     """What ranking needs to know of a memory."""
 

@@ -7,7 +7,6 @@ import hashlib
 import os
 import shutil
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from kbhub.later import filelock
 from kbhub.memory.documents import MAX_FILE_BYTES, parse_memory
 from kbhub.memory.folders import memories_folder
 from kbhub.places import private_directory, write_atomically
+from kbhub.values import struct
 from kbhub.walk import open_contained
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ TRASH = "trash"
 DAY_SECONDS = 86_400
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Stored:
     """A memory's file with what it says now."""
 

@@ -6,11 +6,11 @@ A filter is `key:value`, a list `key:a,b` means either, two filters must both ho
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kbhub.ignore import parse_rules
 from kbhub.query.tokens import fold
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -54,7 +54,7 @@ _AGE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([dwmy])?")
 _WILD = re.compile(r"[*?\[]")
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Value:
     """One value of a filter."""
 
@@ -72,7 +72,7 @@ class Value:
         return bare if self.operator == "=" else self.operator + bare
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Filter:
     """A condition on documents."""
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from kbhub.query.filtering import ALWAYS, FILTER, Filter, joined, read_filter
 from kbhub.query.stopwords import STOP_WORDS
 from kbhub.query.tokens import RUN, cased_parts, normalise, paired, pairs, stems, tokens
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +36,7 @@ _EXCLUSION = re.compile(r"-([^\W\d_].*)", re.DOTALL)
 _PUNCTUATION = ".,;:!?()'\""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Term:
     """A searchable word or phrase of a query."""
 
@@ -71,7 +72,7 @@ class Term:
         return [(raw[start:end].decode("utf-8", "replace"), token) for start, end, token in tokens(raw)]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class ParsedQuery:
     """What a query asks for."""
 

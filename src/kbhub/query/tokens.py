@@ -27,7 +27,7 @@ MAX_CASED = 64
 MAX_PARTS = 8
 """Parts of such a word; more are encoded data."""
 
-_CASED = re.compile(r"(?<![A-Za-z0-9])(?:[A-Z]*[a-z0-9]+[A-Z][A-Za-z0-9]*|[A-Z]{2,}[a-z][A-Za-z0-9]*)")
+_CASED = re.compile(r"(?<![A-Za-z0-9])(?:[A-Z]*+[a-z0-9]++[A-Z][A-Za-z0-9]*+|[A-Z]{2,}+[a-z][A-Za-z0-9]*+)")
 """Words with a capital after a small letter, or a small letter after two capitals."""
 
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![A-Za-z]))[a-z])")
@@ -42,14 +42,17 @@ def searchable(text: str) -> str:
     follow at the end, each word's once: there they break no phrase and add little to the length.
     """
     plain = paired(text)
-    found = {word.group().casefold(): word.group() for word in cased_words(plain)}
+    found = {word.casefold(): word for word in _CASED.findall(plain)}
     parts = [" ".join(split) for word in found.values() if (split := cased_parts(word))]
     return " ".join([plain, *parts]) if parts else plain
 
 
 def paired(text: str) -> str:
     """Give a text with its runs of Han and Kana as in the index, and nothing added."""
-    return RUN.sub(lambda run: f" {' '.join([*pairs(run.group()), run.group()[-1]])} ", normalise(text))
+    plain = normalise(text)
+    if plain.isascii():
+        return plain
+    return RUN.sub(lambda run: f" {' '.join([*pairs(run.group()), run.group()[-1]])} ", plain)
 
 
 def pairs(run: str) -> list[str]:

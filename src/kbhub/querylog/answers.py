@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kbhub.errors import KbhubError
@@ -15,6 +14,7 @@ from kbhub.memory.store import read
 from kbhub.places import is_directory
 from kbhub.sections import anchor, section
 from kbhub.types import Query
+from kbhub.values import struct
 from kbhub.walk import open_contained
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _NAME = re.compile(r"[^\x00-\x20\x7f-\xa0`#:@<>\[\]|\\]+(?: [^\x00-\x20\x7f-\xa0
 """Paths that mean one thing as a ref, and that cannot end the code span in which a memory names them."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Answer:
     """What a question finds now."""
 

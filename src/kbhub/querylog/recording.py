@@ -7,7 +7,6 @@ import logging
 import os
 import threading
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from kbhub.memory.identity import identify
 from kbhub.places import data_dir
 from kbhub.query import normalise, parsed
 from kbhub.references import parse_reference
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +50,7 @@ TEXT_CHARACTERS = 2000
 _ENDS = "?!.,;: "
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class _Note:
     """What happened, and where."""
 

@@ -11,12 +11,12 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from kbhub.errors import UsageError
 from kbhub.render.plain import neutralised
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from _csv import _QuotingType
@@ -40,7 +40,7 @@ _ACTIVE_IN_MARKDOWN = re.compile(r"[\\|<\[`]|&(?=#?\w+;)")
 """What would end a cell, begin an element, a link, an image or code, or be taken for a character's name."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Listing:
     """Things of one kind, to be printed in any format."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 import unicodedata
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from kbhub.query import excerpt, spans, terms_of
 from kbhub.render.plain import neutralised, one_line
 from kbhub.render.words import counted, message_of
 from kbhub.search import LEADING_NOTES, NEAR_ONLY
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ _GUTTER = "  │ "
 _INDENT = "      "
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Painter:
     """Puts colours around text, or does not."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kbhub.errors import IndexUnavailable
 from kbhub.later import catalogue
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -20,7 +20,7 @@ State = tuple[object, dict[str, bytes]]
 _NOTHING: State = (None, {})
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Changes:
     """What is otherwise than before."""
 

@@ -7,7 +7,6 @@ import binascii
 import json
 import unicodedata
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from kbhub.later import catalogue, hits, known, limits, markdown, mentions, walk
 from kbhub.places import data_dir
 from kbhub.resources.addresses import from_template_value, parse_uri, template_value
 from kbhub.sources.kinds import kind_of
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,7 @@ COMPLETIONS = 100
 MARKDOWN, PLAIN = "text/markdown", "text/plain"
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Page:
     """A page of the documents of all active bases."""
 

@@ -12,9 +12,11 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
+
+from kbhub.values import struct
 
 SERVER = "kbhub"
 """Name of the server in every client."""
@@ -44,7 +46,7 @@ ClientName = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Shape:
     """How an entry says what to start."""
 
@@ -68,7 +70,7 @@ class Shape:
         return {self.command: argv[0], self.args: list(argv[1:])}
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class OwnCommand:
     """A client's own command line; `{argv}` in its arguments is what is to be started, `{json}` an entry."""
 
@@ -78,7 +80,7 @@ class OwnCommand:
     """Empty where it cannot."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class ProjectFile:
     """Where a client looks for servers in a project."""
 
@@ -90,7 +92,7 @@ class ProjectFile:
     """How an entry looks, if not as in the user's file."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Client:
     """One MCP client. Paths begin with a folder in braces, see `folders`."""
 
@@ -305,7 +307,7 @@ CLIENTS: tuple[Client, ...] = (
 """In the order in which they are shown."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Machine:
     """A user's account on a machine: all that the table depends on."""
 

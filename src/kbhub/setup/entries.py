@@ -7,13 +7,13 @@ a file in which anything but the one entry would change is refused, not written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kbhub import config_editing
 from kbhub.errors import ConfigError
 from kbhub.jsonc import parse_jsonc
 from kbhub.setup import toml_entries, yaml_entries
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _BOM = "\ufeff"
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Place:
     """Where a server's entry is, or is to be."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import ConfigError
 from kbhub.files import read_regular
 from kbhub.places import write_atomically
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ _NEW_PRIVATE_MODE = 0o600
 _STAMP = "%Y%m%dT%H%M%SZ"
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Changed:
     """What an edit did."""
 

@@ -7,10 +7,11 @@ import os
 import shutil
 import sys
 import sysconfig
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,7 @@ RELOCATABLE = ("kbhub", "serve")
 _PACKAGE = "kbhub"
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Installation:
     """Where a kbhub is installed."""
 
@@ -41,7 +42,7 @@ class Installation:
     """What it was installed from, if not from an index: a URL."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Launch:
     """How to start an installed kbhub."""
 

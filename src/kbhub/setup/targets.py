@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from kbhub.setup.entries import decode, parse, servers
 from kbhub.setup.files import read_bytes
 from kbhub.setup.launching import RELOCATABLE
 from kbhub.setup.own_commands import major_version
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ _LEADING = 7
 """Words of a command among which `kbhub` stands: `uv tool run --from URL kbhub serve` has it sixth."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Entry:
     """What a server's entry starts."""
 
@@ -38,7 +38,7 @@ class Entry:
     enabled: bool
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Target:
     """A file in which a server is to be registered."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kbhub.errors import KbhubError
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kbhub.setup.models import Step
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Task:
     """A step, and how to do it."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbhub.blocks import MAX_HEADING_CHARS, scan_blocks
 from kbhub.chunking import chunk_document
 from kbhub.types import Document, Heading
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ SHOWN_LINES = ("session", "agent", "model", "folder", "author", "pages", "date")
 """Keys of the front matter that the first lines of the text show."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Part:
     """A page or a turn."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mcp.types import ToolAnnotations
 
 from kbhub.tools.names import ALL, WRITERS
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.tools.calls import Calls
@@ -37,7 +37,7 @@ DESTRUCTIVE: frozenset[ToolName] = frozenset(("forget", "write_document", "delet
 """Tools that may take away what was there."""
 
 
-@dataclass(frozen=True, slots=True)
+@struct
 class Registered:
     """A tool as it is registered."""
 

@@ -1,0 +1,231 @@
+"""A large first index is read by processes of their own, and is the very index that one process makes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import apsw
+import pytest
+
+import kbhub.workers
+from kbhub.errors import EmbedderError
+from kbhub.types import FileEntry
+from test_cli import ROOT
+
+FILES = 40
+END_SECONDS = 20.0
+"""Bound of waiting for a process to end."""
+
+
+@pytest.fixture
+def many(environment, monkeypatch):
+    """A base whose files are many, on a machine of two cores."""
+    monkeypatch.setattr(kbhub.workers, "LARGE_FILES", FILES)
+    monkeypatch.setattr(kbhub.workers, "PART_FILES", 7)
+    monkeypatch.setattr(kbhub.workers, "cores", lambda: 2)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    for number in range(FILES):
+        same = "The same words stand in each of them.\n" if number % 2 else f"Only here: zebra{number}.\n"
+        environment.write(f"knowledge/{number:03}.md", f"---\ntags: [t{number % 3}]\n---\n# Note {number}\n\n{same}")
+    environment.write("knowledge/bad.md", b"# Caf\xe9\n\xff\n")
+    environment.write("knowledge/twin.md", (environment.project / "knowledge/001.md").read_bytes())
+    return environment
+
+
+@pytest.fixture
+def alone(many, tmp_path, monkeypatch):
+    """What one process makes of the same files."""
+    with monkeypatch.context() as here:
+        here.setattr(kbhub.workers, "cores", lambda: 1)
+        hub = many.hub(cache=tmp_path / "alone")
+        return hub.sync()[0], content(hub)
+
+
+def content(hub):
+    """All that an index says, with the ids of its rows."""
+    connection = apsw.Connection(str(hub.index(hub.select()[0]).path))
+    tables = ("document", "property", "link", "chunk", "vector", "problem")
+    said = {table: connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables}
+    said["fts"] = connection.execute("SELECT rowid, * FROM fts ORDER BY 1").fetchall()
+    connection.close()
+    return said
+
+
+def started(monkeypatch):
+    """The processes that are started from here on."""
+    processes, start = [], kbhub.workers._started
+    monkeypatch.setattr(kbhub.workers, "_started", lambda: processes.append(start()) or processes[-1])
+    return processes
+
+
+def told(report):
+    """What a report says that must not depend on who did it; a text that two workers meet is embedded by both."""
+    assert report.vectors_made in (FILES + 1, FILES + 2)
+    return report.model_dump(exclude={"seconds", "vectors_made", "vectors_reused"})
+
+
+def test_workers_make_the_same_index(many, alone, monkeypatch):
+    """Row by row; and none of them is left."""
+    processes = started(monkeypatch)
+    hub = many.hub()
+    (report,) = hub.sync()
+
+    assert len(processes) == 2
+    assert [process.returncode is not None for process in processes] == [True, True]
+    assert content(hub) == alone[1]
+    assert told(report) == told(alone[0])
+    assert report.added == FILES + 2
+    assert hub.search("zebra8").hits[0].path == "008.md"
+
+
+def test_few_files_and_later_syncs_are_read_here(many, monkeypatch):
+    """Starting a process would take longer."""
+    processes = started(monkeypatch)
+    hub = many.hub()
+    hub.sync()
+    assert len(processes) == 2
+    for number in range(FILES):
+        many.write(f"knowledge/{number:03}.md", f"# Changed {number}\n")
+    assert hub.sync()[0].changed == FILES
+    assert len(processes) == 2
+    assert kbhub.workers.worth([FileEntry("a.md", 1, 1)] * (FILES - 1)) == 0
+    large = FileEntry("a.md", kbhub.workers.LARGE_BYTES, 1)
+    assert [kbhub.workers.worth([large] * count) for count in (1, 2, 3)] == [0, 2, 2]
+
+
+@pytest.mark.parametrize("when", ["before", "within"])
+def test_a_worker_that_dies_costs_nothing_but_time(many, alone, monkeypatch, when):
+    """What it has not answered is read by the process that waited for it."""
+    processes, tell, answer = started(monkeypatch), kbhub.workers._told, kbhub.workers.Workers._answer
+
+    def told_and_dead(process, job):
+        heard = tell(process, job)
+        if when == "before":
+            process.kill()
+        return heard
+
+    def last_words(self, number):
+        said = answer(self, number)
+        if when == "within" and number == 0 and self._processes[0]:
+            self._processes[0].kill()
+            self._processes[0].wait(END_SECONDS)
+            self._processes[0].stdout.read()
+        return said
+
+    monkeypatch.setattr(kbhub.workers, "_told", told_and_dead)
+    monkeypatch.setattr(kbhub.workers.Workers, "_answer", last_words)
+    hub = many.hub()
+    (report,) = hub.sync()
+
+    assert processes[0].returncode == -signal.SIGKILL
+    assert content(hub) == alone[1]
+    assert told(report) == told(alone[0])
+
+
+@pytest.mark.parametrize("python", ["", "/nowhere/python", sys.executable])
+def test_where_no_worker_can_run_the_index_is_made_without(many, alone, monkeypatch, tmp_path, python):
+    """No interpreter, a wrong one, or one that does not find kbhub."""
+    if python == sys.executable:
+        (tmp_path / "kbhub").mkdir()
+        (tmp_path / "kbhub" / "__init__.py").write_text("raise SystemExit(3)\n")
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", python)
+    hub = many.hub()
+    hub.sync()
+
+    assert content(hub) == alone[1]
+
+
+def test_a_module_in_the_working_directory_is_not_loaded(many, alone, monkeypatch):
+    """A repository may hold a file of any name."""
+    trace = many.project / "loaded"
+    for name in ("kbhub", "numpy", "apsw", "pickle"):
+        many.write(f"{name}.py", f"open({str(trace)!r}, 'w').close()\nraise SystemExit(3)\n")
+    monkeypatch.chdir(many.project)
+    processes = started(monkeypatch)
+    hub = many.hub()
+    hub.sync()
+
+    assert not trace.exists()
+    assert len(processes) == 2
+    assert content(hub) == alone[1]
+
+
+def test_what_cannot_be_embedded_there_is_told_as_here(many, monkeypatch):
+    """The note about a model that cannot be loaded comes once, from the process that writes."""
+    many.write(many.home / ".kbhub.json", json.dumps({"embedder": {"model": str(many.home / "broken")}}))
+    many.write(many.home / "broken" / "model.safetensors", b"no model")
+    processes = started(monkeypatch)
+    (report,) = many.hub().sync()
+
+    assert len(processes) == 2
+    assert report.added == FILES + 2
+    assert report.vectors_made == 0
+    assert len(report.notes) == 1
+    assert "keyword search" in report.notes[0]
+
+
+def test_an_error_here_ends_them(many, monkeypatch):
+    """A sync that is given up leaves no process behind."""
+    processes = started(monkeypatch)
+
+    def stop(*_):
+        raise EmbedderError("enough")
+
+    with pytest.raises(EmbedderError):
+        many.hub().sync(progress=stop)
+    assert {process.returncode for process in processes} <= {0, -signal.SIGKILL}  # it may have had nothing left to do
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes end otherwise there")
+def test_workers_end_with_who_started_them(many):
+    """Also where that is killed; Ctrl-C does not make them speak."""
+    script = (
+        "import os, sys, threading, kbhub.workers as workers\n"
+        "workers.LARGE_FILES, workers.PART_FILES, workers.cores = 2, 1, lambda: 2\n"
+        "start = workers._started\n"
+        "def started():\n"
+        "    process = start()\n"
+        "    print(process.pid, flush=True)\n"
+        "    return process\n"
+        "workers._started = started\n"
+        "from kbhub import Hub\n"
+        "def stop(name, done, todo):\n"
+        "    print('at', flush=True)\n"
+        "    threading.Event().wait()\n"
+        "Hub.open('.').sync(progress=stop)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=many.project,
+        env={**os.environ, **many.env, "PYTHONPATH": str(ROOT / "src")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        pids = [int(process.stdout.readline()) for _ in range(2)]
+        assert process.stdout.readline() == "at\n"
+        for pid in pids:
+            os.kill(pid, signal.SIGINT)  # which they leave to the other
+            os.kill(pid, 0)
+        process.kill()
+        process.communicate(timeout=END_SECONDS)
+    end = time.monotonic() + END_SECONDS
+    while any(map(is_alive, pids)):
+        assert time.monotonic() < end, "a worker outlives the process that started it"
+        os.sched_yield()
+
+
+def is_alive(pid):
+    """Whether a process runs; one that nobody has waited for is dead."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
