@@ -7,6 +7,7 @@ import dataclasses
 import json
 import math
 import pickle
+import re
 
 import pytest
 from hypothesis import given
@@ -22,7 +23,9 @@ from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Span, T
 from kbhub.values import struct
 
 TEXTS = st.sampled_from(["", " ", "a", "~/notes", "hybrid", "core", "a\x00b", "é\n", "\ud800", "5", "null"])
-NUMBERS = st.sampled_from([-1, 0, 1, 2, 40, 60, 100, 101, 65535, 10**30, 0.0, 0.5, 60.5, 1e308, math.inf])
+NUMBERS = st.sampled_from(
+    [-1, 0, 1, 2, 40, 60, 100, 101, 65535, 10**30, 0.0, 0.5, 60.5, 1e308, math.inf, 10**400, 2**53]
+)
 PLAIN = st.none() | st.booleans() | TEXTS | NUMBERS
 ANYTHING = st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2))
 
@@ -84,6 +87,8 @@ def test_what_people_write_is_plain(value):
         {"docsFallback": 1},
         {"repos": {"*": [1]}},
         {"tools": "some"},
+        {"search": {"limit": 10**400}},
+        {"serve": {"port": -(10**400)}},
     ],
 )
 def test_what_is_wrong_is_never_plain(value):
@@ -155,16 +160,24 @@ def test_a_value_becomes_json_as_pydantic_makes_it():
         "also": [{"start_line": 3, "end_line": 4}],
     }
     assert Query(text="x", limit=7).model_dump(mode="json", exclude={"text"}, exclude_defaults=True) == {"limit": 7}
+    assert json.loads(HIT.model_copy(update={"score": math.nan}).model_dump_json())["score"] is None
+    with pytest.raises(TypeError, match="name fields of the value itself"):
+        RESULT.model_dump(exclude={"hits": {"__all__": {"excerpt"}}})
 
 
 @pytest.mark.parametrize(
     ("field", "wrong"),
-    [("limit", 0), ("limit", 101), ("offset", -1), ("recency", 1.5), ("min_signals", 3), ("min_score", math.nan)],
+    [
+        *[("limit", 0), ("limit", 101), ("limit", 2.5), ("limit", "5"), ("limit", True), ("offset", -1)],
+        *[("offset", math.inf), ("recency", 1.5), ("min_signals", 3), ("min_score", math.nan), ("text", 5)],
+        *[("mode", "Keyword"), ("granularity", "chunks"), ("fusion", "RRF"), ("bases", "notes"), ("bases", [1])],
+        ("without", "semantic"),
+    ],
 )
 def test_a_query_has_bounds(field, wrong):
-    """The error names the field, its bounds and the value."""
-    with pytest.raises(ValueError, match=rf"{field} of a query must be .+, not {wrong}"):
-        Query(text="x", **{field: wrong})
+    """The error names the field, what it takes and the value."""
+    with pytest.raises(ValueError, match=rf"{field} of a query must be .+, not {re.escape(repr(wrong))}"):
+        Query(**{"text": "x", field: wrong})
 
 
 def test_lists_of_a_query_may_be_lists():

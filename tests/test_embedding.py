@@ -211,6 +211,18 @@ def test_a_word_looked_up_once_has_the_tokens_it_has_in_its_text(embedder, copie
     assert np.array_equal(embedder.embed(STRANGE), tokenised_as_wholes(embedder, STRANGE))
 
 
+def test_only_words_are_remembered(embedder):
+    """Not lines of a script without spaces, which hardly come again and are long."""
+    embedder.embed(["load"])
+    tokens = WordTokens(embedder._model.model.tokenizer)
+    wholes = [found.tolist() for block in tokens.blocks(["日本語の文章。" * 20, "a few words"]) for found in block]
+
+    assert set(tokens._known) == {"a", "few", "words"}
+    assert wholes == [
+        found.tolist() for block in tokens.blocks(["日本語の文章。" * 20, "a few words"]) for found in block
+    ]
+
+
 @given(texts=st.lists(st.text(st.one_of(st.sampled_from("aB1 |[]'\n\u0301é日ΣK\0\x0b\u3000"), st.characters()))))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_texts_have_the_tokens_that_the_tokenizer_gives_them(embedder, texts):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -101,6 +102,23 @@ def test_revoking_takes_back_every_grant_of_the_pointer_and_no_other(store, poin
 
 
 MALFORMED = ["", "{", "[]", "{}", '{"version": 2, "grants": []}', '{"version": 1, "grants": [{"pointer": "/a"}]}']
+
+
+@pytest.mark.parametrize(
+    ("grant", "told"),
+    [
+        ('{"pointer": "/a", "target": "/b", "writable": null}', "grants.0.writable: expected true or false, not null"),
+        ('{"pointer": "/a"}', "grants.0.target: is missing"),
+        ('{"pointer": "/a", "target": "/b", "use": "all"}', "grants.0.use: expected one of 'knowledge', 'cacheDir'"),
+        ('{"pointer": "/a", "target": "/b", "more": 1}', "grants.0.more: unknown field"),
+        ('["pointer"]', "grants.0: expected an object in braces"),
+    ],
+)
+def test_the_error_says_what_is_to_be_mended(store, grant, told):
+    """The grant, the field, and what was expected."""
+    store.path.write_text(f'{{"version": 1, "grants": [{grant}]}}', "utf-8")
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        store.entries()
 
 
 @pytest.mark.parametrize("text", [*MALFORMED, '{"version": 1, "grants": [], "more": 1}'])

@@ -128,13 +128,59 @@ def test_a_worker_that_dies_costs_nothing_but_time(many, alone, monkeypatch, whe
     assert told(report) == told(alone[0])
 
 
-@pytest.mark.parametrize("python", ["", "/nowhere/python", sys.executable])
-def test_where_no_worker_can_run_the_index_is_made_without(many, alone, monkeypatch, tmp_path, python):
-    """No interpreter, a wrong one, or one that does not find kbhub."""
-    if python == sys.executable:
-        (tmp_path / "kbhub").mkdir()
-        (tmp_path / "kbhub" / "__init__.py").write_text("raise SystemExit(3)\n")
-        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+@pytest.mark.parametrize("module", ["kbhub/__init__", "sitecustomize"])
+def test_another_program_is_no_worker(many, tmp_path, monkeypatch, module):
+    """One that does not find this kbhub ends before it has heard all; one that prints something is not listened to."""
+    deep = "/".join(letter * 200 for letter in "abcdefgh")
+    for number in range(120):  # more than a pipe holds
+        many.write(f"knowledge/{deep}/{number}.md", f"# Deep {number}\n")
+    monkeypatch.setattr(kbhub.workers, "cores", lambda: 1)
+    here = many.hub(cache=tmp_path / "alone")
+    here.sync()
+    file = tmp_path / f"{module}.py"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("raise SystemExit(3)\n" if "/" in module else "print('INFO ready', flush=True)\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT / "src")]))
+    monkeypatch.setattr(kbhub.workers, "cores", lambda: 2)
+    processes = started(monkeypatch)
+    hub = many.hub()
+    hub.sync()
+
+    assert content(hub) == content(here)
+    assert [process.returncode is not None for process in processes] == [True, True]
+
+
+def test_a_worker_that_cannot_speak_ends():
+    """Who waits for it would wait for ever."""
+    script = (
+        "import io, pickle\n"
+        "from pathlib import Path\n"
+        "from kbhub.types import Base\n"
+        "from kbhub.workers import Job, work\n"
+        "class Full(io.BytesIO):\n"
+        "    def flush(self):\n"
+        "        raise MemoryError\n"
+        "job = Job(Base(id='a', path=Path('.'), origin='argument'), None, 1, 1, {}, None, ((),) * 20)\n"
+        "work(io.BytesIO(pickle.dumps(job)), Full())\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", script], env=env, timeout=END_SECONDS, check=False)
+
+    assert done.returncode == 1
+
+
+def test_long_files_do_not_wait_in_a_row(many, alone, monkeypatch):
+    """Each is sent before the next one is read."""
+    monkeypatch.setattr(kbhub.workers, "PART_BYTES", 1)
+    hub = many.hub()
+    hub.sync()
+
+    assert content(hub) == alone[1]
+
+
+@pytest.mark.parametrize("python", ["", "/nowhere/python"])
+def test_where_no_worker_can_run_the_index_is_made_without(many, alone, monkeypatch, python):
+    """No interpreter, or a wrong one."""
     monkeypatch.setattr(sys, "executable", python)
     hub = many.hub()
     hub.sync()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
-import math
 import operator
 import re
 import unicodedata
@@ -107,19 +106,22 @@ def plainly(declared: type[T], data: Any, more: Mapping[str, Converter] | None =
         ValueError: it is not plain, which does not mean that it is wrong.
     """
     if not isinstance(data, dict):
-        raise ValueError("no object")  # noqa: TRY004 - as where any other value is none that was expected
+        raise ValueError("expected an object in braces")  # noqa: TRY004 - as where any other value is not as expected
     values: dict[str, Any] = {}
     for one in dataclasses.fields(declared):  # type: ignore[arg-type]
         if (name := in_file(one.name)) in data:
             annotation, group = str(one.type), one.default_factory
-            if isinstance(group, type) and group.__name__ == annotation:
-                values[one.name] = plainly(group, data[name], more)
-            elif convert := (more or {}).get(annotation) or _PLAIN.get(annotation) or _bounded(annotation):
-                values[one.name] = convert(data[name])
-            else:
-                raise ValueError(annotation)
+            try:
+                if isinstance(group, type) and group.__name__ == annotation:
+                    values[one.name] = plainly(group, data[name], more)
+                elif convert := (more or {}).get(annotation) or _PLAIN.get(annotation) or _bounded(annotation):
+                    values[one.name] = convert(data[name])
+                else:
+                    raise ValueError(f"expected {annotation}")
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}, not {shown(data[name])}") from error
         elif one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
-            raise ValueError(f"no {name}")
+            raise ValueError(f"{name}: is missing")
     return declared(**values)
 
 
@@ -130,7 +132,7 @@ def plain_text(value: Any) -> str:
         ValueError: it is not.
     """
     if not isinstance(value, str):
-        raise ValueError("no text")  # noqa: TRY004 - see `plainly`
+        raise ValueError("expected a text")  # noqa: TRY004 - see `plainly`
     value.encode()
     return value
 
@@ -162,7 +164,7 @@ def plain_texts(value: Any) -> tuple[str, ...]:
         ValueError: it is none, or has something else in it.
     """
     if not isinstance(value, list):
-        raise ValueError("no list")  # noqa: TRY004 - see `plainly`
+        raise ValueError("expected a list")  # noqa: TRY004 - see `plainly`
     return tuple(map(plain_text, value))
 
 
@@ -173,7 +175,7 @@ def plain_object(value: Any, convert: Converter) -> dict[str, Any]:
         ValueError: it is none, or one of its values cannot be converted.
     """
     if not isinstance(value, dict):
-        raise ValueError("no object")  # noqa: TRY004 - see `plainly`
+        raise ValueError("expected an object in braces")  # noqa: TRY004 - see `plainly`
     return {plain_text(key): convert(one) for key, one in value.items()}
 
 
@@ -184,7 +186,7 @@ def plain_truth(value: Any) -> bool:
         ValueError: it is neither.
     """
     if not isinstance(value, bool):
-        raise ValueError("neither true nor false")  # noqa: TRY004 - see `plainly`
+        raise ValueError("expected true or false")  # noqa: TRY004 - see `plainly`
     return value
 
 
@@ -193,7 +195,7 @@ def choice(among: Collection[str]) -> Converter:
 
     def convert(value: Any) -> str:
         if not isinstance(value, str) or value not in among:
-            raise ValueError("none of the choices")
+            raise ValueError(f"expected one of {', '.join(map(repr, among))}")
         return value
 
     return convert
@@ -206,8 +208,8 @@ def _bounded(annotation: str) -> Converter | None:
     bounds = [(_WITHIN[name], float(bound)) for name, _, bound in (one.partition("=") for one in found[2].split(", "))]
 
     def convert(value: Any) -> float:
-        if type(value) not in (int, float)[: 1 + (found[1] == "float")] or not math.isfinite(value):
-            raise ValueError("no such number")
+        if type(value) not in (int, float)[: 1 + (found[1] == "float")] or not abs(value) < _HUGE:
+            raise ValueError("expected a number")
         if not all(within(value, bound) for within, bound in bounds):
             raise ValueError("out of bounds")
         return float(value) if found[1] == "float" else value
@@ -215,6 +217,8 @@ def _bounded(annotation: str) -> Converter | None:
     return convert
 
 
+_HUGE = 2**53
+"""From here on, numbers of files are no longer those that people write, and floats no longer exact."""
 _WITHIN = {"ge": operator.ge, "gt": operator.gt, "le": operator.le}
 _NUMBER = re.compile(r"Annotated\[(int|float), Field\(((?:ge|gt|le)=\d+(?:, le=\d+)?)(?:, allow_inf_nan=False)?\)\]")
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from kbhub.checking import plain_text, plainly, shown
+from kbhub.checking import choice, plain_text, plainly, shown
 from kbhub.errors import ConfigError
 from kbhub.files import read_regular
 from kbhub.later import filelock
@@ -159,18 +159,14 @@ def _read(data: Any) -> Iterator[Grant]:
     names = {one.name for one in fields(Grant)}
     for number, one in enumerate(data["grants"]):
         try:
-            if unknown := set(one) - names:
-                raise ValueError(f"unknown field {min(unknown)!r}")
-            yield plainly(Grant, one, _PLAIN)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"grants.{number}: {error}") from error
+            grant = plainly(Grant, one, _PLAIN)
+        except ValueError as error:
+            within = "." if isinstance(one, dict) else ": "
+            raise ValueError(f"grants.{number}{within}{error}") from error
+        if unknown := set(one) - names:
+            raise ValueError(f"grants.{number}.{min(unknown)}: unknown field")
+        yield grant
 
 
-def _use(value: Any) -> Any:
-    if value not in get_args(Use):
-        raise ValueError(f"use: expected one of {get_args(Use)}, not {shown(value)}")
-    return value
-
-
-_PLAIN = {"Path": lambda value: Path(plain_text(value)), "Use": _use}
+_PLAIN = {"Path": lambda value: Path(plain_text(value)), "Use": choice(get_args(Use))}
 """As `plainly` takes it."""

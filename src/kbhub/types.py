@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from kbhub.values import Value, Within, struct
 
@@ -174,14 +174,17 @@ class Chunk:
     """Offset in `text` of the first character after the front matter."""
 
 
-_RANGES = (
-    ("limit", 1, 100),
-    ("offset", 0, float("inf")),
-    ("recency", 0, 1),
-    ("min_signals", 1, 2),
-    ("min_score", 0, 1),
+_NUMBERS: dict[Any, str] = {int: "a whole number", (int, float): "a number"}
+_RANGES: tuple[tuple[str, Any, int, int], ...] = (
+    ("limit", int, 1, 100),
+    ("offset", int, 0, 2**63 - 1),
+    ("recency", (int, float), 0, 1),
+    ("min_signals", int, 1, 2),
+    ("min_score", (int, float), 0, 1),
 )
-"""Field of a query, the least and the greatest value that it takes."""
+"""Field of a query, what it is, the least and the greatest value that it takes."""
+_CHOICES = (("mode", get_args(Mode)), ("granularity", get_args(Granularity)), ("fusion", get_args(Fusion)))
+"""Field of a query and the texts that it takes."""
 
 
 class Query(Value):
@@ -213,11 +216,19 @@ class Query(Value):
     """Least score of a hit."""
 
     def __post_init__(self) -> None:
-        for name, least, most in _RANGES:
-            if not least <= getattr(self, name) <= most:
-                raise ValueError(f"{name} of a query must be {least} to {most}, not {getattr(self, name)!r}")
+        if not isinstance(self.text, str):
+            raise ValueError(f"text of a query must be a text, not {self.text!r}")  # noqa: TRY004 - as for the others
+        for name, kinds, least, most in _RANGES:
+            value = getattr(self, name)
+            if not isinstance(value, kinds) or isinstance(value, bool) or not least <= value <= most:
+                raise ValueError(f"{name} of a query must be {_NUMBERS[kinds]} from {least} to {most}, not {value!r}")
+        for name, among in _CHOICES:
+            if getattr(self, name) not in among:
+                raise ValueError(f"{name} of a query must be one of {', '.join(among)}, not {getattr(self, name)!r}")
         for name in ("bases", "without"):
-            self.__dict__[name] = tuple(getattr(self, name))
+            if isinstance(value := getattr(self, name), str) or not all(isinstance(one, str) for one in value):
+                raise ValueError(f"{name} of a query must be a list of texts, not {value!r}")
+            self.__dict__[name] = tuple(value)
 
 
 class Signal(Value):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar, dataclass_transform
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
     from typing import Self
 
     from pydantic import GetJsonSchemaHandler
@@ -77,9 +79,9 @@ class Value:
         said = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items())
         return f"{type(self).__name__}({said})"
 
-    def model_copy(self, *, update: Mapping[str, Any]) -> Self:
+    def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
         """Give the same with other values for some fields."""
-        return replace(self, **update)  # type: ignore[type-var]
+        return replace(self, **update or {})  # type: ignore[type-var]
 
     def model_dump(
         self,
@@ -96,7 +98,12 @@ class Value:
             include: the fields that are wanted, all if none is named.
             exclude: fields that are not wanted.
             exclude_defaults: whether to leave out what is as it is if nothing is said.
+
+        Raises:
+            TypeError: what is wanted, or not, is said of fields within fields.
         """
+        if isinstance(include, Mapping) or isinstance(exclude, Mapping):
+            raise TypeError("name fields of the value itself; for others, take them out of the dictionary")
         return {
             one.name: _plain(value, as_json=mode == "json")
             for one in fields(self)  # type: ignore[arg-type]
@@ -174,4 +181,6 @@ def _plain(value: Any, *, as_json: bool) -> Any:
         return list(inner) if as_json else tuple(inner)
     if isinstance(value, dict):
         return {key: _plain(one, as_json=as_json) for key, one in value.items()}
+    if as_json and isinstance(value, float) and not math.isfinite(value):
+        return None  # which JSON has no word for
     return str(value) if as_json and isinstance(value, Path) else value

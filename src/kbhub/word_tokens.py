@@ -27,6 +27,9 @@ JOINED = 128
 REMEMBERED = 50_000
 """Words whose tokens are remembered; some ten MB, and what a thousand documents in one language have."""
 
+LETTERS = 24
+"""Letters of a word that is remembered; what is longer hardly comes again, or is a line of a script without spaces."""
+
 _BAR = "|"
 """What stands between them."""
 
@@ -69,10 +72,11 @@ class WordTokens:
         if not (new := words.difference(self._known)):
             return self._known
         found = _tokens_of_words(self._tokenizer, new)
-        if len(self._known) + len(found) > REMEMBERED:
-            return self._known | found
-        self._known.update(found)
-        return self._known
+        known = self._known | found
+        if len(self._known) < REMEMBERED:
+            # Another thread may be looking at the old ones.
+            self._known = {word: tokens for word, tokens in known.items() if len(word) <= LETTERS}
+        return known
 
 
 def _tokens_of_words(tokenizer: Tokenizer, words: set[str]) -> dict[str, list[int]]:

@@ -22,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from kbhub import __version__
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ PART_FILES, PART_BYTES = 64, 512 * 1024
 """Files and bytes of a part: little enough that all workers have some of it, and enough to share tokens of words."""
 
 AHEAD = 4
-"""Parts that a worker has ready before it waits for the writer: some ten MB."""
+"""Parts that a worker has ready before it waits for the writer: some ten MB. Of longer files it has none."""
+
+GREETING = f"kbhub {__version__} reads\n".encode()
+"""What a worker says first: that it is one, and of the same version."""
 
 NICENESS = 10
 """How far a worker stands back behind what people wait for, as POSIX counts it."""
@@ -110,18 +114,23 @@ class Workers:
         self._files, self._embedder, self._count = files, embedder, count
         self._parts = tuple(parts_of(entries))
         self._processes: list[subprocess.Popen[bytes] | None] = []
+        self._greeted: set[int] = set()
 
     def __enter__(self) -> Self:
-        self._processes = [_started() for _ in range(self._count)]
-        for number, process in enumerate(self._processes):
-            if process and not _told(process, self._job(self._parts[number :: self._count])):
-                self._lose(number)
+        try:
+            for _ in range(self._count):
+                self._processes.append(_started())
+            for number, process in enumerate(self._processes):
+                if process and not _told(process, self._job(self._parts[number :: self._count])):
+                    self._lose(number)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
         for process in filter(None, self._processes):
-            with process:  # closes its pipes, and waits for it
-                process.kill()
+            _end(process)
 
     def read(self) -> Iterator[tuple[tuple[FileEntry, ...], Read]]:
         """Give what is in the files, part after part, in the order of the files."""
@@ -138,8 +147,12 @@ class Workers:
         if process is None or process.stdout is None:
             return None
         try:
+            if number not in self._greeted and process.stdout.read(len(GREETING)) != GREETING:
+                raise ValueError("it is another program")
+            self._greeted.add(number)
             answer: Read = pickle.load(process.stdout)  # noqa: S301 - what our own process says
-        except (OSError, EOFError, pickle.UnpicklingError):
+        except Exception as error:  # noqa: BLE001 - whatever it may be: the files are read here instead
+            log.debug("A worker failed: %r", error)
             self._lose(number)
             return None
         return answer
@@ -147,8 +160,7 @@ class Workers:
     def _lose(self, number: int) -> None:
         log.info("A worker of %r has failed; its files are read without it.", self._files.base.id)
         if process := self._processes[number]:
-            with process:
-                process.kill()
+            _end(process)
         self._processes[number] = None
 
     def _job(self, parts: tuple[tuple[FileEntry, ...], ...]) -> Job:
@@ -180,6 +192,16 @@ def _started() -> subprocess.Popen[bytes] | None:
         return None
 
 
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a worker, close its pipes and wait for it."""
+    process.kill()
+    for pipe in (process.stdin, process.stdout):
+        with suppress(OSError):  # what it was not told is of no use to anyone
+            if pipe:
+                pipe.close()
+    process.wait()
+
+
 def _told(process: subprocess.Popen[bytes], job: Job) -> bool:
     """Tell a worker what to do, and say whether it has heard it."""
     assert process.stdin is not None
@@ -206,11 +228,14 @@ def work(requests: BinaryIO, answers: BinaryIO) -> None:
     ready: queue.Queue[Read | None] = queue.Queue(AHEAD)
     sender = threading.Thread(target=_send, args=(ready, answers))
     sender.start()
+    answers.write(GREETING)
     try:
         files = DocumentReader(job.base, Keeping(job.kept, job.base), job.max_bytes, job.max_files, job.kind_bytes)
         embedding = Embedding(StaticEmbedder(*job.embedder)) if job.embedder else None
         for part in job.parts:
             ready.put(files.read_all(part, embedding))
+            if sum(entry.size for entry in part) > PART_BYTES:
+                ready.join()  # a file that long is held once, not five times
     finally:
         ready.put(None)
         sender.join()
@@ -221,9 +246,10 @@ def _send(ready: queue.Queue[Read | None], answers: BinaryIO) -> None:
         while (read := ready.get()) is not None:
             pickle.dump(read, answers)
             answers.flush()
-    except OSError:
-        # Nobody listens any more, and whoever would put the next answer into the queue might wait for ever.
-        os._exit(0)
+            ready.task_done()
+    except BaseException:  # noqa: BLE001 - mostly as nobody listens any more
+        # Whoever puts the next answer into the queue would wait for ever, and so would who wants it.
+        os._exit(1)
 
 
 def main() -> None:
@@ -234,8 +260,9 @@ def main() -> None:
     with suppress(AttributeError, OSError):  # there is none on Windows
         os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for who waits for this process
-    answers, sys.stdout = sys.stdout.buffer, sys.stderr
-    work(sys.stdin.buffer, answers)
+    with os.fdopen(os.dup(1), "wb") as answers:
+        os.dup2(2, 1)  # where anything else that is printed goes
+        work(sys.stdin.buffer, answers)
 
 
 if __name__ == "__main__":
