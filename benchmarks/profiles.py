@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
@@ -47,7 +49,8 @@ def main() -> int:
         run(work, evaluated)  # the corpora are indexed
         print_table("A hybrid query", stacks(work, "query", evaluated), ROOTS["query"])
         index = [*kbhub, "index", "notes", *base]
-        print_table("A first index", stacks(work, "index", index), ROOTS["index"])
+        with one_core():
+            print_table("A first index", stacks(work, "index", index), ROOTS["index"])
         search = [*kbhub, "search", *base, "--in", "notes", "how is this done"]
         run(work, search)
         found: Counter[tuple[str, ...]] = Counter()
@@ -55,6 +58,20 @@ def main() -> int:
             found += stacks(work, "start", search)
         print_table("A cold search", found, ROOTS["start"], packages=True)
     return 0
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Let what is started use one core, where that can be said: then no worker has a part of it, out of sight."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    had = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(had)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, had)
 
 
 def run(work: Path, command: list[str], before: list[str] | None = None) -> None:
