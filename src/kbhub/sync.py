@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -212,11 +213,12 @@ class _Run:
             known, removed = self.writer.files([entry.path for entry in suspects]), difference.gone
             self.paths = difference.paths
         done = 0
-        for batch, read in self._read(suspects, known):
-            self._write(read, known)
-            done += len(batch)
-            if self.progress:
-                self.progress(self.base.id, done, len(suspects))
+        with closing(self._read(suspects, known)) as parts:
+            for batch, read in parts:
+                self._write(read, known)
+                done += len(batch)
+                if self.progress:
+                    self.progress(self.base.id, done, len(suspects))
         # Removed last, so that a renamed document finds the vectors of its old self.
         self._remove(removed)
         self._fill_vectors()
@@ -271,11 +273,11 @@ class _Run:
 
     def _read(
         self, suspects: Sequence[FileEntry], known: Mapping[str, tuple[int, int, bytes]]
-    ) -> Iterator[tuple[Sequence[FileEntry], Read]]:
+    ) -> Generator[tuple[Sequence[FileEntry], Read]]:
         """Read files, by workers where an index is made of many of them."""
-        count = 0 if self.writer.counts()[0] else workers.worth(suspects)
-        if not count:
-            for batch in _batches(suspects):
+        count = workers.worth(suspects)
+        if not count or self.writer.counts()[0]:
+            for batch in workers.batches(suspects, BATCH_FILES, BATCH_BYTES):
                 yield batch, self.files.read_all(batch, known=NOTHING if self.full else known)
             return
         with workers.Workers(self.files, self.embedder, suspects, count) as processes:
@@ -355,16 +357,3 @@ class _Run:
                 }
             )
         self.writer.tidy(self.written)
-
-
-def _batches(entries: Sequence[FileEntry]) -> Iterator[list[FileEntry]]:
-    batch: list[FileEntry] = []
-    size = 0
-    for entry in entries:
-        if batch and (len(batch) == BATCH_FILES or size + entry.size > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(entry)
-        size += entry.size
-    if batch:
-        yield batch

@@ -64,19 +64,18 @@ class WordTokens:
                 yield [np.array(tokens, np.int64) for tokens in _encoded(self._tokenizer, block)]
                 continue
             found = [self._words.findall(text) for text in block]
-            known = self._with(set(chain.from_iterable(found)))
-            yield [np.fromiter(chain.from_iterable(map(known.__getitem__, one)), np.int64) for one in found]
+            tokens = self._tokens_of(set(chain.from_iterable(found)))
+            yield [np.fromiter(chain.from_iterable(map(tokens.__getitem__, one)), np.int64) for one in found]
 
-    def _with(self, words: set[str]) -> dict[str, list[int]]:
-        """Give the tokens of at least some words; those that come first are remembered, as most of them come again."""
-        if not (new := words.difference(self._known)):
-            return self._known
-        found = _tokens_of_words(self._tokenizer, new)
-        known = self._known | found
-        if len(self._known) < REMEMBERED:
-            # Another thread may be looking at the old ones.
-            self._known = {word: tokens for word, tokens in known.items() if len(word) <= LETTERS}
-        return known
+    def _tokens_of(self, words: set[str]) -> dict[str, list[int]]:
+        """Give word → its tokens; words that come first are remembered, as most of them come again."""
+        known = self._known
+        # Words are looked up one by one, as another thread may be adding some.
+        tokens = {word: known[word] for word in words if word in known}
+        new = _tokens_of_words(self._tokenizer, words.difference(tokens))
+        if len(known) < REMEMBERED:
+            known.update((word, found) for word, found in new.items() if len(word) <= LETTERS)
+        return tokens | new
 
 
 def _tokens_of_words(tokenizer: Tokenizer, words: set[str]) -> dict[str, list[int]]:

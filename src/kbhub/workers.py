@@ -73,7 +73,7 @@ def worth(entries: Sequence[FileEntry]) -> int:
     """Say how many workers are worth their start for reading some files; 0 where this process had better do it."""
     if len(entries) < LARGE_FILES and sum(entry.size for entry in entries) < LARGE_BYTES:
         return 0
-    count = min(MOST_WORKERS, cores(), sum(1 for _ in parts_of(entries)))
+    count = min(MOST_WORKERS, cores(), sum(1 for _ in batches(entries, PART_FILES, PART_BYTES)))
     return count if count > 1 and sys.executable else 0
 
 
@@ -84,18 +84,24 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def parts_of(entries: Sequence[FileEntry]) -> Iterator[tuple[FileEntry, ...]]:
-    """Cut the files that are to be read into parts, in their order."""
-    part: list[FileEntry] = []
+def batches(entries: Sequence[FileEntry], most_files: int, most_bytes: int) -> Iterator[tuple[FileEntry, ...]]:
+    """Cut files into batches, in their order.
+
+    Args:
+        entries: the files.
+        most_files: files of a batch at most.
+        most_bytes: bytes of a batch at most, unless it is one file.
+    """
+    batch: list[FileEntry] = []
     size = 0
     for entry in entries:
-        if part and (len(part) == PART_FILES or size + entry.size > PART_BYTES):
-            yield tuple(part)
-            part, size = [], 0
-        part.append(entry)
+        if batch and (len(batch) == most_files or size + entry.size > most_bytes):
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(entry)
         size += entry.size
-    if part:
-        yield tuple(part)
+    if batch:
+        yield tuple(batch)
 
 
 class Workers:
@@ -112,7 +118,7 @@ class Workers:
         self, files: DocumentReader, embedder: Embedder | None, entries: Sequence[FileEntry], count: int
     ) -> None:
         self._files, self._embedder, self._count = files, embedder, count
-        self._parts = tuple(parts_of(entries))
+        self._parts = tuple(batches(entries, PART_FILES, PART_BYTES))
         self._processes: list[subprocess.Popen[bytes] | None] = []
         self._greeted: set[int] = set()
 
