@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import random
+import threading
 import time
 
 import apsw
 import numpy as np
 import pytest
 
+import kbhub.background
 import kbhub.index.querylog
 from conftest import DAY
 from kbhub.errors import QueryLogUnavailable
@@ -20,7 +22,7 @@ from kbhub.querylog import recording
 from kbhub.querylog.clusters import clusters
 from kbhub.querylog.log import clear_log, show_log
 from kbhub.querylog.maintenance import maintain
-from kbhub.querylog.recording import flush, log_path, note_read, record
+from kbhub.querylog.recording import flush, log_of, log_path, note_read, record
 from kbhub.querylog.summary import summary
 from kbhub.types import Query, SearchResult
 
@@ -69,6 +71,23 @@ def test_the_log_is_the_users_alone_and_in_the_data_directory(environment, hub):
     assert path.parent == environment.home.parent / "data" / "queries"
     assert {oct(file.stat().st_mode & 0o777) for file in path.parent.iterdir()} == {"0o600"}
     assert oct(path.parent.stat().st_mode & 0o777) == "0o700"
+
+
+def test_a_server_looks_through_the_log_once_it_was_asked_for_something(hub, clock, monkeypatch):
+    """Not before: that takes memory. And not again within the hour."""
+    monkeypatch.setattr(kbhub.background, "REST_SECONDS", 0.0)
+    started, moments = clock.now, []
+    background = kbhub.background.Background(hub)
+
+    for step in (background.look, background.searched, background.searched, background.look):
+        ask(hub, "rollback")
+        clock.now += 1
+        step()
+        for thread in [one for one in threading.enumerate() if one.name == "kbhub-indexing"]:
+            thread.join(60)
+        moments.append(log_of(hub).moment("maintained"))
+
+    assert moments == [0.0, started + 2, started + 2, started + 2]
 
 
 def test_noting_costs_a_search_nothing(hub):

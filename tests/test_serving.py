@@ -151,25 +151,44 @@ async def main():
         server._load()
         before = set(sys.modules)
         await client.call_tool("search", {"query": "which crates does the harbour hav"})
-        await client.call_tool("read", {"refs": "crates.md"})
         print(json.dumps(sorted(name for name in set(sys.modules) - before if name.startswith("kbhub."))))
 
 anyio.run(main)
 """
 
+WITHOUT_NUMPY = """
+import importlib, json, sys
 
-def test_a_first_search_finds_all_that_it_needs_loaded(environment):
-    """Of what is loaded on a thread once the tools are listed."""
-    environment.write("knowledge/crates.md", "# Crates\n\nThe harbour has crates of herring.\n")
-    environment.hub().sync()
+sys.modules["numpy"] = None  # so that importing it fails
+for name in json.load(sys.stdin):
+    try:
+        importlib.import_module(name)
+        print(name)
+    except ImportError:
+        pass
+"""
+
+
+def run_python(code, environment, given=""):
+    """Run a program in the project, and give what it prints."""
     done = subprocess.run(
-        [sys.executable, "-c", LATE_MODULES],
+        [sys.executable, "-c", code],
         cwd=environment.project,
         env={**environment.env, "PYTHONPATH": str(ROOT / "src")},
+        input=given,
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
+    return done.stdout
 
-    assert json.loads(done.stdout) == []
+
+def test_a_first_search_finds_loaded_what_it_needs_besides_numpy(environment):
+    """By a thread, once the tools are listed."""
+    environment.write("knowledge/crates.md", "# Crates\n\nThe harbour has crates of herring.\n")
+    environment.hub().sync()
+    late = run_python(LATE_MODULES, environment)
+
+    assert "kbhub.fusion" in json.loads(late)
+    assert run_python(WITHOUT_NUMPY, environment, late) == ""

@@ -308,3 +308,33 @@ def test_the_handshake_loads_nothing_that_only_calls_need():
     )
 
     assert (done.returncode, done.stdout.strip()) == (0, "")
+
+
+def test_what_is_loaded_ahead_does_without_numpy(environment):
+    """A server that has told its tools and looked at its files, and is asked for nothing, stays small."""
+    environment.write("knowledge/a.md", "# A\n")
+    environment.hub().sync()
+    code = (
+        "import os, sys, kbhub.stdio\n"
+        "from pathlib import Path\n"
+        "from kbhub.hub import Hub\n"
+        "from kbhub.options import HubOptions\n"
+        "from kbhub.server import create_server\n"
+        "hub = Hub(HubOptions(env=dict(os.environ), home=Path.home(), cwd=Path.cwd()))\n"
+        "create_server(hub)._load()\n"
+        "behind = hub.freshen(max_age=0)\n"
+        "late = {'numpy', 'tokenizers', 'kbhub.querylog.maintenance'} & set(sys.modules)\n"
+        "early = {'apsw', 'kbhub.sync', 'kbhub.tools.searching', 'kbhub.tools.reading'} - set(sys.modules)\n"
+        "print(*behind, *late, *early)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment.env | {"PYTHONPATH": SOURCE},
+        cwd=environment.project,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr

@@ -13,6 +13,7 @@ from filelock import FileLock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import kbhub.index.differences
 import kbhub.sync
 from conftest import held_elsewhere
 from kbhub.embedding import StaticEmbedder, packaged_embedder
@@ -234,6 +235,22 @@ def test_a_model_that_does_not_load_is_said_and_stops_nothing(folder, tmp_path):
 
     assert report.chunks == 5
     assert "cannot be loaded" in report.notes[0]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 5, 500])
+def test_files_are_compared_a_few_documents_at_a_time(folder, monkeypatch, at_once):
+    """What is new, changed or gone is found wherever it stands among what is the same."""
+    monkeypatch.setattr(kbhub.index.differences, "AT_ONCE", at_once)
+    folder.sync()
+    folder.write("3.md", "# Note 3\n", age_hours=0.5)
+    folder.write("a.md", "# New\n")
+    folder.write("0.5.md", "# New, too\n")
+    (folder.base.path / "1.md").unlink()
+    (folder.base.path / "4.md").unlink()
+    found = compare(folder.base, folder.index_path, **LIMITS)
+
+    assert [one.path for one in found.suspects] == ["0.5.md", "3.md", "a.md"]
+    assert found.gone == ("1.md", "4.md")
 
 
 def test_a_file_that_vanishes_between_listing_and_reading_stops_nothing(folder):

@@ -56,9 +56,12 @@ def measure_memory(stand: Stand, sizes: list[int], queries: list[str], many: int
 def _one(stand: Stand, project, queries: list[str]) -> dict[str, float]:
     with Server([*KBHUB, "serve"], stand.env(), project) as server:
         server.handshake()
-        server.call("search", {"query": queries[0], "mode": "keyword"})
-        server.call("status", {})
+        server.ask("tools/list", {})
+        server.rest()  # it loads what calls need, and compares the base with its files
         idle = server.memory()
+        server.call("status", {})
+        server.call("search", {"query": queries[0], "mode": "keyword"})
+        words = server.memory()
         server.call("search", {"query": queries[1]})
         first = server.memory()
         for query in queries[2:22]:
@@ -66,7 +69,7 @@ def _one(stand: Stand, project, queries: list[str]) -> dict[str, float]:
         after = server.memory()
     return {
         f"{when}_{name}": value
-        for when, one in (("idle", idle), ("first", first), ("after", after))
+        for when, one in (("idle", idle), ("words", words), ("first", first), ("after", after))
         for name, value in one.items()
     }
 

@@ -15,6 +15,9 @@ PROTOCOL = "2025-06-18"
 BARE = [sys.executable, str(Path(__file__).with_name("bare_server.py"))]
 KBHUB = [sys.executable, "-m", "kbhub"]
 
+QUIET_SECONDS, LOOK_SECONDS = 1.5, 0.25
+"""How long a server has used no CPU that is said to rest, and how often that is looked at."""
+
 END_SECONDS = 30
 """How long a server may take to end once its input is closed."""
 
@@ -90,6 +93,15 @@ class Server:
     def cpu(self) -> float:
         """Give the seconds of CPU that it has used."""
         return cpu_of(self.process.pid)
+
+    def rest(self) -> None:
+        """Wait until it does nothing any more of its own accord."""
+        used, quiet = self.cpu(), 0.0
+        while quiet < QUIET_SECONDS:
+            time.sleep(LOOK_SECONDS)
+            now = self.cpu()
+            quiet = quiet + LOOK_SECONDS if now == used else 0.0
+            used = now
 
     def end(self) -> int:
         """Close its input and give its exit code; one that does not end is killed."""

@@ -270,17 +270,18 @@ def _memory(found: Results) -> list[str]:
     bare = found["bare_rss"]
     rows = [
         (f"{one['size']:,}", f"{one['idle_rss']:.1f}", f"{one['idle_rss'] / bare:.2f}", f"{one['idle_pss']:.1f}",
-         f"{one['first_rss']:.1f}", f"{one['after_rss']:.1f}", f"{one['after_pss']:.1f}", f"{one['after_private']:.1f}")
+         f"{one['words_rss']:.1f}", f"{one['first_rss']:.1f}", f"{one['after_rss']:.1f}", f"{one['after_pss']:.1f}", f"{one['after_private']:.1f}")
         for one in found["rows"]
     ]  # fmt: skip
     growth, sharing, per_chunk = found["growth"], found["sharing"], found["bytes_per_chunk"]
     return [
         "## Memory", "",
         f"MiB of `kbhub serve`; a bare server of the SDK has {bare:.1f} resident ({found['bare_pss']:.1f} proportional). "
-        "Idle: after a search by words and `status`; then after the first search by meaning and words, and after 20 more.",
+        "Idle: it has told its tools, compared the base with its files, and is asked for nothing. Then: after `status` and "
+        "a search by words, after a first search by meaning and words, and after 20 more.",
         "",
-        *table(("chunks", "idle, resident", "× bare", "idle, proportional", "first semantic query, resident",
-                "20 more, resident", "proportional", "private"), rows),
+        *table(("chunks", "idle, resident", "× bare", "idle, proportional", "a search by words, resident",
+                "first semantic query, resident", "20 more, resident", "proportional", "private"), rows),
         *([f"Per chunk, private, between the smallest and the largest base: {figure(per_chunk)} bytes."] if per_chunk else []),
         f"{sharing['servers']} servers on one base that have each answered: {sharing['rss']:.1f} resident, "
         f"{sharing['pss']:.1f} proportional, {sharing['private']:.1f} private each.",

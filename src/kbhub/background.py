@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -32,6 +33,11 @@ REST_SECONDS = 2.0
 """Time after the last call before which that does not begin."""
 
 
+TIDY_EVERY_SECONDS = 3600.0
+"""Time between two looks through it, of all processes of a project. It takes 35 MB, so nobody looks who was not asked:
+what the log says now, it says when somebody is."""
+
+
 class Stopped(BaseException):
     """Ends an indexing run between two batches; no `except Exception` is meant to hold it up."""
 
@@ -47,6 +53,10 @@ class Background:
     def __init__(self, hub: Hub, done: Callable[[], None] | None = None) -> None:
         self._hub, self._done = hub, done
         self._called = time.monotonic()
+        self._untidy = False
+        """Whether something was searched for since the query log was looked through."""
+        self._tidied = -math.inf
+        """When that was (monotonic seconds)."""
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._looking: dict[str, frozenset[str] | None] | None = None
@@ -65,6 +75,12 @@ class Background:
     def called(self) -> None:
         """Take note of a call: what can wait rests for a while."""
         self._called = time.monotonic()
+
+    def searched(self) -> None:
+        """Look through the query log once nobody has called for a while, if that is due. Returns at once."""
+        with self._changed:
+            self._untidy = time.monotonic() - self._tidied >= TIDY_EVERY_SECONDS
+            self._work()
 
     def prepare(self, work: Callable[[], object]) -> None:
         """Do something before all else, on the thread. Returns at once."""
@@ -145,7 +161,7 @@ class Background:
 
     def _work(self) -> None:
         self._changed.notify_all()
-        if self._thread is None and not self._stopping and self._has_work():
+        if self._thread is None and not self._stopping and (self._has_work() or self._untidy):
             # A daemon: the process may end at any moment, the index is crash-safe.
             self._thread = threading.Thread(target=self._run, name="kbhub-indexing", daemon=True)
             self._thread.start()
@@ -189,21 +205,21 @@ class Background:
                 # The smallest first: a handful of memories is not to wait for a large base.
                 self._running = self._queue.pop(min(self._queue, key=lambda base: self._queue[base].files))
             running = self._running
-            if self._stopping or (looking is None and running is None):
+            if self._stopping or (looking is None and running is None and not self._untidy):
                 self._thread = None  # said under the lock: work that comes in now starts a thread of its own
                 return False
         if looking is not None:
             self._look(looking)
         elif running:
             self._sync(running)
+        else:
+            self._tidy()
+            return True
         if self._done:
             self._done()
         with self._changed:
             self._running, self._comparing = None, False
-            quiet = not (self._stopping or self._queue or self._looking is not None)
             self._changed.notify_all()
-        if quiet and self._stays_quiet():
-            self._tidy()
         return True
 
     def _stays_quiet(self) -> bool:
@@ -219,9 +235,12 @@ class Background:
             return True
 
     def _tidy(self) -> None:
-        """See what the queries of the last while say, now that nothing else is to be done."""
+        """See what the queries of the last while say, unless something else is to be done first."""
+        if not self._stays_quiet():
+            return
+        self._untidy, self._tidied = False, time.monotonic()
         try:
-            maintenance.maintain(self._hub, at_most_every=maintenance.QUIET_SECONDS, seconds=TIDYING_SECONDS)
+            maintenance.maintain(self._hub, at_most_every=TIDY_EVERY_SECONDS, seconds=TIDYING_SECONDS)
         except KbhubError as error:
             log.info("%s", error)
         except Exception:  # BLE001: as below

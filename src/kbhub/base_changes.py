@@ -14,9 +14,9 @@ from kbhub.config_editing import add_item, remove_value, rename_key, set_value
 from kbhub.discovery import EVERYWHERE
 from kbhub.errors import UsageError
 from kbhub.file_models import adapter
+from kbhub.frozen import Model
 from kbhub.own_config import config_file, edit_config, places_of, portable, unknown_base
 from kbhub.places import expand, is_directory, why_no_directory
-from kbhub.reports import Model
 from kbhub.values import struct
 
 if TYPE_CHECKING:

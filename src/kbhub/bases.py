@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.own_config import config_file, places_of, unknown_base
 from kbhub.places import expand
-from kbhub.reports import Model
 from kbhub.types import Origin
 
 if TYPE_CHECKING:

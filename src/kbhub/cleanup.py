@@ -24,13 +24,13 @@ from kbhub.discovery import discover
 from kbhub.doctor.folders import BASES, JOURNALS, index_of, is_leftover
 from kbhub.errors import ConfigError, IndexUnavailable
 from kbhub.files import read_regular
+from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index import Index
 from kbhub.inference.stored import FOLDER as ANSWERS
 from kbhub.keeping import ABOUT, SUFFIX
 from kbhub.keeping import FOLDER as KEPT
 from kbhub.places import data_dir, is_directory
-from kbhub.reports import Model
 from kbhub.second_look import FILE as LOOKS
 from kbhub.types import Problem, Workspace
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import IndexUnavailable
 from kbhub.index import Index
+from kbhub.index.differences import differing
 from kbhub.indexing import DocumentReader
 from kbhub.keeping import Keeping
 from kbhub.values import struct
@@ -97,8 +98,10 @@ def compare(
     index = Index(path, base.id)
     try:
         with index.snapshot():
-            known, generation = index.files(), index.generation()
-            other = _other(files, found, known)
+            (differ, absent), generation = differing(index, found.files), index.generation()
+            if files.keeping.rules:
+                differ += filter(files.keeping.lacks, found.files.keys() - differ)
+            other = [found.entry(path) for path in sorted(differ)]
             failed = {path for path, _ in index.problems()} if other else set()
     except IndexUnavailable:
         return Difference(found, tuple(map(found.entry, sorted(found.files))), (), new_index=True)
@@ -109,7 +112,7 @@ def compare(
     return Difference(
         found,
         tuple(entry for entry in other if entry not in unreadable) if unreadable else tuple(other),
-        tuple(gone(known, found)),
+        tuple(gone(absent, found)),
         new_index=False,
         generation=generation,
         unreadable=unreadable,
@@ -173,19 +176,10 @@ def compare_some(
             generation = index.generation()
     except IndexUnavailable:
         return None
-    other = tuple(_other(files, found, known))
+    other = tuple(found.entry(path) for path, file in sorted(found.files.items()) if known.get(path) != file)
     return Difference(
         found, other, tuple(gone(known, found)), new_index=False, generation=generation, paths=frozenset(paths)
     )
-
-
-def _other(files: DocumentReader, found: Scan, known: Mapping[str, tuple[int, int]]) -> list[FileEntry]:
-    """Give the files that are not as the index knows them, in order of path."""
-    lacks = files.keeping.lacks if files.keeping.rules else None
-    if lacks is None and found.files == known:
-        return []
-    other = [path for path, file in found.files.items() if known.get(path) != file or (lacks and lacks(path))]
-    return [found.entry(path) for path in sorted(other)]
 
 
 def gone(known: Iterable[str], scan: Scan) -> list[str]:
@@ -197,3 +191,22 @@ def gone(known: Iterable[str], scan: Scan) -> list[str]:
     """
     hidden = tuple(f"{folder}/" if folder else "" for folder in scan.unlisted)
     return [path for path in known if path not in scan.files and not path.startswith(hidden or "\0")]
+
+
+def behind_of(found: Difference, index: Index) -> list[str]:
+    """Give the paths of files that changed since they were indexed, and of those that are gone.
+
+    What was just written when it was indexed is compared once more by the next sync, and is not behind.
+
+    Args:
+        found: what a comparison found.
+        index: the index that was compared.
+
+    Raises:
+        IndexUnavailable: it cannot be read.
+    """
+    with index.snapshot():
+        known = index.files(one.path for one in found.suspects)
+    # A time that is not trusted yet is stored negated.
+    changed = [one.path for one in found.suspects if known.get(one.path) != (one.size, -one.mtime_ns)]
+    return [*changed, *found.gone]

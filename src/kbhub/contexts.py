@@ -13,13 +13,13 @@ from kbhub.checking import checked
 from kbhub.config_editing import alone, edit_file, remove_value, set_value
 from kbhub.covering import covers, plain
 from kbhub.errors import UsageError
+from kbhub.frozen import Model
 from kbhub.init import create_file
 from kbhub.jsonc import read_jsonc
 from kbhub.own_config import config_file, edit_config, unknown_base
 from kbhub.places import expand
 from kbhub.pointer import POINTER_NAMES, Pointer
 from kbhub.project import PROJECT_ID, clean, find_pointer
-from kbhub.reports import Model
 from kbhub.values import struct
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from kbhub.completions import COMPLETIONS_ID, completions_folder
 from kbhub.editing import write_document
 from kbhub.editing.paths import why_not_writable
 from kbhub.errors import KbhubError, UsageError
+from kbhub.frozen import Model
 from kbhub.places import data_dir, private_directory
 from kbhub.project import PROJECT_ID
-from kbhub.reports import Model
 from kbhub.types import Query
 
 if TYPE_CHECKING:

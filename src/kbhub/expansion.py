@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, Field
 
 from kbhub.errors import ModelUnavailable
+from kbhub.frozen import Model
 from kbhub.inference import Deadline, Ollama, Prompt, StoredAnswers, fence_mark, quoted, quoting_rule
 from kbhub.query import normalise, parse_query
-from kbhub.reports import Model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

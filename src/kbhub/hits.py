@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -10,12 +9,13 @@ from kbhub.covering import matching
 from kbhub.index.staleness import outdated
 from kbhub.keeping import is_gone
 from kbhub.query import excerpt, spans
+from kbhub.references import ref_of, short_docids
 from kbhub.reranking import same_text
 from kbhub.types import Hit, Signal, Span, Trace
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kbhub.evidence import Evidence
     from kbhub.fusion import Fused
@@ -28,9 +28,6 @@ T = TypeVar("T")
 
 EXCERPT_CHARACTERS = 900
 """Length of a hit's excerpt; an edge that shows several shortens all but the first."""
-
-DOCID_DIGITS = 6
-"""Hex digits of a docid that are shown, unless two documents share them."""
 
 ALSO = 3
 """Other chunks of the same document that a hit names."""
@@ -54,39 +51,6 @@ class Searched:
     """Whether its vectors are of the embedder in force."""
     complete: bool = True
     """Whether its first index is done; until then nothing can be said of what it lacks."""
-
-
-def short_docid(docid: str, indexes: Sequence[Index]) -> str:
-    """Give the shortest form of a docid, from `DOCID_DIGITS` on, that no other document of the bases shares."""
-    for digits in range(DOCID_DIGITS, len(docid)):
-        if sum(len(index.documents_by_docid(docid[:digits])) for index in indexes) <= 1:
-            return f"#{docid[:digits]}"
-    return f"#{docid}"
-
-
-def short_docids(docids: Collection[str], indexes: Sequence[Index]) -> dict[str, str]:
-    """Give the shortest forms of docids, as `short_docid` does of one."""
-    prefixes = {docid[:DOCID_DIGITS] for docid in docids}
-    counts: Counter[str] = Counter()
-    for index in indexes:
-        counts.update(index.docid_counts(prefixes))
-    return {
-        docid: f"#{docid[:DOCID_DIGITS]}" if counts[docid[:DOCID_DIGITS]] <= 1 else short_docid(docid, indexes)
-        for docid in docids
-    }
-
-
-def ref_of(base: Base, path: str, bases: Iterable[Base]) -> str:
-    """Give the ref of a document: its path in the project base, `id@path` in another.
-
-    Args:
-        base: its base.
-        path: its path in there; one that would be taken for a document of another base is told with its own.
-        bases: all that a ref may name.
-    """
-    name, mark, _ = path.partition("@")
-    plain = base.id == "project" and not (mark and any(name in (one.id, *one.names) for one in bases))
-    return path if plain else f"{base.id}@{path}"
 
 
 def age_days(document: DocumentRow, now: float) -> int:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from kbhub.errors import UsageError
+from kbhub.frozen import Model
 from kbhub.places import expand
 from kbhub.pointer import POINTER_NAMES
 from kbhub.project import PROJECT_ID, trust_pointer
-from kbhub.reports import Model
 
 if TYPE_CHECKING:
     from kbhub.trust import TrustStore

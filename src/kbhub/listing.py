@@ -11,10 +11,10 @@ from pydantic import Field
 
 from kbhub.covering import covers, matching, plain
 from kbhub.errors import BaseUnavailable, IndexUnavailable, UsageError
-from kbhub.hits import DOCID_DIGITS, ref_of
+from kbhub.frozen import Model
 from kbhub.ignore import parse_rules
 from kbhub.places import is_directory
-from kbhub.reports import Model
+from kbhub.references import DOCID_DIGITS, ref_of
 from kbhub.types import Base, Kind, Skipped
 
 if TYPE_CHECKING:

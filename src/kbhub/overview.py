@@ -6,6 +6,7 @@ from collections import Counter
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from kbhub.comparing import behind_of, compare
 from kbhub.errors import BaseUnavailable, IndexUnavailable
 from kbhub.index.catalogue import tag_counts
 from kbhub.limits import limits_of
@@ -14,7 +15,6 @@ from kbhub.memory.strength import DAY_SECONDS, FADING_DAYS
 from kbhub.places import data_dir
 from kbhub.querylog.summary import summary
 from kbhub.reports import MemorySummary, TagUse
-from kbhub.sync import compare
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -71,11 +71,7 @@ def _compared(hub: Hub, status: BaseStatus) -> BaseStatus:
     limits, index = limits_of(hub.config().settings.limits, data_dir(hub.options.env)), hub.index(status.base)
     try:
         found = compare(status.base, status.index, **limits)
-        with index.snapshot():
-            known = index.files()
+        behind = len(behind_of(found, index))
     except (BaseUnavailable, IndexUnavailable):  # one of its problems says so
         return status
-    # A time that is not trusted yet is stored below zero: the next sync looks again, and a person need not.
-    times = {path: (size, abs(mtime)) for path, (size, mtime) in known.items()}
-    changed = sum(times.get(one.path) != (one.size, one.mtime_ns) for one in found.suspects)
-    return status.model_copy(update={"behind": changed + len(found.gone)})
+    return status.model_copy(update={"behind": behind})

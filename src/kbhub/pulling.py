@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from kbhub.reports import Model
+from kbhub.frozen import Model
 from kbhub.values import struct
 
 if TYPE_CHECKING:

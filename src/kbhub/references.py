@@ -1,15 +1,26 @@
-"""The language of refs: what a ref asks for, and how one string names several documents."""
+"""The language of refs: what a ref asks for, how one string names several documents, and how kbhub writes one."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from itertools import product
+from typing import TYPE_CHECKING
 
 from kbhub.errors import UsageError
 from kbhub.values import struct
 
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from kbhub.index import Index
+    from kbhub.types import Base
+
 MOST_REFS = 256
 """Refs that braces may stand for: nobody names more one by one, and a few braces in a row would make millions."""
+
+DOCID_DIGITS = 6
+"""Hex digits of a docid that are shown, unless two documents share them."""
 
 MAX_DIGITS = 18
 """Digits of a line number that are looked at; no file has more lines, and Python refuses to read very long numbers."""
@@ -123,3 +134,36 @@ def _size(choices: list[list[str]]) -> int:
 
 def _number(digits: str) -> int:
     return int(digits[:MAX_DIGITS])
+
+
+def short_docid(docid: str, indexes: Sequence[Index]) -> str:
+    """Give the shortest form of a docid, from `DOCID_DIGITS` on, that no other document of the bases shares."""
+    for digits in range(DOCID_DIGITS, len(docid)):
+        if sum(len(index.documents_by_docid(docid[:digits])) for index in indexes) <= 1:
+            return f"#{docid[:digits]}"
+    return f"#{docid}"
+
+
+def short_docids(docids: Collection[str], indexes: Sequence[Index]) -> dict[str, str]:
+    """Give the shortest forms of docids, as `short_docid` does of one."""
+    prefixes = {docid[:DOCID_DIGITS] for docid in docids}
+    counts: Counter[str] = Counter()
+    for index in indexes:
+        counts.update(index.docid_counts(prefixes))
+    return {
+        docid: f"#{docid[:DOCID_DIGITS]}" if counts[docid[:DOCID_DIGITS]] <= 1 else short_docid(docid, indexes)
+        for docid in docids
+    }
+
+
+def ref_of(base: Base, path: str, bases: Iterable[Base]) -> str:
+    """Give the ref of a document: its path in the project base, `id@path` in another.
+
+    Args:
+        base: its base.
+        path: its path in there; one that would be taken for a document of another base is told with its own.
+        bases: all that a ref may name.
+    """
+    name, mark, _ = path.partition("@")
+    plain = base.id == "project" and not (mark and any(name in (one.id, *one.names) for one in bases))
+    return path if plain else f"{base.id}@{path}"

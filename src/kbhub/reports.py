@@ -5,20 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic import main as pydantic_main
+from pydantic import Field
 
+from kbhub.frozen import Model
 from kbhub.types import Base, Problem, Workspace
-
-DEFERRED = hasattr(pydantic_main, "_rebuild_lock")
-"""Whether what validates and serializes a model is built when one is first made: it takes a millisecond a class, and a
-process uses few of the hundred. Before 2.14, pydantic built it without a lock, and threads met a half-built one."""
-
-
-class Model(BaseModel):
-    """A frozen value that crosses an edge."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=DEFERRED)
 
 
 class Reading(Model):

@@ -9,11 +9,10 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from kbhub.errors import AmbiguousReference, DocumentNotFound, IndexUnavailable, PathNotContained
-from kbhub.hits import ref_of, short_docid
 from kbhub.ignore import parse_rules
 from kbhub.index.names import document_names
 from kbhub.indexing import document_id
-from kbhub.references import Reference, is_pattern, parse_reference
+from kbhub.references import Reference, is_pattern, parse_reference, ref_of, short_docid
 from kbhub.suggestions import closest
 from kbhub.values import struct
 from kbhub.walk import MARKDOWN_SUFFIXES, open_contained

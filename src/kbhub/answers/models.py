@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import AliasChoices, ConfigDict, Field
 
 from kbhub.confidence import STRONG, WEAK
-from kbhub.reports import Model
+from kbhub.frozen import Model
 from kbhub.types import Skipped, Verdict
 
 Writer = Literal["sampling", "ollama", "extractive", "none"]

@@ -13,9 +13,9 @@ from kbhub.document_names import MARKDOWN_SUFFIXES
 from kbhub.editing.relinking import spelling
 from kbhub.graph import PathTable
 from kbhub.graph.resolving import PATH_KINDS, folded, stem
-from kbhub.hits import ref_of
 from kbhub.index.auditing import texts
 from kbhub.nearest import Nearest
+from kbhub.references import ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from kbhub.audit.models import AuditFinding, Fix, Severity
 from kbhub.frontmatter import read_front_matter
 from kbhub.graph import resolved_links
-from kbhub.hits import ref_of
 from kbhub.index.auditing import contents, unindexed
 from kbhub.index.links import front_matter_of
+from kbhub.references import ref_of
 from kbhub.values import struct
 
 if TYPE_CHECKING:

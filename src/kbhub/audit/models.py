@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kbhub.reports import Model
+from kbhub.frozen import Model
 from kbhub.types import Problem, Skipped
 
 Severity = Literal["error", "warning", "info"]

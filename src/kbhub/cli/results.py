@@ -6,8 +6,9 @@ from pathlib import Path
 
 from pydantic import Field
 
+from kbhub.frozen import Model
 from kbhub.pulling import Pull
-from kbhub.reports import Model, SyncReport
+from kbhub.reports import SyncReport
 from kbhub.trust import Grant
 from kbhub.types import Problem
 

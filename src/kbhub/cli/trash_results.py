@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from kbhub.editing.trash import TrashEntry
-from kbhub.reports import Model
+from kbhub.frozen import Model
 
 
 class TrashResult(Model):

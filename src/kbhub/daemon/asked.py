@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.discovery import parse_base_arguments
+from kbhub.frozen import Model
 from kbhub.options import HubOptions
-from kbhub.reports import Model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,13 +6,14 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
+from kbhub.comparing import behind_of, compare
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
 from kbhub.index import Index
 from kbhub.limits import limits_of
 from kbhub.places import data_dir, is_directory
 from kbhub.render.words import counted
 from kbhub.reports import Finding
-from kbhub.sync import compare, is_being_indexed
+from kbhub.sync import is_being_indexed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,29 +63,28 @@ def _lock(base: Base, path: Path) -> list[Finding]:
 def _index_findings(hub: Hub, base: Base, index: Index) -> list[Finding]:
     try:
         with index.snapshot():
-            faults, problems, known = index.faults(), index.problems(), index.files()
+            faults, problems = index.faults(), index.problems()
             embedder, unembedded = index.meta("embedder"), index.without_vector()
     except IndexUnavailable as error:
         return [_broken(base, error.reason)]
     if faults:
         return [_broken(base, "; ".join(faults))]
     return [
-        *_freshness(hub, base, index.path, known),
+        *_freshness(hub, base, index),
         *_vectors(hub, base, embedder, unembedded),
         *_files(base, problems),
     ]
 
 
-def _freshness(hub: Hub, base: Base, path: Path, known: dict[str, tuple[int, int]]) -> list[Finding]:
+def _freshness(hub: Hub, base: Base, index: Index) -> list[Finding]:
     limits = limits_of(hub.config().settings.limits, data_dir(hub.options.env))
     try:
-        difference = compare(base, path, **limits)
+        files = behind_of(compare(base, index.path, **limits), index)
     except BaseUnavailable as error:
         remedy = "Allow kbhub to list it, or mend or remove the base."
         return [Finding(check="base", level="error", subject=base.id, message=f"{error.reason}.", remedy=remedy)]
-    # A time stored negated belongs to a file that was just written: it is compared once more, and not behind.
-    behind = [one.path for one in difference.suspects if known.get(one.path) != (one.size, -one.mtime_ns)]
-    files = [*behind, *difference.gone]
+    except IndexUnavailable as error:
+        return [_broken(base, error.reason)]
     if not files:
         return []
     message = f"{counted(len(files), 'file')} changed since it was indexed, such as {files[0]}."

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from kbhub.code_references import Sources
 from kbhub.errors import IndexUnavailable
 from kbhub.graph.resolving import PathTable
-from kbhub.hits import ref_of
 from kbhub.index.mentions import tag_counts
 from kbhub.index.names import document_names
 from kbhub.project import PROJECT_ID
+from kbhub.references import ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

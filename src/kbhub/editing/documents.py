@@ -26,8 +26,8 @@ from kbhub.editing.stored import (
 from kbhub.editing.text import Text, check_writable_text, lines_of, text_of
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.filters import too_large
+from kbhub.frozen import Model
 from kbhub.markdown import parse_document
-from kbhub.reports import Model
 from kbhub.sources.kinds import kind_of
 from kbhub.values import struct
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from kbhub.document_names import MARKDOWN_SUFFIXES
 from kbhub.errors import BaseNotFound, DocumentNotFound, IndexUnavailable, PathNotContained, WriteRefused
 from kbhub.filters import Filters, belongs
-from kbhub.hits import ref_of
 from kbhub.project import PROJECT_ID
+from kbhub.references import ref_of
 from kbhub.values import struct
 from kbhub.walk import MAX_DEPTH, excluded_by, open_contained
 

@@ -16,11 +16,11 @@ from kbhub.editing.relinking import relink, spelling
 from kbhub.editing.stored import bring_in_step, changed_meanwhile, docid_of, read_for_change, refusing, short_hash
 from kbhub.editing.text import text_of
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
+from kbhub.frozen import Model
 from kbhub.graph.resolving import PATH_KINDS, PathTable, places
-from kbhub.hits import ref_of
 from kbhub.index.names import document_names
 from kbhub.markdown import parse_document
-from kbhub.reports import Model
+from kbhub.references import ref_of
 from kbhub.types import Problem
 from kbhub.values import struct
 

@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from kbhub.errors import DocumentChanged, IndexUnavailable, KbhubError, UsageError, WriteRefused
-from kbhub.hits import short_docid
 from kbhub.indexing import document_id
+from kbhub.references import short_docid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -32,9 +32,9 @@ from kbhub.editing.stored import (
 )
 from kbhub.errors import KbhubError, UsageError, WriteRefused
 from kbhub.files import read_regular
-from kbhub.hits import ref_of
+from kbhub.frozen import Model
 from kbhub.places import data_dir, private_directory
-from kbhub.reports import Model
+from kbhub.references import ref_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, DatasetError, PathNotContained
 from kbhub.evaluation.datasets import MOST_BYTES, MOST_FILES, Dataset, EvalDocument, EvalQuery
-from kbhub.hits import ref_of
 from kbhub.querylog.recording import log_of
+from kbhub.references import ref_of
 from kbhub.walk import open_contained, scan
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from kbhub.reports import Model
+from kbhub.frozen import Model
 
 
 class Figures(Model):

@@ -17,10 +17,10 @@ from weakref import WeakKeyDictionary
 from kbhub.errors import IndexUnavailable
 from kbhub.graph.resolving import PathTable, Resolution, folded
 from kbhub.graph.tagging import TagTable
-from kbhub.hits import ref_of
 from kbhub.index.links import front_matter_of, link_rows, linked_documents
 from kbhub.listing import short_docids
 from kbhub.project import PROJECT_ID
+from kbhub.references import ref_of
 from kbhub.types import Skipped
 from kbhub.values import struct
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kbhub.reports import Model
+from kbhub.frozen import Model
 from kbhub.types import Kind, Skipped
 
 EdgeKind = Literal["link", "backlink", "related", "tag", "near"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, IndexUnavailable, MemoryNotFound
-from kbhub.hits import ref_of
 from kbhub.index.memories import memory_rows
 from kbhub.memory.documents import in_namespace, title_of
 from kbhub.memory.facts import facts_of, timestamp
@@ -18,6 +17,7 @@ from kbhub.memory.models import Memory
 from kbhub.memory.standing import uses_of
 from kbhub.memory.store import read, with_id
 from kbhub.memory.strength import strength
+from kbhub.references import ref_of
 from kbhub.values import struct
 from kbhub.walk import scan
 

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from kbhub.frozen import Model
 from kbhub.memory.folders import Scope
 from kbhub.memory.strength import Source
-from kbhub.reports import Model
 from kbhub.types import Problem
 
 

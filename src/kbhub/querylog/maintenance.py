@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-QUIET_SECONDS = 3600.0
-"""Time between two maintenances that nobody asked for."""
-
 MOST_SECONDS = 10.0
 """Time that one takes at most, some hundred questions; the next one goes on."""
 

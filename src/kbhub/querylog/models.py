@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from kbhub.reports import Gap, Model
+from kbhub.frozen import Model
+from kbhub.reports import Gap
 from kbhub.types import Mode, Verdict
 
 

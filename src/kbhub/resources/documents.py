@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from kbhub.document_names import MARKDOWN_SUFFIXES
 from kbhub.errors import BaseNotFound, DocumentNotFound, IndexUnavailable, UsageError
-from kbhub.later import catalogue, hits, known, limits, markdown, mentions, walk
+from kbhub.later import catalogue, known, limits, markdown, mentions, walk
 from kbhub.places import data_dir
+from kbhub.references import ref_of
 from kbhub.resources.addresses import from_template_value, parse_uri, template_value
 from kbhub.sources.kinds import kind_of
 from kbhub.values import struct
@@ -66,7 +67,7 @@ def page_of_documents(hub: Hub, cursor: str | None = None) -> Page:
                 rows = catalogue.documents_after(index, path, PAGE + 1 - len(found))
         except IndexUnavailable:
             rows = []
-        found += [(base, row, hits.ref_of(base, row.path, bases)) for row in rows]
+        found += [(base, row, ref_of(base, row.path, bases)) for row in rows]
         path = ""
         if len(found) > PAGE:
             base, last, _ = found[PAGE - 1]
@@ -96,7 +97,7 @@ def read_document(hub: Hub, uri: str) -> tuple[str, str]:
     for path in dict.fromkeys(forms):
         if opener.has(base, path):
             text = _text(hub, opener, base, path, uri)
-            known.count_refs(hub, (hits.ref_of(base, path, hub.select()),))
+            known.count_refs(hub, (ref_of(base, path, hub.select()),))
             return text, media_type(base, path)
     raise DocumentNotFound(uri, f"the base {base.id!r} has none at that path")
 

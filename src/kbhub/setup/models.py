@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kbhub.reports import Model
+from kbhub.frozen import Model
 
 Action = Literal["register", "update", "remove", "write", "delete", "nothing"]
 """`register`, `update` and `remove` an entry of a client; `write` and `delete` other files or parts of them."""

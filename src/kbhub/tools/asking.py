@@ -51,6 +51,7 @@ class Asking:
             return await calls.nothing(Answer(question=question, outcome="not_covered", text="", written_by="none"))
         names = cleaned(bases)
         await calls.freshen(context, names, first_index=True)
+        calls.background.searched()
         prepared = await calls.run(_prepare, calls, question, names, options, client_name(context) or USER)
         if prepared.outcome or prepared.options.written_by not in (None, "sampling"):
             return await self._without_client(prepared)

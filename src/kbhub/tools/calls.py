@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
 
     from kbhub.announcing import Announcer
+    from kbhub.frozen import Model
     from kbhub.hub import Hub
-    from kbhub.reports import Model
     from kbhub.values import Value
     from kbhub.watch import Changes
 

@@ -9,6 +9,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
+from kbhub.frozen import Model
 from kbhub.memory.folders import Scope
 from kbhub.memory.forgetting import forget
 from kbhub.memory.listing import LISTED, memories
@@ -16,7 +17,6 @@ from kbhub.memory.models import Forgotten, MemoryList, Remembered
 from kbhub.memory.remember import remember
 from kbhub.parameters import brief
 from kbhub.render.memory_answers import forgotten_answer, memories_answer, remembered_answer
-from kbhub.reports import Model
 from kbhub.tools.calls import Calls, client_name
 from kbhub.tools.given import Names, as_list, cleaned
 

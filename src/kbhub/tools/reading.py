@@ -9,7 +9,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from kbhub.errors import UsageError
-from kbhub.memory.known import count_read
+from kbhub.later import known
 from kbhub.querylog.recording import note_read
 from kbhub.reading import ReadOptions
 from kbhub.render import model
@@ -56,6 +56,6 @@ class Reading:
     def _read(self, refs: str | list[str], options: ReadOptions, client: str | None) -> ReadResult:
         hub = self._calls.hub
         result = hub.read(refs, options)
-        count_read(hub, result)
+        known.count_read(hub, result)
         note_read(hub, [reading.ref for reading in result.readings], client)
         return result

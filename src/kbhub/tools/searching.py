@@ -9,13 +9,13 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from kbhub.assisted import Help, search_assisted
+from kbhub.frozen import Model
 from kbhub.hub import Hub
+from kbhub.later import reading
 from kbhub.paging import make_cursor, offset_of
 from kbhub.parameters import brief
 from kbhub.querylog.recording import record
-from kbhub.reading import ReadOptions
 from kbhub.render import model
-from kbhub.reports import Model
 from kbhub.tools.calls import Calls, client_name
 from kbhub.tools.given import Names, cleaned
 from kbhub.tools.published import model_of
@@ -113,6 +113,7 @@ class Searching:
         if not anything:
             return await calls.nothing(SearchResult(query=query, mode=asked.mode))
         await calls.freshen(context, asked.bases, first_index=True)
+        calls.background.searched()
         return await calls.run(self._answer, asked, options, client_name(context))
 
     def _answer(self, asked: Query, options: SearchOptions, client: str | None) -> CallToolResult:
@@ -146,7 +147,7 @@ def with_whole_chunks(hub: Hub, result: SearchResult) -> SearchResult:
     refs = [f"{hit.docid}:{hit.start_line}-{hit.end_line}" for hit in result.hits]
     if not refs:
         return result
-    read = hub.read(refs, ReadOptions(answer_bytes=FULL_BYTES)).readings
+    read = hub.read(refs, reading.ReadOptions(answer_bytes=FULL_BYTES)).readings
     texts = {(one.docid, one.start_line): one for one in read if not one.rest}
 
     def whole(hit: Hit) -> Hit:

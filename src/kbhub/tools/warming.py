@@ -1,21 +1,26 @@
-"""Modules that a search loads when it comes to need them: loaded before one is asked for, where there is time."""
+"""Modules that calls load when they come to need them: loaded before one is asked for, where there is time."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
 MODULES = (
-    "kbhub.search",
-    "kbhub.surroundings",
+    "kbhub.query",
+    "kbhub.ranking",
+    "kbhub.confidence",
     "kbhub.spelling",
-    "kbhub.index.postings",
+    "kbhub.index.looks",
+    "kbhub.index.selection",
+    "kbhub.index.staleness",
     "kbhub.index.texts",
     "kbhub.index.vocabulary",
-    "kbhub.query_vectors",
     "kbhub.opening",
     "kbhub.sync",
     "kbhub.limits",
+    "filelock",
 )
+"""Of what a first search needs, all that does without numpy, which takes more memory than the rest together and waits
+until something is searched for: many a server never is asked."""
 
 
 def load() -> None:

@@ -11,9 +11,9 @@ from pydantic import Field
 
 from kbhub.editing import Deleted, Renamed, Restored, Written, delete_document, rename, restore, write_document
 from kbhub.editing.documents import WriteMode
+from kbhub.frozen import Model
 from kbhub.parameters import brief
 from kbhub.render.editing_answers import deleted_answer, renamed_answer, restored_answer, written_answer
-from kbhub.reports import Model
 from kbhub.tools.calls import Calls, client_name
 
 BasedOn = Annotated[

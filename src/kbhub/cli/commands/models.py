@@ -15,13 +15,13 @@ from kbhub.cli.console import complain, show, show_json
 from kbhub.cli.hubs import hub_options
 from kbhub.errors import UsageError
 from kbhub.files import read_regular
+from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.inference import Ollama, StoredAnswers
 from kbhub.judging import PASSAGE_CHARACTERS, grade
 from kbhub.markdown import decode
 from kbhub.query import excerpt, parsed
 from kbhub.render.plain import one_line
-from kbhub.reports import Model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbhub.background import TIDY_EVERY_SECONDS
 from kbhub.cli.console import complain, show, show_json
 from kbhub.cli.hubs import hub_options
 from kbhub.cli.output import present
@@ -12,7 +13,7 @@ from kbhub.errors import KbhubError
 from kbhub.hub import Hub
 from kbhub.querylog.gaps import close_gap, list_gaps
 from kbhub.querylog.log import SHOWN, clear_log, show_log
-from kbhub.querylog.maintenance import QUIET_SECONDS, maintain
+from kbhub.querylog.maintenance import maintain
 from kbhub.querylog.models import Gaps
 from kbhub.render.gaps import cleared_text, gaps_listing, gaps_text, maintained_lines, queries_listing, queries_text
 
@@ -68,6 +69,6 @@ def gaps(*, every: bool, close: str | None, formats: Formats) -> int:
 def maintain_if_due(hub: Hub) -> None:
     """Look after the log if nobody did for a while, and say what that brought."""
     try:
-        complain_all(maintained_lines(maintain(hub, at_most_every=QUIET_SECONDS)))
+        complain_all(maintained_lines(maintain(hub, at_most_every=TIDY_EVERY_SECONDS)))
     except KbhubError as error:  # it is no part of what was asked for
         complain(str(error))

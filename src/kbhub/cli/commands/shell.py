@@ -10,7 +10,7 @@ from pydantic import Field
 from kbhub.cli.app import app
 from kbhub.cli.console import show, show_json
 from kbhub.cli.verbosity import log_to_stderr
-from kbhub.reports import Model
+from kbhub.frozen import Model
 from kbhub.schema_files import schema_file, schema_files
 
 if TYPE_CHECKING:
