@@ -240,10 +240,24 @@ def test_a_base_that_another_process_indexes_is_not_looked_at(shop):
     index = hub.index(hub.select()[0]).path
     index.parent.mkdir(parents=True)
     with held_elsewhere(f"{index}.lock"):
+        assert hub.freshen()[0].busy
         (shop.project / "knowledge").rename(shop.project / "gone")
         (behind,) = hub.freshen(max_age=0)
 
     assert behind.busy
+
+
+def test_a_base_in_step_is_searched_whoever_holds_its_lock(shop):
+    """That its writer has nothing to write for us is seen from the files."""
+    hub = shop.hub()
+    hub.sync()
+    with held_elsewhere(f"{hub.index(hub.select()[0]).path}.lock"):
+        assert hub.freshen(max_age=0) == ()
+        shop.write("knowledge/new.md", "# New\n")
+        (behind,) = hub.freshen(max_age=0)
+    assert behind.busy
+    assert hub.freshen() == ()
+    assert hub.search("new").hits[0].ref == "new.md"
 
 
 def test_small_bases_are_indexed_before_large_ones(shop):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kbhub.types import Heading
+from kbhub.values import record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +52,7 @@ _INLINE = re.compile(
 )
 
 
-@dataclass(slots=True)
+@record
 class Blocks:
     """What was found, in order; line spans are 1-based and inclusive."""
 

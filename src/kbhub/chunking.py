@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kbhub.blocks import heading_end, is_item, is_rule
 from kbhub.measure import CHUNK_WORDS, MIN_WORDS, size, split_line
 from kbhub.types import Chunk, Document
-from kbhub.values import struct
+from kbhub.values import record, struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,7 +69,7 @@ class _Section:
     """Numbers of the headings above, its own last."""
 
 
-@dataclass(slots=True)
+@record
 class _Piece:
     """Lines that become a chunk; `end` is exclusive."""
 

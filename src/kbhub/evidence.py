@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from kbhub.fusion import Part
 from kbhub.query import paired, stems
 from kbhub.query.occurrences import occurrences, plain
+from kbhub.values import record
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -39,7 +39,7 @@ _LINE_START = re.compile(r"[\s>]*(?:[-*+]|\d+\.|#+)?\s*(?:<\w+[^>]*>)*[`*_\[<\"'
 """What may stand before a name that its line defines: marks of lists, headings and code, an anchor."""
 
 
-@dataclass(slots=True)
+@record
 class Evidence:
     """What was found in one chunk; shares from 0 to 1."""
 

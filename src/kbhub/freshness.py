@@ -51,6 +51,8 @@ class Looks:
         """Index file → the lock under which its base is compared."""
         self._comparing: dict[Path, float] = {}
         """Index files of bases that are being compared → since when, as `Look.began`."""
+        self._elsewhere: set[Path] = set()
+        """Index files that another process was writing when that was last asked."""
 
     def comparing_for(self, index: Path) -> float:
         """Say for how many seconds a base has been being compared; 0 if it is not.
@@ -76,6 +78,27 @@ class Looks:
             return False
         fair = 0.0 if last.cost <= QUICK_SECONDS else last.cost / COMPARING_SHARE
         return time.monotonic() - last.moment >= (fair if max_age is None else max_age)
+
+    def is_elsewhere(self, index: Path) -> bool:
+        """Say whether another process is writing an index; once that is over, its base is compared anew.
+
+        Args:
+            index: the index file.
+        """
+        if syncing.is_being_indexed(index):
+            self._elsewhere.add(index)
+            self.forget(index)
+            return True
+        self._elsewhere.discard(index)
+        return False
+
+    def still_elsewhere(self, index: Path) -> bool:
+        """Say the same of an index of which that was so when it was last asked, and no of others.
+
+        So that who waits for another process does not compare files meanwhile, and who need not wait does not load what
+        asks, which takes 10 ms.
+        """
+        return index in self._elsewhere and self.is_elsewhere(index)
 
     def forget(self, index: Path) -> None:
         """Let the next comparison of a base be due, whatever its cost, and start from nothing."""

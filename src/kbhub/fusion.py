@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from math import isnan
 from operator import attrgetter
@@ -12,6 +11,7 @@ import numpy as np
 
 from kbhub.rankings import best_first as in_order
 from kbhub.rankings import keys_of
+from kbhub.values import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -147,7 +147,7 @@ def best_first(fused: Iterable[Fused]) -> list[Fused]:
     return sorted(fused, key=attrgetter("score"), reverse=True)
 
 
-@dataclass(slots=True)
+@record
 class _Column:
     """What one signal says of each chunk."""
 

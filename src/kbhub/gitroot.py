@@ -11,7 +11,7 @@ _MAX_LINE_BYTES = 8192
 """Bytes of a `.git`, `gitdir` or `commondir` file: one path, and no system takes longer ones than 4096."""
 
 
-def git_root(directory: Path, home: Path) -> Path | None:
+def git_root(directory: Path, home: Path | None) -> Path | None:
     """The nearest folder at or above `directory` that holds `.git`, a directory or a file.
 
     The home directory is never a git root: a repository of dotfiles would make every file of the user's
@@ -19,12 +19,12 @@ def git_root(directory: Path, home: Path) -> Path | None:
 
     Args:
         directory: absolute, links resolved.
-        home: the home directory, links resolved.
+        home: the home directory, links resolved; none to take a repository there, too.
     """
     folder, above = str(directory), None
     while folder != above:  # plain strings: pathlib takes three times as long, in every folder on the way
         if os.path.exists(f"{folder}{os.sep}.git"):  # noqa: PTH110
-            return None if folder == str(home) else Path(folder)
+            return None if home and folder == str(home) else Path(folder)
         above, folder = folder, os.path.dirname(folder)  # noqa: PTH120
     return None
 

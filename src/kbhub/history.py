@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
+from kbhub.gitroot import git_root
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from kbhub.types import Base
 
@@ -142,6 +143,8 @@ def _is_ancestor(folder: Path, old: str, new: str) -> bool:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
+    if git_root(Path(os.path.realpath(folder)), None) is None:  # git would say the same, but takes 5 ms for it
+        return None
     git = which("git")
     if git is None or not os.path.isabs(git):  # noqa: PTH117 - one in the working directory came with the documents
         return None

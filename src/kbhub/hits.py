@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from kbhub.covering import matching
@@ -12,7 +11,7 @@ from kbhub.query import excerpt, spans
 from kbhub.references import ref_of, short_docids
 from kbhub.reranking import same_text
 from kbhub.types import Hit, Signal, Span, Trace
-from kbhub.values import struct
+from kbhub.values import record, struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,7 +59,7 @@ def age_days(document: DocumentRow, now: float) -> int:
     return max(0, int((now - moment) // DAY_SECONDS))
 
 
-@dataclass(slots=True)
+@record
 class Group:
     """The chunks of one hit."""
 

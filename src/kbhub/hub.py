@@ -286,19 +286,21 @@ class Hub:
             due = partial(self._looks.due, index.path, max_age, asked)
             if paths is None and not due():
                 continue
-            if syncing.is_being_indexed(index.path):
+            if self._looks.still_elsewhere(index.path):
                 more.append(Behind(base.id, 0, not index.path.exists(), busy=True))
                 continue
             try:
                 if (difference := self._looks.compare(base, index, self._limits(), paths, due)) is None:
                     continue
                 unusable = difference.new_index or damaged
-                if unusable or len(difference) > FRESHEN_CHANGES:
-                    more.append(Behind(base.id, len(difference), unusable))
-                elif len(difference) or self._other_embedder(base):
-                    self._sync(base, progress=progress, difference=difference)
-                else:
+                if not (unusable or len(difference) or self._other_embedder(base)):
                     self._failed.pop(base.id, None)
+                elif self._looks.is_elsewhere(index.path):
+                    more.append(Behind(base.id, 0, not index.path.exists(), busy=True))
+                elif unusable or len(difference) > FRESHEN_CHANGES:
+                    more.append(Behind(base.id, len(difference), unusable))
+                else:
+                    self._sync(base, progress=progress, difference=difference)
             except (BaseUnavailable, IndexUnavailable) as error:
                 self._failed[base.id] = str(error)  # named by the search and by `status`
         return tuple(more)

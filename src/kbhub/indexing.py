@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -17,7 +17,7 @@ from kbhub.sources import chunks_of, read_source, why_unreadable
 from kbhub.sources.kinds import byte_limit, kind_of
 from kbhub.traversal import Traversal
 from kbhub.types import Problem
-from kbhub.values import struct
+from kbhub.values import record, struct
 from kbhub.walk import open_contained
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Embedding:
         return vectors
 
 
-@dataclass(slots=True)
+@record
 class DocumentReader:
     """Reads the files of a base, keeps the texts that are to be kept, and remembers what could not be read."""
 

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from kbhub.indexing import (
 from kbhub.keeping import Keeping
 from kbhub.later import filelock, reports, workers
 from kbhub.places import private_directory
+from kbhub.values import record
 from kbhub.walk import NO_LIMITS
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _set_aside(path: Path, fault: str, notes: list[str]) -> None:
     notes.append(f"The old index could not be used ({fault}); it was set aside as {aside.name} and made anew.")
 
 
-@dataclass(slots=True)
+@record
 class _Run:
     """One sync under the lock, with what it has counted so far."""
 

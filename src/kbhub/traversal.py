@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from kbhub.errors import BaseUnavailable
 from kbhub.filters import Filters, belongs, too_large
 from kbhub.sources.kinds import PDF_SUFFIX, byte_limit, kind_of
 from kbhub.types import Problem, Scan
+from kbhub.values import record
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -38,7 +39,7 @@ TAKEN_SUFFIXES = (*MARKDOWN_SUFFIXES, PDF_SUFFIX)
 _BY_DESCRIPTOR = os.scandir in os.supports_fd and hasattr(os, "O_DIRECTORY")
 
 
-@dataclass(slots=True)
+@record
 class Folder:
     """A folder still to list."""
 
@@ -49,7 +50,7 @@ class Folder:
     layers: tuple[Layer, ...]
 
 
-@dataclass(slots=True)
+@record
 class Traversal:
     """One pass over a base, or over some of its files."""
 

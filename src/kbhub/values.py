@@ -136,6 +136,12 @@ def struct(declared: type[T]) -> type[T]:
     return made
 
 
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+def record(declared: type[T]) -> type[T]:
+    """Make a dataclass with slots that may be changed, and is compared and shown as any object; cheap as `struct`."""
+    return dataclass(repr=False, eq=False, match_args=False, slots=True)(declared)
+
+
 def _equal(self: Any, other: Any) -> bool:
     return bool(self._key(self) == self._key(other)) if type(other) is type(self) else NotImplemented
 

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from kbhub.document_names import IGNORE_NAMES, MARKDOWN_SUFFIXES, SKIPPED_FOLDER
 from kbhub.errors import KbhubError
 from kbhub.pointer import POINTER_NAMES
 from kbhub.sources.kinds import LOG_SUFFIX, PDF_SUFFIX, RECORD_SUFFIX
+from kbhub.values import record
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -55,7 +56,7 @@ Changed = Callable[[Changes | None], None]
 """Called with the bases whose files changed, or none if the bases themselves may be others now."""
 
 
-@dataclass(slots=True)
+@record
 class _Plan:
     """What is watched at one time."""
 

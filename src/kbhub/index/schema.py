@@ -8,6 +8,7 @@ import json
 import os
 import re
 from array import array
+from functools import cache
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -277,6 +278,7 @@ def _prepare(connection: apsw.Connection) -> None:
             connection.enable_load_extension(False)
 
 
+@cache
 def _vector_extension() -> str | None:
     # By path: importing the package would import numpy just to say where the library lies.
     spec = find_spec("sqlite_vec")

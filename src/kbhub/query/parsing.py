@@ -9,14 +9,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kbhub.query.filtering import ALWAYS, FILTER, Filter, joined, read_filter
 from kbhub.query.stopwords import STOP_WORDS
 from kbhub.query.tokens import RUN, cased_parts, normalise, paired, pairs, stems, tokens
-from kbhub.values import struct
+from kbhub.values import record, struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -95,7 +95,7 @@ class ParsedQuery:
         return " ".join([*words, *(f'-"{term.text}"' for term in self.excluded), *map(str, self.filters)])
 
 
-@dataclass(slots=True)
+@record
 class _Found:
     """What was read so far."""
 

@@ -17,7 +17,6 @@ MODULES = (
     "kbhub.opening",
     "kbhub.sync",
     "kbhub.limits",
-    "filelock",
 )
 """Of what a first search needs, all that does without numpy, which takes more memory than the rest together and waits
 until something is searched for: many a server never is asked."""
