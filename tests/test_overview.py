@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
+import kbhub.overview
+from kbhub.overview import overview
+
 
 def test_status_tells_tags_memories_and_what_changed_since(kbhub, environment):
     """One look says what is here and how fresh it is."""
@@ -32,3 +37,33 @@ def test_status_of_an_empty_project_says_nothing_of_what_it_has_not(kbhub, envir
 
     assert "tags" not in kbhub("status").out
     assert "memories" not in kbhub("status").out
+
+
+def test_a_file_that_only_lacks_its_kept_text_is_not_behind(environment):
+    """It did not change since it was indexed."""
+    config = {"bases": {"n": {"knowledge": "~/n"}}, "repos": {"*": "n"}}
+    environment.write(environment.home / ".kbhub.json", json.dumps(config))
+    environment.write(environment.home / "n/a.md", "# A\n")
+    environment.hub().sync()
+    config["bases"]["n"]["keepDeleted"] = ["*"]
+    environment.write(environment.home / ".kbhub.json", json.dumps(config))
+
+    assert [one.behind for one in overview(environment.hub()).bases] == [0]
+
+
+def test_a_file_that_is_indexed_while_status_looks_is_not_behind(environment, monkeypatch):
+    """By a server beside it."""
+    environment.write("knowledge/a.md", "# A\n")
+    environment.hub().sync()
+    environment.write("knowledge/a.md", "# Another and longer now\n")
+    compare, found = kbhub.overview.compare, []
+
+    def then_indexed(*given, **more):
+        found.append(compare(*given, **more))
+        environment.hub().sync()
+        return found[0]
+
+    monkeypatch.setattr(kbhub.overview, "compare", then_indexed)
+
+    assert [one.behind for one in overview(environment.hub()).bases] == [0]
+    assert [one.path for one in found[0].suspects] == ["a.md"]

@@ -18,7 +18,7 @@ from conftest import DAY
 from kbhub.errors import QueryLogUnavailable
 from kbhub.evaluation.logged import logged_dataset
 from kbhub.index.querylog import JOURNAL_BYTES, Asked, Distinct, QueryLog
-from kbhub.querylog import recording
+from kbhub.querylog import maintenance, recording
 from kbhub.querylog.clusters import clusters
 from kbhub.querylog.log import clear_log, show_log
 from kbhub.querylog.maintenance import maintain
@@ -73,21 +73,42 @@ def test_the_log_is_the_users_alone_and_in_the_data_directory(environment, hub):
     assert oct(path.parent.stat().st_mode & 0o777) == "0o700"
 
 
-def test_a_server_looks_through_the_log_once_it_was_asked_for_something(hub, clock, monkeypatch):
+def looked_through(background, step):
+    """Give when the log was looked through, after a step of the background and all that it has to do then."""
+    step()
+    for thread in [one for one in threading.enumerate() if one.name == "kbhub-indexing"]:
+        thread.join(60)
+    return log_of(background._hub).moment("maintained")
+
+
+def test_a_server_looks_through_the_log_once_something_was_asked(hub, clock, monkeypatch):
     """Not before: that takes memory. And not again within the hour."""
     monkeypatch.setattr(kbhub.background, "REST_SECONDS", 0.0)
-    started, moments = clock.now, []
+    started, moments, tried = clock.now, [], []
+    monkeypatch.setattr(
+        maintenance, "maintain", lambda *given, **more: tried.append(clock.now) or maintain(*given, **more)
+    )
     background = kbhub.background.Background(hub)
 
     for step in (background.look, background.searched, background.searched, background.look):
         ask(hub, "rollback")
         clock.now += 1
-        step()
-        for thread in [one for one in threading.enumerate() if one.name == "kbhub-indexing"]:
-            thread.join(60)
-        moments.append(log_of(hub).moment("maintained"))
+        moments.append(looked_through(background, step))
 
     assert moments == [0.0, started + 2, started + 2, started + 2]
+    assert tried == [started + 2]
+
+
+def test_a_server_that_looked_in_vain_tries_again(hub, clock, monkeypatch):
+    """Another one had looked through the log just before."""
+    monkeypatch.setattr(kbhub.background, "REST_SECONDS", 0.0)
+    ask(hub, "rollback")
+    maintain(hub)
+    background, started = kbhub.background.Background(hub), clock.now
+
+    assert looked_through(background, background.searched) == started
+    clock.now += 3601
+    assert looked_through(background, background.searched) == started + 3601
 
 
 def test_noting_costs_a_search_nothing(hub):

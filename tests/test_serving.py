@@ -10,8 +10,13 @@ from pathlib import Path
 
 import anyio
 import pytest
+from mcp import Client
 from mcp.server import MCPServer
 
+import kbhub.background
+import kbhub.querylog.maintenance
+from kbhub.hub import Hub
+from kbhub.querylog.models import Maintained
 from kbhub.server import create_server
 from kbhub.tools.names import CORE
 
@@ -131,6 +136,34 @@ def test_it_is_loaded_also_where_something_else_began_first(environment, monkeyp
     server.calls.end()
 
     assert loaded
+
+
+@pytest.mark.parametrize(("tool", "given"), [("search", {"query": "crates"}), ("ask", {"question": "crates?"})])
+def test_the_log_is_looked_through_when_the_answer_is_made(environment, monkeypatch, tool, given):
+    """Not beside what it is about, however long that takes."""
+    environment.write("knowledge/crates.md", "# Crates\n\nThe harbour has crates of herring.\n")
+    environment.hub().sync()
+    monkeypatch.setattr(kbhub.background, "REST_SECONDS", 0.0)
+    searching, looked, early = Hub.search, threading.Event(), []
+
+    def searched(*arguments, **options):
+        with server.calls.background._changed:
+            early.append(server.calls.background._untidy)
+        return searching(*arguments, **options)
+
+    monkeypatch.setattr(Hub, "search", searched)
+    monkeypatch.setattr(kbhub.querylog.maintenance, "maintain", lambda *_, **__: looked.set() or Maintained(ran=True))
+    server = create_server(environment.hub())
+
+    async def asked():
+        async with Client(server) as client:
+            assert not looked.is_set()
+            await client.call_tool(tool, given)
+            return await anyio.to_thread.run_sync(looked.wait, 30)
+
+    assert anyio.run(asked)
+    assert early
+    assert not any(early)
 
 
 LATE_MODULES = """

@@ -6,8 +6,10 @@ import hashlib
 import os
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 
+import apsw
 import pytest
 from filelock import FileLock
 from hypothesis import HealthCheck, given, settings
@@ -252,6 +254,25 @@ def test_files_are_compared_a_few_documents_at_a_time(folder, monkeypatch, at_on
 
     assert [one.path for one in found.suspects] == ["0.5.md", "3.md", "a.md"]
     assert found.gone == ("1.md", "4.md")
+
+
+def test_documents_out_of_order_are_damage_and_no_endless_loop(folder, monkeypatch):
+    """What is read a few documents at a time goes on behind the last of them."""
+    monkeypatch.setattr(kbhub.index.differences, "AT_ONCE", 2)
+    folder.sync()
+    with closing(apsw.Connection(str(folder.index_path))) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        (root,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'document'").fetchone()
+        size = connection.execute("PRAGMA page_size").get
+    data = bytearray(folder.index_path.read_bytes())
+    page = (root - 1) * size  # a leaf: its header, then where each row is
+    at = page + int.from_bytes(data[page + 8 + 2 * 3 : page + 10 + 2 * 3], "big")
+    number = at + 1 + (data[at] >> 7)  # behind the length of the row, of one byte or two
+    assert (data[page], data[number]) == (0x0D, 4)
+    data[number] = 1
+    folder.index_path.write_bytes(data)
+
+    assert compare(folder.base, folder.index_path, **LIMITS).new_index
 
 
 def test_a_file_that_vanishes_between_listing_and_reading_stops_nothing(folder):

@@ -10,6 +10,7 @@ import shutil
 import pytest
 
 import kbhub.background
+import kbhub.freshness
 import kbhub.watch
 from conftest import held_elsewhere
 from kbhub.background import Background
@@ -247,8 +248,10 @@ def test_a_base_that_another_process_indexes_is_not_looked_at(shop):
     assert behind.busy
 
 
-def test_a_base_in_step_is_searched_whoever_holds_its_lock(shop):
-    """That its writer has nothing to write for us is seen from the files."""
+def test_a_base_in_step_is_searched_whoever_holds_its_lock(shop, monkeypatch):
+    """That its writer has nothing to write is seen from the files; when it had, they are soon compared again."""
+    monkeypatch.setattr(kbhub.freshness, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.freshness, "COMPARING_SHARE", 1e-9)
     hub = shop.hub()
     hub.sync()
     with held_elsewhere(f"{hub.index(hub.select()[0]).path}.lock"):

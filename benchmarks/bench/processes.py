@@ -18,6 +18,9 @@ KBHUB = [sys.executable, "-m", "kbhub"]
 QUIET_SECONDS, LOOK_SECONDS = 1.5, 0.25
 """How long a server has used no CPU that is said to rest, and how often that is looked at."""
 
+REST_SECONDS = 300.0
+"""How long it may take until then."""
+
 END_SECONDS = 30
 """How long a server may take to end once its input is closed."""
 
@@ -95,9 +98,15 @@ class Server:
         return cpu_of(self.process.pid)
 
     def rest(self) -> None:
-        """Wait until it does nothing any more of its own accord."""
-        used, quiet = self.cpu(), 0.0
+        """Wait until it does nothing any more of its own accord.
+
+        Raises:
+            TimeoutError: it has ended, or goes on and on.
+        """
+        used, quiet, end = self.cpu(), 0.0, time.monotonic() + REST_SECONDS
         while quiet < QUIET_SECONDS:
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise TimeoutError(f"{self.process.args[0]} does not come to rest")
             time.sleep(LOOK_SECONDS)
             now = self.cpu()
             quiet = quiet + LOOK_SECONDS if now == used else 0.0

@@ -54,9 +54,9 @@ class Background:
         self._hub, self._done = hub, done
         self._called = time.monotonic()
         self._untidy = False
-        """Whether something was searched for since the query log was looked through."""
+        """Whether the query log is to be looked through."""
         self._tidied = -math.inf
-        """When that was (monotonic seconds)."""
+        """When that was last done here (monotonic seconds)."""
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._looking: dict[str, frozenset[str] | None] | None = None
@@ -77,9 +77,12 @@ class Background:
         self._called = time.monotonic()
 
     def searched(self) -> None:
-        """Look through the query log once nobody has called for a while, if that is due. Returns at once."""
+        """Take note that a search was answered: the query log is looked through, if that is due, once nobody has called
+        for a while. Returns at once.
+        """
+        self.called()
         with self._changed:
-            self._untidy = time.monotonic() - self._tidied >= TIDY_EVERY_SECONDS
+            self._untidy |= time.monotonic() - self._tidied >= TIDY_EVERY_SECONDS
             self._work()
 
     def prepare(self, work: Callable[[], object]) -> None:
@@ -238,9 +241,10 @@ class Background:
         """See what the queries of the last while say, unless something else is to be done first."""
         if not self._stays_quiet():
             return
-        self._untidy, self._tidied = False, time.monotonic()
+        self._untidy = False
         try:
-            maintenance.maintain(self._hub, at_most_every=TIDY_EVERY_SECONDS, seconds=TIDYING_SECONDS)
+            if maintenance.maintain(self._hub, at_most_every=TIDY_EVERY_SECONDS, seconds=TIDYING_SECONDS).ran:
+                self._tidied = time.monotonic()
         except KbhubError as error:
             log.info("%s", error)
         except Exception:  # BLE001: as below

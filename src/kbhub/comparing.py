@@ -196,7 +196,8 @@ def gone(known: Iterable[str], scan: Scan) -> list[str]:
 def behind_of(found: Difference, index: Index) -> list[str]:
     """Give the paths of files that changed since they were indexed, and of those that are gone.
 
-    What was just written when it was indexed is compared once more by the next sync, and is not behind.
+    A file is not behind that was just written when it was indexed, which the next sync looks at once more, that was
+    indexed meanwhile, or that only lacks a text to be kept.
 
     Args:
         found: what a comparison found.
@@ -208,5 +209,6 @@ def behind_of(found: Difference, index: Index) -> list[str]:
     with index.snapshot():
         known = index.files(one.path for one in found.suspects)
     # A time that is not trusted yet is stored negated.
-    changed = [one.path for one in found.suspects if known.get(one.path) != (one.size, -one.mtime_ns)]
+    times = {path: (size, abs(mtime)) for path, (size, mtime) in known.items()}
+    changed = [one.path for one in found.suspects if times.get(one.path) != (one.size, abs(one.mtime_ns))]
     return [*changed, *found.gone]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from kbhub.index.reader import Index
 
@@ -25,11 +25,10 @@ def differing(index: Index, files: Mapping[str, tuple[int, int]]) -> tuple[list[
         order.
 
     Raises:
-        IndexUnavailable: it cannot be read.
+        IndexUnavailable: it cannot be read, or is damaged.
     """
-    other, gone, met, last = [], [], 0, 0
-    query = "SELECT id, path, size, mtime_ns FROM document WHERE id > ? ORDER BY id LIMIT ?"
-    while rows := index._rows(query, last, AT_ONCE):
+    other, gone, met = [], [], 0
+    for rows in _documents(index):
         for _, path, size, mtime in rows:
             if (file := files.get(path)) is None:
                 gone.append(path)
@@ -37,7 +36,17 @@ def differing(index: Index, files: Mapping[str, tuple[int, int]]) -> tuple[list[
             met += 1
             if file != (size, mtime):
                 other.append(path)
-        last = rows[-1][0]
     if met < len(files):
-        other += files.keys() - set(index.paths())
+        other += files.keys() - {row[1] for rows in _documents(index) for row in rows}
     return other, gone
+
+
+def _documents(index: Index) -> Iterator[list[tuple[int, str, int, int]]]:
+    """Give (id, path, size, time) of all documents, some at a time."""
+    last = 0
+    query = "SELECT id, path, size, mtime_ns FROM document WHERE id > ? ORDER BY id LIMIT ?"
+    while rows := index._rows(query, last, AT_ONCE):
+        if rows[-1][0] <= last:  # or this would go on for ever
+            raise index.damaged("its documents are out of order")
+        last = rows[-1][0]
+        yield rows

@@ -51,7 +51,15 @@ class Asking:
             return await calls.nothing(Answer(question=question, outcome="not_covered", text="", written_by="none"))
         names = cleaned(bases)
         await calls.freshen(context, names, first_index=True)
-        calls.background.searched()
+        try:
+            return await self._asked(context, question, names, options)
+        finally:
+            calls.background.searched()
+
+    async def _asked(
+        self, context: Context[None, Any], question: str, names: tuple[str, ...], options: AskOptions | None
+    ) -> CallToolResult | InputRequiredResult:
+        calls = self._calls
         prepared = await calls.run(_prepare, calls, question, names, options, client_name(context) or USER)
         if prepared.outcome or prepared.options.written_by not in (None, "sampling"):
             return await self._without_client(prepared)

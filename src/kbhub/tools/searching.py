@@ -113,8 +113,10 @@ class Searching:
         if not anything:
             return await calls.nothing(SearchResult(query=query, mode=asked.mode))
         await calls.freshen(context, asked.bases, first_index=True)
-        calls.background.searched()
-        return await calls.run(self._answer, asked, options, client_name(context))
+        try:
+            return await calls.run(self._answer, asked, options, client_name(context))
+        finally:
+            calls.background.searched()
 
     def _answer(self, asked: Query, options: SearchOptions, client: str | None) -> CallToolResult:
         result = self._found(asked, options, client)
