@@ -34,7 +34,9 @@ def made_queries(corpus: Corpus, chunks: int, count: int) -> list[str]:
     kinds = {
         "question": _shuffled(choose, (_question(choose, one) for text in texts for one in _headings(text))),
         "words": _shuffled(choose, (_words(choose, corpus, text) for text in texts)),
-        "name": _shuffled(choose, (_name(choose, text, one) for text in texts for one in set(NAME.findall(text)))),
+        "name": _shuffled(
+            choose, (_name(choose, text, one) for text in texts for one in sorted(set(NAME.findall(text))))
+        ),
     }
     sources = {kind: cycle(found or ["deploy"]) for kind, found in kinds.items()}
     found = dict.fromkeys(next(sources[kind]) for kind in islice(cycle(MIX), 2 * count))
