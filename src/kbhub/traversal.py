@@ -86,8 +86,6 @@ class Traversal:
         Raises:
             BaseUnavailable: the folder of the base is gone or cannot be listed.
         """
-        # Kept by who compares; made later, it would keep the memory of all files from going back to the system.
-        limits = (self.max_bytes, self.max_files, tuple(sorted(self.kind_bytes.items())))
         try:
             self.filters = Filters(self.base)
             self.root = str(self.filters.root)
@@ -105,6 +103,7 @@ class Traversal:
             if folder.real not in self.entered:
                 self._descend(folder)
         alone = not (self.joined or self.full or len(self.skipped) > MAX_SKIPPED)
+        limits = (self.max_bytes, self.max_files, sorted(self.kind_bytes.items()))
         return Scan(
             self.files,
             tuple(self.skipped),
