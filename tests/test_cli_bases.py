@@ -186,10 +186,31 @@ def test_long_text_goes_through_the_pager_of_a_terminal(environment, tmp_path, o
     pager = tmp_path / "pager"
     pager.write_text("#!/bin/sh\necho PAGED\nexec cat\n")
     pager.chmod(0o755)
-    env = {**os.environ, **environment.env, "PYTHONPATH": SOURCE, "PAGER": str(pager), "TERM": "xterm", "NO_COLOR": "1"}
+
+    seen = in_a_terminal(environment, ["search", "rollback", *options], PAGER=str(pager))
+
+    assert (b"PAGED" in seen) is paged
+    assert b"Rollback" in seen
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a terminal")
+def test_a_pager_may_be_a_line_of_shell(environment):
+    """An editor's terminal sets `head -n 10000 | cat`, so that no agent waits for a key."""
+    for number in range(30):
+        environment.write(f"knowledge/n{number}.md", f"# Rollback {number}\n")
+
+    seen = in_a_terminal(environment, ["search", "rollback", "-n", "20"], PAGER="head -n 10000 | sed s/^/PAGED:/")
+
+    assert b"PAGED:" in seen
+    assert b"Rollback" in seen
+
+
+def in_a_terminal(environment, arguments, **variables) -> bytes:
+    """Run a command in a terminal of 24 lines, and give what it shows."""
+    env = {**os.environ, **environment.env, "PYTHONPATH": SOURCE, "TERM": "xterm", "NO_COLOR": "1", **variables}
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [sys.executable, "-m", "kbhub", "search", "rollback", *options],
+        [sys.executable, "-m", "kbhub", *arguments],
         cwd=environment.project,
         env={**env, "LINES": "24", "COLUMNS": "80"},
         stdin=theirs,
@@ -208,7 +229,5 @@ def test_long_text_goes_through_the_pager_of_a_terminal(environment, tmp_path, o
             seen += piece
         process.wait()
     os.close(ours)
-
     assert process.returncode == 0
-    assert (b"PAGED" in seen) is paged
-    assert b"Rollback" in seen
+    return seen

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from kbhub.covering import matching
+from kbhub.index.selection import DAY_SECONDS
 from kbhub.index.staleness import outdated
 from kbhub.keeping import is_gone
 from kbhub.query import excerpt, spans
@@ -36,8 +37,6 @@ STALE_DAYS = 365
 
 SCORE_DIGITS = 4
 """Digits of a score that are told."""
-
-DAY_SECONDS = 86_400
 
 
 @struct

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kbhub.embedding import Embedder
     from kbhub.hits import Searched
     from kbhub.index import Index
+    from kbhub.limits import Limits
     from kbhub.model_settings import EmbedderSettings
     from kbhub.reading import ReadOptions
     from kbhub.reports import BaseStatus, ReadResult, Status, SyncReport
@@ -221,7 +222,7 @@ class Hub:
         """
         shelves = [(base, self.index(base)) for base in self.select()]
         with self._readers:
-            return reading.Library(shelves, limits.opener_of(self._limits()), self.config().settings.contexts).read(
+            return reading.Library(shelves, limits.opener_of(self.limits()), self.config().settings.contexts).read(
                 refs, options
             )
 
@@ -290,7 +291,7 @@ class Hub:
                 more.append(Behind(base.id, 0, not index.path.exists(), busy=True))
                 continue
             try:
-                if (difference := self._looks.compare(base, index, self._limits(), paths, due)) is None:
+                if (difference := self._looks.compare(base, index, self.limits(), paths, due)) is None:
                     continue
                 unusable = difference.new_index or damaged
                 if not (unusable or len(difference) or self._other_embedder(base)):
@@ -331,7 +332,8 @@ class Hub:
             self._look_back = (time.monotonic(), config, discovery)
             return config, discovery
 
-    def _limits(self) -> limits.Limits:
+    def limits(self) -> Limits:
+        """Give how much of the files is taken on here."""
         return limits.limits_of(self.config().settings.limits, data_dir(self.options.env))
 
     def _query_embedder(self, notes: list[str]) -> Embedder | None:
@@ -411,9 +413,9 @@ class Hub:
         path, full = self.index(base).path, full or base.id in self._damaged
         try:
             if difference is None and not full:
-                difference = self._looks.compare(base, self.index(base), self._limits())
+                difference = self._looks.compare(base, self.index(base), self.limits())
             report = syncing.sync_base(
-                base, path, embedder, **self._limits(), full=full, progress=note, difference=difference
+                base, path, embedder, **self.limits(), full=full, progress=note, difference=difference
             )
         except (BaseUnavailable, IndexUnavailable) as error:
             self._failed[base.id] = str(error)

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 from kbhub.comparing import behind_of, compare
 from kbhub.errors import BaseUnavailable, IndexUnavailable
 from kbhub.index.catalogue import tag_counts
-from kbhub.limits import limits_of
 from kbhub.memory.known import all_known
 from kbhub.memory.strength import DAY_SECONDS, FADING_DAYS
-from kbhub.places import data_dir
 from kbhub.querylog.summary import summary
 from kbhub.reports import MemorySummary, TagUse
 
@@ -68,9 +66,9 @@ def memory_summary(hub: Hub) -> MemorySummary | None:
 def _compared(hub: Hub, status: BaseStatus) -> BaseStatus:
     if status.index is None or status.indexing:
         return status
-    limits, index = limits_of(hub.config().settings.limits, data_dir(hub.options.env)), hub.index(status.base)
+    index = hub.index(status.base)
     try:
-        found = compare(status.base, status.index, **limits)
+        found = compare(status.base, status.index, **hub.limits())
         behind = len(behind_of(found, index))
     except (BaseUnavailable, IndexUnavailable):  # one of its problems says so
         return status

@@ -25,6 +25,10 @@ PAGER = "less"
 LESS_OPTIONS = "FRX"
 """For a `less` that has no options of the user's: leave at once if all fits, show colours, keep the screen."""
 
+SHELL = "/bin/sh"
+SHELL_SIGNS = frozenset("|&;<>()$`")
+"""What makes a PAGER a line for the shell: editors set `head -n 10000 | cat`, so that no agent waits for a key."""
+
 
 def present(
     formats: Formats,
@@ -108,4 +112,6 @@ def _pager() -> list[str] | None:
     # A program of the working directory came with a clone.
     if program is None or not os.path.isabs(program) or words == ["cat"]:  # noqa: PTH117
         return None
-    return [program, *words[1:]]
+    if SHELL_SIGNS.isdisjoint(named):
+        return [program, *words[1:]]
+    return [SHELL, "-c", named] if os.name == "posix" else None

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from kbhub.comparing import behind_of, compare
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
 from kbhub.index import Index
-from kbhub.limits import limits_of
-from kbhub.places import data_dir, is_directory
+from kbhub.places import is_directory
 from kbhub.render.words import counted
 from kbhub.reports import Finding
 from kbhub.sync import is_being_indexed
@@ -77,9 +76,8 @@ def _index_findings(hub: Hub, base: Base, index: Index) -> list[Finding]:
 
 
 def _freshness(hub: Hub, base: Base, index: Index) -> list[Finding]:
-    limits = limits_of(hub.config().settings.limits, data_dir(hub.options.env))
     try:
-        files = behind_of(compare(base, index.path, **limits), index)
+        files = behind_of(compare(base, index.path, **hub.limits()), index)
     except BaseUnavailable as error:
         remedy = "Allow kbhub to list it, or mend or remove the base."
         return [Finding(check="base", level="error", subject=base.id, message=f"{error.reason}.", remedy=remedy)]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.errors import DocumentNotFound
-from kbhub.limits import limits_of, opener_of
-from kbhub.places import data_dir
+from kbhub.limits import opener_of
 from kbhub.shelves import Shelves
 
 if TYPE_CHECKING:
@@ -27,8 +26,7 @@ def found_document(hub: Hub, graph: Graph, ref: str) -> Node:
         AmbiguousReference: several documents answer to it.
     """
     ref = ref.encode("utf-8", "replace").decode("utf-8")
-    limits = limits_of(hub.config().settings.limits, data_dir(hub.options.env))
-    shelves = Shelves([(base, hub.index(base)) for base in hub.select()], opener_of(limits))
+    shelves = Shelves([(base, hub.index(base)) for base in hub.select()], opener_of(hub.limits()))
     with shelves.opened():
         found = shelves.find(ref)
         if found is None:

@@ -14,6 +14,7 @@ from kbhub.errors import MemoriesUnavailable
 from kbhub.later import filelock
 from kbhub.memory.documents import MAX_FILE_BYTES, parse_memory
 from kbhub.memory.folders import memories_folder
+from kbhub.memory.strength import DAY_SECONDS
 from kbhub.places import private_directory, write_atomically
 from kbhub.values import struct
 from kbhub.walk import open_contained
@@ -28,7 +29,6 @@ LOCK_SECONDS = 30.0
 """How long to wait for other processes that write in a folder; each takes it some milliseconds."""
 
 TRASH = "trash"
-DAY_SECONDS = 86_400
 
 
 @struct

@@ -10,7 +10,8 @@ import unicodedata
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kbhub.hits import DAY_SECONDS, STALE_DAYS
+from kbhub.hits import STALE_DAYS
+from kbhub.index.selection import DAY_SECONDS
 from kbhub.later import gaps
 from kbhub.query import excerpt, spans, terms_of
 from kbhub.render.plain import neutralised, one_line

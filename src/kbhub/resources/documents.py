@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from kbhub.document_names import MARKDOWN_SUFFIXES
 from kbhub.errors import BaseNotFound, DocumentNotFound, IndexUnavailable, UsageError
 from kbhub.later import catalogue, known, limits, markdown, mentions, walk
-from kbhub.places import data_dir
 from kbhub.references import ref_of
 from kbhub.resources.addresses import from_template_value, parse_uri, template_value
 from kbhub.sources.kinds import kind_of
@@ -91,7 +90,7 @@ def read_document(hub: Hub, uri: str) -> tuple[str, str]:
     if address is None:
         raise DocumentNotFound(uri, "documents have addresses such as kbhub://project/path.md")
     base = next(iter(hub.select((address[0],))))
-    opener = limits.opener_of(limits.limits_of(hub.config().settings.limits, data_dir(hub.options.env)))
+    opener = limits.opener_of(hub.limits())
     # File systems differ in how they spell accents.
     forms = (address[1], unicodedata.normalize("NFC", address[1]), unicodedata.normalize("NFD", address[1]))
     for path in dict.fromkeys(forms):
