@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kbhub.query import ParsedQuery, cased_parts, excerpt, parse_query, searchable, spans, stems
+from kbhub.query.tokens import cased_words
 
 PIECES = st.sampled_from(
     ["word", "the", "-draft", '-"two words"', '"a phrase"', "tag:ops", "-tag:a,b", 'owner:"Jane Doe"', "n:>=3", "-m",
@@ -195,6 +198,15 @@ def test_a_pasted_page_of_filters_takes_no_time():
 def test_words_in_mixed_case_come_apart(word, parts):
     """Identifiers are taken apart where their capitals say so; acronyms, their plurals and encoded data are not."""
     assert " ".join(cased_parts(word)) == parts
+
+
+@given(st.text(alphabet="aAbB01 -_é\n", max_size=30))
+def test_words_in_mixed_case_are_found_in_any_text(written):
+    """Each with its place, as one would find them word by word."""
+    turned = re.compile("[a-z0-9][A-Z]|[A-Z][A-Z][a-z]")
+    words = [(word.start(), word.group()) for word in re.finditer("[A-Za-z0-9]+", written)]
+
+    assert cased_words(written) == [(start, word) for start, word in words if turned.search(word)]
 
 
 def test_parts_stand_behind_the_text():

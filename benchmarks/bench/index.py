@@ -26,6 +26,7 @@ KINDS = {
     "model2vec alone, one core": ("embed", 1),
     "kbhub's embedder alone, one core": ("vectors", 1),
     "parsing alone, one core": ("parse", 1),
+    "parsing and embedding alone, all cores": ("read", 0),
 }
 
 FILES = 10_000

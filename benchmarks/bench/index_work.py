@@ -1,18 +1,21 @@
 """One piece of indexing work in a fresh process: `python index_work.py WHAT FOLDER [--cores N]`; prints JSON.
 
 `build` makes an index as `kbhub index` does; the other kinds do one part of it alone: `parse` reads, parses and cuts
-the files, `embed` gives the chunks' texts to model2vec, `vectors` to kbhub's embedder.
+the files, `embed` gives the chunks' texts to model2vec, `vectors` to kbhub's embedder. `read` parses and embeds in a
+process a core, each its share of the files: what is left of a first build if writing took no time.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -26,8 +29,15 @@ from kbhub.indexing import embedded_text
 from kbhub.markdown import parse_document
 from kbhub.options import HubOptions
 
+if TYPE_CHECKING:
+    from multiprocessing.queues import SimpleQueue
+    from multiprocessing.synchronize import Barrier
+
 BATCH = 512
 """Texts that are embedded at a time."""
+
+PATIENCE = 600
+"""Seconds after which a process that others wait for is taken for dead."""
 
 
 def build(folder: Path) -> dict[str, float]:
@@ -45,11 +55,37 @@ def build(folder: Path) -> dict[str, float]:
     return {"wall": wall, "cpu": cpu, "files": report.added, "chunks": report.chunks, "index_bytes": size}
 
 
-def parse(folder: Path) -> tuple[dict[str, float], list[str]]:
-    """Read, parse and cut all files; gives the texts that would be embedded, too."""
+def read(folder: Path, cores: int) -> dict[str, float]:
+    """Parse and embed all files in so many processes at once, from when all of them are ready."""
+    fresh = multiprocessing.get_context("spawn")
+    ready, took = fresh.Barrier(cores + 1), fresh.SimpleQueue()
+    shares = [fresh.Process(target=_share, args=(folder, number, cores, ready, took)) for number in range(cores)]
+    for one in shares:
+        one.start()
+    ready.wait(PATIENCE)
+    wall = time.perf_counter()
+    ready.wait(PATIENCE)
+    wall = time.perf_counter() - wall
+    for one in shares:
+        one.join(PATIENCE)
+    return {"wall": wall, "cpu": sum(took.get() for _ in shares)}
+
+
+def _share(folder: Path, number: int, of: int, ready: Barrier, took: SimpleQueue[float]) -> None:
+    embed(["warm"], "vectors")
+    ready.wait(PATIENCE)
+    cpu = cpu_seconds()
+    _, texts = parse(folder, number, of)
+    embed(texts, "vectors")
+    ready.wait(PATIENCE)
+    took.put(cpu_seconds() - cpu)
+
+
+def parse(folder: Path, number: int = 0, of: int = 1) -> tuple[dict[str, float], list[str]]:
+    """Read, parse and cut all files or one of several shares; gives the texts that would be embedded, too."""
     texts = []
     cpu, wall = cpu_seconds(), time.perf_counter()
-    files = sorted(folder.rglob("*.md"))
+    files = sorted(folder.rglob("*.md"))[number::of]
     for file in files:
         document = parse_document(file.name, file.read_bytes())
         texts += [
@@ -85,7 +121,7 @@ def embed(texts: list[str], what: str) -> dict[str, float]:
 def main() -> None:
     """Do the work and print what it took."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("build", "parse", "embed", "vectors"))
+    parser.add_argument("what", choices=("build", "read", "parse", "embed", "vectors"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--cores", type=int, default=0, help="how many may be used; all by default")
     arguments = parser.parse_args()
@@ -93,6 +129,8 @@ def main() -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.cores])
     if arguments.what == "build":
         found = build(arguments.folder)
+    elif arguments.what == "read":
+        found = read(arguments.folder, len(os.sched_getaffinity(0)))
     else:
         parsed, texts = parse(arguments.folder)
         found = parsed if arguments.what == "parse" else embed(texts, arguments.what)

@@ -133,8 +133,8 @@ def _line_stems(lines: list[str], ends: list[int], wanted: frozenset[str]) -> di
     found: dict[int, set[str]] = defaultdict(set)
     for start, _, stem in occurrences(letters, wanted):
         found[bisect_right(ends, start)].add(stem)
-    for word in cased_words(text):
-        found[bisect_right(ends, word.start())].update(_part_stems(word.group()))
+    for start, word in cased_words(text):
+        found[bisect_right(ends, start)].update(_part_stems(word))
     return found
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from string import ascii_lowercase, ascii_uppercase, digits
+from typing import Any
 
 import apsw
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TOKENIZER = ("porter", "unicode61", "remove_diacritics", "2")
 """FTS5 tokenizer of the index and of queries: Unicode words, accents folded, English stems."""
@@ -27,8 +25,15 @@ MAX_CASED = 64
 MAX_PARTS = 8
 """Parts of such a word; more are encoded data."""
 
-_CASED = re.compile(r"(?<![A-Za-z0-9])(?:[A-Z]*+[a-z0-9]++[A-Z][A-Za-z0-9]*+|[A-Z]{2,}+[a-z][A-Za-z0-9]*+)")
+_CASED = re.compile(r"[A-Z]*+[a-z0-9]++[A-Z][A-Za-z0-9]*+|[A-Z]{2,}+[a-z][A-Za-z0-9]*+")
 """Words with a capital after a small letter, or a small letter after two capitals."""
+
+_LETTERS = {**dict.fromkeys(ascii_uppercase, "A"), **dict.fromkeys(ascii_lowercase, "a"), **dict.fromkeys(digits, "0")}
+_KINDS = "".join(_LETTERS.get(chr(code), " ") for code in range(256)).encode()
+"""Of each byte, what `_CASED` tells apart. In a text of these, looking for `_TURNS` takes a quarter of the time."""
+
+_TURNS = (b"aA", b"0A", b"AAa")
+"""What such words have, and others have not."""
 
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![A-Za-z]))[a-z])")
 """Where a part of such a word begins; the plural of an acronym (`APIs`) is one part."""
@@ -42,7 +47,7 @@ def searchable(text: str) -> str:
     follow at the end, each word's once: there they break no phrase and add little to the length.
     """
     plain = paired(text)
-    found = {word.casefold(): word for word in _CASED.findall(plain)}
+    found = {word.casefold(): word for _, word in cased_words(plain)}
     parts = [" ".join(split) for word in found.values() if (split := cased_parts(word))]
     return " ".join([plain, *parts]) if parts else plain
 
@@ -60,9 +65,18 @@ def pairs(run: str) -> list[str]:
     return [run[at : at + 2] for at in range(len(run) - 1)]
 
 
-def cased_words(text: str) -> Iterator[re.Match[str]]:
-    """Find the words of a text that may be identifiers in mixed case."""
-    return _CASED.finditer(text)
+def cased_words(text: str) -> list[tuple[int, str]]:
+    """Find the words of a text that may be identifiers in mixed case: (start, word), in order."""
+    kinds = text.encode("ascii", "replace").translate(_KINDS)
+    found: dict[int, str] = {}
+    for turn in _TURNS:
+        at = kinds.find(turn)
+        while at >= 0:
+            start, end = kinds.rfind(b" ", 0, at) + 1, kinds.find(b" ", at)
+            end = len(kinds) if end < 0 else end
+            found[start] = text[start:end]
+            at = kinds.find(turn, end)
+    return sorted(found.items())
 
 
 def cased_parts(word: str) -> tuple[str, ...]:
