@@ -111,6 +111,40 @@ def test_noise_anywhere_in_an_index_sinks_neither_the_others_nor_the_program(sho
     assert faults.content(path) == good
 
 
+TURNED = {
+    "a path is no text": "UPDATE document SET path = CAST(x'626574b42e6d64' AS TEXT) WHERE path = 'deploy.md'",
+    "a title is no text": "UPDATE document SET title = CAST(x'6265b474' AS TEXT)",
+    "a title is bytes": "UPDATE document SET title = x'00'",
+    "a time is no number": "UPDATE document SET mtime_ns = 'x'",
+    "tags are no JSON": "UPDATE document SET tags = '[1'",
+    "headings are no JSON": "UPDATE chunk SET headings = '[1'",
+    "a line is no number": "UPDATE chunk SET start_line = 'x'",
+    "a vector is too short": "UPDATE vector SET embedding = zeroblob(7) WHERE chunk_id = (SELECT max(id) FROM chunk)",
+    "the state is no number": "UPDATE meta SET value = 'abc' WHERE key = 'generation'",
+}
+
+
+@pytest.mark.parametrize("statement", TURNED.values(), ids=TURNED)
+def test_a_value_that_makes_no_sense_costs_one_base_its_answer_until_it_is_made_anew(shop, statement):
+    """A file may be sound in structure and wrong in what it says; the remedy that is told makes all well."""
+    edit(shop, 10)
+    hub = shop.hub()
+    hub.sync()
+    path, good = index_of(hub), faults.content(index_of(hub))
+    hub.index(hub.select(["project"])[0]).close()
+    connection = apsw.Connection(str(path))
+    connection.execute(statement)
+    connection.close()
+
+    result = shop.hub().search(Query(text="platypus"))
+    assert "notes@vim.md" in {hit.ref for hit in result.hits}
+    assert [(one.base, "`kbhub index project --full`" in one.reason) for one in result.skipped] == [("project", True)]
+    shop.hub().sync()
+    shop.hub().sync(full=True)
+    assert faults.content(path) == good
+    assert refs(shop.hub()) == {"deploy.md", "notes@vim.md"}
+
+
 def test_an_index_that_is_damaged_while_it_is_served_heals_by_itself(shop):
     """What a search meets, the next look repairs: nobody has to be asked."""
     edit(shop, 30)

@@ -148,6 +148,16 @@ def test_pages_show_every_hit_once(two):
     assert len(set(every)) == len(every) == hub.search(Query(text="zebra")).total >= 23
 
 
+@pytest.mark.parametrize("text", ["zebra", "path:knowledge"])
+def test_a_page_beyond_all_pages_is_empty(two, text):
+    """However far beyond."""
+    hub = two.hub()
+    hub.sync()
+    found = hub.search(Query(text=text, offset=2**63 - 1))
+
+    assert (found.hits, found.skipped) == ((), ())
+
+
 def test_chunks_of_a_document_are_one_hit_or_several(environment):
     """By default a document is found once and its other places are named."""
     environment.write("knowledge/long.md", "\n\n".join(f"## Part {n}\n\n{'zebra word ' * 60}" for n in range(6)))

@@ -485,6 +485,24 @@ def test_names_and_times_in_a_repository_are_only_data(folder):
     assert committed(folder)["late.md"] is None
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other file systems take no such name")
+def test_a_name_in_history_that_is_no_text_stops_nothing(folder):
+    """Not even after the file is gone; the other documents know their last commit."""
+    repository = folder.base.path.parent
+    odd = os.fsencode(folder.base.path) + b"/caf\xe9.md"
+    with open(odd, "w") as file:  # noqa: PTH123 - a path of bytes
+        file.write("# Odd\n")
+    git(repository, "init", "-q")
+    git(repository, "add", "notes")
+    git(repository, "commit", "-qm", "one")
+    reports = [folder.sync()]
+    os.unlink(odd)  # noqa: PTH108
+    reports.append(folder.sync(full=True))
+
+    assert [len(report.failed) for report in reports] == [1, 0]
+    assert set(committed(folder).values()) == {1_700_000_000}
+
+
 def test_git_never_fetches_what_a_repository_lacks(folder, tmp_path):
     """A partial clone may name a program as its remote; nothing of it is run to find out when a file changed."""
     repository = folder.base.path.parent

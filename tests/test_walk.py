@@ -290,6 +290,26 @@ def test_ignore_files_mean_what_git_takes_them_to_mean(outer, inner):
         assert ours == {path for path in git if not path.startswith(".a/")}
 
 
+CHARACTERS = [chr(code) for code in range(1, 127) if chr(code) not in "/\n\r"]
+CLASSES = ["alpha", "digit", "alnum", "lower", "upper", "xdigit", "blank", "space", "cntrl", "punct", "graph", "print"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("brackets", [*(f"[[:{name}:]]" for name in CLASSES), "[^[:alnum:]_]", "[![:punct:]a]", "[[x]"])
+def test_named_classes_of_characters_mean_what_git_takes_them_to_mean(folder, brackets):
+    """Character by character; and Python has nothing to warn of."""
+    put(folder, ".gitignore", text=f"a{brackets}.md\n")
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    names = [f"a{character}.md" for character in CHARACTERS]
+    asked = ["git", "-C", str(folder), "check-ignore", "-z", "--stdin"]
+    said = subprocess.run(asked, input="\0".join(names), stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    rules = parse_rules([f"a{brackets}.md"], "i")
+    assert [name for name in names if any(rule.matches(name, directory=False) for rule in rules)] == said.split("\0")[
+        :-1
+    ]
+
+
 # Limits
 
 

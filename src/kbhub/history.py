@@ -10,6 +10,7 @@ from shutil import which
 from typing import TYPE_CHECKING
 
 from kbhub.gitroot import git_root
+from kbhub.traversal import is_text
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _log(base: Base, commits: Sequence[str], paths: Sequence[str]) -> dict[str, 
         if first:
             commit = _COMMIT.fullmatch(entry)
             seconds = int(commit[1]) if commit else None
-        elif name and seconds is not None:
+        elif name and seconds is not None and is_text(name):  # no document has a name that is none
             times.setdefault(name, seconds)
     return times
 

@@ -27,6 +27,19 @@ MAX_IGNORE_BYTES = 1024 * 1024
 _MAX_DEEP_WILDCARDS = 4
 """`**` in one pattern; each may stand for any number of folders, so a match takes depth to that power."""
 
+_BRACKETS = re.compile(r"(?<!\\)\[[!^]?\]?(?:\[:[a-z]+:\]|\\.|[^\]])*\]")
+_CLASS = re.compile(r"\[:([a-z]+):\]")
+_CLASSES = {
+    "alpha": "A-Za-z", "digit": "0-9", "alnum": "A-Za-z0-9", "lower": "a-z", "upper": "A-Z", "xdigit": "0-9A-Fa-f",
+    "blank": " \t", "space": " \t\n\r", "cntrl": "\x01-\x1f\x7f",
+    "punct": ":-@!-.[-`{-~", "graph": "0-~!-.", "print": "0-~ -.",
+}  # fmt: skip
+"""POSIX classes, which git knows and pathspec does not. Never a slash, and no `!` or `[` at the start, where they say
+something else."""
+
+_OPENED_TWICE = re.compile(r"(?<!\\)((?:\\\\)*)\[\[")
+"""What Python warns of, on standard error, as it may mean something else one day."""
+
 _STAR = "[^/]*"
 _DIRECTORY_GROUP = "ps_d"
 """Name of pathspec's group for the slash after a folder: with it, an ancestor of the item has matched."""
@@ -119,7 +132,7 @@ def parse_rules(lines: Iterable[str], source: str) -> tuple[Rule, ...]:
         text = line.rstrip()
         pattern = line if text.endswith("\\") else text.removesuffix("/")
         try:
-            regex, include = GitIgnoreSpecPattern.pattern_to_regex(pattern)
+            regex, include = GitIgnoreSpecPattern.pattern_to_regex(_BRACKETS.sub(_with_ranges, pattern))
             if regex is None or include is None or pattern.count("**") > _MAX_DEEP_WILDCARDS:
                 continue
             compiled = re.compile(_without_backtracking(regex))
@@ -185,6 +198,10 @@ def _excludes_base(rule: Rule, base: str) -> bool:
     return excludes_everything(rule, f"{base}/") or any(rule.matches(one, directory=True) for one in ancestors)
 
 
+def _with_ranges(brackets: re.Match[str]) -> str:
+    return _CLASS.sub(lambda named: _CLASSES.get(named[1], named[0]), brackets[0])
+
+
 def _without_backtracking(regex: str) -> str:
     """The same expression such that no name takes it more than a moment.
 
@@ -192,6 +209,7 @@ def _without_backtracking(regex: str) -> str:
     both come with a clone. In one path segment the first way in which a star's successor can match is as
     good as any other, so all stars but the last may keep it; and `**` need only try whole segments.
     """
+    regex = _OPENED_TWICE.sub(r"\1[\\[", regex)
     regex = regex.replace("(?:.+/)?", "(?:[^/]+/)*").replace("(?:/.+)?", "(?:/[^/]+)*")
     head, *parts = regex.split(_STAR)
     for number, part in enumerate(parts, start=1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -192,7 +193,7 @@ def _listing(
     around: Surroundings,
 ) -> Found:
     """List the documents that filters leave, newest first, where there is nothing to rank them by."""
-    wanted = query.offset + query.limit
+    wanted = min(query.offset + query.limit, sys.maxsize)  # SQLite counts no further
     rows = [
         (-day, number, chunk)
         for number, (one, selection) in enumerate(zip(searched, selections, strict=True))

@@ -50,7 +50,8 @@ BATCH_CHUNKS = 512
 LOCK_SECONDS = 0.1
 """How long a sync waits for the lock: longer than `is_being_indexed` holds it, shorter than a batch takes."""
 
-_DAMAGE = (apsw.CorruptError, apsw.NotADBError)
+_DAMAGE = (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError)
+"""What the file of an index says if it is damaged; a text that cannot be decoded can only come from there."""
 
 __all__ = ["Difference", "Progress", "compare", "compare_some", "in_step_of", "is_being_indexed", "sync_base"]
 
@@ -127,7 +128,7 @@ def _locked(
         try:
             with _open(path, notes, full=full) as writer:
                 # What another process has indexed since may be newer than the files as they were compared.
-                same = difference.generation == (writer.meta("generation") or -1)
+                same = difference.generation == (writer.generation() or -1)
                 known = difference if same and not full and not difference.new_index else None
                 found = difference.scan if known or (same and difference.paths is None) else files.scan()
                 run = _Run(files.base, writer, embedder, found, files, full=full, progress=progress, notes=notes)

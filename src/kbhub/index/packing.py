@@ -61,15 +61,15 @@ def pack(connection: apsw.Connection) -> None:
         connection.execute(f"DELETE FROM {table}")
     connection.execute("UPDATE meta SET value = abs(random() / 2) WHERE key = 'pack'")
     connection.execute("DELETE FROM meta WHERE key = 'packed_to'")
+    embedder: Any = connection.execute("SELECT value FROM meta WHERE key = 'embedder'").get
     try:
         known = columns(None, rows)
-    except ValueError as error:  # two tables differ, as no sync of ours leaves them
+        if known.chunks < PACKED_FROM:
+            return
+        made = signatures(None, known, rows, lambda ids: stored_vectors(rows, ids)) if embedder else None
+    except ValueError as error:  # tables differ, or vectors in length, as no sync of ours leaves them
         raise apsw.CorruptError(str(error)) from error
-    if known.chunks < PACKED_FROM:
-        return
     connection.execute("INSERT INTO meta VALUES ('packed_to', ?)", (int(known.ids[-1]),))
-    embedder: Any = connection.execute("SELECT value FROM meta WHERE key = 'embedder'").get
-    made = signatures(None, known, rows, lambda ids: stored_vectors(rows, ids)) if embedder else None
     connection.executemany("INSERT INTO packed VALUES (?, ?)", packed(known, made, embedder).items())
     connection.executemany("INSERT INTO posting VALUES (?, ?, ?)", _postings(known, rows))
 

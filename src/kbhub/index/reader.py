@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import apsw
 
 from kbhub.errors import IndexUnavailable
+from kbhub.index.rows import CHUNK, DOCUMENT, ChunkRow, DocumentRow, chunk_of, document_of
 from kbhub.index.schema import FTS_WEIGHTS, has_vector_functions, listed, open_reader, stored_vectors
-from kbhub.values import struct
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from kbhub.index.selection import Selection
     from kbhub.query import Term
     from kbhub.signatures import Signatures
-    from kbhub.types import Kind
 
 T = TypeVar("T")
 
@@ -45,39 +44,6 @@ INVARIANTS = {
     "vectors without a chunk": "SELECT count(*) FROM vector WHERE chunk_id NOT IN (SELECT id FROM chunk)",
 }
 """What must not be there → how many of it there are."""
-
-
-@struct
-class DocumentRow:
-    """A document as the index has it."""
-
-    id: int
-    path: str
-    docid: str
-    title: str
-    kind: Kind
-    tags: tuple[str, ...]
-    aliases: tuple[str, ...]
-    size: int
-    mtime_ns: int
-    dated: int | None
-    """Front matter `updated` or `date`, seconds since the epoch."""
-    committed: int | None
-    """Last commit, seconds since the epoch."""
-
-
-@struct
-class ChunkRow:
-    """A chunk as the index has it."""
-
-    id: int
-    document_id: int
-    headings: tuple[str, ...]
-    start_line: int
-    end_line: int
-    prose: int
-    """Offset in `text` of the first character after the front matter."""
-    text: str
 
 
 class Index:
@@ -139,7 +105,10 @@ class Index:
 
     def generation(self) -> int:
         """Give a number that changes with every change to the index."""
-        return int(self.meta("generation") or 0)
+        value = self.meta("generation") or 0
+        if not isinstance(value, int):
+            raise self.damaged("its generation is no number")
+        return value
 
     def meta(self, key: str) -> Any:
         """Give a value of the table `meta`, none if it is not there."""
@@ -262,28 +231,28 @@ class Index:
     def chunks(self, ids: Sequence[int]) -> dict[int, ChunkRow]:
         """Give chunks by id."""
         found = self._rows(
-            "SELECT id, document_id, headings, start_line, end_line, prose, text FROM chunk "
-            "WHERE id IN (SELECT value FROM carray(?))",
+            f"SELECT {CHUNK} FROM chunk WHERE id IN (SELECT value FROM carray(?))",
             listed(ids),
         )
-        return {row[0]: ChunkRow(row[0], row[1], _texts(row[2]), *row[3:]) for row in found}
+        with self._sound():
+            return {row[0]: chunk_of(row) for row in found}
 
     def documents(self, ids: Sequence[int]) -> dict[int, DocumentRow]:
         """Give documents by id."""
-        found = self._rows(f"SELECT {_DOCUMENT} FROM document WHERE id IN (SELECT value FROM carray(?))", listed(ids))
-        return {row[0]: _document(row) for row in found}
+        found = self._rows(f"SELECT {DOCUMENT} FROM document WHERE id IN (SELECT value FROM carray(?))", listed(ids))
+        return {row.id: row for row in self._documents(found)}
 
     def document(self, path: str) -> DocumentRow | None:
         """Give the document at a path, none if the index has none."""
-        found = self._rows(f"SELECT {_DOCUMENT} FROM document WHERE path = ?", path)
-        return _document(found[0]) if found else None
+        found = self._rows(f"SELECT {DOCUMENT} FROM document WHERE path = ?", path)
+        return next(iter(self._documents(found)), None)
 
     def documents_by_docid(self, prefix: str) -> list[DocumentRow]:
         """Give the documents whose docid starts with some hex digits."""
         found = self._rows(
-            f"SELECT {_DOCUMENT} FROM document WHERE docid >= ? AND docid < ? ORDER BY docid", prefix, prefix + "g"
+            f"SELECT {DOCUMENT} FROM document WHERE docid >= ? AND docid < ? ORDER BY docid", prefix, prefix + "g"
         )
-        return [_document(row) for row in found]
+        return self._documents(found)
 
     def docid_counts(self, prefixes: Iterable[str]) -> dict[str, int]:
         """Count the documents whose docid starts with each of some hex digits; those with none are left out."""
@@ -344,6 +313,10 @@ class Index:
             "SELECT path, problem FROM document WHERE problem IS NOT NULL ORDER BY 1"
         )
 
+    def _documents(self, rows: Iterable[Sequence[Any]]) -> list[DocumentRow]:
+        with self._sound():
+            return [document_of(row) for row in rows]
+
     def _vectors(self, chunks: Sequence[int] | NDArray[np.signedinteger]) -> list[tuple[int, bytes]]:
         return stored_vectors(self._rows, chunks)
 
@@ -370,8 +343,8 @@ class Index:
         """Take what cannot be made sense of for damage."""
         try:
             yield
-        except (KeyError, ValueError, IndexError, OverflowError) as error:
-            raise self._unavailable(f"what is packed in it is damaged ({error})") from error
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            raise self.damaged(str(error)) from error
 
     def _rows(self, statement: str, *values: Any) -> list[Any]:
         try:
@@ -423,18 +396,6 @@ class Index:
     def _unavailable(self, reason: str) -> IndexUnavailable:
         full = "" if reason == NOT_THERE else " --full"
         return IndexUnavailable(self.base, reason, f"`kbhub index {self.base}{full}` makes it anew.")
-
-
-_DOCUMENT = "id, path, docid, title, kind, tags, aliases, size, mtime_ns, dated, committed"
-
-
-def _document(row: Sequence[Any]) -> DocumentRow:
-    number, path, docid, title, kind, tags, aliases, *rest = row
-    return DocumentRow(number, path, docid, title, kind, _texts(tags), _texts(aliases), *rest)
-
-
-def _texts(written: str) -> tuple[str, ...]:
-    return () if written == "[]" else tuple(json.loads(written))
 
 
 def _occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> float:

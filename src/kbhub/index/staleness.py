@@ -10,7 +10,8 @@ from kbhub.index.schema import listed
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from kbhub.index.reader import DocumentRow, Index
+    from kbhub.index.reader import Index
+    from kbhub.index.rows import DocumentRow
 
 UNTIL_KEYS = ("expires", "review", "review_by", "valid_until")
 """Front matter that names the last day on which a document holds without another look."""

@@ -139,6 +139,17 @@ class IndexWriter:
             )
         self._connection.execute("COMMIT")
 
+    def generation(self) -> int | None:
+        """Give the number that changes with every change; none in an index that is new.
+
+        Raises:
+            apsw.CorruptError: it is no number.
+        """
+        value = self.meta("generation")
+        if value is not None and not isinstance(value, int):
+            raise apsw.CorruptError("its generation is no number")
+        return value
+
     def meta(self, key: str) -> Any:
         """Give a value of the table `meta`, none if it is not there."""
         return self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).get
@@ -160,7 +171,9 @@ class IndexWriter:
     def vectors(self, keys: Iterable[int]) -> dict[int, bytes | None]:
         """Give the vectors that are there for hashes of text: key → int8 vector, none for "no vector"."""
         rows = self._connection.execute(
-            "SELECT key, embedding FROM vector WHERE key IN (SELECT value FROM json_each(?)) GROUP BY key",
+            "SELECT key, embedding FROM vector WHERE key IN (SELECT value FROM json_each(?)) "
+            "AND (embedding IS NULL OR length(embedding) = (SELECT value FROM meta WHERE key = 'dimensions')) "
+            "GROUP BY key",
             (json.dumps(list(keys)),),
         )
         return dict(rows)
