@@ -131,6 +131,38 @@ def test_snapshots_of_one_thread_may_be_nested(index):
         assert inner == index.counts()
 
 
+@pytest.mark.parametrize("before", [(), ("size",), ("size", "near")])
+def test_a_snapshot_stays_at_its_state_while_others_read_later_ones(index, before):
+    """Whatever of it is read before: documents that come and go meanwhile are neither found nor missed."""
+    vector = EMBEDDER.embed(["deploy"])[0]
+    reads = {"size": lambda: index.size()[0], "near": lambda: len(index.semantic(vector, 99))}
+
+    def change(number):
+        make_index(index.path, {f"new/{number}.md": f"a new word {number}"}).close()
+        with IndexWriter(index.path) as writer, writer.transaction():
+            writer.remove(f"notes/{number:03}.md")
+            writer.remove(f"new/{number - 1}.md")
+
+    def look():
+        with index.snapshot():
+            seen.append([read() for read in reads.values()])
+
+    seen = []
+    with index.snapshot():
+        index.counts()
+        assert [reads[name]() for name in before] == [40] * len(before)
+        for number in (1, 2, 3):
+            change(number)
+            thread = threading.Thread(target=look)
+            thread.start()
+            thread.join(30)
+        assert [read() for read in reads.values()] == [40, 40]
+        ids = [chunk for chunk, _ in index.semantic(vector, 99)]
+        assert {chunk.text for chunk in index.chunks(ids).values()} == set(sentences(40).values())
+    look()
+    assert seen == [[40, 40], [39, 39], [38, 38], [38, 38]]
+
+
 def test_threads_read_at_the_same_time(index):
     """Each thread has its own connection."""
     results = []

@@ -55,6 +55,11 @@ class Columns:
         """Id of the last chunk that was packed; -1 if none is."""
         return int(self.ids[self.packed - 1]) if self.packed else -1
 
+    def goes_on_from(self, other: Columns) -> bool:
+        """Whether all chunks of other columns stand at the same positions here."""
+        size = len(other.ids)
+        return self.pack == other.pack and size <= len(self.ids) and np.array_equal(self.ids[:size], other.ids)
+
     def selected(self, chunks: Sequence[int]) -> NDArray[np.bool_]:
         """Say of each position whether its chunk is one of some.
 
@@ -139,7 +144,7 @@ def signatures(before: Signatures | None, known: Columns, rows: Rows, read: Read
     """Bring signatures in step with the index.
 
     Args:
-        before: those of an earlier state, of the same packing and embedder; none if there is none.
+        before: those of the same embedder, of columns that these go on from; none if there are none.
         known: of the index, in this snapshot.
         rows: reads within the snapshot.
         read: gives (id, int8 vector) of those of some chunks that have one.

@@ -14,6 +14,7 @@ import apsw
 from kbhub.errors import IndexUnavailable
 from kbhub.index.rows import CHUNK, DOCUMENT, ChunkRow, DocumentRow, chunk_of, document_of
 from kbhub.index.schema import FTS_WEIGHTS, has_vector_functions, listed, open_reader, stored_vectors
+from kbhub.values import record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +47,16 @@ INVARIANTS = {
 """What must not be there → how many of it there are."""
 
 
+@record
+class _Seen:
+    """What one snapshot has read: the same to its end, whatever other threads read of later states."""
+
+    connection: apsw.Connection
+    meta: dict[str, Any] | None = None
+    columns: Columns | None = None
+    signatures: Signatures | None = None
+
+
 class Index:
     """The index of one base, for reading, from any thread.
 
@@ -62,11 +73,11 @@ class Index:
         self._remembered: tuple[int, dict[str, Any]] = (-1, {})
         """State of the index, what is remembered of it."""
         self._columns: tuple[int, Columns] | None = None
-        """State of the index, its columns; replaced as a whole, so that threads need no lock."""
+        """Latest state of the index, its columns; replaced as a whole, so that threads need no lock."""
         self._compares: bool | None = None
         """Whether connections can compare vectors; not known before one is asked."""
-        self._signed: tuple[tuple[Any, ...], Signatures] | None = None
-        """State, packing and embedder of the index, the signatures of its vectors."""
+        self._signed: tuple[Columns, Any, Signatures] | None = None
+        """Columns of a state of the index, its embedder, the signatures at the positions of these columns."""
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -76,8 +87,8 @@ class Index:
             IndexUnavailable: there is no index yet, or it cannot be read.
         """
         identity, connection = self._take()
-        outer = getattr(self._local, "connection", None), getattr(self._local, "meta", None)
-        self._local.connection, self._local.meta = connection, None
+        outer = getattr(self._local, "seen", None)
+        self._local.seen = _Seen(connection)
         sound = False
         try:
             self._rows("BEGIN")
@@ -86,7 +97,7 @@ class Index:
                 connection.execute("COMMIT")
                 sound = True
         finally:
-            self._local.connection, self._local.meta = outer
+            self._local.seen = outer
             # One that was opened as unchanging (see `open_reader`) would not notice changes later.
             if sound and not connection.open_flags & apsw.SQLITE_OPEN_URI:
                 self._idle.append((identity, connection))
@@ -112,10 +123,10 @@ class Index:
 
     def meta(self, key: str) -> Any:
         """Give a value of the table `meta`, none if it is not there."""
-        known: dict[str, Any] | None = self._local.meta
-        if known is None:  # all at once, for one statement takes as long
-            known = self._local.meta = dict(self._rows("SELECT key, value FROM meta"))
-        return known.get(key)
+        seen = self._seen()
+        if seen.meta is None:  # all at once, for one statement takes as long
+            seen.meta = dict(self._rows("SELECT key, value FROM meta"))
+        return seen.meta.get(key)
 
     def remembered(self, name: str, read: Callable[[], T]) -> T:
         """Give what is the same until the index changes, and small.
@@ -142,12 +153,19 @@ class Index:
         # numpy takes 0.1 s to load, which `status` and the like need not pay.
         from kbhub.index.columns import columns  # noqa: PLC0415
 
-        generation, known = self.generation(), self._columns
-        if known is None or known[0] != generation:
-            with self._sound():
-                known = (generation, columns(known[1] if known else None, self._rows))
-            self._columns = known
-        return known[1]
+        seen = self._seen()
+        if seen.columns is None:
+            generation, known = self.generation(), self._columns
+            if known and known[0] == generation:
+                seen.columns = known[1]
+            else:
+                # Another thread may be at a later state, which has what is not there yet.
+                later = known is not None and known[0] > generation
+                with self._sound():
+                    seen.columns = columns(known[1] if known and not later else None, self._rows)
+                if not (known and later and known[1].pack == seen.columns.pack):
+                    self._columns = (generation, seen.columns)
+        return seen.columns
 
     def postings(self, term: Term) -> Postings:
         """Find where a term occurs.
@@ -324,15 +342,16 @@ class Index:
         """Give the signatures of the vectors as they are in this snapshot, made of those before it."""
         from kbhub.index.columns import signatures  # noqa: PLC0415 - as in `columns`
 
-        columns = self.columns()
-        state = (columns.pack, self.meta("embedder"), self.generation())
-        known = self._signed
-        if known is None or known[0] != state:
-            before = known[1] if known and known[0][:2] == state[:2] else None
-            with self._sound():
-                known = (state, signatures(before, columns, self._rows, self._vectors))
-            self._signed = known
-        return known[1]
+        seen = self._seen()
+        if seen.signatures is None:
+            columns, embedder, known = self.columns(), self.meta("embedder"), self._signed
+            if not (known and known[0] is columns and known[1] == embedder):
+                before = known[2] if known and known[1] == embedder and columns.goes_on_from(known[0]) else None
+                with self._sound():
+                    known = (columns, embedder, signatures(before, columns, self._rows, self._vectors))
+                self._signed = known
+            seen.signatures = known[2]
+        return seen.signatures
 
     def damaged(self, what: str) -> IndexUnavailable:
         """Give the error about an index that cannot be as it is."""
@@ -359,8 +378,11 @@ class Index:
         return rows[0][0] if rows else None
 
     def _connection(self) -> apsw.Connection:
-        connection: apsw.Connection = self._local.connection
-        return connection
+        return self._seen().connection
+
+    def _seen(self) -> _Seen:
+        seen: _Seen = self._local.seen
+        return seen
 
     def _take(self) -> tuple[tuple[int, int], apsw.Connection]:
         """Give a connection for one snapshot, and the file that it is to.
