@@ -158,6 +158,23 @@ def test_a_page_beyond_all_pages_is_empty(two, text):
     assert (found.hits, found.skipped) == ((), ())
 
 
+@pytest.mark.parametrize("mode", ["keyword", "hybrid"])
+def test_a_long_document_hides_no_other(environment, mode):
+    """A change log has the word in each of its sections; who asks for more sees all other documents that have it."""
+    log = "\n\n".join(f"## 1.{n}\n\n{f'Rollback of the release {n}. ' * 40}" for n in range(160))
+    environment.write("knowledge/changelog.md", f"# Changes\n\n{log}\n")
+    for name in ("database", "queue", "web", "cache", "mail"):
+        about = f"What one has to know of the {name}. " * 12
+        environment.write(f"knowledge/{name}.md", f"# The {name}\n\n{about}\nAfter the release, rollback.\n")
+    hub = environment.hub()
+    hub.sync()
+    found = hub.search(Query(text="release rollback", mode=mode, limit=100))
+    chunks = hub.search(Query(text="release rollback", mode=mode, limit=100, granularity="chunk"))
+
+    assert set(refs(found)) == {"changelog.md", "database.md", "queue.md", "web.md", "cache.md", "mail.md"}
+    assert len([hit for hit in chunks.hits if hit.ref == "changelog.md"]) > 50
+
+
 def test_chunks_of_a_document_are_one_hit_or_several(environment):
     """By default a document is found once and its other places are named."""
     environment.write("knowledge/long.md", "\n\n".join(f"## Part {n}\n\n{'zebra word ' * 60}" for n in range(6)))

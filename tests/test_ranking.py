@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from kbhub.bm25 import best, scores
+from kbhub.bm25 import scores
 from kbhub.index.postings import Postings
 from kbhub.ranking import inverse_document_frequency
-from kbhub.rankings import Ranking
+from kbhub.rankings import Ranking, spread
 
 
 def test_equal_scores_go_by_path_then_line_then_base():
@@ -43,9 +44,17 @@ def test_bm25_prefers_more_occurrences_and_shorter_chunks():
 
 def test_the_best_are_kept_with_those_that_are_as_good_as_the_last():
     """Which of equals is kept is decided by their places, not by where they lie in an index."""
-    positions, values = best(np.arange(6), np.array([1.0, 3.0, 2.0, 2.0, 0.5, 2.0]), 2)
+    values = np.array([1.0, 3.0, 2.0, 2.0, 0.5, 2.0])
 
-    assert sorted(zip(positions.tolist(), values.tolist(), strict=True)) == [(1, 3.0), (2, 2.0), (3, 2.0), (5, 2.0)]
+    assert sorted(spread(np.arange(6), values, 2, None)) == [1, 2, 3, 5]
+
+
+@pytest.mark.parametrize(("each", "chosen"), [(1, [0, 4, 5]), (2, [0, 1, 4, 5]), (None, [0, 1, 2])])
+def test_a_long_document_leaves_room_for_others(each, chosen):
+    """The best of each document, however many better ones another has."""
+    documents, values = np.array([7, 7, 7, 7, 8, 9]), np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
+
+    assert sorted(spread(documents, values, 3, each)) == chosen
 
 
 def test_a_term_in_most_chunks_weighs_next_to_nothing_but_never_negative():

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 SPARSE = 8
 """Chunks per posting above which only those that have a term are added up."""
 
-TIED = 400
-"""Chunks that are as good as the last of the best which are kept beside them; what decides is their place."""
-
 
 def scores(
     terms: Sequence[tuple[Postings, float]], lengths: NDArray[np.int32], mean_length: float
@@ -49,20 +46,3 @@ def scores(
     total = np.bincount(positions, weights=parts).astype(np.float64, copy=False)
     found = np.flatnonzero(total)
     return found, total[found]
-
-
-def best(
-    positions: NDArray[np.int64], values: NDArray[np.float64], limit: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Keep the best, and `TIED` of those that are as good as the last of them.
-
-    Args:
-        positions: of chunks, ascending.
-        values: their scores.
-        limit: how many to keep.
-    """
-    if len(values) <= limit:
-        return positions, values
-    last = np.partition(values, -limit)[-limit]
-    kept = np.concatenate([np.flatnonzero(values > last), np.flatnonzero(values == last)[:TIED]])
-    return positions[kept], values[kept]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 CHUNK_BITS = 44
 """Bits of a number that are a chunk's id; those above are its base. An id is never used again, and 2^44 suffice."""
 
+TIED = 400
+"""Chunks that are as good as the last of the best which are kept beside them; what decides is their place."""
 
 NO_CHUNKS = np.zeros(0, np.int64)
 
@@ -91,6 +93,48 @@ def union(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]
     first = np.ones(len(both), np.bool_)
     np.not_equal(both[1:], both[:-1], out=first[1:])
     return both[first]
+
+
+def spread(
+    documents: NDArray[np.signedinteger], values: NDArray[np.float64], limit: int, each: int | None
+) -> NDArray[np.int64]:
+    """Choose the best chunks of a base, so that a long document does not take the places of all others.
+
+    Args:
+        documents: of the chunks.
+        values: of the chunks; larger is better.
+        limit: how many to choose at least, if there are so many.
+        each: how many of one document at most; none for any number.
+
+    Returns:
+        Their places in these columns, in no order. All that are better than one of them are among them, but those of
+        documents that have theirs and, of many that are equally good, more than `TIED`.
+    """
+    wanted = limit
+    while True:
+        kept = _largest(values, wanted)
+        if each is not None and len(kept) > each:
+            kept = kept[_first_of_each(documents[kept], values[kept], each)]
+        if len(kept) >= limit or wanted >= len(values):
+            return kept
+        wanted *= 4
+
+
+def _largest(values: NDArray[np.float64], wanted: int) -> NDArray[np.int64]:
+    if len(values) <= wanted:
+        return np.arange(len(values))
+    last = np.partition(values, -wanted)[-wanted]
+    return np.concatenate([np.flatnonzero(values > last), np.flatnonzero(values == last)[:TIED]])
+
+
+def _first_of_each(documents: NDArray[np.signedinteger], values: NDArray[np.float64], each: int) -> NDArray[np.int64]:
+    """Give the places of the best of each document."""
+    order = np.lexsort((-values, documents))
+    ordered = documents[order]
+    here = np.arange(len(order))
+    # How far each is behind the first of its document.
+    begins = np.maximum.accumulate(np.where(np.concatenate(([True], ordered[1:] != ordered[:-1])), here, 0))
+    return order[here - begins < each]
 
 
 def best_first(chunks: NDArray[np.int64], values: NDArray[np.float64], places: Places) -> NDArray[np.int64]:

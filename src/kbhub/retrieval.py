@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.bm25 import best, scores
+from kbhub.bm25 import scores
 from kbhub.ranking import inverse_document_frequency
-from kbhub.rankings import NO_CHUNKS, Ranking, numbered, union
+from kbhub.rankings import NO_CHUNKS, Ranking, numbered, spread, union
 from kbhub.signatures import likely
 from kbhub.values import struct
 from kbhub.vectors import quantise
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 RANKED = 100
 """Chunks per signal that go into the fusion; what is further down does not reach a page people look at."""
+
+EACH = 10
+"""Chunks of one document among these, where a hit is a document: a change log that has a word in each of 160 sections
+hid every other document that has it."""
 
 LEAST_SIMILARITY = 0.2
 """Cosine from which a chunk counts as near. 99 of 100 relevant chunks of four test collections are nearer, and the
@@ -67,7 +71,10 @@ class KeywordRanking:
 
 
 def keyword_ranking(
-    indexes: Sequence[Index], terms: Sequence[Term], selections: Sequence[Selection | None] = ()
+    indexes: Sequence[Index],
+    terms: Sequence[Term],
+    selections: Sequence[Selection | None] = (),
+    each: int | None = EACH,
 ) -> KeywordRanking:
     """Rank the chunks of all bases by BM25 with pooled statistics.
 
@@ -78,6 +85,7 @@ def keyword_ranking(
         indexes: one per base, each within a snapshot; a chunk's key holds its place in this sequence.
         terms: what to look for.
         selections: what may be found in each base; empty for everything.
+        each: chunks of one document at most; none for any number.
     """
     allowed = selections or [None] * len(indexes)
     sizes = [index.size() for index in indexes]
@@ -92,7 +100,8 @@ def keyword_ranking(
         if selection is not None:
             inside = columns.selected(selection.chunks)[positions]
             positions, values = positions[inside], values[inside]
-        positions, values = best(positions, values, RANKED)
+        chosen = spread(columns.documents[positions], values, RANKED, each)
+        positions, values = positions[chosen], values[chosen]
         found.append(Ranking(columns.ids[positions] + numbered(number), columns.documents[positions], values))
     return KeywordRanking(_best(indexes, found), weighted, missing)
 
@@ -114,6 +123,7 @@ def semantic_ranking(
     vector: NDArray[np.float32],
     selections: Sequence[Selection | None] = (),
     others: NDArray[np.int64] = NO_CHUNKS,
+    each: int | None = EACH,
 ) -> SemanticRanking:
     """Rank the chunks of all bases by cosine similarity to a query's vector.
 
@@ -122,6 +132,7 @@ def semantic_ranking(
         vector: shape (dimensions,), of length 1.
         selections: as for `keyword_ranking`; what a filter chose is near enough however far it is.
         others: chunks that are to be compared in any case, as `rankings.numbered` gives them.
+        each: as for `keyword_ranking`.
     """
     allowed = selections or [None] * len(indexes)
     asked = [(number, index, allowed[number]) for number, index in enumerate(indexes) if index]
@@ -134,8 +145,10 @@ def semantic_ranking(
         ids, values = index.similarities(quantised, union(columns.ids[positions], besides))
         compared.append(chunks := ids + numbered(number))
         similarities.append(values)
-        close = values >= (LEAST_SIMILARITY if selection is None else -np.inf)
-        found.append(Ranking(chunks[close], columns.documents[columns.positions(ids[close])], values[close]))
+        close = np.flatnonzero(values >= (LEAST_SIMILARITY if selection is None else -np.inf))
+        documents = columns.documents[columns.positions(ids[close])]
+        chosen = spread(documents, values[close], RANKED, each)
+        found.append(Ranking(chunks[close[chosen]], documents[chosen], values[close[chosen]]))
     return SemanticRanking(_best(indexes, found), np.concatenate(compared), np.concatenate(similarities))
 
 

@@ -19,7 +19,7 @@ from kbhub.indexing import embedded_text
 from kbhub.query import parsed
 from kbhub.rankings import NO_CHUNKS, Ranking
 from kbhub.reranking import LOOKED_AT, confidence, rerank
-from kbhub.retrieval import KeywordRanking, SemanticRanking, keyword_ranking, places_in, semantic_ranking
+from kbhub.retrieval import EACH, KeywordRanking, SemanticRanking, keyword_ranking, places_in, semantic_ranking
 from kbhub.second_look import SIGNAL as SECOND_LOOK
 from kbhub.second_look import mix
 from kbhub.spelling import PUNCTUATION, corrected, corrections
@@ -131,12 +131,12 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings) -> Fo
     keyword = KeywordRanking(Ranking.joined(()), ())
     made: tuple[Spelt, ...] = ()
     if query.mode != "semantic":
-        keyword, made = _by_words(indexes, asked.terms, selections)
+        keyword, made = _by_words(query, indexes, asked.terms, selections)
     complete = all(one.complete for one in searched)
     text = corrected(asked.text, made)
     vector = around.embed(text) if query.mode != "keyword" and text.strip() else None
     if vector is None and query.mode == "semantic":
-        keyword, made = _by_words(indexes, asked.terms, selections)
+        keyword, made = _by_words(query, indexes, asked.terms, selections)
     rankings, near = _rankings(query, searched, keyword, vector, selections)
     documents = Documents(searched)
     fused = fuse(rankings, near.compared, near.similarities, places_in(indexes), query.fusion)
@@ -215,10 +215,10 @@ def _listing(
 
 
 def _by_words(
-    indexes: Sequence[Index], terms: tuple[Term, ...], selections: Sequence[Selection | None]
+    query: Query, indexes: Sequence[Index], terms: tuple[Term, ...], selections: Sequence[Selection | None]
 ) -> tuple[KeywordRanking, tuple[Spelt, ...]]:
     """Rank by words; those that occur nowhere give way to what was probably meant."""
-    ranking = keyword_ranking(indexes, terms, selections)
+    ranking = keyword_ranking(indexes, terms, selections, _each(query))
     made = corrections(indexes, ranking.missing) if ranking.missing else ()
     if not made:
         return ranking, ()
@@ -226,7 +226,11 @@ def _by_words(
     mended = tuple(
         instead.get(term.text.strip(PUNCTUATION), term) if term in ranking.missing else term for term in terms
     )
-    return keyword_ranking(indexes, mended, selections), made
+    return keyword_ranking(indexes, mended, selections, _each(query)), made
+
+
+def _each(query: Query) -> int | None:
+    return EACH if query.granularity == "document" else None
 
 
 def _rankings(
@@ -244,7 +248,7 @@ def _rankings(
     if vector is not None and not ("semantic" in query.without and rankings):
         comparable = [one.index if one.comparable else None for one in searched]
         others = rankings["keyword"].chunks if "keyword" in rankings else NO_CHUNKS
-        near = semantic_ranking(comparable, vector, selections, others)
+        near = semantic_ranking(comparable, vector, selections, others, _each(query))
         rankings["semantic"] = near.ranking
     if "keyword" in query.without and "semantic" in rankings:
         rankings.pop("keyword", None)

@@ -337,7 +337,7 @@ class SearchResult(Value):
     verdict: Verdict | None = None
     """Whether the bases cover the query: `strong`, `weak`, or `none`; none given if not judged."""
     total: int = 0
-    """Ranked hits in all; `limit` of them are here."""
+    """Ranked hits in all, of which `limit` are here; the hundred best places by words and by meaning are ranked."""
     searched: tuple[str, ...] = ()
     """Bases that were searched."""
     skipped: tuple[Skipped, ...] = ()
