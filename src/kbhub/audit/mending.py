@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from kbhub.audit.models import AuditFinding, Change, Fixed
 from kbhub.editing.folder import open_folder
-from kbhub.editing.front_matter import front_matter_of, with_texts, with_values
 from kbhub.editing.locks import writing
 from kbhub.editing.paths import find_document, why_not_writable
 from kbhub.editing.relinking import relink
 from kbhub.editing.stored import bring_in_step, changed_meanwhile, read_for_change, refusing
-from kbhub.editing.text import text_of
 from kbhub.errors import KbhubError, WriteRefused
+from kbhub.front_matter_editing import front_matter_of, with_texts, with_values
+from kbhub.text_editing import text_of
 from kbhub.types import Problem
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from kbhub.audit.models import AuditReport
     from kbhub.editing.paths import Place
     from kbhub.editing.relinking import Rewritten
-    from kbhub.editing.text import Text
     from kbhub.graph.resolving import LinkKind
     from kbhub.hub import Hub
+    from kbhub.text_editing import Text
     from kbhub.types import Base
 
 _TAG_KEYS = ("tags", "tag")

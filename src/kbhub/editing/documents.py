@@ -12,7 +12,6 @@ from kbhub.document_names import MARKDOWN_SUFFIXES
 from kbhub.editing import sections
 from kbhub.editing.checks import warnings_about
 from kbhub.editing.folder import open_folder
-from kbhub.editing.front_matter import check_key, check_value, front_matter_of, with_values, written_lines
 from kbhub.editing.locks import writing
 from kbhub.editing.paths import Place, check_writable, find_document, new_place, twin
 from kbhub.editing.stored import (
@@ -23,12 +22,13 @@ from kbhub.editing.stored import (
     refusing,
     short_hash,
 )
-from kbhub.editing.text import Text, check_writable_text, lines_of, text_of
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.filters import too_large
+from kbhub.front_matter_editing import check_key, check_value, front_matter_of, with_values, written_lines
 from kbhub.frozen import Model
 from kbhub.markdown import parse_document
 from kbhub.sources.kinds import kind_of
+from kbhub.text_editing import Text, check_writable_text, lines_of, text_of
 from kbhub.values import struct
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ from urllib.parse import unquote
 
 from kbhub.blocks import scan_blocks
 from kbhub.document_names import MARKDOWN_SUFFIXES
-from kbhub.editing.front_matter import front_matter_of, with_texts
 from kbhub.editing.incoming import RELATED, plain_entry
 from kbhub.editing.sections import front_end
+from kbhub.front_matter_editing import front_matter_of, with_texts
 from kbhub.graph.resolving import PATH_KINDS
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from kbhub.editing.text import Text
     from kbhub.graph.resolving import LinkKind
+    from kbhub.text_editing import Text
 
 Rewrite = Callable[[str, "LinkKind"], str | None]
 """(target, kind) → the target to write instead, none to leave it. Both are decoded and without fragment."""

@@ -14,13 +14,13 @@ from kbhub.editing.locks import writing
 from kbhub.editing.paths import Place, check_writable, find_document, new_place, twin, why_not_writable
 from kbhub.editing.relinking import relink, spelling
 from kbhub.editing.stored import bring_in_step, changed_meanwhile, docid_of, read_for_change, refusing, short_hash
-from kbhub.editing.text import text_of
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.graph.resolving import PATH_KINDS, PathTable, places
 from kbhub.index.names import document_names
 from kbhub.markdown import parse_document
 from kbhub.references import ref_of
+from kbhub.text_editing import text_of
 from kbhub.types import Problem
 from kbhub.values import struct
 

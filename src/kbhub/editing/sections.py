@@ -11,9 +11,9 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from kbhub.blocks import heading_end, is_item, scan_blocks
-from kbhub.editing.text import Text, lines_of
 from kbhub.errors import WriteRefused
 from kbhub.frontmatter import read_front_matter
+from kbhub.text_editing import Text, lines_of
 from kbhub.values import struct
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from kbhub.editing.text import Text, check_writable_text, lines_of
 from kbhub.errors import WriteRefused
 from kbhub.frontmatter import FrontMatter, read_front_matter
+from kbhub.text_editing import Text, check_writable_text, lines_of
 from kbhub.values import struct
 
 if TYPE_CHECKING:
