@@ -542,6 +542,56 @@ def test_a_broken_front_matter_is_left_for_its_owner_to_mend(environment, hub):
     assert one.id
 
 
+def unchangeable(environment, name, text=VPN):
+    """Write a memory by hand whose end is further than a memory is read."""
+    remember(environment.hub(), "Tests need Docker")
+    file = files(environment)[0].with_name(f"{name}.md")
+    file.write_text(f"---\nid: {name}\n---\n\n{text}\n\n{'word ' * 40_000}\n\nThe end.\n")
+    return file
+
+
+def test_a_memory_that_is_too_long_to_be_read_whole_is_never_cut(environment, hub):
+    """It is not changed; a new one is kept all the same, and says that the old one counts as before."""
+    file = unchangeable(environment, "long")
+    before = file.read_bytes()
+
+    for change in ({"text": "Short"}, {"tags": ["x"]}):
+        with pytest.raises(WriteRefused, match=r"memory@long\.md"):
+            remember(hub, id="long", **change)
+    done = remember(hub, "Birds sing at noon", supersedes=["long"])
+
+    assert file.read_bytes() == before
+    assert (done.did, done.superseded) == ("stored", ())
+    assert "memory@long.md" in done.notes[-1]
+    assert remember(hub, id="long").memory.uses == 1
+
+
+def test_forgetting_leaves_a_file_alone_that_cannot_be_changed_and_says_so(environment, hub):
+    file = unchangeable(environment, "long")
+    new = remember(hub, "Birds sing at noon", supersedes=["long"]).memory
+    file.write_text(file.read_text().replace("id: long", f"id: long\nsuperseded_by: {new.id}"))
+    before = file.read_bytes()
+
+    done = forget(hub, [new.id])
+
+    assert [one.id for one in done.memories] == [new.id]
+    assert "memory@long.md" in done.notes[-1]
+    assert file.read_bytes() == before
+
+
+def test_what_is_known_counts_as_used_also_where_nothing_can_be_added(environment, hub):
+    one = remember(hub, VPN).memory
+    (file,) = files(environment)
+    file.write_text(f"---\n{{id: {one.id}, source: user}}\n---\n\n{VPN}\n")
+    before = file.read_bytes()
+
+    done = remember(hub, VPN, tags=["deploy"])
+
+    assert (done.did, done.memory.id, done.memory.uses, done.memory.tags) == ("strengthened", one.id, 1, ())
+    assert "braces" in done.notes[0]
+    assert file.read_bytes() == before
+
+
 def test_a_folder_that_cannot_be_written_is_an_error_that_changes_nothing(environment, hub):
     remember(hub, VPN)
     (file,) = files(environment)

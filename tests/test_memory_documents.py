@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.embedding import packaged_embedder
-from kbhub.errors import UsageError
+from kbhub.errors import UsageError, WriteRefused
 from kbhub.memory.documents import (
+    MAX_FILE_BYTES,
     MAX_TEXT_BYTES,
     changed_file,
     checked_namespace,
@@ -100,6 +101,7 @@ def test_any_text_gives_a_name_that_stays_in_its_folder(text):
 def test_a_title_is_the_first_line_cut_at_a_word():
     assert title_of("\n## Why we tag\nmore") == "Why we tag"
     assert len(title_of("word " * 40)) < 80
+    assert title_of("Why\u2028we  tag\x85now") == "Why we tag now"
 
 
 @given(st.text(max_size=300).filter(str.strip))
@@ -116,31 +118,80 @@ def test_what_is_written_is_read(text):
     assert again.facts.tags == ("a",)
 
 
-def test_a_change_leaves_everything_else_as_somebody_wrote_it():
-    memory = parse_memory("mine.md", HAND.encode())
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            HAND,
+            '---\n# what I know\ntitle: "Mine"   # quoted\ntags: [c]\nother:\n  deep: 1\n'
+            "updated: 2026-01-01\n---\n\nText of mine.\n",
+        ),
+        (
+            '---\nupdated: 2024-01-01\n"quoted key": keep\nübersicht: keep\n2024: keep\na/b: keep\n---\n\nText.\n',
+            '---\nupdated: 2026-01-01\n"quoted key": keep\nübersicht: keep\n2024: keep\na/b: keep\ntags: [c]\n'
+            "---\n\nText.\n",
+        ),
+        (
+            "---\nUpdated: 2024-01-01\nTAGS: [b]\nSuperseded_by: x\n---\nText.\n",
+            "---\nUpdated: 2026-01-01\nTAGS: [c]\n---\nText.\n",
+        ),
+        ("---\n  id: a\n---\nText.", "---\n  id: a\n  tags: [c]\n  updated: 2026-01-01\n---\nText."),
+        (
+            "\ufeff---\r\nid: a\r\n---\r\n\r\nText.\r\n\r\n\r\n",
+            "\ufeff---\r\nid: a\r\ntags: [c]\r\nupdated: 2026-01-01\r\n---\r\n\r\nText.\r\n\r\n\r\n",
+        ),
+    ],
+)
+def test_a_change_leaves_everything_else_as_somebody_wrote_it(before, after):
+    memory = parse_memory("mine.md", before.encode())
 
-    changed = changed_file(memory, {"tags": ("c",), "superseded_by": (), "updated": "2026-01-01"})
+    changed = changed_file("mine.md", memory, {"tags": ("c",), "superseded_by": (), "updated": "2026-01-01"})
 
-    assert changed == (
-        '---\n# what I know\ntitle: "Mine"   # quoted\ntags:\n- c\nother:\n  deep: 1\n'
-        "updated: '2026-01-01'\n---\n\nText of mine.\n"
-    )
-    assert parse_memory("mine.md", changed.encode()).facts.id == "mine"
+    assert changed.decode() == after
+    facts = parse_memory("mine.md", changed).facts
+    assert (facts.tags, facts.updated, facts.superseded_by) == (("c",), 1_767_225_600.0, ())
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        (b"---\n{id: a, tags: [x]}\n---\nText.\n", "braces"),
+        (b"---\nid: a\n---\nCaf\xe9\n", "lose bytes"),
+        (b"Text\0.\n", "lose bytes"),
+        (b"---\nid: [\n---\nText.\n", "YAML"),
+        ("---\nid: 'a\u2028b'\n---\nText.\n".encode(), "line breaks"),
+        (b"x" * (MAX_FILE_BYTES + 1), "shorten"),
+    ],
+)
+def test_a_file_that_a_change_would_harm_is_refused(before, reason):
+    with pytest.raises(WriteRefused, match=reason):
+        changed_file("mine.md", parse_memory("mine.md", before), {"tags": ("c",)})
 
 
 def test_a_new_text_takes_the_place_of_the_old_one():
-    changed = changed_file(parse_memory("mine.md", HAND.encode()), {}, "---\nnot: front matter\n---")
+    changed = changed_file("mine.md", parse_memory("mine.md", HAND.encode()), {}, "---\nnot: front matter\n---")
 
-    again = parse_memory("mine.md", changed.encode())
+    again = parse_memory("mine.md", changed)
     assert again.body == "---\nnot: front matter\n---"
     assert again.title == "Mine"
 
 
-def test_a_file_without_front_matter_gets_one():
-    changed = changed_file(parse_memory("mine.md", b"Just text"), {"tags": ("a",)})
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"---\r\nid: a\r\n---\r\n\r\nOld.\r\n", b"---\r\nid: a\r\n---\r\n\r\nOne.\r\nTwo.\r\n"),
+        (b"---\nid: a\n---", b"---\nid: a\n---\nOne.\nTwo.\n"),
+    ],
+)
+def test_a_new_text_has_the_line_ends_of_its_file(before, after):
+    assert changed_file("mine.md", parse_memory("mine.md", before), {}, "One.\nTwo.") == after
 
-    assert parse_memory("mine.md", changed.encode()).body == "Just text"
-    assert parse_memory("mine.md", changed.encode()).facts.tags == ("a",)
+
+def test_a_file_without_front_matter_gets_one():
+    changed = changed_file("mine.md", parse_memory("mine.md", b"Just text"), {"tags": ("a",)})
+
+    assert parse_memory("mine.md", changed).body == "Just text"
+    assert parse_memory("mine.md", changed).facts.tags == ("a",)
 
 
 @pytest.mark.parametrize(

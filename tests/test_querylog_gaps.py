@@ -292,6 +292,19 @@ def test_a_promoted_memory_that_was_changed_is_its_owners(environment, hub):
     assert promoted(hub)[0].text == "Ask Ada before you roll back a release."
 
 
+def test_a_promoted_memory_that_cannot_be_changed_is_its_owners(environment, hub):
+    """Its file stays as it is, and maintenance goes on."""
+    ask(hub, ROLL[0], times=5)
+    maintain(hub)
+    (one,) = promoted(hub)
+    (file,) = (environment.home.parent / "data" / "memories").rglob("*.md")
+    before = f"---\n{{id: {one.id}, source: promoted, refers: '{one.refers}'}}\n---\n\n{one.text}\n"
+    file.write_text(before)
+    written(environment, hub, "knowledge/releases.md", ROLLBACK.replace("## Roll back", "## How to roll back"))
+
+    assert (maintain(hub).followed, states(hub), file.read_text()) == ((), ["own"], before)
+
+
 def test_a_promoted_memory_from_elsewhere_is_looked_after(environment, hub):
     """One that was imported follows its document and goes with it as those do that were promoted here."""
     target = "releases.md#roll-back-a-release"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from kbhub.errors import KbhubError, MemoriesUnavailable, UsageError
+from kbhub.errors import KbhubError, MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.memory.documents import changed_file, title_of
 from kbhub.memory.facts import timestamp
-from kbhub.memory.known import Known, count_uses, described, known_as_stored
+from kbhub.memory.known import Known, count_uses, described, known_as_stored, ref
 from kbhub.memory.models import Memory, Remembered
 from kbhub.memory.standing import data_of
 from kbhub.memory.store import Stored, locked, read, replace
@@ -82,15 +82,20 @@ def strengthen(hub: Hub, same: Stored, wanted: Wanted) -> Remembered:
             found["supersedes"] = _joined(facts.supersedes, (older.facts.id for older in others))
         return found
 
-    changed = bool(fields(one.facts))
+    changed, notes = bool(fields(one.facts)), tuple[str, ...]()
     if changed:
-        rewrite(hub, one, fields)
-    return _counted(hub, one, others, "strengthened", changed=changed)
+        try:
+            rewrite(hub, one, fields)
+        except WriteRefused as error:  # what was to be remembered is known all the same
+            changed, notes = False, (str(error),)
+    return _counted(hub, one, others, "strengthened", changed=changed, notes=notes)
 
 
-def _counted(hub: Hub, one: Known, older: Iterable[Known], did: Did, *, changed: bool) -> Remembered:
+def _counted(
+    hub: Hub, one: Known, older: Iterable[Known], did: Did, *, changed: bool, notes: tuple[str, ...] = ()
+) -> Remembered:
     """Mark what it supersedes, count a use, and say what became of it."""
-    superseded = supersede(hub, older, one.facts.id)
+    superseded, unmarked = supersede(hub, older, one.facts.id)
     counted = count_uses(hub, [one])
     if changed:
         bring_in_step(hub, one.shelf)
@@ -98,7 +103,7 @@ def _counted(hub: Hub, one: Known, older: Iterable[Known], did: Did, *, changed:
         memory=as_it_is(hub, one.shelf, one.path),
         did=did,
         superseded=superseded,
-        notes=() if counted else (UNCOUNTED,),
+        notes=(*notes, *unmarked, *(() if counted else (UNCOUNTED,))),
     )
 
 
@@ -113,6 +118,7 @@ def rewrite(hub: Hub, one: Known, fields: Callable[[Facts], Mapping[str, Any]], 
 
     Raises:
         MemoriesUnavailable: its file is gone, or its front matter cannot be read.
+        WriteRefused: its file cannot be changed without losing something of it.
     """
     with locked(data_of(hub), one.shelf.place):
         stored = read(one.shelf, one.path)
@@ -127,9 +133,8 @@ def rewrite(hub: Hub, one: Known, fields: Callable[[Facts], Mapping[str, Any]], 
                 changes["title"] = title_of(text)
             if stored.content.facts.about and "about" not in changes:
                 changes["about_hash"] = _hashes_now(hub, stored.content.facts.about)
-        replace(
-            stored, changed_file(stored.content, {**changes, "updated": timestamp(hub.options.clock())}, text or None)
-        )
+        changes["updated"] = timestamp(hub.options.clock())
+        replace(stored, changed_file(ref(hub, one), stored.content, changes, text or None))
 
 
 def _hashes_now(hub: Hub, subjects: Sequence[str]) -> dict[str, str]:
@@ -143,18 +148,26 @@ def _hashes_now(hub: Hub, subjects: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def supersede(hub: Hub, older: Iterable[Known], successor: str) -> tuple[str, ...]:
-    """Mark older memories as superseded, each in its own file; gives their ids."""
-    done = []
+def supersede(hub: Hub, older: Iterable[Known], successor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Mark older memories as superseded, each in its own file.
+
+    Returns:
+        The ids of those that are marked, and why others cannot be, in sentences.
+    """
+    done, notes = list[str](), list[str]()
     for one in older:
         with locked(data_of(hub), one.shelf.place):
             stored = read(one.shelf, one.path)
             if stored is None or stored.content.problem:
                 continue
             marks = _joined(stored.content.facts.superseded_by, (successor,))
-            replace(stored, changed_file(stored.content, {"superseded_by": marks}))
+            try:
+                replace(stored, changed_file(ref(hub, one), stored.content, {"superseded_by": marks}))
+            except WriteRefused as error:
+                notes.append(str(error))
+                continue
         done.append(one.facts.id)
-    return tuple(done)
+    return tuple(done), tuple(notes)
 
 
 def bring_in_step(hub: Hub, shelf: Shelf, *, max_age: float | None = 0) -> None:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from kbhub.errors import UsageError
+from kbhub.errors import UsageError, WriteRefused
+from kbhub.front_matter_editing import front_matter_of, with_values
 from kbhub.frontmatter import read_front_matter
 from kbhub.markdown import decode
 from kbhub.memory.facts import facts_of
 from kbhub.memory.front_matter import MemoryFrontMatter
+from kbhub.text_editing import lines_of, text_of
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -43,7 +45,6 @@ FIELDS = tuple(field.alias or name for name, field in MemoryFrontMatter.model_fi
 _TAG = re.compile(r"\w[\w./+-]*")
 _SEGMENT = re.compile(r"\w[\w.-]*")
 _BINARY = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff]")
-_KEY_LINE = re.compile(r"([A-Za-z_][\w .-]*?)\s*:(?:\s|$)")
 _NO_WORD = re.compile(r"[^\w]+")
 
 
@@ -51,8 +52,8 @@ _NO_WORD = re.compile(r"[^\w]+")
 class MemoryText:
     """The text of a memory's file, parsed."""
 
-    source: str
-    """All of it, line ends as line feeds."""
+    data: bytes
+    """All of it; of a longer file than `MAX_FILE_BYTES`, its beginning."""
     body: str
     """What was remembered."""
     facts: Facts
@@ -131,7 +132,8 @@ def slug(text: str) -> str:
 
 def title_of(text: str) -> str:
     """Give a title for a text: its first line without marks, cut at a word."""
-    line = next((line for line in text.split("\n") if line.strip(" #>*-`")), "").strip(" #>*-`\t")
+    first = next((line for line in text.split("\n") if line.strip(" #>*-`")), "")
+    line = " ".join(first.strip(" #>*-`\t").split())
     if len(line) <= TITLE_CHARACTERS:
         return line.rstrip(".:")
     return f"{line[:TITLE_CHARACTERS].rpartition(' ')[0] or line[:TITLE_CHARACTERS]} …"
@@ -154,13 +156,13 @@ def parse_memory(name: str, data: bytes) -> MemoryText:
 
     Args:
         name: of the file, for a memory that has no id of its own.
-        data: the whole file.
+        data: the whole file; of one that is too long, more than `MAX_FILE_BYTES` of it.
     """
     text = decode(data)[0].replace("\r\n", "\n").replace("\r", "\n")
     lines = text.split("\n")
     front = read_front_matter(lines)
     return MemoryText(
-        source=text,
+        data=data,
         body="\n".join(lines[front.body :]).strip(),
         facts=facts_of(name, front.values, front.tags),
         values=front.values,
@@ -169,30 +171,29 @@ def parse_memory(name: str, data: bytes) -> MemoryText:
     )
 
 
-def changed_file(memory: MemoryText, fields: Mapping[str, Any], body: str | None = None) -> str:
+def changed_file(ref: str, memory: MemoryText, fields: Mapping[str, Any], body: str | None = None) -> bytes:
     """Give a memory's file with some fields and the text changed; everything else stays as somebody wrote it.
 
     Args:
-        memory: the file as it is; its front matter can be read.
+        ref: the memory, for messages.
+        memory: the file as it is.
         fields: key → new value; an empty one takes the key away.
         body: the new text; none keeps the old one.
+
+    Raises:
+        WriteRefused: the file is too long or cannot be read as text, or its front matter cannot be read, or not changed
+            without touching other keys.
     """
-    lines = memory.source.split("\n")
-    front = read_front_matter(lines)
-    if not front.body:
-        return new_file(fields, memory.body if body is None else body)
-    kept, left, inside = list[str](), dict(fields), ""
-    for line in lines[1 : front.body - 1]:
-        if not line.startswith((" ", "\t", "-", "#")) and (match := _KEY_LINE.match(line)):
-            inside = match[1]
-            if inside in left:
-                kept += _entry(inside, value).splitlines() if not _is_empty(value := left.pop(inside)) else []
-                continue
-        if inside not in fields or line.startswith("#"):
-            kept.append(line)
-    new = [line for key, value in left.items() if not _is_empty(value) for line in _entry(key, value).splitlines()]
-    text = "\n".join(lines[front.body :]) if body is None else f"\n{body}\n"
-    return "\n".join(("---", *kept, *new, lines[front.body - 1], text))
+    if len(memory.data) > MAX_FILE_BYTES:
+        raise WriteRefused(
+            ref, f"its file has more than {MAX_FILE_BYTES:,} bytes, of which the rest would be lost; shorten it by hand"
+        )
+    values = {key: None if _is_empty(value) else value for key, value in fields.items()}
+    text = with_values(ref, text_of(ref, memory.data), values)
+    if body is not None:
+        start = front_matter_of(text).body
+        text = text.replaced(start, len(text.lines), lines_of(f"\n{body}\n".replace("\n", text.newline)))
+    return text.encoded()
 
 
 def _entry(key: str, value: Any) -> str:

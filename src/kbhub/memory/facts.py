@@ -47,6 +47,8 @@ def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts
         tags: as they were parsed.
     """
     source = values.get("source")
+    # A key is found in any case when it is changed, so it is when it is read.
+    values = {**{key.strip().casefold(): value for key, value in values.items()}, **values}
     hashes = values.get("about_hash")
     return Facts(
         id=_text(values.get("id")) or name.rpartition("/")[2].rpartition(".")[0] or name,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.memory.changing import bring_in_step
 from kbhub.memory.documents import changed_file, checked_namespace
-from kbhub.memory.known import all_known, described, known_as_stored, located, matching, shortened
+from kbhub.memory.known import all_known, described, known_as_stored, located, matching, ref, shortened
 from kbhub.memory.models import Forgotten
 from kbhub.memory.standing import data_of, uses_of
 from kbhub.memory.store import discard, empty_trash, locked, read, replace
@@ -103,27 +103,32 @@ def _discarded(hub: Hub, chosen: Sequence[Known]) -> Forgotten:
                 continue  # somebody else was quicker
             gone.append(described(hub, known_as_stored(hub, stored), text=shortened(stored.content.body)))
             trash = discard(stored, data, now)
-    _release(hub, chosen)
+    unreleased = _release(hub, chosen)
     for place in {one.shelf.place for one in chosen}:
         uses_of(hub).forget(place, [one.facts.id for one in chosen if one.shelf.place == place])
     empty_trash(data, days, now)
     for shelf in {one.shelf.place: one.shelf for one in chosen}.values():
         hub.rediscover()
         bring_in_step(hub, shelf)
-    notes = (f"Kept for {days} days; moving a file back brings its memory back.",) if gone and days else ()
-    return Forgotten(memories=tuple(gone), trash=trash if days else None, notes=notes)
+    kept = (f"Kept for {days} days; moving a file back brings its memory back.",) if gone and days else ()
+    return Forgotten(memories=tuple(gone), trash=trash if days else None, notes=(*kept, *unreleased))
 
 
-def _release(hub: Hub, gone: Iterable[Known]) -> None:
-    """Let memories count again whose successor is gone."""
+def _release(hub: Hub, gone: Iterable[Known]) -> list[str]:
+    """Let memories count again whose successor is gone; says why others cannot, in sentences."""
+    notes: list[str] = []
     lost = {one.facts.id for one in gone}
     older = {name for one in gone for name in one.facts.supersedes}
     if not older:
-        return
+        return notes
     for one in all_known(hub):
         if one.facts.id in older and lost & set(one.facts.superseded_by):
             with locked(data_of(hub), one.shelf.place):
                 stored = read(one.shelf, one.path)
                 if stored and not stored.content.problem:
                     left = tuple(name for name in stored.content.facts.superseded_by if name not in lost)
-                    replace(stored, changed_file(stored.content, {"superseded_by": left}))
+                    try:
+                        replace(stored, changed_file(ref(hub, one), stored.content, {"superseded_by": left}))
+                    except WriteRefused as error:
+                        notes.append(str(error))
+    return notes

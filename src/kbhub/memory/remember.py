@@ -66,7 +66,7 @@ def remember(
     Raises:
         UsageError: the text, a tag, the namespace, a subject or the scope cannot be used; nothing was changed.
         MemoryNotFound: `id` or `supersedes` names none.
-        WriteRefused: the settings allow no writing.
+        WriteRefused: the settings allow no writing, or a file cannot be changed without losing something of it.
         MemoriesUnavailable: it cannot be written.
     """
     if hub.config().settings.read_only:
@@ -112,7 +112,7 @@ def _new(hub: Hub, wanted: Wanted, scope: Scope) -> Remembered:
 def _stored(hub: Hub, stored: Stored, wanted: Wanted, near: Sequence[tuple[Stored, float]]) -> Remembered:
     """Say what was stored, and which memories near to it may be out of date now."""
     name = stored.content.facts.id
-    superseded = supersede(hub, wanted.supersedes, name)
+    superseded, unmarked = supersede(hub, wanted.supersedes, name)
     bring_in_step(hub, stored.shelf)
     replaced = {(one.shelf.place, one.path) for one in wanted.supersedes}
     offered = [_near(hub, one, similarity) for one, similarity in near if (one.shelf.place, one.path) not in replaced]
@@ -128,7 +128,7 @@ def _stored(hub: Hub, stored: Stored, wanted: Wanted, near: Sequence[tuple[Store
         did="stored",
         near=tuple(offered),
         superseded=superseded,
-        notes=(advice,) if advice else (),
+        notes=(*((advice,) if advice else ()), *unmarked),
     )
 
 

@@ -82,7 +82,7 @@ def read(shelf: Shelf, path: str) -> Stored | None:
     """
     try:
         with open_contained(shelf.base, path) as file:
-            return Stored(shelf, path, parse_memory(path, file.read(MAX_FILE_BYTES)))
+            return Stored(shelf, path, parse_memory(path, file.read(MAX_FILE_BYTES + 1)))
     except OSError:
         return None
 
@@ -130,14 +130,14 @@ def create(shelf: Shelf, name: str, text: str) -> str:
     return f"{shelf.prefix}{name}"
 
 
-def replace(stored: Stored, text: str) -> None:
+def replace(stored: Stored, data: bytes) -> None:
     """Write a file anew, with the mode that it had; the caller holds the lock.
 
     Raises:
         OSError: it cannot be written; the old one is untouched.
     """
     path = _contained(stored)
-    write_atomically(path, text, mode=path.stat().st_mode & 0o777)
+    write_atomically(path, data, mode=path.stat().st_mode & 0o777)
 
 
 def discard(stored: Stored, data: Path, now: float) -> Path:

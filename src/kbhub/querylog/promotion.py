@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kbhub.errors import BaseUnavailable, MemoryNotFound, UsageError
+from kbhub.errors import BaseUnavailable, MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.querylog import Topic
 from kbhub.memory.changing import bring_in_step, rewrite
 from kbhub.memory.forgetting import forget
@@ -130,7 +130,11 @@ def follow(hub: Hub, log: QueryLog, deadline: Deadline) -> tuple[list[str], list
                 withdrawn.append(topic.question)
                 continue
             if target != one.facts.refers:
-                _lead_to(hub, one, topic.question, target)
+                try:
+                    _lead_to(hub, one, topic.question, target)
+                except WriteRefused:  # its owner wrote it anew, in a form that nobody else can change
+                    log.put(replace(topic, state="own", since=hub.options.clock()), before="promoted")
+                    continue
                 followed.append(topic.question)
             now = digest(text_at(hub, target) or "")
             if (target, now) != (topic.ref, topic.digest):

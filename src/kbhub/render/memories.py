@@ -38,8 +38,8 @@ def remembered_text(done: Remembered) -> str:
             f"  If it takes the place of one: kbhub remember --id {one_line(done.memory.id)} "
             f"--supersedes {one_line(done.near[0].id)}"
         )
-    else:
-        lines += [f"  {one_line(note)}" for note in done.notes]
+    # The first note about those near is the same advice, in the words of the tool.
+    lines += [f"  {one_line(note)}" for note in done.notes[bool(done.near) :]]
     return "\n".join(lines)
 
 
@@ -69,8 +69,9 @@ def forgotten_text(done: Forgotten) -> str:
         return "Nothing was forgotten: no memory fits."
     lines = [f"Forgot {counted_memories(len(done.memories))}:"]
     lines += [f"  {one_line(memory.id)}  {one_line(memory.title)}" for memory in done.memories]
-    if done.trash:
-        lines.append(f"Their files are in {one_line(str(done.trash))}. {' '.join(done.notes)}".rstrip())
+    where = [f"Their files are in {one_line(str(done.trash))}."] if done.trash else []
+    if where or done.notes:
+        lines.append(" ".join([*where, *done.notes]))
     return "\n".join(lines)
 
 
