@@ -204,6 +204,9 @@ def test_a_file_without_front_matter_gets_one():
         "id: [1]",
         "about_hash: x",
         "created: 99999-01-01",
+        "created: 0001-01-01T00:00:00+05:00",
+        "created: 9999-12-31T23:59:59-05:00",
+        "created: 9999-12-31T23:59:59.999999+00:00",
     ],
 )
 def test_front_matter_that_makes_no_sense_counts_as_missing(front):

@@ -86,6 +86,8 @@ def _texts(value: Any) -> tuple[str, ...]:
 def _moment(value: Any) -> float | None:
     try:
         moment = datetime.fromisoformat(value)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        datetime.fromtimestamp(seconds, UTC)  # the ends of the calendar elsewhere lie past those in UTC
+        return seconds
     except (TypeError, ValueError, OverflowError, OSError):
         return None
