@@ -600,6 +600,17 @@ def test_a_moment_at_the_end_of_the_calendar_stops_no_list(environment, hub, mom
     assert {memory.created for memory in memories(hub).memories} == {None, "2027-01-15T08:00:00+00:00"}
 
 
+def test_where_the_trash_keeps_nothing_a_forgotten_memory_is_gone(environment, hub):
+    config(environment, memory={"trashDays": 0})
+    remember(hub, VPN)
+    files(environment)[0].with_name("mine.markdown").write_text("Cats sleep.\n")
+
+    done = forget(hub, everything=True)
+
+    assert (len(done.memories), done.trash, done.notes) == (2, None, ())
+    assert [path for path in (environment.home.parent / "data" / "trash").rglob("*") if path.is_file()] == []
+
+
 def test_a_folder_that_cannot_be_written_is_an_error_that_changes_nothing(environment, hub):
     remember(hub, VPN)
     (file,) = files(environment)

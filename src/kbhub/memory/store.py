@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbhub.document_names import MARKDOWN_SUFFIXES
 from kbhub.errors import MemoriesUnavailable
 from kbhub.later import filelock
 from kbhub.memory.documents import MAX_FILE_BYTES, parse_memory
@@ -171,14 +172,14 @@ def empty_trash(data: Path, days: int, now: float) -> None:
 
     Args:
         data: kbhub's data directory.
-        days: how long it is kept.
+        days: how long it is kept; 0 keeps nothing.
         now: seconds since the epoch.
     """
     trash = Path(os.path.realpath(data)) / TRASH
     for folder in (one for one in (trash.iterdir() if trash.is_dir() else ()) if one.is_dir() and not one.is_symlink()):
-        for file in folder.glob("*.md"):
+        for file in (one for one in folder.iterdir() if one.suffix.lower() in MARKDOWN_SUFFIXES):
             try:
-                if file.lstat().st_mtime < now - days * DAY_SECONDS:
+                if not days or file.lstat().st_mtime < now - days * DAY_SECONDS:
                     file.unlink()
             except OSError:
                 continue
