@@ -111,6 +111,17 @@ def test_a_memory_graph_becomes_one_memory_per_entity(hub, lines):
     assert found["Billing"].by == "mcp-memory"
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85"])
+def test_only_a_line_feed_ends_a_line_of_a_memory_graph(hub, mark):
+    """JavaScript leaves other line breaks in strings as they are."""
+    rows = [{**GRAPH[0], "observations": [f"One{mark}two"]}, GRAPH[1]]
+
+    done = import_(hub, "\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
+
+    assert (done.format, done.added, done.failed) == ("mcp-memory", 2, ())
+    assert text_of(hub)["Anna"].text == "# Anna\n\n- One two"
+
+
 def test_broken_lines_are_named_and_stop_no_other(hub):
     lines = [
         json.dumps(GRAPH[0]),

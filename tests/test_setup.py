@@ -144,6 +144,17 @@ def test_taking_it_out_gives_the_bytes_of_before(account, name):
     assert file.read_bytes() == before.encode()
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\x85"])
+def test_taking_it_out_of_toml_leaves_strings_alone(account, mark):
+    """Only a line feed ends a line of TOML."""
+    before = f'note = "see{mark}[mcp_servers.kbhub] below"\nmodel = "x"\n'
+    file = account.file(".codex/config.toml", before)
+    account.run("--yes", "--client", "codex")
+    code, _, _ = account.run("--yes", "--remove", "--client", "codex")
+
+    assert (code, file.read_bytes()) == (0, before.encode())
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_second_time_changes_nothing(account, name):
     """It says what is there; no copy is made and nobody is asked."""

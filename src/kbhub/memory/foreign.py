@@ -68,7 +68,7 @@ def basic_memory(folder: Path, problems: list[Problem]) -> list[Record]:
 
 def is_memory_graph(text: str) -> bool:
     """Say whether a text is the file of an MCP memory server, or what its `read_graph` answers."""
-    first = next((line for line in text.splitlines() if line.strip()), "")
+    first = next((line for line in text.split("\n") if line.strip()), "")
     value = _json(first)
     if isinstance(value, dict) and value.get("type") in _GRAPH_TYPES:
         return True
@@ -110,7 +110,7 @@ def _items(text: str) -> list[tuple[int, Any]]:
         listed = relations if isinstance(relations, list) else []
         items += [{"type": "relation", **one} if isinstance(one, dict) else one for one in listed]
         return list(enumerate(items, 1))
-    return [(number, _json(line)) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    return [(number, _json(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
 def _entity(name: str, entity: dict[str, Any], relations: list[str]) -> Record:

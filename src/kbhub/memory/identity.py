@@ -147,7 +147,7 @@ def normal_origin(address: str) -> str | None:
 def origin_address(config: str) -> str | None:
     """Give the address of the remote `origin` in the text of git's configuration; the first, as git takes it."""
     here = False
-    for line in re.sub(r"\\\r?\n", "", config).splitlines():
+    for line in re.sub(r"\\\r?\n", "", config).split("\n"):
         rest = line
         if section := _SECTION.match(line):
             name, sub = section[1].lower(), re.sub(r"\\(.)", r"\1", section[2] or "")
@@ -210,7 +210,7 @@ def _submodule_directory(root: Path) -> Path | None:
         config = read_regular(folder / "config", MAX_CONFIG_BYTES).decode("utf-8", "replace")
     except OSError:
         return None
-    trees = (entry for line in config.splitlines() if (entry := _ENTRY.match(line)))
+    trees = (entry for line in config.split("\n") if (entry := _ENTRY.match(line)))
     tree = next((_value(entry[2]) for entry in trees if entry[1].lower() == "worktree"), None)
     return folder if tree and Path(os.path.realpath(folder / tree)) == root else None
 

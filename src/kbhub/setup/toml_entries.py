@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _HEADER = re.compile(r"[ \t]*\[")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")  # a string may hold what else Python takes for the end of a line
 
 
 def parse(text: str, path: Path) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def removed(text: str, keys: Sequence[str], name: str, path: Path) -> str:
         + r"[ \t]*\.[ \t]*".join(rf"[\"']?{re.escape(key)}[\"']?" for key in (*keys, name))
         + r"[ \t]*[.\]]"
     )
-    lines = text.splitlines(keepends=True)
+    lines = _LINE.findall(text)
     gone: set[int] = set()
     at = 0
     while at < len(lines):
