@@ -65,6 +65,10 @@ def test_what_cannot_be_a_namespace_is_refused(name):
         checked_namespace(name)
 
 
+def test_a_namespace_that_was_written_by_hand_is_compared_as_any():
+    assert parse_memory("a.md", "---\nnamespace: /Ops/\ufb01les/\n---\n".encode()).facts.namespace == "ops/files"
+
+
 def test_a_namespace_holds_itself_and_those_below_by_whole_segments():
     assert checked_namespace("/Ops/Deploy/") == "ops/deploy"
     assert in_namespace("ops/deploy", "ops")

@@ -71,6 +71,48 @@ def test_an_export_taken_in_elsewhere_is_the_same(environment, hub, tmp_path):
     assert export(other) == exported
 
 
+def test_tags_and_namespaces_that_were_written_by_hand_come_in_as_they_are(environment, hub, tmp_path):
+    one = remember(hub, "Models are trained nightly").memory
+    (file,) = (tmp_path / "data" / "memories").rglob("*.md")
+    file.write_text(file.read_text().replace("---\n\n", "tags: [machine learning, C#]\nnamespace: ops notes\n---\n\n"))
+    exported = export(hub)
+
+    other = environment.hub(env={**environment.env, "KBHUB_DATA_DIR": str(tmp_path / "data2")})
+    done = import_(other, exported.model_dump_json())
+
+    assert (done.added, done.failed) == (1, ())
+    assert export(other) == exported
+    assert memories(other).memories[0].tags == ("machine learning", "C#")
+    assert memories(other).memories[0].id == one.id
+
+
+@pytest.mark.parametrize(
+    ("record", "added"),
+    [
+        ({"text": "alpha", "uses": 10**30, "last_use": "2024-01-01"}, 2),
+        ({"text": "alpha", "uses": 1, "last_use": "0001-01-01T00:00:00+05:00"}, 2),
+        ({"text": "alpha", "created": "9999-12-31T23:59:59-05:00"}, 2),
+        ({"text": "alpha", "tags": ["x" * 70_000]}, 1),
+        ({"text": "alpha", "about_hash": {str(number): "" for number in range(12_000)}}, 1),
+        ({"text": "alpha", "uses": -1}, 1),
+        ({"text": "alpha", "unknown": 1}, 1),
+        ({"id": "abcdefgh"}, 1),
+        (None, 1),
+    ],
+)
+def test_a_memory_that_cannot_be_taken_stops_no_other(hub, record, added):
+    text = json.dumps({"format": "kbhub-memories", "version": 1, "memories": [record, {"text": "beta"}]})
+
+    done = import_(hub, text)
+
+    assert (done.added, len(done.failed)) == (added, 2 - added)
+    assert {problem.subject for problem in done.failed} <= {"memory 1"}
+    listed = {memory.text: memory for memory in memories(hub).memories}
+    assert "beta" in listed
+    assert remember(hub, id=listed["beta"].id).memory.uses == 1
+    assert import_(hub, text).known == added
+
+
 def test_basic_memory_keeps_text_tags_dates_and_folders(environment, hub, tmp_path):
     folder = tmp_path / "basic"
     (folder / "coffee").mkdir(parents=True)
@@ -122,6 +164,13 @@ def test_only_a_line_feed_ends_a_line_of_a_memory_graph(hub, mark):
     assert text_of(hub)["Anna"].text == "# Anna\n\n- One two"
 
 
+def test_half_a_character_costs_its_memory_alone(hub):
+    done = import_(hub, "\n".join(json.dumps({**GRAPH[0], "name": name}) for name in ("a\ud800", "b")))
+
+    assert (done.added, [problem.subject for problem in done.failed]) == (1, ["a\\ud800"])
+    assert json.loads(done.model_dump_json())["added"] == 1
+
+
 def test_broken_lines_are_named_and_stop_no_other(hub):
     lines = [
         json.dumps(GRAPH[0]),
@@ -160,20 +209,21 @@ def test_an_import_cannot_leave_its_folder_or_take_the_place_of_a_memory(environ
         {"id": "../../../x", "text": "One"},
         {"id": mine.id, "text": "Two"},
         {"id": "x" * 8, "text": "Three", "title": "../..", "tags": ["a/../b"], "created": "never", "uses": 9},
-        {"id": "y" * 8, "text": "Four", "tags": ["a b"]},
+        {"id": "y" * 8, "text": "Four", "tags": ["x" * 70_000]},
         {"id": "z" * 8, "text": "Five", "namespace": "../x"},
         {"id": "w" * 8, "text": "a\u0000b"},
     ]
 
     done = import_(hub, json.dumps({"format": "kbhub-memories", "version": 1, "memories": records}))
 
-    assert (done.added, len(done.failed)) == (3, 3)
+    assert (done.added, len(done.failed)) == (4, 2)
     found = {memory.text: memory for memory in memories(hub).memories}
     assert found["Mine stays mine"].id == mine.id
     assert found["Two"].id != mine.id
     assert found["Three"].uses == 0
+    assert found["Five"].namespace == "../x"
     data = environment.home.parent / "data" / "memories"
-    assert len(list(data.rglob("*.md"))) == 4
+    assert len(list(data.rglob("*.md"))) == 5
     assert not list(environment.home.parent.glob("x*"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -46,14 +47,14 @@ def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts
         values: the front matter, JSON-safe.
         tags: as they were parsed.
     """
-    source = values.get("source")
     # A key is found in any case when it is changed, so it is when it is read.
     values = {**{key.strip().casefold(): value for key, value in values.items()}, **values}
+    source = values.get("source")
     hashes = values.get("about_hash")
     return Facts(
         id=_text(values.get("id")) or name.rpartition("/")[2].rpartition(".")[0] or name,
         tags=tuple(tags),
-        namespace=_text(values.get("namespace")).strip("/").casefold(),
+        namespace=unicodedata.normalize("NFKC", _text(values.get("namespace"))).strip("/").casefold(),
         created=_moment(values.get("created")),
         updated=_moment(values.get("updated")),
         by=_text(values.get("by")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -110,12 +110,23 @@ class Record(Model):
     last_use: str | None = Field(None, description="ISO 8601.")
 
 
-class Exported(Model):
-    """Memories as one JSON document."""
+class ExportHead(Model):
+    """What an export says of itself."""
 
     format: Literal["kbhub-memories"] = Field(description="What this document is.")
     version: Literal[1] = Field(description="Of the format.")
+
+
+class Exported(ExportHead):
+    """Memories as one JSON document."""
+
     memories: tuple[Record, ...] = Field((), description="The memories, by scope and id.")
+
+
+class Incoming(ExportHead):
+    """An export as it comes in, each memory still to be checked: one that cannot be taken stops no other."""
+
+    memories: tuple[Any, ...] = Field((), description="What should be records.")
 
 
 class Imported(Model):

@@ -10,13 +10,13 @@ from kbhub.checking import first_error
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.index.uses import Use
 from kbhub.memory.changing import bring_in_step
-from kbhub.memory.documents import checked_namespace, checked_tags, checked_text, new_file, slug, title_of
+from kbhub.memory.documents import checked_text, new_file, parse_memory, slug, title_of
 from kbhub.memory.facts import facts_of, timestamp
 from kbhub.memory.folders import Shelf, shelf_for_writing
 from kbhub.memory.foreign import basic_memory, is_memory_graph, memory_graph
 from kbhub.memory.known import all_known, known_as_stored
 from kbhub.memory.likeness import ID_CHARACTERS, id_of, wording
-from kbhub.memory.models import Exported, Imported, Record
+from kbhub.memory.models import Exported, Imported, Incoming, Record
 from kbhub.memory.remember import ATTEMPTS
 from kbhub.memory.standing import data_of, uses_of
 from kbhub.memory.store import create, locked, read, with_id
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 MAX_IMPORT_BYTES = 64 << 20
 """Bytes of a file that is imported: 10,000 memories of a page each are 40 MB."""
+
+MOST_USES = 1_000_000
+"""Uses of a memory that are taken over: seven say all (see `strength`), and SQLite counts no further than 2^63."""
 
 MOST_PROBLEMS = 200
 """Memories that are named as not imported; more of them tell nobody more."""
@@ -101,8 +104,12 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None) -> Impo
     form, records, problems = _read(source)
     shelves: dict[Scope, Shelf] = {}
     added = known = 0
-    for number, record in enumerate(records, 1):
+    for number, one in enumerate(records, 1):
+        name = f"memory {number}"
         try:
+            record = Record.model_validate(one)
+            # A lone surrogate is none that JSON or a terminal takes.
+            name = (record.title or record.id or name).encode("utf-8", "backslashreplace").decode()
             wanted = scope or record.scope
             if wanted not in shelves:
                 with locked(data_of(hub), "folders"):
@@ -111,15 +118,18 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None) -> Impo
                 added += 1
             else:
                 known += 1
+        except ValidationError as error:
+            problems.append(Problem(subject=name, message=f"It is no memory of an export: {_reason(error)}."))
         except (UsageError, WriteRefused) as error:
-            problems.append(Problem(subject=record.title or record.id or f"memory {number}", message=str(error)))
+            problems.append(Problem(subject=name, message=str(error)))
     hub.rediscover()
     for shelf in shelves.values():
         bring_in_step(hub, shelf)
     return Imported(format=form, added=added, known=known, failed=tuple(problems[:MOST_PROBLEMS]))
 
 
-def _read(source: Path | str) -> tuple[Literal["kbhub", "basic-memory", "mcp-memory"], Sequence[Record], list[Problem]]:
+def _read(source: Path | str) -> tuple[Literal["kbhub", "basic-memory", "mcp-memory"], Sequence[object], list[Problem]]:
+    """Give the format, what is to be taken in, and what could not be read."""
     problems: list[Problem] = []
     if not isinstance(source, str) and source.is_dir():
         records = basic_memory(source, problems)
@@ -137,15 +147,17 @@ def _read(source: Path | str) -> tuple[Literal["kbhub", "basic-memory", "mcp-mem
     if is_memory_graph(text):
         return "mcp-memory", memory_graph(text, problems), problems
     try:
-        return "kbhub", Exported.model_validate_json(text).memories, problems
+        return "kbhub", Incoming.model_validate_json(text).memories, problems
     except ValidationError as error:
-        field, message = first_error(error)
-        where = ".".join(field)
-        why = f"{where}: {message}" if where else message
         raise UsageError(
-            f"This is neither an export of kbhub ({why}), nor the file of an MCP memory server, nor a folder of "
-            "basic-memory."
+            f"This is neither an export of kbhub ({_reason(error)}), nor the file of an MCP memory server, nor a "
+            "folder of basic-memory."
         ) from error
+
+
+def _reason(error: ValidationError) -> str:
+    field, message = first_error(error)
+    return f"{'.'.join(field)}: {message}" if field else message
 
 
 def _take(hub: Hub, shelf: Shelf, record: Record) -> bool:
@@ -162,8 +174,11 @@ def _take(hub: Hub, shelf: Shelf, record: Record) -> bool:
         for name in (*own, *(id_of(text, attempt) for attempt in range(ATTEMPTS))):
             if with_id(shelf, name):
                 continue
+            file, whole = f"{slug(text)}-{name}.md", new_file({**fields, "id": name}, text)
+            if parse_memory(file, whole.encode()).problem:
+                raise UsageError("Its tags, subjects and other fields are too long to be read again; shorten them.")
             try:
-                create(shelf, f"{slug(text)}-{name}.md", new_file({**fields, "id": name}, text))
+                create(shelf, file, whole)
             except FileExistsError:
                 continue
             uses_of(hub).put(shelf.place, {name: use} if (use := _use(record)) else {})
@@ -177,8 +192,9 @@ def _could_be_ours(name: str) -> bool:
 
 def _fields(hub: Hub, record: Record, text: str) -> dict[str, Any]:
     now = timestamp(hub.options.clock())
-    # What came from elsewhere is read as our own files are: a moment that is none counts as missing.
-    facts = facts_of("", {"created": record.created, "updated": record.updated}, ())
+    # What came from elsewhere is read as our own files are: a moment that is none counts as missing, and tags and a
+    # namespace that somebody wrote by hand are kept, whatever they are.
+    facts = facts_of("", record.model_dump(include={"created", "updated", "namespace"}), ())
     created = _iso(facts.created) or now
     return {
         "title": " ".join(record.title.split()) or title_of(text),
@@ -189,8 +205,8 @@ def _fields(hub: Hub, record: Record, text: str) -> dict[str, Any]:
         "project": record.project,
         "commit": record.commit,
         "from": record.origin,
-        "tags": checked_tags(record.tags),
-        "namespace": checked_namespace(record.namespace) if record.namespace else "",
+        "tags": tuple(dict.fromkeys(" ".join(tag.split()) for tag in record.tags if tag.strip())),
+        "namespace": facts.namespace,
         "about": record.about,
         "about_hash": record.about_hash,
         "refers": record.refers,
@@ -201,7 +217,7 @@ def _fields(hub: Hub, record: Record, text: str) -> dict[str, Any]:
 
 def _use(record: Record) -> Use | None:
     facts = facts_of("", {"created": record.last_use}, ())
-    return Use(record.uses, facts.created) if record.uses and facts.created is not None else None
+    return Use(min(record.uses, MOST_USES), facts.created) if record.uses and facts.created is not None else None
 
 
 def _iso(moment: float | None) -> str | None:
