@@ -178,6 +178,28 @@ def test_an_answer_is_judged(shop):
     assert not result.hits or NOT_COVERED in result.notes
 
 
+@pytest.mark.parametrize(
+    ("query", "verdict"),
+    [
+        ("Bartholomew", "weak"),
+        ('"Bartholomew"', "weak"),
+        ("who is Bartholomew", "weak"),
+        ("--lockedge", "weak"),
+        ("Bartholomew zeppelin", "none"),
+        ("Bartolomew", "none"),  # not what was asked for, but the nearest there is
+        ("--bartholomew", "none"),
+    ],
+)
+def test_a_word_that_stands_there_is_not_said_to_be_covered_by_nothing(environment, query, verdict):
+    """However little a long text on other matters is about it; a name only if it stands there letter for letter."""
+    about = "The meeting began late, and the weather was discussed at some length by those who had come. " * 12
+    environment.write("knowledge/minutes.md", f"# Minutes\n\n{about}Bartholomew has --lockedge keys. {about}\n")
+    environment.write("knowledge/bread.md", "# Bread\n\nSourdough is baked in a hot oven.\n")
+    result = search(environment, query)
+
+    assert (result.verdict, result.hits[0].ref) == (verdict, "minutes.md")
+
+
 def test_hits_can_be_asked_to_be_sure(shop):
     """`min_score` and `min_signals` leave out the rest, before paging."""
     whole = search(shop, "release", limit=10)

@@ -21,6 +21,9 @@ AMOUNTS = {"phrase": 0.2, "identifier": 0.4, "definition": 0.2, "title": 0.1}
 """What each signal adds at most, where the best keyword and semantic values together make 1. Each earns its place
 on the collections (docs/explanation/ranking.md); half or twice as much changes little."""
 
+WHOLLY = 0.999
+"""Coverage that is all of the terms, but for how shares are rounded."""
+
 MOST_CHARACTERS = 8_000
 """Characters of a chunk that are looked at; longer ones are single lines or tables of data."""
 
@@ -51,6 +54,8 @@ class Evidence:
     """Of the terms by weight, the names that stand here letter for letter."""
     definition: float
     """Of the terms by weight, the names that a heading or the start of a line has here."""
+    literal: bool
+    """Whether all terms stand here, and those that are names letter for letter."""
     title: float
     """Of the words of the document's title, those in the query."""
     text: str
@@ -92,6 +97,7 @@ class Sought:
         self._total = sum(term.weight for term in terms) or 1.0
         patterns = [(verbatim(term.text), term.weight) for term in terms if is_identifier(term.text)]
         self._names = [(pattern, weight) for pattern, weight in patterns if pattern]
+        self._named_weight = sum(weight for _, weight in self._names)
 
     def examine(self, text: str, headings: Sequence[str], title: str) -> Evidence:
         """Look at the text of a chunk.
@@ -114,6 +120,7 @@ class Sought:
             phrase=len(self._pairs & near) / len(self._pairs) if self._pairs else 0.0,
             identifier=names / self._total,
             definition=defined / self._total,
+            literal=covered >= WHOLLY * self._total and names >= WHOLLY * self._named_weight,
             title=len(self._stems.intersection(titled)) / len(set(titled)) if titled else 0.0,
             text=text,
             name=(*titled, *short_stems(headings[-1] if headings else "")),

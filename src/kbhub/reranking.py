@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from kbhub.confidence import hybrid_confidence, keyword_confidence, semantic_confidence
+from kbhub.confidence import WEAK, hybrid_confidence, keyword_confidence, semantic_confidence
 from kbhub.evidence import Evidence, Sought
 from kbhub.fusion import best_first
 from kbhub.query import paired, stems
@@ -56,19 +56,26 @@ def rerank(
     return Ranked(tuple(best_first(looked)), evidence)
 
 
-def confidence(evidence: Collection[Evidence], terms: int, similarity: float | None, *, words: bool) -> float:
+def confidence(
+    evidence: Collection[Evidence], terms: int, similarity: float | None, *, words: bool, as_asked: bool
+) -> float:
     """Give the probability that the bases answer a query.
+
+    What it is fitted to are sentences. Of a single word, a name say, the cosine to a long chunk tells little: where all
+    that was asked for stands in one chunk, it is not said that nothing covers it.
 
     Args:
         evidence: of the chunks that were looked at.
         terms: number of terms of the query.
         similarity: largest cosine by the packaged model; none if no such vectors were compared.
         words: whether keywords were searched.
+        as_asked: whether each term is one of the query's own, and not what stands for it.
     """
     coverage = max((one.coverage for one in evidence), default=0.0)
     if similarity is None:
         return keyword_confidence(coverage, max((one.phrase for one in evidence), default=0.0), terms)
-    return hybrid_confidence(similarity, coverage, terms) if words else semantic_confidence(similarity)
+    found = hybrid_confidence(similarity, coverage, terms) if words else semantic_confidence(similarity)
+    return max(found, WEAK) if words and as_asked and terms and any(one.literal for one in evidence) else found
 
 
 def same_text(one: Evidence, other: Evidence) -> bool:

@@ -147,6 +147,7 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings) -> Fo
         len(keyword.terms),
         float(near.similarities.max(initial=0.0)) if vector is not None and around.calibrated else None,
         words="keyword" in rankings,
+        as_asked=[term.text for term in keyword.terms] == list(dict.fromkeys(term.text for term in asked.terms)),
     )
     kept: Sequence[Fused] = ranked.fused
     if query.min_signals > 1:  # any hit has one

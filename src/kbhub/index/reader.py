@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import apsw
 
 from kbhub.errors import IndexUnavailable
-from kbhub.index.rows import CHUNK, DOCUMENT, ChunkRow, DocumentRow, chunk_of, document_of
+from kbhub.index.rows import CHUNK, DOCUMENT, ChunkRow, DocumentRow, chunk_of, document_of, place_of
 from kbhub.index.schema import FTS_WEIGHTS, has_vector_functions, listed, open_reader, stored_vectors
 from kbhub.values import record
 
@@ -244,7 +244,8 @@ class Index:
             "JOIN document ON document.id = document_id",
             listed(chunks),
         )
-        return {chunk: (path, line) for chunk, path, line in found}
+        with self._sound():
+            return {chunk: place_of(path, line) for chunk, path, line in found}
 
     def chunks(self, ids: Sequence[int]) -> dict[int, ChunkRow]:
         """Give chunks by id."""

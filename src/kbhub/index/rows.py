@@ -77,5 +77,12 @@ def chunk_of(row: Sequence[Any]) -> ChunkRow:
     return ChunkRow(row[0], row[1], _texts(row[2]), *row[3:])
 
 
+def place_of(path: Any, line: Any) -> tuple[str, int]:
+    """Make a place of a path and a line; raises as `document_of` does."""
+    if type(path) is not str or type(line) is not int:
+        raise TypeError("what it says of a place makes no sense")
+    return path, line
+
+
 def _texts(written: str) -> tuple[str, ...]:
     return () if written == "[]" else tuple(json.loads(written))
