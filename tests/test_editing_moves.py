@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 
 import pytest
 
 from conftest import DAY, NOON, synced, write_two_bases
 from kbhub.editing import delete_document, empty_trash, rename, restore, trash, write_document
+from kbhub.editing.folder import ABANDONED_SECONDS
 from kbhub.errors import DocumentNotFound, PathNotContained, UsageError, WriteRefused
+from kbhub.memory.forgetting import forget
+from kbhub.memory.remember import remember
 from kbhub.types import Query
 from trees import snapshot
 
@@ -154,6 +158,37 @@ def test_a_broken_entry_of_the_trash_hides_nothing_else(hub, shop):
     (root / "file").write_text("x")
 
     assert [entry.ref for entry in trash(hub)] == ["rollback.md"]
+
+
+def test_only_what_a_killed_process_left_is_swept_from_the_trash(hub, shop):
+    """Whatever else lies there, such as forgotten memories, is somebody's."""
+    root = shop.home.parent / "data" / "trash"
+    unfinished, half_removed, foreign = (root / name for name in (".new-0a", "20251121-120000-0a1b2c", "kept"))
+    for folder in (unfinished, half_removed, foreign):
+        folder.mkdir(parents=True)
+        (folder / "document").write_text("x")
+    forgotten = forget(hub, [remember(hub, "Releases need the VPN.").memory.id]).trash
+    for folder in root.iterdir():
+        os.utime(folder, (folder.stat().st_mtime - 2 * ABANDONED_SECONDS,) * 2)
+    entry = delete_document(hub, "rollback").trash
+
+    assert {folder.name for folder in root.iterdir()} == {foreign.name, forgotten.name, entry}
+    assert len(list(forgotten.glob("*.md"))) == 1
+
+
+def test_emptying_one_trash_leaves_the_other(shop):
+    """Documents and memories lie in one folder, and each kind goes when its own time is over."""
+    hub = shop.hub(clock=lambda: NOON)
+    forgotten = forget(hub, [remember(hub, "Releases need the VPN.").memory.id]).trash
+    delete_document(hub, "rollback")
+    assert len(empty_trash(hub)) == 1
+    assert len(list(forgotten.glob("*.md"))) == 1
+
+    delete_document(hub, "index")
+    later = shop.hub(clock=lambda: NOON + 31 * DAY)
+    kept = forget(later, [remember(later, "Cats sleep.").memory.id]).trash
+    assert [file.name.partition("-")[0] for file in kept.glob("*.md")] == ["cats"]
+    assert [entry.ref for entry in trash(later)] == ["index.md"]
 
 
 # Renaming

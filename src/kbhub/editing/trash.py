@@ -2,12 +2,15 @@
 
 Each has a folder of its own with its bytes and an `entry.json`. The folder gets its name when both are complete and
 on disk, and only then is the document removed: whatever happens between, it is in its place or in the trash.
+
+Forgotten memories lie in the same folder, so what has another name than these is neither looked at nor removed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import time
@@ -50,6 +53,7 @@ MAX_LINKS = 20
 """Links to a deleted document that the answer names."""
 
 _ENTRY, _DOCUMENT, _UNFINISHED = "entry.json", "document", ".new-"
+_NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -248,7 +252,7 @@ def _keep(hub: Hub, place: Place, content: Content) -> Path:
 def _entries(hub: Hub) -> Iterator[TrashEntry]:
     root = _folder(hub)
     try:
-        names = [folder.name for folder in root.iterdir()]
+        names = [folder.name for folder in root.iterdir() if _NAME.fullmatch(folder.name)]
     except OSError:
         return
     for name in names:
@@ -290,7 +294,10 @@ def _sweep(root: Path) -> None:
     """Remove what killed processes left: unfinished entries, and entries half removed."""
     for folder in root.iterdir():
         with suppress(OSError):
+            unfinished = folder.name.startswith(_UNFINISHED)
+            if not unfinished and not _NAME.fullmatch(folder.name):
+                continue
             abandoned = time.time() - folder.lstat().st_mtime > ABANDONED_SECONDS
-            whole = (folder / _ENTRY).exists() and not folder.name.startswith(_UNFINISHED)
+            whole = (folder / _ENTRY).exists() and not unfinished
             if abandoned and not whole and not folder.is_symlink():
                 shutil.rmtree(folder, ignore_errors=True)
