@@ -456,6 +456,20 @@ def edit_until(places: dict, act: str, step: int) -> int:
     return done[0]
 
 
+def try_to_delete(places: dict, ref: str, times: int) -> list[str]:
+    """Delete a document over and over; give the refusals."""
+    from kbhub import editing
+
+    hub = Hub(HubOptions(cwd=Path(places["project"]), home=Path(places["home"]), env=places["env"]))
+    refusals = []
+    for _ in range(times):
+        try:
+            editing.delete_document(hub, ref)
+        except KbhubError as failure:
+            refusals.append(str(failure))
+    return refusals
+
+
 def store_until(folder: str, seconds: float) -> None:
     """Write versions of a long document over and over, and new ones, until the time is over; then die."""
     from kbhub.editing.folder import open_folder

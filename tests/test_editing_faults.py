@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -11,6 +12,7 @@ import pytest
 
 import faults
 from kbhub.editing import delete_document, restore, trash
+from kbhub.errors import WriteRefused
 
 KILLS, KILLS_AT_ONCE = 100, 8
 """Moments at which a process is killed in all, and those of them that every run of the tests takes."""
@@ -107,6 +109,34 @@ def test_what_was_cut_short_can_be_done_again(environment, children):
     gone = environment.project / "knowledge" / "gone.md"
     assert gone.exists() or restore(environment.hub(), "gone.md").indexed
     assert gone.read_bytes() == GONE
+
+
+def test_a_document_that_cannot_be_removed_is_not_in_the_trash(environment):
+    """However often it is tried; it is where it was."""
+    prepare(environment)
+    knowledge = environment.project / "knowledge"
+    wrapper = faults.with_mount("bind", knowledge, "ro")
+    refusals = faults.in_child("try_to_delete", places(environment), "a.md", 2, wrapper=wrapper)
+
+    assert [refusal.split(":")[0] for refusal in refusals] == ["'a.md' is left as it is"] * 2
+    assert [entry.path for entry in trash(environment.hub())] == ["gone.md"]
+    assert (knowledge / "a.md").read_bytes() == OLD
+
+
+def test_a_document_that_was_removed_is_in_the_trash_whatever_fails_then(environment, monkeypatch):
+    """Its copy there is all that is left of it."""
+    prepare(environment)
+    hub = environment.hub()
+
+    def failing(_) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("kbhub.editing.folder.Folder.flush", failing)
+    with pytest.raises(WriteRefused):
+        delete_document(hub, "a.md")
+    monkeypatch.undo()
+
+    check(environment, "delete", finished=True)
 
 
 def check_moments(environment, children, kills: int, seed: int) -> None:

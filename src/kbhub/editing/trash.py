@@ -33,7 +33,7 @@ from kbhub.editing.stored import (
     refusing,
     short_hash,
 )
-from kbhub.errors import KbhubError, UsageError, WriteRefused
+from kbhub.errors import DocumentChanged, KbhubError, UsageError, WriteRefused
 from kbhub.files import read_regular
 from kbhub.frozen import Model
 from kbhub.places import data_dir, private_directory
@@ -42,7 +42,7 @@ from kbhub.references import ref_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kbhub.editing.folder import Content
+    from kbhub.editing.folder import Content, Folder
     from kbhub.hub import Hub
     from kbhub.types import Base
 
@@ -119,9 +119,7 @@ def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
     ):
         content = read_for_change(folder, place, based_on)
         kept = _keep(hub, place, content)
-        if not folder.remove(place.name, content):
-            shutil.rmtree(kept)
-            raise changed_meanwhile(place, content.hash)
+        _remove(folder, place, content, kept)
     return Deleted(
         ref=place.ref,
         docid=docid,
@@ -247,6 +245,24 @@ def _keep(hub: Hub, place: Place, content: Content) -> Path:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
     return root / name
+
+
+def _remove(folder: Folder, place: Place, content: Content, kept: Path) -> None:
+    """Remove a document of which the trash has a copy, or that copy if the document stays.
+
+    Raises:
+        DocumentChanged: it is no longer the one that was read.
+        OSError: it cannot be removed.
+    """
+    try:
+        if not folder.remove(place.name, content):
+            raise changed_meanwhile(place, content.hash)
+    except BaseException as error:
+        # After any other failure the file may be gone, and the copy is all that is left of it.
+        if isinstance(error, DocumentChanged) or folder.is_still(place.name, content):
+            with suppress(KbhubError):  # a copy too many loses nothing, and why the document stays is what matters
+                _discard(kept)
+        raise
 
 
 def _entries(hub: Hub) -> Iterator[TrashEntry]:
