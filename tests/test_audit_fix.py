@@ -156,6 +156,29 @@ def test_what_cannot_be_changed_alone_is_left_and_told(environment):
     assert [one.subject for one in fixed.failed] == ["a.md"]
 
 
+def test_a_link_that_could_not_be_mended_is_told(environment):
+    """Though others of its document could."""
+    environment.write("knowledge/a.md", "# A\n\n[x](Plan_b.md)\n\n[y](Plan\\_b.md)\n")
+    environment.write("knowledge/plan_b.md", "# B\n")
+    hub = synced(environment)
+    fixed = fix(hub, audit(hub, checks=["spelling"]))
+
+    assert (environment.project / "knowledge/a.md").read_text() == "# A\n\n[x](plan_b.md)\n\n[y](Plan\\_b.md)\n"
+    assert [(one.line, one.after) for one in fixed.changes] == [(3, "plan_b.md")]
+    assert [(one.subject, "line 5" in one.message) for one in fixed.failed] == [("a.md", True)]
+
+
+def test_no_fix_is_offered_that_would_be_read_as_something_else(environment):
+    """An entry of `related` ends where a heading would begin."""
+    environment.write("knowledge/a.md", '---\nrelated: ["C%23.md"]\n---\n# A\n')
+    environment.write("knowledge/C#.md", "# C\n")
+    hub = synced(environment)
+    report = audit(hub, checks=["related"])
+
+    assert [(one.fix, one.others) for one in report.findings] == [(None, ("C#.md",))]
+    assert fix(hub, report).changes == ()
+
+
 # -- the command -------------------------------------------------------------------------------------------------------
 
 

@@ -298,3 +298,96 @@ def test_a_link_by_path_is_not_left_to_its_name(hub, shop):
     rename(hub, "guides/a.md", "a.md", mend_links=True)
 
     assert text_of(shop, "a.md") == "[b](guides/b.md) [[b]]\n"
+
+
+ALL_KINDS = (
+    "---\nrelated: [csharp.md]\n---\n# X\n\n[[csharp]] ![[csharp.md#log|see]] [it](csharp.md 'T')\n"
+    "[it](<csharp.md#log>) [it][r]\n\n[r]: csharp.md\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("new", "name", "path"),
+    [
+        ("p%20q.md", "p%2520q", "p%2520q.md"),
+        ("100%.md", "100%", "100%25.md"),
+        ("a[b].md", "a%5Bb%5D", "a%5Bb%5D.md"),
+        ("x`y.md", "x%60y", "x%60y.md"),
+    ],
+)
+def test_a_mended_link_is_read_as_the_new_path(hub, shop, new, name, path):
+    """Characters that mean something in a link are written so that they do not."""
+    shop.write("knowledge/csharp.md", "# Sharp\n")
+    shop.write("knowledge/x.md", ALL_KINDS)
+    hub.sync()
+    done = rename(hub, "csharp.md", new, mend_links=True)
+
+    entry = f"'{new}'" if "[" in new else new
+    assert done.unmended == ()
+    assert text_of(shop, "x.md") == (
+        f"---\nrelated: [{entry}]\n---\n# X\n\n[[{name}]] ![[{name}.md#log|see]] [it]({path} 'T')\n"
+        f"[it](<{path}#log>) [it][r]\n\n[r]: {path}\n"
+    )
+    assert delete_document(hub, new).broken == ("x.md:6", "x.md:7", "x.md (related)")
+
+
+@pytest.mark.parametrize("mend_links", [True, False])
+def test_a_document_with_one_link_that_cannot_be_mended_is_named(hub, shop, mend_links):
+    """The others are mended; an entry of `related` ends at the sign that stands before a heading."""
+    shop.write("knowledge/csharp.md", "# Sharp\n")
+    shop.write("knowledge/x.md", ALL_KINDS)
+    hub.sync()
+    done = rename(hub, "csharp.md", "C#.md", mend_links=mend_links)
+
+    (problem,) = done.unmended
+    assert (problem.subject, "`related`" in problem.message, "line" in problem.message) == ("x.md", True, False)
+    assert {(link.line, link.after) for link in done.links} == {
+        (6, "C%23"), (6, "C%23.md"), (6, "C%23.md"), (7, "<C%23.md#log>"), (9, "C%23.md"),
+    }  # fmt: skip
+    assert text_of(shop, "x.md").startswith("---\nrelated: [csharp.md]\n---\n")
+    assert delete_document(hub, "C#.md").broken == (("x.md:6", "x.md:7") if mend_links else ())
+
+
+def test_a_link_that_is_written_as_nobody_rewrites_it_is_named(hub, shop):
+    """In another document and in the renamed one; what only begins like the old path is left alone."""
+    for name in ("a", "a_b"):
+        shop.write(f"knowledge/{name}.md", "# Title\n\n[self](a\\_b.md)\n")
+    shop.write("knowledge/x.md", "[fine](a_b.md)\n\n[odd](a\\_b.md)\n")
+    hub.sync()
+    done = rename(hub, "a_b.md", "new/c.md", mend_links=True)
+
+    assert [(one.subject, "line 3" in one.message) for one in done.unmended] == [
+        ("a.md", True), ("x.md", True), ("new/c.md", True),
+    ]  # fmt: skip
+    assert text_of(shop, "x.md") == "[fine](new/c.md)\n\n[odd](a\\_b.md)\n"
+    before = text_of(shop, "x.md")
+    assert [one.subject for one in rename(hub, "a.md", "b.md", mend_links=True).unmended] == []
+    assert text_of(shop, "x.md") == before
+
+
+def test_a_name_that_looks_like_a_ref_is_linked_as_a_path(hub, shop):
+    """What stands before the sign is the id of a base, and here it is part of a name."""
+    shop.write("knowledge/d/a.md", "# What we do\n")
+    shop.write("knowledge/d/x.md", "[a](a.md) [[a]]\n")
+    hub.sync()
+
+    assert rename(hub, "d/a.md", "d/project@n.md", mend_links=True).unmended == ()
+    assert text_of(shop, "d/x.md") == "[a](./project@n.md) [[d/project@n]]\n"
+
+
+def test_a_link_gets_the_ending_that_tells_two_documents_apart(hub, shop):
+    """Without it, it would lead to the other one: from the renamed document, to it, and to its new twin."""
+    shop.write("knowledge/old.markdown", "# Old\n")
+    shop.write("knowledge/twin.md", "# Twin\n")
+    shop.write("knowledge/d/x.md", "---\nrelated: ['[[old]]']\n---\n[a](../old#log) [[plan]] ![[Project@plan]]\n")
+    shop.write("knowledge/d/plan.md", "# What we do\n\n[self](plan#log)\n")
+    hub.sync()
+    rename(hub, "d/plan.md", "old.md", mend_links=True)
+
+    front = "---\nrelated: ['[[old.markdown]]']\n---\n"
+    assert text_of(shop, "d/x.md") == f"{front}[a](../old.markdown#log) [[old]] ![[Project@old]]\n"
+    assert rename(hub, "old.md", "twin.markdown", mend_links=True).unmended == ()
+    assert text_of(shop, "d/x.md") == (
+        f"{front}[a](../old.markdown#log) [[twin.markdown]] ![[Project@twin.markdown]]\n"
+    )
+    assert text_of(shop, "twin.markdown") == "# What we do\n\n[self](twin.markdown#log)\n"

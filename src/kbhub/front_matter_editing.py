@@ -267,7 +267,13 @@ def _flow_list(text: Text, place: _Value, old: Sequence[Any], new: Sequence[Any]
     if place.items:
         head = line[place.start[1] : place.items[0].start[1]]
         tail = line[place.items[-1].end[1] : place.end[1]]
-    return head + ", ".join(written.get(_canonical(value)) or _yaml(value) for value in new) + tail
+    return head + ", ".join(written.get(_canonical(value)) or _in_list(value) for value in new) + tail
+
+
+def _in_list(value: Any) -> str:
+    """Write a value for a list in brackets, where brackets and commas of its own need quotes."""
+    written = _yaml(value)
+    return _yaml([value])[1:-1] if isinstance(value, str) and set(written) & set("[]{},") else written
 
 
 def _entries(ref: str, text: Text) -> list[_Entry]:

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 MAX_LINK_TEXT = 200
 """Length at which `Link.text` is cut, characters; nested brackets would otherwise add up to a square."""
 
+# Two letters at least: one is the drive of a Windows path.
+EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
+"""How a destination begins that is on another site."""
+
+EXTERNAL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|mailto:")
+"""How a name in double brackets begins that is on another site."""
+
 _LOCAL = r"(?!<?(?:https?|mailto|ftp):)"
 _CANDIDATE = re.compile(rf"\]\({_LOCAL}|\[\[")
 _BRACKET = re.compile(r"\[")
@@ -38,9 +45,6 @@ _DEFINITION = re.compile(
 _TICKS = re.compile(r"`+")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
-# Two letters at least: one is the drive of a Windows path.
-_EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
-_EXTERNAL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|mailto:")
 
 
 def extract_links(text: str, lines: Sequence[str], hidden: Sequence[tuple[int, int]]) -> tuple[Link, ...]:
@@ -172,7 +176,7 @@ class _Paragraph:
         return (None if target is None else self._link("reference", start, end - 1, target)), after
 
     def _link(self, kind: Literal["markdown", "reference"], start: int, end: int, destination: str) -> Link | None:
-        if _EXTERNAL.match(destination):
+        if EXTERNAL.match(destination):
             return None
         raw, _, fragment = _ESCAPED.sub(r"\1", destination).partition("#")
         target, fragment = _decoded(raw.partition("?")[0]), _decoded(fragment)
@@ -186,7 +190,7 @@ class _Paragraph:
         name, _, alias = inside.replace("\\|", "|").partition("|")
         target, _, fragment = name.partition("#")
         target, fragment = target.strip(), fragment.strip()
-        if (not target and not fragment) or _EXTERNAL_NAME.match(target):
+        if (not target and not fragment) or EXTERNAL_NAME.match(target):
             return None
         text = (alias.strip() or name.strip())[:MAX_LINK_TEXT]
         return Link(_decoded(target), _decoded(fragment), text, self._line(start), kind)

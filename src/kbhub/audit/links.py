@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from kbhub.audit.headings import Anchors, takes_fragments
 from kbhub.audit.models import AuditFinding, Fix
 from kbhub.document_names import MARKDOWN_SUFFIXES
+from kbhub.editing.incoming import plain_entry
 from kbhub.editing.relinking import spelling
 from kbhub.graph import PathTable
 from kbhub.graph.resolving import PATH_KINDS, folded, stem
@@ -207,7 +208,8 @@ def _path_fault(link: ResolvedLink, goal: str) -> tuple[Severity, str]:
 def _fix(link: ResolvedLink, goal: str) -> Fix | None:
     """Give the change of a link's target that leads exactly to a document; none if there is no plain one."""
     for after in spelling(_with_ending(link, goal), link.kind, link.path, goal):
-        if after != link.target:
+        readable = link.kind != "related" or plain_entry(after) == after
+        if after != link.target and readable:
             return Fix(
                 what="related" if link.kind == "related" else "link", kind=link.kind, before=link.target, after=after
             )

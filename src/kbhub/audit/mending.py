@@ -14,7 +14,7 @@ from kbhub.audit.models import AuditFinding, Change, Fixed
 from kbhub.editing.folder import open_folder
 from kbhub.editing.locks import writing
 from kbhub.editing.paths import find_document, why_not_writable
-from kbhub.editing.relinking import relink
+from kbhub.editing.relinking import relink, unmended
 from kbhub.editing.stored import bring_in_step, changed_meanwhile, read_for_change, refusing
 from kbhub.errors import KbhubError, WriteRefused
 from kbhub.front_matter_editing import front_matter_of, with_texts, with_values
@@ -59,27 +59,33 @@ def fix(hub: Hub, report: AuditReport, *, dry_run: bool = False) -> Fixed:
             failed.append(Problem(subject=name, message=f"{reason[0].upper()}{reason[1:]}."))
             continue
         try:
-            changes += _mend(hub, bases[name], path, findings, dry_run=dry_run)
+            done, missed = _mend(hub, bases[name], path, findings, dry_run=dry_run)
         except KbhubError as error:
             failed.append(Problem(subject=findings[0].ref, message=str(error)))
+            continue
+        changes += done
+        if missed:
+            failed.append(Problem(subject=findings[0].ref, message=unmended(missed)))
     if not dry_run:
         for name in dict.fromkeys(name for name, _ in by_document if name not in refused and name in bases):
             bring_in_step(hub, bases[name], "")
     return Fixed(changes=tuple(changes), failed=tuple(failed), dry_run=dry_run)
 
 
-def _mend(hub: Hub, base: Base, path: str, findings: Sequence[AuditFinding], *, dry_run: bool) -> list[Change]:
+def _mend(
+    hub: Hub, base: Base, path: str, findings: Sequence[AuditFinding], *, dry_run: bool
+) -> tuple[list[Change], list[int | None]]:
     place = find_document(hub, f"{base.id}@{path}")
     with writing(hub, base, place.ref), refusing(place.ref), open_folder(base, place.folders) as folder:
         content = read_for_change(folder, place, None)
-        text, done = _mended(place, text_of(place.ref, content.data), findings)
+        text, done, missed = _mended(place, text_of(place.ref, content.data), findings)
         if done and not dry_run and not folder.replace(place.name, text.encoded(), content):
             raise changed_meanwhile(place, content.hash)
-    return done
+    return done, missed
 
 
-def _mended(place: Place, text: Text, findings: Sequence[AuditFinding]) -> tuple[Text, list[Change]]:
-    """Change a document's text; gives it with what was changed.
+def _mended(place: Place, text: Text, findings: Sequence[AuditFinding]) -> tuple[Text, list[Change], list[int | None]]:
+    """Change a document's text; gives it with what was changed, and the lines of the links that could not be.
 
     Raises:
         WriteRefused: something that was found is not there, or cannot be changed alone.
@@ -90,9 +96,10 @@ def _mended(place: Place, text: Text, findings: Sequence[AuditFinding]) -> tuple
         return targets.get((kind, target))
 
     links: list[Rewritten] = []
+    missed: list[int | None] = []
     if targets:
-        text, links = relink(place.ref, text, rewrite)
-        if not links:
+        text, links, missed = relink(place.ref, text, rewrite)
+        if not links and not missed:
             raise WriteRefused(place.ref, "its links could not be rewritten; mend them by hand")
     done = [_change(findings, one) for one in links]
     tags = {one.fix.before: one.fix.after for one in findings if one.fix and one.fix.what == "tag"}
@@ -103,7 +110,7 @@ def _mended(place: Place, text: Text, findings: Sequence[AuditFinding]) -> tuple
             for one in findings
             if one.fix and one.fix.what == "tag"
         ]
-    return text, done
+    return text, done, missed
 
 
 def _change(findings: Sequence[AuditFinding], link: Rewritten) -> Change:

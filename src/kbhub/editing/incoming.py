@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from kbhub.editing.checks import entries
 from kbhub.errors import IndexUnavailable
@@ -12,7 +12,7 @@ from kbhub.index.names import document_names
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from kbhub.graph.resolving import LinkKind
     from kbhub.hub import Hub
@@ -107,8 +107,7 @@ def links_of(index: Index) -> list[tuple[str, str, LinkKind, int | None]]:
         (path, target, cast("LinkKind", kind), line) for path, target, _, _, line, kind in link_rows(index) if target
     ]
     for path, front, _ in front_matter_of(index, RELATED):
-        values = next((value for key, value in front.items() if key.strip().casefold() == RELATED), None)
-        found += [(path, target, RELATED, None) for entry in entries(values) if (target := plain_entry(entry))]
+        found += [(path, target, RELATED, None) for target in related_of(front)]
     return found
 
 
@@ -117,6 +116,12 @@ def _links_of(hub: Hub, base: Base) -> Iterator[Incoming]:
     with index.snapshot():
         found = links_of(index)
     return (Incoming(base, path, line, target, kind) for path, target, kind, line in found)
+
+
+def related_of(front: Mapping[str, Any]) -> list[str]:
+    """Give the targets of the entries of `related` in the values of a front matter."""
+    values = next((value for key, value in front.items() if key.strip().casefold() == RELATED), None)
+    return [target for entry in entries(values) if (target := plain_entry(entry))]
 
 
 def plain_entry(text: str) -> str:

@@ -12,11 +12,11 @@ from kbhub.editing.folder import open_folder
 from kbhub.editing.incoming import RELATED, leads_to, links_of
 from kbhub.editing.locks import writing
 from kbhub.editing.paths import Place, check_writable, find_document, new_place, twin, why_not_writable
-from kbhub.editing.relinking import relink, spelling
+from kbhub.editing.relinking import relink, spelling, unmended
 from kbhub.editing.stored import bring_in_step, changed_meanwhile, docid_of, read_for_change, refusing, short_hash
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.frozen import Model
-from kbhub.graph.resolving import PATH_KINDS, PathTable, places
+from kbhub.graph.resolving import PATH_KINDS, PathTable, folded, places, stem
 from kbhub.index.names import document_names
 from kbhub.markdown import parse_document
 from kbhub.references import ref_of
@@ -100,15 +100,26 @@ class _Move:
             wanted = self.renamed(led)
             if not target or not self.breaks(home, path, target, kind, led):
                 return None
-            name, mark, rest = target.partition("@")
-            crossing = bool(mark) and name in _names(self.base)
-            prefix = f"{name}@" if crossing else ""
-            for form in spelling(rest, RELATED, "", wanted) if crossing else spelling(target, kind, source, wanted):
-                if leads_to(self.after, self.base, home, source, prefix + form, kind) == wanted:
-                    return prefix + form
-            return None
+            for form in self._forms(target, kind, source, wanted):
+                if leads_to(self.after, self.base, home, source, form, kind) == wanted:
+                    return form
+            return ""
 
         return rewrite
+
+    def _forms(self, target: str, kind: LinkKind, source: str, wanted: str) -> Iterator[str]:
+        """Give the ways to write a link to a document, the one most like the old first.
+
+        Without its ending it may be taken for a twin, and without a dot in front for a document of a base.
+        """
+        ending = wanted[len(stem(wanted)) :]
+        name, mark, rest = target.partition("@")
+        if mark and folded(name) in map(folded, _names(self.base)):
+            for written in (rest, f"{rest}{ending}"):
+                yield from (f"{name}@{form}" for form in spelling(written, RELATED, "", wanted))
+            return
+        for written in (target, f"{target}{ending}", f"./{target}{ending}"):
+            yield from spelling(written, kind, source, wanted)
 
     def _file_target(self, home: Base, path: str, source: str, target: str, kind: LinkKind) -> str | None:
         """Rewrite what leads from the moved document to a file that is no document, such as an image."""
@@ -147,13 +158,13 @@ def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed
     with writing(hub, place.base, place.ref), refusing(place.ref):
         content = _moved(place, target)
     changes: list[LinkChange] = []
-    unmended: list[Problem] = []
+    problems: list[Problem] = []
     if move is None:
         message = "Its base has no index, so nobody knows what links to it; `kbhub audit` finds what is broken."
-        unmended.append(Problem(subject=target.ref, message=message))
+        problems.append(Problem(subject=target.ref, message=message))
     else:
         for base, path in (*affected, (place.base, place.path)):
-            _mend(hub, move, base, path, changes, unmended, write=mend_links)
+            _mend(hub, move, base, path, changes, problems, write=mend_links)
     indexed = bring_in_step(hub, place.base, target.path)
     if mend_links:
         for base in {base.id: base for base, _ in affected if base.id != place.base.id}.values():
@@ -169,7 +180,7 @@ def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed
         hash=short_hash(content.hash),
         links=tuple(changes),
         mended=mend_links,
-        unmended=tuple(unmended),
+        unmended=tuple(problems),
         indexed=indexed,
     )
 
@@ -244,7 +255,7 @@ def _moved(place: Place, target: Place) -> Content:
 
 
 def _mend(
-    hub: Hub, move: _Move, base: Base, path: str, changes: list[LinkChange], unmended: list[Problem], *, write: bool
+    hub: Hub, move: _Move, base: Base, path: str, changes: list[LinkChange], problems: list[Problem], *, write: bool
 ) -> None:
     """Rewrite the links of one document, or only say which they are; what cannot be done is noted."""
     own = base.id == move.base.id and path == move.old
@@ -254,22 +265,22 @@ def _mend(
         if write and (reason := why_not_writable(hub, base)):
             raise WriteRefused(ref, reason)
         with writing(hub, base, ref), refusing(ref):
-            done = _relinked(place, move.rewrite_for(base, path), write=write)
+            done, missed = _relinked(place, move.rewrite_for(base, path), write=write)
     except KbhubError as error:
-        unmended.append(Problem(subject=ref, message=str(error)))
+        problems.append(Problem(subject=ref, message=str(error)))
         return
     changes += [LinkChange(ref=ref, line=one.line, before=one.before, after=one.after) for one in done]
-    if not done and not own:
-        unmended.append(Problem(subject=ref, message="Its link could not be rewritten; mend it by hand."))
+    if missed:
+        problems.append(Problem(subject=ref, message=unmended(missed)))
 
 
-def _relinked(place: Place, rewrite: Rewrite, *, write: bool) -> list[Rewritten]:
+def _relinked(place: Place, rewrite: Rewrite, *, write: bool) -> tuple[list[Rewritten], list[int | None]]:
     with open_folder(place.base, place.folders) as folder:
         content = read_for_change(folder, place, None)
-        text, done = relink(place.ref, text_of(place.ref, content.data), rewrite)
+        text, done, missed = relink(place.ref, text_of(place.ref, content.data), rewrite)
         if write and done and not folder.replace(place.name, text.encoded(), content):
             raise changed_meanwhile(place, content.hash)
-    return done
+    return done, missed
 
 
 def _by_path(table: PathTable, source: str, target: str, kind: LinkKind) -> str | None:
