@@ -84,7 +84,10 @@ def material_of(hub: Hub, base: Base) -> Material:
         rows = sorted(index.documents_by_docid(""), key=lambda row: row.path)
         content = {row.path: row for row in contents(index)}
         failed = unindexed(index)
-    return Material(hub, base, {row.path: row for row in rows}, content, failed, resolved_links(hub, base), {})
+    documents = {row.path: row for row in rows}
+    # Links are those of the graph over all bases, which may be of a later state.
+    links = [link for link in resolved_links(hub, base) if link.path in documents]
+    return Material(hub, base, documents, content, failed, links, {})
 
 
 @struct

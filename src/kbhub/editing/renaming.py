@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -154,7 +155,8 @@ def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed
         raise WriteRefused(place.ref, f"it is a link to {'/'.join(place.real)!r}; rename that, or the link by hand")
     target = _target(hub, place, new)
     hub.freshen(max_age=0.0)
-    move, affected = _planned(hub, place, target.path)
+    with refusing(place.ref):
+        move, affected = _planned(hub, place, target.path)
     with writing(hub, place.base, place.ref), refusing(place.ref):
         content = _moved(place, target)
     changes: list[LinkChange] = []
@@ -169,7 +171,8 @@ def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed
     if mend_links:
         for base in {base.id: base for base, _ in affected if base.id != place.base.id}.values():
             bring_in_step(hub, base, "")
-        with open_folder(target.base, target.folders) as folder:
+        # Who moved it on meanwhile has what was moved, if not its hash.
+        with suppress(OSError), open_folder(target.base, target.folders) as folder:
             content = folder.read(target.name)
     return Renamed(
         ref=target.ref,

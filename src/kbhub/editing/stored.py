@@ -118,6 +118,8 @@ def refusing(ref: str) -> Iterator[None]:
     """
     try:
         yield
+    except FileNotFoundError as error:
+        raise WriteRefused(ref, "it, or its folder, was moved or deleted just now") from error
     except FileExistsError as error:
         raise WriteRefused(ref, "a file of that name is there already") from error
     except OSError as error:

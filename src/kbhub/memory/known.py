@@ -222,8 +222,8 @@ def known_as_stored(hub: Hub, stored: Stored, uses: Mapping[str, Use] | None = N
     """
     content = stored.content
     use = (uses_of(hub).all(stored.shelf.place) if uses is None else uses).get(content.facts.id)
-    written = (stored.shelf.base.path / stored.path).stat().st_mtime
-    return Known(stored.shelf, stored.path, content.title or title_of(content.body), content.facts, written, use)
+    title = content.title or title_of(content.body)
+    return Known(stored.shelf, stored.path, title, content.facts, stored.written, use)
 
 
 def _read(hub: Hub, shelf: Shelf, path: str) -> Known | None:

@@ -161,7 +161,7 @@ def _store(hub: Hub, shelf: Shelf, text: str, fields: Mapping[str, Any]) -> tupl
                 path = create(shelf, _name(text, name), whole)
             except FileExistsError:
                 continue
-            return Stored(shelf, path, parse_memory(path, whole.encode())), True
+            return Stored(shelf, path, parse_memory(path, whole.encode()), hub.options.clock()), True
     raise MemoriesUnavailable(shelf.folder, "no name is free for it")
 
 

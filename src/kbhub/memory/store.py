@@ -40,6 +40,8 @@ class Stored:
     path: str
     """In the base."""
     content: MemoryText
+    written: float
+    """When the file was last written, seconds since the epoch."""
 
 
 @contextmanager
@@ -83,7 +85,8 @@ def read(shelf: Shelf, path: str) -> Stored | None:
     """
     try:
         with open_contained(shelf.base, path) as file:
-            return Stored(shelf, path, parse_memory(path, file.read(MAX_FILE_BYTES + 1)))
+            content = parse_memory(path, file.read(MAX_FILE_BYTES + 1))
+            return Stored(shelf, path, content, os.fstat(file.fileno()).st_mtime)
     except OSError:
         return None
 
