@@ -293,6 +293,15 @@ def test_a_base_that_cannot_be_looked_at_is_named(hub, shop):
         resolved_links(hub, base(hub, "ops"))
 
 
+def test_a_ref_stays_its_own_where_another_base_cannot_be_looked_at(hub, shop):
+    """The base still takes the refs that begin with its id."""
+    shop.write("knowledge/ops@oncall.md", "# A sign\n\n[deploy](guides/deploy.md)\n")
+    hub.sync()
+    hub.index(base(hub, "ops")).path.write_bytes(b"no index")
+
+    assert related(hub, "project@ops@oncall.md").ref == "project@ops@oncall.md"
+
+
 def test_nothing_is_written(hub, shop):
     """Neither to documents nor elsewhere."""
     before = snapshot(shop.home), snapshot(shop.project)

@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from conftest import synced
 from kbhub.index import IndexWriter
 from kbhub.render import model, terminal
 from kbhub.search import HALF_LIFE_DAYS, NOT_COVERED, recency
@@ -222,6 +223,17 @@ def test_copies_are_one_hit(shop):
     first = result.hits[0]
     assert {first.ref, *first.duplicates} == {"handbook.md", "notes@copy.md"}
     assert refs(result).count("notes@copy.md") + refs(result).count("handbook.md") == 1
+
+
+@pytest.mark.parametrize("query", ["the quokka", "tag:marsupial"])
+def test_a_ref_opens_what_was_found_whichever_bases_were_searched(shop, query):
+    """A file may be called like a document of a base that was not asked."""
+    shop.write("knowledge/notes@release.md", "---\ntags: marsupial\n---\n# Sign\n\nThe quokka.\n")
+    hub = synced(shop)
+    (hit,) = hub.search(Query(text=query, bases=("project",), limit=1)).hits
+
+    assert hit.ref == "project@notes@release.md"
+    assert "quokka" in hub.read([hit.ref]).readings[0].text
 
 
 def test_pages_that_share_a_paragraph_are_not_copies(shop):

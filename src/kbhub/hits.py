@@ -81,6 +81,8 @@ class Manner:
     """Seconds since the epoch."""
     contexts: Mapping[str, str]
     """Those of the global config, about every base."""
+    bases: Sequence[Base]
+    """All that a ref may name, searched or not."""
 
 
 class Documents:
@@ -182,11 +184,10 @@ def _hit(
     chunks = documents.chunks([best.key, *(other.key for other in also)])
     chunk, document = chunks[best.key], rows[best.document_key]
     part, offset = _excerpt(chunk, manner.terms)
-    bases = [other.base for other in searched]
     age = age_days(document, manner.now)
     others = sorted((chunks[other.key] for other in also), key=lambda other: other.start_line)
     return Hit(
-        ref=ref_of(one.base, document.path, bases),
+        ref=ref_of(one.base, document.path, manner.bases),
         docid=docids[document.docid],
         base=one.base.id,
         path=document.path,
@@ -205,7 +206,7 @@ def _hit(
         contexts=matching(one.base.contexts, manner.contexts, document.path),
         also=tuple(Span(start_line=other.start_line, end_line=other.end_line) for other in others),
         duplicates=tuple(
-            ref_of(searched[other.key[0]].base, rows[other.document_key].path, bases) for other in group.same
+            ref_of(searched[other.key[0]].base, rows[other.document_key].path, manner.bases) for other in group.same
         ),
         trace=_trace(best, manner.scale) if manner.query.explain else None,
     )

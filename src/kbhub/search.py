@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kbhub.reranking import Ranked
     from kbhub.retrieval import WeightedTerm
     from kbhub.spelling import Correction as Spelt
-    from kbhub.types import Query
+    from kbhub.types import Base, Query
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +63,8 @@ class Surroundings:
     """Seconds since the epoch, for ages."""
     embed: Callable[[str], NDArray[np.float32] | None]
     """Gives the vector of a text, length 1; none if there is none, which leaves the semantic signal out."""
+    bases: Sequence[Base]
+    """All that a ref may name, searched or not."""
     calibrated: bool = True
     """Whether the vectors are of the packaged model, whose similarities say how sure a hit is."""
     contexts: Mapping[str, str] = field(default_factory=dict)
@@ -157,7 +159,7 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings) -> Fo
         kept = [one for one in kept if one.score * scale >= query.min_score]
     groups = grouped(kept, ranked.evidence, by_document=query.granularity == "document")
     terms = tuple(term for term in (*asked.terms, *(one.term for one in made)))
-    manner = Manner(query, terms, scale, around.now, around.contexts)
+    manner = Manner(query, terms, scale, around.now, around.contexts, around.bases)
     mode: Mode = "hybrid" if len(rankings) == len(SIGNALS) else "keyword" if "keyword" in rankings else "semantic"
     fixed = {one.typed for one in made}
     log.debug("%s: terms %d, ranked %d, hits %d, confidence %.2f", mode, len(terms), len(fused), len(groups), sure)
@@ -206,7 +208,7 @@ def _listing(
     read = documents.chunks(row[1:] for row in ordered)
     fused = [Fused((number, chunk), read[number, chunk].document_id, ()) for _, number, chunk in ordered]
     groups = grouped(fused, {}, by_document=True)
-    manner = Manner(query, (), 0.0, around.now, around.contexts)
+    manner = Manner(query, (), 0.0, around.now, around.contexts, around.bases)
     total = sum(
         one.index.counts()[0] if selection is None else selection.documents
         for one, selection in zip(searched, selections, strict=True)

@@ -49,4 +49,5 @@ def surroundings_of(hub: Hub, embedder: Embedder | None, notes: list[str]) -> Su
         return {path: one.factor for path, one in found.items()}
 
     look = second_look(settings.search, hub.cache, notes.append)
-    return Surroundings(now, embed, settings.embedder.model is None, settings.contexts, standing, look)
+    bases = hub.discovery().bases
+    return Surroundings(now, embed, bases, settings.embedder.model is None, settings.contexts, standing, look)

@@ -99,6 +99,8 @@ class Graph:
 
     bases: Mapping[str, BaseLinks]
     """By id of the base, the project base first."""
+    active: Sequence[Base]
+    """All that a ref may name, also those whose index cannot be read."""
     git_root: Path | None
     """Of the workspace."""
     skipped: tuple[Skipped, ...] = ()
@@ -114,7 +116,7 @@ class Graph:
 
     def ref(self, node: Node) -> str:
         """Give the ref of a document."""
-        return ref_of(self.bases[node[0]].base, node[1], self._bases)
+        return ref_of(self.bases[node[0]].base, node[1], self.active)
 
     def docid(self, node: Node) -> str:
         """Give the short docid of a document."""
@@ -132,10 +134,6 @@ class Graph:
         return TagTable(
             ((name, path), row.tags) for name in bases for path, row in self.bases[name].documents.items() if row.tags
         )
-
-    @cached_property
-    def _bases(self) -> list[Base]:
-        return [one.base for one in self.bases.values()]
 
     @cached_property
     def _docids(self) -> list[str]:
@@ -175,10 +173,10 @@ def graph_of(hub: Hub) -> Graph:
             except IndexUnavailable as error:
                 skipped.append(Skipped(base=base.id, reason=str(error)))
         git_root = discovery.workspace.git_root
-        state = (git_root, tuple(skipped), *((one.base, one.generation) for one in found.values()))
+        state = (git_root, tuple(skipped), discovery.bases, *(one.generation for one in found.values()))
         if held.graph is None or held.state != state:
             held.links = {(one.base.id, hub.index(one.base).path): one for one in found.values()}
-            held.graph, held.state = _joined(found, git_root, tuple(skipped)), state
+            held.graph, held.state = _joined(found, discovery.bases, git_root, tuple(skipped)), state
         return held.graph
 
 
@@ -221,7 +219,9 @@ def plain_entry(entry: str) -> str:
     return entry.strip().removeprefix("[[").removesuffix("]]").partition("|")[0].strip()
 
 
-def _joined(bases: Mapping[str, BaseLinks], git_root: Path | None, skipped: tuple[Skipped, ...]) -> Graph:
+def _joined(
+    bases: Mapping[str, BaseLinks], active: Sequence[Base], git_root: Path | None, skipped: tuple[Skipped, ...]
+) -> Graph:
     """Join the links of all bases, those from one base to another resolved."""
     crossing = _Crossing(bases, git_root)
     leaving: dict[Node, list[Edge]] = defaultdict(list)
@@ -237,7 +237,7 @@ def _joined(bases: Mapping[str, BaseLinks], git_root: Path | None, skipped: tupl
             leaving[source].append(edge)
             if edge.goal is not None and edge.goal != source:
                 coming[edge.goal].append(edge)
-    return Graph(bases, git_root, skipped, dict(leaving), dict(coming))
+    return Graph(bases, active, git_root, skipped, dict(leaving), dict(coming))
 
 
 class _Crossing:
