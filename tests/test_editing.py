@@ -12,8 +12,16 @@ from pathlib import Path
 import pytest
 
 from conftest import NOON, synced, write_two_bases
-from kbhub.editing import delete_document, write_document
-from kbhub.errors import BaseNotFound, DocumentChanged, DocumentNotFound, PathNotContained, UsageError, WriteRefused
+from kbhub.editing import delete_document, rename, write_document
+from kbhub.errors import (
+    BaseNotFound,
+    DocumentChanged,
+    DocumentNotFound,
+    KbhubError,
+    PathNotContained,
+    UsageError,
+    WriteRefused,
+)
 from kbhub.types import Query
 from trees import snapshot
 
@@ -85,6 +93,57 @@ def test_a_new_document_has_default_front_matter_and_is_found_at_once(hub, shop)
     assert found(hub, "platypus") == ["guides/cache.md"]
     assert done.docid == hub.search(Query(text="platypus", mode="keyword")).hits[0].docid
     assert done.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("ref", "error", "told"),
+    [
+        ("note@x.md", BaseNotFound, "Did you mean notes@x.md, or project@note@x.md for a file of that name?"),
+        ("wiki@x.md", BaseNotFound, "Did you mean project@wiki@x.md for a file of that name?"),
+        ("memory@x.md", WriteRefused, "`remember`"),
+        ("user@x.md", WriteRefused, "`remember`"),
+    ],
+)
+def test_a_slip_in_the_id_of_a_base_makes_no_file(hub, shop, ref, error, told):
+    """It would lie in the project, where nobody looks for it."""
+    before = snapshot(shop.project)
+    for mode in ("create", "append"):
+        with pytest.raises((error, DocumentNotFound)) as caught:
+            write_document(hub, ref, text="# X\n", mode=mode)
+        assert (told if mode == "create" else "no base") in str(caught.value)
+
+    assert snapshot(shop.project) == before
+
+
+def test_a_base_whose_folder_is_gone_is_told_with_the_reason(hub, shop):
+    """And what was meant for it goes nowhere else."""
+    (shop.home / "notes").rename(shop.home / "moved")
+    told = f"{shop.home / 'notes'} does not exist. Create it, or mend `bases.notes` in "
+    before = snapshot(shop.project)
+    for act in (
+        lambda: write_document(hub, "notes@x.md", text="# X\n"),
+        lambda: write_document(hub, "notes@vim.md", text="# X\n", mode="append"),
+        lambda: rename(hub, "rollback.md", "notes@x.md"),
+        lambda: hub.search(Query(text="x", bases=("notes",))),
+    ):
+        with pytest.raises(KbhubError, match="o base 'notes' is active") as caught:
+            act()
+        assert told in str(caught.value)
+
+    assert told in hub.read(["notes@vim.md"]).unread[0].message
+    assert snapshot(shop.project) == before
+
+
+def test_a_file_may_be_called_like_a_document_of_a_base(hub, shop):
+    """Whose base is said makes it, and it is changed by that ref and, while no base has the id, by its name."""
+    assert write_document(hub, "project@notes@x.md", text="# X\n").ref == "project@notes@x.md"
+    assert write_document(hub, "project@wiki@x.md", text="# X\n").ref == "wiki@x.md"
+    write_document(hub, "project@notes@x.md", text="More.", mode="append")
+    write_document(hub, "wiki@x.md", text="More.", mode="append")
+
+    assert rename(hub, "wiki@x.md", "project@wiki@y.md").ref == "wiki@y.md"
+    assert bytes_of(shop, "notes@x.md").endswith(b"\n# X\n\nMore.\n")
+    assert bytes_of(shop, "wiki@y.md").endswith(b"\n# X\n\nMore.\n")
 
 
 def test_given_keys_win_over_the_defaults(hub, shop):
@@ -227,7 +286,7 @@ def test_hostile_and_useless_paths_are_refused(hub, shop, ref, error):
     assert before == snapshot(shop.home.parent, leaving_out=(shop.home.parent / "cache", shop.home.parent / "data"))
 
 
-@pytest.mark.parametrize("ref", ["日本語/メモ", "v1.2", "C# notes", "a@b", "naïve", "می‌خواهم", "./x", "ADR-001.MD"])
+@pytest.mark.parametrize("ref", ["日本語/メモ", "v1.2", "C# notes", "project@a@b", "naïve", "می‌خواهم", "./x", "ADR-001.MD"])
 def test_names_that_people_use_are_taken(hub, ref):
     """And they are found by the ref that the answer gives."""
     done = write_document(hub, ref, text="# Xylophone\n")

@@ -11,7 +11,7 @@ import pytest
 from conftest import DAY, NOON, synced, write_two_bases
 from kbhub.editing import delete_document, empty_trash, rename, restore, trash, write_document
 from kbhub.editing.folder import ABANDONED_SECONDS
-from kbhub.errors import DocumentNotFound, PathNotContained, UsageError, WriteRefused
+from kbhub.errors import BaseNotFound, DocumentNotFound, PathNotContained, UsageError, WriteRefused
 from kbhub.memory.forgetting import forget
 from kbhub.memory.remember import remember
 from kbhub.types import Query
@@ -262,6 +262,9 @@ def test_a_name_that_differs_by_case_alone_is_another_name(hub, shop):
         ("rollback.md", UsageError),
         ("../rollback.md", PathNotContained),
         ("notes@rollback.md", WriteRefused),
+        ("note@rollback.md", BaseNotFound),
+        ("note@guides/", BaseNotFound),
+        ("memory@rollback.md", WriteRefused),
         (".git/x", WriteRefused),
         ("x.sh", WriteRefused),
         ("con", WriteRefused),

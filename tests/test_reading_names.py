@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 
 import pytest
@@ -172,6 +173,18 @@ def test_what_leads_nowhere_is_told_why(hub, ref, told):
 
     assert told in message
     assert "\n" not in message
+
+
+def test_what_is_gone_since_it_was_indexed_is_not_suggested(hub, shop, monkeypatch):
+    """Nor is it while its base is still taken for active."""
+    monkeypatch.setattr("kbhub.hub.REDISCOVER_SECONDS", math.inf)
+    (shop.project / "knowledge" / "runbooks" / "canary.md").unlink()
+    (shop.home / "two").rename(shop.home / "moved")
+
+    assert refused(hub, "runbooks/canary.md").startswith("No document 'runbooks/canary.md': its file is gone.")
+    assert "Did you mean runbooks/canary.md" not in refused(hub, "runbooks/canary.md")
+    assert refused(hub, "two@two.md").startswith(f"No document 'two@two.md': the folder {shop.home / 'two'} is gone.")
+    assert "two@two.md?" not in refused(hub, "two@two.md")
 
 
 def test_a_docid_without_its_mark_is_recognised(hub):

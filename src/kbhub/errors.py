@@ -63,14 +63,22 @@ class ConfigError(KbhubError):
 
 
 class BaseNotFound(KbhubError):
-    """No active base has this id."""
+    """No active base has this id.
+
+    Args:
+        name: the id.
+        known: ids of the active bases.
+        problem: why the base is not active, and what to do, in sentences; empty if it is not known.
+        meant: what was probably meant, as a sentence.
+    """
 
     exit_code = 2
 
-    def __init__(self, name: str, known: Sequence[str]) -> None:
+    def __init__(self, name: str, known: Sequence[str], problem: str = "", meant: str = "") -> None:
         self.name, self.known = name, tuple(known)
         listed = ", ".join(known) or "none is active here"
-        super().__init__(f"No base {name!r}. Active bases: {listed}.")
+        text = f"No base {name!r} is active: {problem}" if problem else f"No base {name!r}. Active bases: {listed}."
+        super().__init__(f"{text} {meant}" if meant and not problem else text)
 
 
 class DocumentNotFound(KbhubError):

@@ -19,7 +19,7 @@ from kbhub.discovery import discover, find_workspace, parse_base_arguments, work
 from kbhub.embedding import own_model
 from kbhub.errors import BaseNotFound, BaseUnavailable, EmbedderError, IndexUnavailable
 from kbhub.freshness import Looks
-from kbhub.later import hits, indexes, limits, reading, reports, searching, states, surroundings, syncing
+from kbhub.later import hits, indexes, limits, reading, reports, searching, shelves, states, surroundings, syncing
 from kbhub.memory.folders import with_memories
 from kbhub.options import Behind, HubOptions
 from kbhub.places import cache_dir, data_dir, is_directory
@@ -137,11 +137,11 @@ class Hub:
         Raises:
             BaseNotFound: one is not active.
         """
-        bases = self.discovery().bases
-        chosen: dict[str, Base] = {}
+        discovery = self.discovery()
+        bases, chosen = discovery.bases, dict[str, Base]()
         for name in names:
             if (base := next((base for base in bases if name == base.id or name in base.names), None)) is None:
-                raise BaseNotFound(name, [base.id for base in bases])
+                raise BaseNotFound(name, [base.id for base in bases], discovery.problem_of(name))
             chosen[base.id] = base
         return tuple(chosen.values()) or bases
 
@@ -220,11 +220,8 @@ class Hub:
                 one, or several with commas.
             options: how much of them, and which page.
         """
-        shelves = [(base, self.index(base)) for base in self.select()]
         with self._readers:
-            return reading.Library(shelves, limits.opener_of(self.limits()), self.config().settings.contexts).read(
-                refs, options
-            )
+            return reading.Library(shelves.shelves_of(self), self.config().settings.contexts).read(refs, options)
 
     def status(self) -> Status:
         """Say what is here: workspace, bases, problems."""

@@ -37,6 +37,7 @@ __all__ = [
     "reports",
     "searching",
     "sessions",
+    "shelves",
     "standing",
     "states",
     "surroundings",
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
         pulling,
         reading,
         reports,
+        shelves,
         surroundings,
         walk,
         workers,
@@ -137,6 +139,7 @@ else:
     reports = _Later("kbhub.reports")
     searching = _Later("kbhub.search")
     sessions = _Later("kbhub.sources.sessions")
+    shelves = _Later("kbhub.shelves")
     standing = _Later("kbhub.memory.standing")
     states = _Later("kbhub.status")
     surroundings = _Later("kbhub.surroundings")

@@ -37,6 +37,8 @@ class HubOptions:
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     cwd: Path = field(default_factory=lambda: working_directory() or Path(os.sep))
     """Working directory; if it is gone, the root of the file system, which is no workspace."""
+    typed_in: Path | None = None
+    """Directory in which a person types refs, so that paths from there lead to documents; none where nobody does."""
     home: Path = field(default_factory=Path.home)
     clock: Callable[[], float] = time.time
     """Seconds since the epoch."""

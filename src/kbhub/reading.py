@@ -12,13 +12,11 @@ from kbhub.paging import offset_of_reading, reading_cursor
 from kbhub.references import Reference, expand_braces, split_refs
 from kbhub.reports import Reading, ReadResult, Unread
 from kbhub.sections import section
-from kbhub.shelves import Place, Shelves
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from kbhub.index import Index
-    from kbhub.opening import Opener
-    from kbhub.types import Base, Document
+    from kbhub.shelves import Place, Shelves
+    from kbhub.types import Document
 
 ANSWER_BYTES = 24_000
 """UTF-8 bytes of one answer to `read`, some 6,000 tokens; clients cut answers at 25,000 tokens or less."""
@@ -70,15 +68,12 @@ class Library:
     """Reads the documents of all active bases.
 
     Args:
-        shelves: each base with its index; the project base first.
-        opener: opens their files.
+        shelves: their documents, by what they are called.
         contexts: what the global config says of paths in every base.
     """
 
-    def __init__(
-        self, shelves: Sequence[tuple[Base, Index]], opener: Opener, contexts: Mapping[str, str] | None = None
-    ) -> None:
-        self._shelves = Shelves(shelves, opener)
+    def __init__(self, shelves: Shelves, contexts: Mapping[str, str] | None = None) -> None:
+        self._shelves = shelves
         self._contexts = contexts or {}
 
     def read(self, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from kbhub.index import Index
-    from kbhub.types import Base
+    from kbhub.types import Base, Discovery
 
 MOST_REFS = 256
 """Refs that braces may stand for: nobody names more one by one, and a few braces in a row would make millions."""
@@ -28,6 +28,7 @@ MAX_DIGITS = 18
 _RANGE = re.compile(
     r"^(?P<target>.+?):(?P<start>\d+)(?:\+(?P<offset>\d+))?(?:(?P<kind>[:-])(?P<other>\d+))?$", re.DOTALL
 )
+_BASE_ID = re.compile(r"[^\s/@]+")
 _WILD = re.compile(r"[*?]|\[[^\]/]+\]")
 _CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
@@ -156,6 +157,33 @@ def short_docids(docids: Collection[str], indexes: Sequence[Index]) -> dict[str,
     }
 
 
+def named_base(ref: str, bases: Iterable[Base]) -> Base | None:
+    """Give the base whose id or name a ref begins with; none if that is no base's."""
+    name, mark, _ = ref.partition("@")
+    return next((base for base in bases if name in (base.id, *base.names)), None) if mark else None
+
+
+def unknown_base(ref: str, bases: Iterable[Base]) -> str | None:
+    """Give what a ref has before its `@` if it may be the id of a base and is none of these."""
+    name, mark, _ = ref.partition("@")
+    return name if mark and _BASE_ID.fullmatch(name) and named_base(ref, bases) is None else None
+
+
+def why_no_base(ref: str, discovery: Discovery) -> str:
+    """Say why a ref leads into no active base, without the full stop; empty if it does, or names none.
+
+    Args:
+        ref: any string.
+        discovery: what is active.
+    """
+    name = unknown_base(ref, discovery.bases)
+    if name is None:
+        return ""
+    active = f" (active: {', '.join(base.id for base in discovery.bases)})"
+    problem = discovery.problem_of(name).removesuffix(".")
+    return f"no base {name!r} is active{f': {problem}' if problem else active}"
+
+
 def ref_of(base: Base, path: str, bases: Iterable[Base]) -> str:
     """Give the ref of a document: its path in the project base, `id@path` in another.
 
@@ -164,6 +192,5 @@ def ref_of(base: Base, path: str, bases: Iterable[Base]) -> str:
         path: its path in there; one that would be taken for a document of another base is told with its own.
         bases: all that a ref may name.
     """
-    name, mark, _ = path.partition("@")
-    plain = base.id == "project" and not (mark and any(name in (one.id, *one.names) for one in bases))
+    plain = base.id == "project" and named_base(path, bases) is None
     return path if plain else f"{base.id}@{path}"

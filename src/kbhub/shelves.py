@@ -12,20 +12,31 @@ from kbhub.errors import AmbiguousReference, DocumentNotFound, IndexUnavailable,
 from kbhub.ignore import parse_rules
 from kbhub.index.names import document_names
 from kbhub.indexing import document_id
-from kbhub.references import Reference, is_pattern, parse_reference, ref_of, short_docid
+from kbhub.limits import opener_of
+from kbhub.places import is_directory
+from kbhub.references import (
+    Reference,
+    is_pattern,
+    named_base,
+    parse_reference,
+    ref_of,
+    short_docid,
+    why_no_base,
+)
 from kbhub.suggestions import closest
+from kbhub.typed_paths import typed_into
 from kbhub.values import struct
 from kbhub.walk import MARKDOWN_SUFFIXES, open_contained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from kbhub.hub import Hub
     from kbhub.index import Index
     from kbhub.opening import Opened, Opener
     from kbhub.types import Base
 
 _DOCID = re.compile(r"#?[0-9a-fA-F]{4,16}")
-_BASE_ID = re.compile(r"[^\s/@]+")
 
 
 @struct
@@ -37,17 +48,23 @@ class Place:
     docid: str
 
 
+def shelves_of(hub: Hub) -> Shelves:
+    """Give the documents of a hub's active bases, by what they are called."""
+    return Shelves([(base, hub.index(base)) for base in hub.select()], opener_of(hub.limits()), hub)
+
+
 class Shelves:
     """The documents of all active bases, by what they are called.
 
     Args:
         shelves: each base with its index; the project base first.
         opener: opens their files.
+        hub: what they are of.
     """
 
-    def __init__(self, shelves: Sequence[tuple[Base, Index]], opener: Opener) -> None:
+    def __init__(self, shelves: Sequence[tuple[Base, Index]], opener: Opener, hub: Hub) -> None:
         self.bases = [base for base, _ in shelves]
-        self._opener = opener
+        self._opener, self._hub = opener, hub
         self._shelves = shelves
         self._names: dict[str, dict[str, list[Place]]] = {}
         self._opened: list[tuple[Base, Index]] = []
@@ -70,13 +87,13 @@ class Shelves:
     def find(self, ref: str) -> tuple[Reference, Place] | None:
         """Find the one document that a ref leads to, with what it asks of it; none if no base has it.
 
-        A path or docid is what it is before it is anybody's title.
+        A path or docid is what it is before it is anybody's title, and that before it is a path of the shell.
 
         Raises:
             AmbiguousReference: several documents answer to it.
         """
         meanings = parse_reference(ref)
-        for look in (self._by_path, self._by_name):
+        for look in (self._by_path, self._by_name, self._as_typed):
             for meaning in meanings:
                 if place := look(meaning.target):
                     return meaning, place
@@ -131,6 +148,7 @@ class Shelves:
         if is_pattern(target):
             return DocumentNotFound(ref, reason or "no indexed document matches the pattern")
         near = closest(target, refs, {name: list(map(self.ref, found)) for name, found in self._all_names().items()})
+        near = [one for one in near if one not in (ref, target)]  # its file is gone since it was indexed
         if _DOCID.fullmatch(target) and not target.startswith("#") and self._by_docid(target.lower()):
             near.insert(0, f"#{target.lower()}")
         return DocumentNotFound(ref, reason, near)
@@ -146,6 +164,11 @@ class Shelves:
 
         return self._first(target, called, "this title or alias") if target.strip() else None
 
+    def _as_typed(self, target: str) -> Place | None:
+        """Find the document that a path from the shell's working directory leads to."""
+        typed = typed_into(self._hub.options.typed_in, target, self.bases)
+        return next((place for base, path in typed for place in self._in_base(base, path)), None)
+
     def _first(self, target: str, look: Callable[[Base, str], list[Place]], what: str) -> Place | None:
         for bases, name in self._groups(target):
             if found := [place for base in bases for place in look(base, name)]:
@@ -159,9 +182,8 @@ class Shelves:
 
     def _groups(self, target: str) -> Iterator[tuple[list[Base], str]]:
         """Give the bases to look in, those that come first before the others, and what to look for there."""
-        name, mark, rest = target.partition("@")
-        if named := [base for base in self.bases if mark and name in (base.id, *base.names)]:
-            yield named, rest
+        if named := named_base(target, self.bases):
+            yield [named], target.partition("@")[2]
         yield [base for base in self.bases if base.id == "project"], target
         yield [base for base in self.bases if base.id != "project"], target
 
@@ -236,10 +258,10 @@ class Shelves:
                     return reason
             if any(_leads_out(base, path) for base, path in tried):
                 return "it lies outside every base"
-        name, mark, _ = meanings[0].target.partition("@")
-        if mark and _BASE_ID.fullmatch(name) and all(name not in (base.id, *base.names) for base in self.bases):
-            return f"no base {name!r} is active (active: {', '.join(base.id for base in self.bases)})"
-        return ""
+            for base, path in tried:
+                if not set(_forms(base, path)).isdisjoint(self._paths(base)):
+                    return "its file is gone" if is_directory(base.path) else f"the folder {base.path} is gone"
+        return why_no_base(meanings[0].target, self._hub.discovery())
 
     def _rule(self, base: Base, path: str) -> str | None:
         for name in _forms(base, path):

@@ -91,6 +91,10 @@ class Discovery(Value):
     off: bool = False
     """Whether kbhub is switched off here, by the user or the project."""
 
+    def problem_of(self, name: str) -> str:
+        """Give what is wrong with a base, in sentences; empty if that is nothing."""
+        return next((one.message for one in self.problems if one.subject == name), "")
+
 
 @struct
 class FileEntry:

@@ -24,7 +24,8 @@ def hub_options(places: Places, *, serve: bool = False, every_base: bool = False
     if places.verbose:
         log_to_stderr()
     env = dict(os.environ)
-    if working_directory() is None and places.root is None and not serve:
+    here = working_directory()
+    if here is None and places.root is None and not serve:
         raise UsageError(WORKING_DIRECTORY_GONE)
     return HubOptions(
         root=places.root,
@@ -34,6 +35,7 @@ def hub_options(places: Places, *, serve: bool = False, every_base: bool = False
         serve=serve,
         every_base=every_base,
         env=env,
+        typed_in=None if serve else here,
     )
 
 

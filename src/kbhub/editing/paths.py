@@ -8,11 +8,15 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbhub.checking import nearest
 from kbhub.document_names import MARKDOWN_SUFFIXES
 from kbhub.errors import BaseNotFound, DocumentNotFound, IndexUnavailable, PathNotContained, WriteRefused
 from kbhub.filters import Filters, belongs
+from kbhub.memory.folders import MEMORY_ID, USER_ID
+from kbhub.places import is_directory
 from kbhub.project import PROJECT_ID
-from kbhub.references import ref_of
+from kbhub.references import named_base, ref_of, unknown_base, why_no_base
+from kbhub.typed_paths import typed_into
 from kbhub.values import struct
 from kbhub.walk import MAX_DEPTH, excluded_by, open_contained
 
@@ -25,6 +29,9 @@ NAME_BYTES = 255
 
 PATH_BYTES = 1024
 """Bytes of a path in a base: PATH_MAX of macOS, the smallest of the systems'."""
+
+MEMORIES_ONLY = "it is a memory; `remember` and `forget` write those"
+"""Why documents are not written among memories."""
 
 _DOCID = re.compile(r"#[0-9a-fA-F]{4,16}")
 # Windows opens the device whatever follows the first dot (Microsoft, "Naming Files, Paths, and Namespaces").
@@ -76,7 +83,7 @@ def why_not_writable(hub: Hub, base: Base) -> str | None:
     if hub.config().settings.read_only:
         return "kbhub is set to read only; take `readOnly` out of the global config, or KBHUB_READ_ONLY away"
     if base.origin == "memory":
-        return "it is a memory; `remember` and `forget` write those"
+        return MEMORIES_ONLY
     if base.kind != "document":
         return f"the base {base.id!r} holds files of kind {base.kind!r}, which other programs write"
     if base.origin == "docs":
@@ -109,19 +116,19 @@ def find_document(hub: Hub, ref: str) -> Place:
         base, path = _by_docid(hub, text)
         candidates = [path]
     else:
-        base, path = split_ref(hub, text)
-        path = path.removeprefix("./")
-        forms = dict.fromkeys((path, unicodedata.normalize("NFC", path), unicodedata.normalize("NFD", path)))
-        candidates = [form + suffix for form in forms for suffix in ("", *MARKDOWN_SUFFIXES)]
-    for candidate in candidates:
-        try:
-            open_contained(base, candidate).close()
-        except (OSError, ValueError):
-            continue
-        if reason := excluded_by(base, candidate):
-            raise DocumentNotFound(ref, reason)
-        return _place(hub, base, candidate)
-    raise DocumentNotFound(ref, f"the base {base.id!r} has none at that path", _elsewhere(hub, base, candidates))
+        base, path = _split_ref(hub, text)
+        candidates = path_forms(path)
+    try:
+        if found := _opened(hub, base, candidates, ref):
+            return found
+    except PathNotContained:
+        if not (found := _typed(hub, text, ref)):
+            raise
+        return found
+    if found := _typed(hub, text, ref):
+        return found
+    reason = why_no_base(text, hub.discovery()) or f"the base {base.id!r} has none at that path"
+    raise DocumentNotFound(ref, reason, _elsewhere(hub, base, candidates))
 
 
 def new_place(hub: Hub, ref: str) -> Place:
@@ -132,12 +139,13 @@ def new_place(hub: Hub, ref: str) -> Place:
         ref: `path` in the project base or `id@path`; `.md` is added where an ending is missing.
 
     Raises:
+        BaseNotFound: no base has this id; `project@id@path` is a file of such a name.
         WriteRefused: a document may not have this path; the reason says what to change.
         PathNotContained: the path leads out of the base.
     """
     if ref.startswith("#"):
         raise WriteRefused(ref, "a new document is named by a path, not by a docid")
-    base, path = split_ref(hub, ref.strip())
+    base, path = _base_for_new(hub, ref.strip()) or _split_ref(hub, ref.strip())
     check_writable(hub, base, ref)
     path = unicodedata.normalize("NFC", path.removeprefix("./"))
     _check_contained(base, path)
@@ -167,21 +175,111 @@ def twin(names: list[str], name: str) -> str | None:
     return next((other for other in sorted(names) if other != name and _folded(other) == wanted), None)
 
 
-def split_ref(hub: Hub, ref: str) -> tuple[Base, str]:
+def path_forms(path: str) -> list[str]:
+    """Give the paths that one may stand for, as file systems and people spell them: also without its ending."""
+    path = path.removeprefix("./")
+    forms = dict.fromkeys((path, unicodedata.normalize("NFC", path), unicodedata.normalize("NFD", path)))
+    return [form + suffix for form in forms for suffix in ("", *MARKDOWN_SUFFIXES)]
+
+
+def qualified(hub: Hub, ref: str, base: Base) -> str:
+    """Give a ref for a new document with the id of its base; a slash at its end, for a folder, stays.
+
+    Args:
+        hub: the hub.
+        ref: what names the place.
+        base: the one that it is in, if it names no other.
+
+    Raises:
+        BaseNotFound, WriteRefused: the ref begins with the id of a base that is not active.
+    """
+    named, path = _base_for_new(hub, ref, base) or (base, ref)
+    slash = "/" if path else "./"
+    return f"{named.id}@{path}{slash if ref.endswith('/') and not path.endswith('/') else ''}"
+
+
+def _split_ref(hub: Hub, ref: str) -> tuple[Base, str]:
     """Give the base that a ref names, and the path in it.
 
     Raises:
         BaseNotFound: there is no project base, and the ref names no other.
     """
-    bases = hub.discovery().bases
+    discovery = hub.discovery()
     name, mark, path = ref.partition("@")
-    named = next((base for base in bases if mark and name in (base.id, *base.names)), None)
-    if named is not None:
+    if named := named_base(ref, discovery.bases):
         return named, path
-    project = next((base for base in bases if base.id == PROJECT_ID), None)
+    project = next((base for base in discovery.bases if base.id == PROJECT_ID), None)
     if project is None:
-        raise BaseNotFound(name if mark else PROJECT_ID, [base.id for base in bases])
+        missing = name if mark else PROJECT_ID
+        raise BaseNotFound(missing, [base.id for base in discovery.bases], discovery.problem_of(missing))
     return project, ref
+
+
+def _base_for_new(hub: Hub, ref: str, home: Base | None = None) -> tuple[Base, str] | None:
+    """Give the base that a ref names by its id, or by a path from the working directory, and the path in it.
+
+    Args:
+        hub: the hub.
+        ref: what names the place of a new document.
+        home: the base that it is in, if it names no other; none for the project base.
+
+    Raises:
+        BaseNotFound, WriteRefused: the ref begins with the id of a base that is not active.
+    """
+    bases = hub.discovery().bases
+    home = home or next((base for base in bases if base.id == PROJECT_ID), None)
+    if named := named_base(ref, bases):
+        return named, ref.partition("@")[2]
+    _refuse_unknown_base(hub, ref, home)
+    here, first = hub.options.typed_in, ref.removeprefix("./").partition("/")[0]
+    if here is None or os.path.isabs(ref):  # noqa: PTH117
+        return None
+    if home and first not in ("", "..") and is_directory(home.path / first):
+        return None  # the base has such a folder, too
+    for base, path in typed_into(here, ref, bases):
+        # Who is in a base's folder names paths from the top of the base, as everybody does.
+        if (path or ref.endswith("/")) and (first == ".." or not typed_into(here, ".", (base,))):
+            return base, path
+    return None
+
+
+def _refuse_unknown_base(hub: Hub, ref: str, home: Base | None) -> None:
+    """Raise an error if a ref begins with what is most likely a slip in the id of a base, or a base that is gone.
+
+    A file of that name in the project is nothing that anybody would find again.
+    """
+    discovery = hub.discovery()
+    name = unknown_base(ref, discovery.bases)
+    if name is None:
+        return
+    if name in (MEMORY_ID, USER_ID):
+        raise WriteRefused(ref, MEMORIES_ONLY)
+    known = [base.id for base in discovery.bases]
+    near = nearest(name, known)
+    meant = [f"{near}@{ref.partition('@')[2]}"] if near else []
+    meant += [f"{home.id}@{ref} for a file of that name"] if home else []
+    raise BaseNotFound(name, known, discovery.problem_of(name), f"Did you mean {', or '.join(meant)}?" if meant else "")
+
+
+def _typed(hub: Hub, text: str, ref: str) -> Place | None:
+    """Find the document that a path from the shell's working directory leads to."""
+    for base, path in typed_into(hub.options.typed_in, text, hub.discovery().bases):
+        if path and (found := _opened(hub, base, path_forms(path), ref)):
+            return found
+    return None
+
+
+def _opened(hub: Hub, base: Base, candidates: list[str], ref: str) -> Place | None:
+    """Give the first document that is there; raise `DocumentNotFound` if it is left out of its base."""
+    for candidate in candidates:
+        try:
+            open_contained(base, candidate).close()
+        except (OSError, ValueError):
+            continue
+        if reason := excluded_by(base, candidate):
+            raise DocumentNotFound(ref, reason)
+        return _place(hub, base, candidate)
+    return None
 
 
 def _check_contained(base: Base, path: str) -> None:

@@ -12,7 +12,7 @@ from pydantic import Field
 from kbhub.editing.folder import open_folder
 from kbhub.editing.incoming import RELATED, leads_to, links_of
 from kbhub.editing.locks import writing
-from kbhub.editing.paths import Place, check_writable, find_document, new_place, twin, why_not_writable
+from kbhub.editing.paths import Place, check_writable, find_document, new_place, qualified, twin, why_not_writable
 from kbhub.editing.relinking import relink, spelling, unmended
 from kbhub.editing.stored import bring_in_step, changed_meanwhile, docid_of, read_for_change, refusing, short_hash
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
@@ -147,6 +147,7 @@ def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed
 
     Raises:
         DocumentNotFound, PathNotContained: there is no such document, or the new path leads out of the base.
+        BaseNotFound: the new path begins with the id of a base that is not active.
         WriteRefused: it may not be renamed, or not so.
     """
     place = find_document(hub, ref)
@@ -189,9 +190,7 @@ def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed
 
 
 def _target(hub: Hub, place: Place, new: str) -> Place:
-    name, mark, _ = new.partition("@")
-    if not (mark and any(name in _names(base) for base in hub.discovery().bases)):
-        new = f"{place.base.id}@{new}"
+    new = qualified(hub, new, place.base)
     target = new_place(hub, f"{new}{place.name}" if new.endswith("/") else new)
     if target.base.id != place.base.id:
         raise WriteRefused(place.ref, "a document is renamed within its base; write it in the other one and delete it")

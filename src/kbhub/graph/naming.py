@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.errors import DocumentNotFound
-from kbhub.limits import opener_of
-from kbhub.shelves import Shelves
+from kbhub.shelves import shelves_of
 
 if TYPE_CHECKING:
     from kbhub.graph.building import Graph, Node
@@ -26,7 +25,7 @@ def found_document(hub: Hub, graph: Graph, ref: str) -> Node:
         AmbiguousReference: several documents answer to it.
     """
     ref = ref.encode("utf-8", "replace").decode("utf-8")
-    shelves = Shelves([(base, hub.index(base)) for base in hub.select()], opener_of(hub.limits()))
+    shelves = shelves_of(hub)
     with shelves.opened():
         found = shelves.find(ref)
         if found is None:
