@@ -286,7 +286,9 @@ def test_hostile_and_useless_paths_are_refused(hub, shop, ref, error):
     assert before == snapshot(shop.home.parent, leaving_out=(shop.home.parent / "cache", shop.home.parent / "data"))
 
 
-@pytest.mark.parametrize("ref", ["日本語/メモ", "v1.2", "C# notes", "project@a@b", "naïve", "می‌خواهم", "./x", "ADR-001.MD"])
+@pytest.mark.parametrize(
+    "ref", ["日本語/メモ", "v1.2", "C# notes", "project@a@b", "naïve", "می‌خواهم", "./x", "ADR-001.MD"]
+)
 def test_names_that_people_use_are_taken(hub, ref):
     """And they are found by the ref that the answer gives."""
     done = write_document(hub, ref, text="# Xylophone\n")

@@ -9,6 +9,8 @@ from functools import partial
 
 import pytest
 
+from conftest import write_two_bases
+
 HOSTILE = "\x1b]0;owned\x07\u202egnp"
 
 
@@ -67,7 +69,6 @@ def test_text_is_read_from_standard_input(kbhub, environment, monkeypatch):
         ("restore", "a", "--list"),
         ("restore", "--list", "--empty-older-than", "1"),
         ("restore", "--empty-older-than", "-1"),
-        ("restore", "nothing"),
     ],
 )
 def test_wrong_usage_is_one_line_and_code_2(kbhub, arguments):
@@ -98,6 +99,59 @@ def test_what_was_deleted_is_listed_restored_and_emptied(kbhub, environment):
     assert len(json.loads(kbhub("restore", "--list", "--json").out)["entries"]) == 1
     assert kbhub("restore", "--empty-older-than", "1").out == "0 documents removed for good.\n"
     assert kbhub("restore", "--empty-older-than", "0").out == "1 document removed for good.\n"
+
+
+def test_a_document_comes_back_by_what_it_was_deleted_by(kbhub, environment):
+    """With or without its ending, from the top of its base or as the shell has it."""
+    for name in ("a", "a.md", "project@a", "knowledge/a.md", "./knowledge/a"):
+        kbhub("delete", name)
+        assert kbhub("restore", name).out.startswith("Restored a.md, ")
+
+    assert (environment.project / "knowledge" / "a.md").exists()
+    for command in ("delete", "restore"):
+        assert kbhub(command, "nothing", code=1).err.startswith("kbhub: ")
+
+
+def test_paths_from_the_working_directory_lead_into_bases(kbhub, environment, monkeypatch):
+    """As the shell completes them; documents of that ref come first."""
+    environment.write("knowledge/runbooks/rollback.md", "# Rollback\n\nAgain.\n")
+    environment.write(environment.home / "notes" / "vim.md", "# Vim\n")
+    write_two_bases(environment)
+    assert kbhub("read", "knowledge/runbooks/rollback.md:3", "--json").json["readings"][0]["ref"] == (
+        "runbooks/rollback.md"
+    )
+    assert environment.hub().read(["knowledge/runbooks/rollback.md"]).unread, "only where a person types"
+    for place in ("knowledge/runbooks", "./knowledge/runbooks/", "knowledge/runbooks/rollback.md"):
+        assert [one["path"] for one in kbhub("ls", place, "--json").json["documents"]] == ["runbooks/rollback.md"]
+    assert len(kbhub("ls", "./knowledge", "--json").json["documents"]) == 3
+    assert kbhub("related", "./knowledge/a.md", "--json").json["ref"] == "a.md"
+    assert kbhub("write", "knowledge/a.md", "--mode", "append", "--text", "End.").out.startswith("Appended a.md ")
+    assert kbhub("rename", "knowledge/a.md", "knowledge/runbooks/").out.startswith("Renamed a.md to runbooks/a.md")
+    assert kbhub("rename", "knowledge/runbooks/a.md", "knowledge/").out.startswith("Renamed runbooks/a.md to a.md")
+
+    monkeypatch.chdir(environment.project / "knowledge" / "runbooks")
+    assert kbhub("read", "rollback.md").out == "# Rollback\n\nAgain.\n"
+    assert kbhub("read", "../../../../home/notes/vim.md").out == "# Vim\n"
+    assert kbhub("ls", "../runbooks", "--json").json["documents"][0]["path"] == "runbooks/rollback.md"
+    assert kbhub("delete", "../a").out.startswith("Deleted a.md")
+
+
+def test_a_new_document_goes_where_a_path_from_the_working_directory_leads(kbhub, environment, monkeypatch):
+    """It is not nested, unless the base has a folder of that name; in a base, paths begin at its top."""
+    assert kbhub("write", "knowledge/foo", "--text", "# Foo").out.startswith("Created foo.md ")
+    assert kbhub("write", "./knowledge/guides/foo.md", "--text", "# Foo").out.startswith("Created guides/foo.md ")
+    assert kbhub("write", "knowledge", "--text", "# Foo").out.startswith("Created knowledge.md ")
+    assert kbhub("write", "elsewhere/foo", "--text", "# Foo").out.startswith("Created elsewhere/foo.md ")
+    assert not (environment.project / "knowledge" / "knowledge").exists()
+
+    monkeypatch.chdir(environment.project / "knowledge" / "guides")
+    assert kbhub("write", "bar", "--text", "# Bar").out.startswith("Created bar.md ")
+    assert kbhub("write", "../other/bar", "--text", "# Bar").out.startswith("Created other/bar.md ")
+    assert "outside" in kbhub("write", "../../bar", "--text", "# Bar", code=1).err
+
+    monkeypatch.chdir(environment.project)
+    (environment.project / "knowledge" / "knowledge").mkdir()
+    assert kbhub("write", "knowledge/bar", "--text", "# Bar").out.startswith("Created knowledge/bar.md ")
 
 
 def test_a_renamed_document_shows_its_links_and_mends_them(kbhub, environment):

@@ -11,7 +11,7 @@ import pytest
 from conftest import DAY, NOON, synced, write_two_bases
 from kbhub.editing import delete_document, empty_trash, rename, restore, trash, write_document
 from kbhub.editing.folder import ABANDONED_SECONDS
-from kbhub.errors import BaseNotFound, DocumentNotFound, PathNotContained, UsageError, WriteRefused
+from kbhub.errors import BaseNotFound, DocumentNotFound, KbhubError, PathNotContained, UsageError, WriteRefused
 from kbhub.memory.forgetting import forget
 from kbhub.memory.remember import remember
 from kbhub.types import Query
@@ -123,7 +123,7 @@ def test_the_one_deleted_last_is_restored_by_its_ref(shop):
     restore(hub, "drafts/a.md")
 
     assert "# Two" in text_of(shop, "drafts/a.md")
-    with pytest.raises(UsageError, match="--list"):
+    with pytest.raises(KbhubError, match="--list"):
         restore(hub, "drafts/b.md")
 
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from kbhub.covering import covers, matching, plain
-from kbhub.errors import BaseUnavailable, IndexUnavailable, UsageError
+from kbhub.errors import BaseNotFound, BaseUnavailable, IndexUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.ignore import parse_rules
 from kbhub.places import is_directory
 from kbhub.references import DOCID_DIGITS, ref_of
+from kbhub.typed_paths import typed_into
 from kbhub.types import Base, Kind, Skipped
 
 if TYPE_CHECKING:
@@ -51,34 +52,31 @@ def list_documents(hub: Hub, place: str | None = None) -> Documents:
 
     Args:
         hub: of the workspace.
-        place: BASE, BASE/PATH, BASE@PATH, or a path in the project base; the path may be a folder, a document or a
-            pattern as in `.gitignore`. None lists everything.
+        place: BASE, BASE/PATH, BASE@PATH, a path in the project base, or one that a person types in a folder; the path
+            may be a folder, a document or, in a base, a pattern as in `.gitignore`. None lists everything.
 
     Raises:
         UsageError: the path leads out of its base.
         BaseNotFound: there is no such base, and no project base to have such a path.
     """
-    chosen, path = _chosen(hub, place)
-    skipped: list[Skipped] = []
-    found: list[tuple[Base, DocumentRow]] = []
-    docids: list[str] = []
+    meanings, bases = _meanings(hub, place), hub.select()
+    skipped: dict[str, Skipped] = {}
+    rows: dict[str, list[DocumentRow]] = {}
     with ExitStack() as stack:
-        for base in hub.select():
+        for base in bases:
             try:
-                rows = _rows(base, hub.index(base), stack)
+                rows[base.id] = _rows(base, hub.index(base), stack)
             except (BaseUnavailable, IndexUnavailable) as error:
-                if base in chosen:
-                    skipped.append(Skipped(base=base.id, reason=str(error)))
-                continue
-            docids += [row.docid for row in rows]
-            if base in chosen:
-                found += [(base, row) for row in _matching(rows, path)]
-    short = short_docids(docids)
+                skipped[base.id] = Skipped(base=base.id, reason=str(error))
+    short = short_docids(row.docid for every in rows.values() for row in every)
     everywhere = hub.config().settings.contexts
-    bases = hub.select()
+    found: list[tuple[Base, DocumentRow]] = []
+    for chosen, path in meanings:
+        if found := [(base, row) for base in chosen for row in _matching(rows.get(base.id, ()), path)]:
+            break
     return Documents(
         documents=tuple(_listed(base, row, short[row.docid], bases, everywhere) for base, row in found),
-        skipped=tuple(skipped),
+        skipped=tuple(skipped[base.id] for base in (chosen if found else meanings[0][0]) if base.id in skipped),
     )
 
 
@@ -97,6 +95,17 @@ def short_docids(docids: Iterable[str]) -> dict[str, str]:
             digits += 1
         short[docid] = f"#{docid[:digits]}"
     return short
+
+
+def _meanings(hub: Hub, place: str | None) -> list[tuple[tuple[Base, ...], str]]:
+    """Give the bases that a place can be in, each time with the path in them, likeliest first."""
+    typed = [((base,), path) for base, path in typed_into(hub.options.typed_in, place or "", hub.select())]
+    try:
+        return [_chosen(hub, place), *typed]
+    except (UsageError, BaseNotFound):
+        if not typed:
+            raise
+        return list(typed)
 
 
 def _chosen(hub: Hub, place: str | None) -> tuple[tuple[Base, ...], str]:

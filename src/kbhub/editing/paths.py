@@ -182,6 +182,12 @@ def path_forms(path: str) -> list[str]:
     return [form + suffix for form in forms for suffix in ("", *MARKDOWN_SUFFIXES)]
 
 
+def ref_forms(hub: Hub, ref: str) -> list[str]:
+    """Give the refs that one may stand for, likeliest first: without its ending, or as a path from a shell."""
+    typed = typed_into(hub.options.typed_in, ref, hub.discovery().bases)
+    return [*path_forms(ref), *(f"{base.id}@{form}" for base, path in typed for form in path_forms(path))]
+
+
 def qualified(hub: Hub, ref: str, base: Base) -> str:
     """Give a ref for a new document with the id of its base; a slash at its end, for a folder, stays.
 

@@ -24,7 +24,7 @@ from pydantic import Field, ValidationError
 from kbhub.editing.folder import ABANDONED_SECONDS, open_folder
 from kbhub.editing.incoming import incoming
 from kbhub.editing.locks import writing
-from kbhub.editing.paths import Place, check_writable, find_document, new_place, twin
+from kbhub.editing.paths import Place, check_writable, find_document, new_place, ref_forms, twin
 from kbhub.editing.stored import (
     bring_in_step,
     changed_meanwhile,
@@ -33,7 +33,7 @@ from kbhub.editing.stored import (
     refusing,
     short_hash,
 )
-from kbhub.errors import DocumentChanged, KbhubError, UsageError, WriteRefused
+from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
 from kbhub.files import read_regular
 from kbhub.frozen import Model
 from kbhub.places import data_dir, private_directory
@@ -142,17 +142,17 @@ def restore(hub: Hub, name: str) -> Restored:
 
     Args:
         hub: the hub.
-        name: its name in the trash, or the ref that it had, of several the one deleted last.
+        name: its name in the trash, or the ref that it had, also without its ending; of several the one deleted last.
 
     Raises:
-        UsageError: the trash has no such document.
+        KbhubError: the trash has no such document.
         WriteRefused: its base is not active or may not be written, or something is in its place.
     """
     entries = trash(hub)
-    entry = next((one for one in entries if name == one.id), None)
-    entry = entry or next((one for one in entries if name in (one.ref, f"{one.base}@{one.path}")), None)
+    names = ref_forms(hub, name)
+    entry = next((one for ref in names for one in entries if ref in (one.id, one.ref, f"{one.base}@{one.path}")), None)
     if entry is None:
-        raise UsageError(f"The trash has no {name!r}; `kbhub restore --list` shows what it has.")
+        raise KbhubError(f"The trash has no {name!r}; `kbhub restore --list` shows what it has.")
     base = next((one for one in hub.discovery().bases if one.path == entry.base_path), None)
     if base is None:
         reason = f"its base {entry.base!r}, the folder {entry.base_path}, is not active here; go where it is"

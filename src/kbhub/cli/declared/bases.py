@@ -125,8 +125,8 @@ def ls(
 ) -> int:
     """List documents with their docids, titles, dates and tags.
 
-    PATH is a folder, a document or a pattern (quote it). Without BASE it is a path in the project base; without
-    anything, all documents are listed.
+    PATH is a folder, a document or a pattern (quote it). Without BASE it is a path in the project base, or else one
+    from the working directory; without anything, all documents are listed.
 
     Example: kbhub ls 'ops/runbooks/*.md'
 

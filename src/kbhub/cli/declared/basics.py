@@ -75,8 +75,8 @@ def read(
 ) -> int:
     """Print documents, or parts of them, as they are on disk now.
 
-    A ref is a path in the project base, ID@PATH in another, or a docid (quote it: '#a1b2c3'). It may end in
-    :LINE, :FROM-TO, :FROM:COUNT or '#Heading'.
+    A ref is a path in the project base, ID@PATH in another, a docid (quote it: '#a1b2c3'), or a path from the working
+    directory that leads to a document. It may end in :LINE, :FROM-TO, :FROM:COUNT or '#Heading'.
 
     Example: kbhub read runbooks/rollback.md:10-30
 

@@ -28,8 +28,9 @@ def write(
 ) -> int:
     """Create a document, or change one; what is not to be changed stays byte for byte.
 
-    REF is a path in the project base, or ID@PATH in a base that is marked writable. An update replaces all below the
-    front matter, or one section; with --set and --unset alone it changes nothing but those keys.
+    REF is a path in the project base, or ID@PATH in a base that is marked writable; a path that leads into the folder
+    of a base from outside of it is meant as it is typed. An update replaces all below the front matter, or one section;
+    with --set and --unset alone it changes nothing but those keys.
 
     Example: kbhub write runbooks/rollback.md --mode append --section Log --text "- Rolled back on Friday."
 
@@ -91,7 +92,7 @@ def restore(
     Example: kbhub restore drafts/idea.md
 
     Args:
-        name: Its name in the trash, or the ref that it had.
+        name: Its name in the trash, or the ref that it had, also without its ending.
         list_: Show what is in the trash.
         empty_older_than: Remove for good what was deleted more than so many days ago; 0 is everything.
         common: Options of every command.
