@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import threading
 from contextlib import suppress
@@ -93,6 +94,23 @@ def test_a_new_document_has_default_front_matter_and_is_found_at_once(hub, shop)
     assert found(hub, "platypus") == ["guides/cache.md"]
     assert done.docid == hub.search(Query(text="platypus", mode="keyword")).hits[0].docid
     assert done.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"mode": "update"},
+        {"text": " "},
+        {"text": "x", "based_on": "0123456789ab"},
+        {"text": "x", "mode": "append", "based_on": "abc"},
+    ],
+)
+def test_what_is_wrong_is_said_in_words_of_every_edge(hub, wrong):
+    """A person has no parameter of that name, an agent no option."""
+    with pytest.raises(UsageError) as caught:
+        write_document(hub, "rollback.md", **wrong)
+
+    assert not re.search(r"`(text|front_matter|based_on|\w+_document)`|--", str(caught.value))
 
 
 @pytest.mark.parametrize(

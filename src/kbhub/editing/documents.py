@@ -135,13 +135,13 @@ def _checked(
     if mode == "create" and section is not None:
         raise UsageError("`section` is about a document that is there; use it with mode `update` or `append`.")
     if mode == "create" and based_on is not None:
-        raise UsageError("`based_on` is about a document that is there; use it with mode `update` or `append`.")
+        raise UsageError("A hash is that of a document that is there; give it with mode `update` or `append`.")
     if text is None and (mode != "update" or section is not None or not front_matter):
-        raise UsageError("There is nothing to write; give `text`, or with mode `update` keys in `front_matter`.")
+        raise UsageError("There is nothing to write; give a text, or with mode `update` keys of the front matter.")
     if text is not None:
         check_writable_text(ref, text)
         if not text.strip() and (mode != "update" or section is None):
-            raise UsageError("`text` is empty; `delete_document` removes a document.")
+            raise UsageError("The text is empty; to remove a document, delete it.")
     if section is not None and not section.strip():
         raise UsageError("`section` is empty; name a heading, or leave it out.")
     for key, value in front_matter.items():

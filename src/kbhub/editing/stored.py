@@ -61,7 +61,7 @@ def wanted_hash(based_on: str) -> str:
     text = based_on.strip().lower().removeprefix("sha256:")
     if not _HASH.fullmatch(text):
         raise UsageError(
-            f"`based_on` is the hash of the document as it was read, {LEAST_DIGITS} to 64 hex digits, not {based_on!r}."
+            f"{based_on!r} is no hash of a document; `read` gives it, {LEAST_DIGITS} to 64 hex digits of it will do."
         )
     return text
 

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from kbhub.memory.models import Memory
 
 
+_ALL = "`everything`, or `--all` on the command line"
+"""How all of a scope are meant."""
+
+
 def forget(
     hub: Hub,
     ids: Iterable[str] = (),
@@ -82,11 +86,11 @@ def _filtered(
     inside = checked_namespace(namespace) if namespace else None
     chosen = matching(every, tags=tags, namespace=inside, before=before)
     if not everything and not filtered:
-        raise UsageError("Name the memories to forget, or a filter; `--all` forgets everything of a scope.")
+        raise UsageError(f"Name the memories to forget, or a filter; {_ALL} forgets everything of a scope.")
     if not everything and chosen and len(chosen) == len(every) > 1:
         raise UsageError(
             f"That would forget all {len(every)} memories of the scope; nothing was forgotten. "
-            "Narrow it, or say that all are meant (`--all`)."
+            f"Narrow it, or say that all are meant ({_ALL})."
         )
     return chosen
 
