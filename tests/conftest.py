@@ -119,6 +119,36 @@ def kbhub(environment, monkeypatch, capsys):
 
 
 @pytest.fixture
+def bound(environment):
+    """Runs a command in a process of its own, in the project, as a user whom modes bind."""
+    wrapper = faults.bound_by_modes()
+
+    def run(*arguments: str) -> Outcome:
+        line = [*wrapper, sys.executable, "-m", "kbhub", *arguments]
+        env = {**faults.environment(), **environment.env}
+        done = subprocess.run(
+            line, cwd=environment.project, env=env, capture_output=True, text=True, timeout=faults.CHILD_SECONDS
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def closed():
+    """Takes rights from files and folders, which get them back at the end."""
+    before: list[tuple[Path, int]] = []
+
+    def close(path: Path, mode: int) -> None:
+        before.append((path, path.stat().st_mode))
+        path.chmod(mode)
+
+    yield close
+    for path, mode in reversed(before):
+        path.chmod(mode)
+
+
+@pytest.fixture
 def anyio_backend():
     """The only event loop that kbhub runs on."""
     return "asyncio"

@@ -230,6 +230,17 @@ def with_mount(kind: str, folder: Path, options: str) -> tuple[str, ...]:
     return (*own, "sh", "-c", f'{mount} && exec "$@"', "sh")
 
 
+def bound_by_modes() -> tuple[str, ...]:
+    """Give a wrapper under which modes bind root, too; skips the test where there is none."""
+    if os.name != "posix":
+        pytest.skip("modes are for POSIX")
+    if os.geteuid() != 0:
+        return ()
+    if not shutil.which("setpriv"):
+        pytest.skip("modes do not bind root here")
+    return ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+
+
 @contextmanager
 def held(lock: str, code: str) -> Iterator[None]:
     """Let another process hold something: it says `held` when it does, and lets go when it is told.

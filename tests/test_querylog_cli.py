@@ -68,6 +68,32 @@ def test_index_looks_after_the_log(kbhub):
     assert "gap" not in kbhub("index")[2]
 
 
+@pytest.mark.parametrize(
+    ("command", "mode", "code"),
+    [
+        (("index",), 0o500, 0),
+        (("gaps", "--all"), 0o500, 1),
+        (("log", "show"), 0, 1),
+        (("log", "clear", "--all"), 0, 1),
+        (("index",), 0, 0),
+        (("status",), 0, 0),
+    ],
+)
+def test_a_log_that_may_not_be_used_is_said_once(kbhub, bound, closed, environment, command, mode, code):
+    """In one sentence, and whatever needs no log is done."""
+    kbhub("search", "how long are sessions kept")
+    kbhub("log", "show")  # which writes what was noted
+    closed(environment.home.parent / "data/queries", mode)
+
+    done = bound(*command)
+
+    assert done.code == code
+    said = [line for line in done.err.splitlines() if "cannot be used: Permission denied" in line]
+    assert done.err.splitlines() == said
+    assert len(said) == (command != ("status",))
+    assert ("unchanged" in done.out) == (command == ("index",))
+
+
 def test_switched_off_it_says_so(kbhub, monkeypatch):
     """Nothing is noted, and both lists say why they are empty."""
     monkeypatch.setenv("KBHUB_LOG__QUERIES", "off")

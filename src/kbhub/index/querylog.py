@@ -21,6 +21,7 @@ from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 APPLICATION_ID = 0x6B62716C
@@ -167,6 +168,19 @@ class QueryLog:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def exists(self) -> bool:
+        """Whether anything was ever written to it."""
+        with self._translated():
+            return self.path.exists()
+
+    def lock(self) -> AbstractContextManager[object] | None:
+        """Keep other processes from looking through it, until what is given is left; none if one does already."""
+        with self._translated():
+            try:
+                return filelock.FileLock(self.path.with_suffix(".lock"), mode=0o600).acquire(timeout=0)
+            except filelock.Timeout:
+                return None
+
     def write(self, entries: Iterable[Asked | Opening]) -> None:
         """Append queries and readings, all or none."""
         with self._writing() as connection:
@@ -266,7 +280,7 @@ class QueryLog:
 
         Of questions that nobody asked since, only what must not come back is kept, without its words.
         """
-        if not self.path.exists():
+        if not self.exists():
             return 0
         with self._writing() as connection:
             connection.execute(
@@ -285,7 +299,7 @@ class QueryLog:
 
     def clear(self) -> int:
         """Forget every query and gap, so that nothing of them is left in the file; gives how many queries."""
-        if not self.path.exists():
+        if not self.exists():
             return 0
         with self._writing() as connection:
             count = int(str(connection.execute("SELECT count(*) FROM asked").get))
@@ -314,7 +328,7 @@ class QueryLog:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _rows(self, statement: str, *values: apsw.SQLiteValue, default: Sequence[Any] = ()) -> Sequence[Any]:
-        if not self.path.exists():
+        if not self.exists():
             return default
         with self._translated(), closing(self._opened()) as connection:
             return connection.execute(statement, values).fetchall()

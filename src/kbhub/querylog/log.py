@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from kbhub.errors import QueryLogUnavailable
 from kbhub.index.querylog import QueryLog
 from kbhub.memory.facts import timestamp
 from kbhub.querylog.models import Cleared, LoggedQueries, LoggedQuery
@@ -48,9 +49,18 @@ def clear_log(hub: Hub, *, every_project: bool = False) -> Cleared:
         QueryLogUnavailable: a log cannot be written.
     """
     flush()
-    paths = sorted(logs_folder(hub).glob("*.db")) if every_project else [log_of(hub).path]
-    logs = [QueryLog(path) for path in paths if path.exists()]
+    logs = [log for log in (_every_log(hub) if every_project else [log_of(hub)]) if log.exists()]
     return Cleared(queries=sum(log.clear() for log in logs), paths=tuple(log.path for log in logs))
+
+
+def _every_log(hub: Hub) -> list[QueryLog]:
+    folder = logs_folder(hub)
+    try:
+        return [QueryLog(path) for path in sorted(folder.iterdir()) if path.suffix == ".db"]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise QueryLogUnavailable(folder, error.strerror or str(error)) from error
 
 
 def _described(one: Asked) -> LoggedQuery:

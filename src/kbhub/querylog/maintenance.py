@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-import filelock
-
 from kbhub.embedding import PACKAGED_SHA256, packaged_embedder
 from kbhub.errors import EmbedderError, MemoriesUnavailable, WriteRefused
 from kbhub.memory.strength import DAY_SECONDS
@@ -49,19 +47,19 @@ def maintain(hub: Hub, *, at_most_every: float = 0.0, seconds: float = MOST_SECO
         QueryLogUnavailable: the log cannot be read or written.
     """
     settings, queries, now = hub.config().settings, log_of(hub), hub.options.clock()
-    if not queries.path.exists():
+    if not queries.exists():
         return Maintained()
-    try:
-        with filelock.FileLock(queries.path.with_suffix(".lock"), timeout=0, mode=0o600):
-            if 0 <= now - queries.moment(_DONE) < at_most_every:
-                return Maintained()
-            queries.note(_DONE, now)
-            expired = queries.expire(now - settings.log.days * DAY_SECONDS, MOST_QUERIES)
-            if not settings.log.queries:
-                return Maintained(ran=True, expired=expired)
-            return _maintained(hub, queries, Deadline(seconds)).model_copy(update={"expired": expired})
-    except filelock.Timeout:  # another process is at it
+    lock = queries.lock()
+    if lock is None:  # another process is at it
         return Maintained()
+    with lock:
+        if 0 <= now - queries.moment(_DONE) < at_most_every:
+            return Maintained()
+        queries.note(_DONE, now)
+        expired = queries.expire(now - settings.log.days * DAY_SECONDS, MOST_QUERIES)
+        if not settings.log.queries:
+            return Maintained(ran=True, expired=expired)
+        return _maintained(hub, queries, Deadline(seconds)).model_copy(update={"expired": expired})
 
 
 def _maintained(hub: Hub, queries: QueryLog, deadline: Deadline) -> Maintained:
