@@ -508,6 +508,39 @@ def test_a_projects_registration_goes_again_and_only_that(account):
     assert json.loads((account.project / ".cursor/mcp.json").read_text()) == {"mcpServers": {}}
 
 
+def test_a_projects_file_is_found_without_its_client(account):
+    """What one member of a team put in, another can take out, whichever clients are on the machine."""
+    account.file(".cursor/mcp.json", CURSOR)
+    account.run("--yes", "--project", "--client", "claude-code", "--client", "cursor", "--client", "opencode")
+    code, out, err = account.run("--yes", "--project", "--remove")
+
+    assert (code, err, out.count("removed")) == (0, "", 3)
+    assert json.loads((account.project / ".mcp.json").read_text()) == {"mcpServers": {}}
+
+
+@pytest.mark.parametrize(
+    ("more", "does"),
+    [
+        ((), "`kbhub setup --client goose` registers it for you alone"),
+        (("--dry-run",), "`kbhub setup --client goose` registers it for you alone"),
+        (("--remove",), "`kbhub setup --client goose --remove` takes it out for you"),
+    ],
+)
+def test_a_client_without_a_file_in_a_project_is_named(account, more, does):
+    """Alone it is a failure, beside others a note, and nothing to speak of where it was not asked for."""
+    said = f"Goose has no file in a project; {does}."
+    assert account.run("--project", "--client", "goose", "--yes", *more) == (1, "", f"kbhub: {said}\n")
+    report = json.loads(account.run("--project", "--client", "goose", "--yes", "--json", *more)[1])
+    assert (report["steps"], report["notes"]) == ([], [said])
+    account.program("goose")
+    assert account.run("--project", "--yes", *more) == (1, "", f"kbhub: {said}\n")
+    code, out, err = account.run("--project", "--client", "goose", "--client", "cursor", "--yes", *more)
+    assert (code, "Cursor" in out, err) == (0, True, f"kbhub: {said}\n")
+    account.program("cursor")
+    code, out, err = account.run("--project", "--yes", *more)
+    assert (code, "Cursor" in out, err) == (0, True, "")
+
+
 @posix
 def test_a_clone_cannot_have_files_outside_it_written(account):
     """A link in the project that leads out is named and not followed."""

@@ -24,11 +24,27 @@ if TYPE_CHECKING:
 OFF = "It is switched off there; the client's own settings switch it on."
 
 
-def chosen_clients(machine: Machine, names: Sequence[ClientName]) -> tuple[Client, ...]:
-    """Give the clients that were named or, where none were, those that are on the machine."""
+def chosen_clients(machine: Machine, names: Sequence[ClientName], root: Path | None = None) -> tuple[Client, ...]:
+    """Give the clients that were named or, where none were, those that are on the machine.
+
+    Args:
+        machine: where to look.
+        names: the names.
+        root: folder of a project whose files tell of clients, too: a team's need not all be on one machine.
+    """
     if names:
         return tuple(client_named(name) for name in dict.fromkeys(names))
-    return tuple(client for client in CLIENTS if machine.has(client))
+    return tuple(client for client in CLIENTS if machine.has(client) or (root and _has_file(client, root)))
+
+
+def without_project_file(clients: Sequence[Client], *, remove: bool) -> tuple[str, ...]:
+    """Say of each client that looks for nothing in a project what to do instead."""
+    does = "takes it out for you" if remove else "registers it for you alone"
+    return tuple(
+        f"{one.title} has no file in a project; `kbhub setup --client {one.name}{' --remove' * remove}` {does}."
+        for one in clients
+        if one.project is None
+    )
 
 
 def user_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[Task]:
@@ -68,6 +84,10 @@ def project_tasks(clients: Sequence[Client], machine: Machine, root: Path, *, re
         else:
             tasks[task.step.file] = task
     return list(tasks.values())
+
+
+def _has_file(client: Client, root: Path) -> bool:
+    return client.project is not None and any((root / name).is_file() for name in client.project.files)
 
 
 def _planned(

@@ -17,7 +17,7 @@ from kbhub.setup.agents_md import agents_tasks
 from kbhub.setup.clients import Machine, this_platform
 from kbhub.setup.launching import launch, this_installation
 from kbhub.setup.models import SetupReport
-from kbhub.setup.registering import chosen_clients, project_tasks, user_tasks
+from kbhub.setup.registering import chosen_clients, project_tasks, user_tasks, without_project_file
 from kbhub.setup.skill_file import skill_tasks
 from kbhub.setup.tasks import carry_out
 from kbhub.workspace import find_workspace
@@ -56,13 +56,17 @@ def setup(
     notes: tuple[str, ...] = ()
     chosen = chosen_clients(machine, clients)
     if clients or project or not (agents_md or skill):
-        notes = () if chosen else (NO_CLIENT,)
         if project:
-            tasks += project_tasks(chosen, machine, _project(common, machine), remove=remove)
+            root = _project(common, machine)
+            sharing = chosen_clients(machine, clients, root) if remove else chosen
+            tasks += project_tasks(sharing, machine, root, remove=remove)
+            if clients or not tasks:  # else nobody asked for those that have none
+                notes = without_project_file(sharing, remove=remove)
         else:
             how = launch(this_installation(), machine)
-            notes += (how.note,) if how.note and chosen and not remove else ()
+            notes = (how.note,) if how.note and chosen and not remove else ()
             tasks += user_tasks(chosen, machine, how.argv, remove=remove)
+        notes = notes if notes or tasks else (NO_CLIENT,)
     if skill:
         tasks += skill_tasks(chosen, machine, remove=remove)
     if agents_md:
