@@ -200,11 +200,17 @@ def test_the_argument_comes_first(command):
 
 
 def test_standard_input_is_read(command, environment):
-    """Whatever its bytes are."""
-    code, printed = command("c", stdin=b"Caf\xe9 \xff rollback\n")
-
+    """UTF-8, or nothing is saved."""
+    code, printed = command("c", stdin="Café rollback\n".encode())
     assert code == 0
     assert "Saved llm-completions/claude-opus-5/" in printed.out
+
+    code, printed = command("c", stdin=b"Caf\xe9 rollback\n")
+    assert (code, printed.out) == (2, "")
+    assert printed.err == "kbhub: Standard input is no UTF-8 from byte 3; convert it first.\n"
+    code, printed = command("c", "Caf\udce9 rollback")
+    assert (code, printed.out) == (2, "")
+    assert "is no UTF-8" in printed.err
 
 
 def test_an_empty_standard_input_is_an_error(command):

@@ -63,6 +63,27 @@ def test_a_text_comes_from_standard_input(kbhub):
     assert json.loads(out)["memory"]["text"] == "Größe zählt.\n\nSecond."
 
 
+def test_what_is_no_utf8_is_not_remembered_damaged(kbhub, environment):
+    """From standard input, as an argument and in a file: it is refused, and the place of the fault is said."""
+    said = (2, "", "kbhub: Standard input is no UTF-8 from byte 3; convert it first.\n")
+    assert kbhub("remember", "-", stdin=b"caf\xe9") == said
+    assert kbhub("memories", "import", "-", stdin=b"caf\xe9") == said
+    for given in (("caf\udce9",), ("tea", "--tag", "caf\udce9"), ("tea", "--from", "caf\udce9")):
+        assert kbhub("remember", *given) == (2, "", "kbhub: 'caf\\udce9' is no UTF-8; convert it first.\n")
+    file = environment.write(environment.home / "export.json", b'{"caf\xe9": 1}')
+    code, _, err = kbhub("memories", "import", str(file))
+    assert (code, err) == (2, f"kbhub: {file} is no UTF-8 from byte 5; convert it first.\n")
+    assert kbhub("memories").out == ""
+
+
+def test_a_text_that_is_too_long_is_not_cut(kbhub):
+    """However much white space is in it where it would be."""
+    code, _, err = kbhub("remember", "-", stdin=b"a" * 99_990 + b" " * 20 + b"b")
+
+    assert (code, err) == (2, "kbhub: Standard input is longer than a memory may be, 100000 bytes.\n")
+    assert kbhub("memories").out == ""
+
+
 def test_a_near_memory_is_shown_with_what_to_do(kbhub):
     old = identifier(kbhub("remember", "The timeout of the gateway is 30 seconds")[1])
     out = kbhub("remember", "The timeout of the gateway is 60 seconds")[1]

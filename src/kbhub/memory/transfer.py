@@ -143,7 +143,10 @@ def _read(source: Path | str) -> tuple[Literal["kbhub", "basic-memory", "mcp-mem
             data = file.read(MAX_IMPORT_BYTES + 1)
         if len(data) > MAX_IMPORT_BYTES:
             raise UsageError(f"{source} is longer than {MAX_IMPORT_BYTES:,} bytes; split it.")
-        text = data.decode("utf-8", "replace")
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{source} is no UTF-8 from byte {error.start}; convert it first.") from error
     if is_memory_graph(text):
         return "mcp-memory", memory_graph(text, problems), problems
     try:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 from kbhub import editing
 from kbhub.cli.console import complain, show, show_json
 from kbhub.cli.hubs import hub_options
+from kbhub.cli.texts import argument, optional, standard_input
 from kbhub.cli.trash_results import TrashResult
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
@@ -39,10 +39,10 @@ def write(
     hub = Hub(hub_options(common))
     done = editing.write_document(
         hub,
-        _decoded(ref),
-        text=_standard_input(hub.config().settings.limits.file_bytes) if stdin else _optional(text),
+        argument(ref),
+        text=standard_input(hub.config().settings.limits.file_bytes, "a document") if stdin else optional(text),
         front_matter={**_assigned(assignments), **dict.fromkeys(unset)},
-        section=_optional(section),
+        section=optional(section),
         mode=mode,
         based_on=based_on,
     )
@@ -56,7 +56,7 @@ def write(
 
 def delete(ref: str, *, based_on: str | None, common: Common) -> int:
     """Move a document to the trash."""
-    done = editing.delete_document(Hub(hub_options(common)), _decoded(ref), based_on)
+    done = editing.delete_document(Hub(hub_options(common)), argument(ref), based_on)
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
@@ -71,7 +71,7 @@ def restore(name: str | None, *, listed: bool, empty_older_than: float | None, c
         raise UsageError("Give a NAME, --list, or --empty-older-than DAYS: one of the three.")
     hub = Hub(hub_options(common))
     if name is not None:
-        done = editing.restore(hub, _decoded(name))
+        done = editing.restore(hub, argument(name))
         if common.json:
             show_json(done.model_dump_json(indent=2))
         else:
@@ -88,7 +88,7 @@ def restore(name: str | None, *, listed: bool, empty_older_than: float | None, c
 
 def rename(ref: str, new: str, *, mend_links: bool, common: Common) -> int:
     """Give a document another path; 1 if links could not be mended that should have been."""
-    done = editing.rename(Hub(hub_options(common)), _decoded(ref), _decoded(new), mend_links=mend_links)
+    done = editing.rename(Hub(hub_options(common)), argument(ref), argument(new), mend_links=mend_links)
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
@@ -103,7 +103,7 @@ def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
     """Give the keys and values of `KEY=VALUE`, where a value that is no JSON is text."""
     values: dict[str, Any] = {}
     for assignment in assignments:
-        key, mark, value = _decoded(assignment).partition("=")
+        key, mark, value = argument(assignment).partition("=")
         if not mark or not key.strip():
             raise UsageError(f"--set {assignment!r}: expected KEY=VALUE.")
         try:
@@ -113,29 +113,6 @@ def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
         if values[key.strip()] is None:
             raise UsageError(f"--set {assignment!r}: --unset {key.strip()} removes a key.")
     return values
-
-
-def _standard_input(limit: int) -> str:
-    """Read a text; what is no UTF-8 is refused rather than written down damaged."""
-    data = sys.stdin.buffer.read(limit + 1)
-    if len(data) > limit:
-        raise UsageError(f"Standard input is longer than a document may be, {limit} bytes.")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"Standard input is no UTF-8 from byte {error.start}; convert it first.") from error
-
-
-def _decoded(argument: str) -> str:
-    """Give an argument as Unicode: Python hands over bytes that the locale does not know as lone surrogates."""
-    try:
-        return argument.encode("utf-8", "surrogateescape").decode("utf-8")
-    except UnicodeError as error:
-        raise UsageError(f"{argument!r} is no UTF-8; convert it first.") from error
-
-
-def _optional(argument: str | None) -> str | None:
-    return None if argument is None else _decoded(argument)
 
 
 def _complain_all(messages: Iterable[str]) -> None:

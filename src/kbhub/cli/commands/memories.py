@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from kbhub.cli.console import complain, show, show_json
-from kbhub.cli.hubs import hub_options
+from kbhub.cli.hubs import decoded, hub_options
 from kbhub.cli.output import present
+from kbhub.cli.texts import argument, optional, standard_input
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.memory.documents import MAX_TEXT_BYTES
@@ -56,17 +56,17 @@ def remember(
     """Remember a text, or change or confirm what is remembered, and say what was done."""
     if stdin and words:
         raise UsageError("Give the text, or `-` to read it from standard input, not both.")
-    text = _standard_input(MAX_TEXT_BYTES + 1) if stdin else " ".join(map(_decoded, words)) if words else None
+    text = standard_input(MAX_TEXT_BYTES, "a memory") if stdin else " ".join(map(argument, words)) if words else None
     done = remember_text(
         Hub(hub_options(common)),
         text,
-        tags=tags,
+        tags=tuple(map(argument, tags)),
         scope=scope,
-        about=about,
+        about=tuple(map(argument, about)),
         id=name,
         supersedes=supersedes,
-        namespace=namespace,
-        origin=origin,
+        namespace=optional(namespace),
+        origin=optional(origin),
     )
     if common.json:
         show_json(done.model_dump_json(indent=2))
@@ -88,7 +88,7 @@ def memories(
     formats.format()
     found = list_memories(
         Hub(hub_options(formats)),
-        " ".join(map(_decoded, words)) or None,
+        " ".join(map(decoded, words)) or None,
         scope=scope,
         tags=tags,
         namespace=namespace,
@@ -119,7 +119,7 @@ def recall(
     common: Common,
 ) -> int:
     """Print the memories that answer a query best, whole; 1 if none does."""
-    query = " ".join(map(_decoded, words))
+    query = " ".join(map(decoded, words))
     if not query.strip():
         raise UsageError("Nothing to recall. Name it: kbhub recall WORDS; `kbhub memories` lists what is remembered.")
     hub = Hub(hub_options(common))
@@ -172,7 +172,9 @@ def import_(path: str | None, *, stdin: bool, scope: Scope | None, common: Commo
         raise UsageError("Name the file or folder to import, or `-` to read standard input.")
     hub = Hub(hub_options(common))
     try:
-        source = expand(path, hub.options.home, hub.options.cwd) if path else _standard_input(MAX_IMPORT_BYTES)
+        source = (
+            expand(path, hub.options.home, hub.options.cwd) if path else standard_input(MAX_IMPORT_BYTES, "an import")
+        )
         done = import_memories(hub, source, scope=scope)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
@@ -193,12 +195,3 @@ def move(old: str, *, common: Common) -> int:
     else:
         show(moved_text(done))
     return 0
-
-
-def _decoded(argument: str) -> str:
-    """Give an argument as Unicode: Python hands over bytes that the locale does not know as lone surrogates."""
-    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _standard_input(most: int) -> str:
-    return sys.stdin.buffer.read(most).decode("utf-8", "replace")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.cli.console import complain, show, show_json
 from kbhub.cli.hubs import hub_options
+from kbhub.cli.texts import argument, standard_input
 from kbhub.distil import distil as save_answer
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import Hub
@@ -33,12 +34,12 @@ def distil(model: str, text: str | None, *, base_id: str | None, common: Common)
 
 def _text(text: str | None, most: int) -> str:
     if text is not None:
-        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return argument(text)
     if sys.stdin is not None and not sys.stdin.isatty():
-        data = sys.stdin.buffer.read(most + 1)
-        if not data.strip():
+        given = standard_input(most, "a document")
+        if not given.strip():
             raise UsageError("There is no text to save: standard input is empty.")
-        return data.decode("utf-8", "replace")
+        return given
     return _clipboard()
 
 
