@@ -65,7 +65,7 @@ def read(hub, ref):
         ("#a1b2c3:5:2", Reference("#a1b2c3", 5, 2)),
         ("a.md#Roll back", Reference("a.md", heading="Roll back")),
         ("a.md::Deploy > Roll back", Reference("a.md", heading="Deploy > Roll back")),
-        ("a.md:0", Reference("a.md", 1)),
+        ("a.md:0", Reference("a.md", 0)),
         ("a.md:12+5000", Reference("a.md", 12, offset=5000)),
         ("a.md:12+5000:3", Reference("a.md", 12, 3, offset=5000)),
         ("{a,b}.md:2", Reference("{a,b}.md", 2)),
@@ -119,9 +119,12 @@ def test_another_base_is_named_or_found(hub):
     assert "notes@vim.md" == read(hub, "notes@vim.md").ref == read(hub, "vim.md").ref
 
 
-def test_an_odd_name_is_a_name_first(hub):
-    """Marks of the ref language in a file name do not get in the way."""
+def test_an_odd_name_is_a_name_first(hub, environment):
+    """Marks of the ref language in a file name do not get in the way, nor lines that no document has."""
+    environment.write("knowledge/release:5-3.md", "# Release\n")
+
     assert "# Odd" == read(hub, "odd:name#1@home.md").text.strip()
+    assert "# Release" == read(hub, "release:5-3").text.strip()
 
 
 def test_a_name_in_another_normal_form_is_found(hub):
@@ -148,6 +151,13 @@ def test_a_file_that_is_not_indexed_yet_is_read(hub, environment):
         ("/etc/passwd", "outside"),
         ("guides/deploy.md#Nowhere", "Roll back"),
         ("guides/deploy.md:99", "18 lines"),
+        ("guides/deploy.md:5-3", "'guides/deploy.md:5-3' names no lines"),
+        ("guides/deploy:0", "'guides/deploy:0' names no lines"),
+        ("guides/deploy.md:0-2", "names no lines"),
+        ("guides/deploy.md:0:2", "names no lines"),
+        ("guides/deploy.md:3:0", "'guides/deploy.md:3:0' names no lines"),
+        ("guides/deploy.md:0+5", "names no lines"),
+        ("guides/*.md:3-2", "'guides/*.md:3-2' names no lines"),
         ("#ffffff", "search"),
         ("guides/deploy.md:99999999999999999999", "18 lines"),
         (f"guides/deploy.md:{'9' * 5000}", "18 lines"),
@@ -182,6 +192,24 @@ def test_a_link_out_of_the_base_is_not_followed(hub, environment):
     (environment.project / "knowledge" / "leak.md").symlink_to(environment.home / "secret.md")
 
     assert "outside" in hub.read(["leak.md"]).unread[0].message
+
+
+@pytest.mark.parametrize("ref", ["deploy.md", "deploy", "project@deploy.md:2", "shut/deploy.md"])
+def test_a_file_that_may_not_be_read_is_said_to_be_there(environment, bound, closed, ref):
+    """Whether it was indexed or not; one that is not there is not found."""
+    environment.write("knowledge/deploy.md", DEPLOY)
+    environment.write("knowledge/shut/deploy.md", DEPLOY)
+    if ref == "deploy.md":
+        bound("index")
+    closed(environment.project / "knowledge/deploy.md", 0)
+    closed(environment.project / "knowledge/shut", 0)
+    said = f"kbhub: No document {ref!r}: it cannot be opened (Permission denied)."
+
+    done = bound("read", ref)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(said)
+    assert ref not in done.err.removeprefix(said)
+    assert "Permission" not in bound("read", "gone.md").err
 
 
 def test_several_are_read_at_once_and_one_failure_sinks_none(hub):

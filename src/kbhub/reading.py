@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from kbhub.covering import matching
-from kbhub.errors import DocumentNotFound, KbhubError
+from kbhub.errors import DocumentNotFound, KbhubError, UsageError
 from kbhub.paging import offset_of_reading, reading_cursor
 from kbhub.references import Reference, expand_braces, split_refs
 from kbhub.reports import Reading, ReadResult, Unread
@@ -38,6 +38,8 @@ HASH_DIGITS = 12
 
 SUGGESTED = 10
 """Refs of one answer for which similar ones are looked for."""
+
+NO_LINES = "names no lines: they count from 1, and the last is not before the first. Say `:FROM-TO` or `:FROM:COUNT`."
 
 
 @struct
@@ -136,7 +138,7 @@ class Library:
     def _expanded(self, ref: str) -> list[_Wanted]:
         try:
             if found := self._shelves.find(ref):
-                return [self._found(*found)]
+                return [self._found(ref, *found)]
             choices = expand_braces(ref)
         except KbhubError as error:
             return [_Wanted(ref, error=error)]
@@ -144,10 +146,12 @@ class Library:
             return [one for choice in choices for one in self._expanded(choice)]
         if matching := self._shelves.matching(ref):
             reference, places = matching
-            return [self._found(reference, place) for place in places]
+            return [self._found(ref, reference, place) for place in places]
         return [_Wanted(ref)]
 
-    def _found(self, reference: Reference, place: Place) -> _Wanted:
+    def _found(self, ref: str, reference: Reference, place: Place) -> _Wanted:
+        if not reference.names_lines():
+            return _Wanted(ref, error=UsageError(f"{ref!r} {NO_LINES}"))
         # What it was called does not matter any more, so that two names of one document are one.
         return _Wanted(self._shelves.ref(place), replace(reference, target=""), place)
 
@@ -233,7 +237,7 @@ def _lines_of(document: Document, reference: Reference, name: str) -> tuple[int,
             reason = f"it has no heading {reference.heading!r}; it has {headings or 'none'}"
             raise DocumentNotFound(f"{name}#{reference.heading}", reason)
         return found
-    if not reference.start:
+    if reference.start is None:
         return 1, last
     if reference.start > max(last, 1):
         raise DocumentNotFound(f"{name}:{reference.start}", f"it has {last} lines only")

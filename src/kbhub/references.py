@@ -40,13 +40,17 @@ class Reference:
     target: str
     """Path, `id@path`, title, alias, pattern or `#docid`."""
     start: int | None = None
-    """First line, from 1."""
+    """First line, from 1; see `names_lines`."""
     count: int | None = None
     """Lines."""
     heading: str | None = None
     """Heading, or `Heading > Heading`."""
     offset: int = 0
     """Characters of the first line to leave out."""
+
+    def names_lines(self) -> bool:
+        """Whether its lines are such as a document can have; a ref may say 0, or end before it begins."""
+        return (self.start is None or self.start > 0) and (self.count is None or self.count > 0)
 
 
 def parse_reference(text: str) -> list[Reference]:
@@ -64,9 +68,9 @@ def parse_reference(text: str) -> list[Reference]:
 def _meanings(text: str) -> list[Reference]:
     meanings = [Reference(text)]
     if part := _RANGE.match(text):
-        start, other = max(1, _number(part["start"])), _number(part["other"]) if part["other"] else None
+        start, other = _number(part["start"]), _number(part["other"]) if part["other"] else None
         if other is not None and part["kind"] == "-":
-            other = max(1, other - start + 1)
+            other += 1 - start
         meanings.append(Reference(part["target"], start, other, offset=_number(part["offset"] or "0")))
     target, found, heading = text.partition("::")
     if found and heading.strip():

@@ -147,8 +147,10 @@ class Shelves:
             return DocumentNotFound(ref, reason)
         if is_pattern(target):
             return DocumentNotFound(ref, reason or "no indexed document matches the pattern")
-        near = closest(target, refs, {name: list(map(self.ref, found)) for name, found in self._all_names().items()})
-        near = [one for one in near if one not in (ref, target)]  # its file is gone since it was indexed
+        names = {name: list(map(self.ref, found)) for name, found in self._all_names().items()}
+        # What is gone, or may not be opened any more, is no better than what was asked for.
+        near = [one for one in closest(target, refs, names) if one in refs and self._opener.has(*refs[one])]
+        near = [one for one in near if one not in (ref, target)]
         if _DOCID.fullmatch(target) and not target.startswith("#") and self._by_docid(target.lower()):
             near.insert(0, f"#{target.lower()}")
         return DocumentNotFound(ref, reason, near)
@@ -246,8 +248,9 @@ class Shelves:
                 every.setdefault(name, []).extend(places)
         return every
 
-    def _refs(self) -> list[str]:
-        return [ref_of(base, path, self.bases) for base in self.bases for path in self._paths(base)]
+    def _refs(self) -> dict[str, tuple[Base, str]]:
+        """Give every indexed document, by its ref."""
+        return {ref_of(base, path, self.bases): (base, path) for base in self.bases for path in self._paths(base)}
 
     def _why_not(self, meanings: Sequence[Reference]) -> str:
         """Say which rule keeps an existing file out, that a path leads out of every base, or that its base is none."""
@@ -267,6 +270,9 @@ class Shelves:
         for name in _forms(base, path):
             try:
                 open_contained(base, name).close()
+            except PermissionError:
+                if not _is_there(base, name):
+                    continue
             except (OSError, PathNotContained, ValueError):
                 continue
             if rule := self._opener.excluded_by(base, name):
@@ -289,6 +295,14 @@ def _forms(base: Base, path: str) -> Iterator[str]:
         yield form
         for suffix in MARKDOWN_SUFFIXES:
             yield form + suffix
+
+
+def _is_there(base: Base, path: str) -> bool:
+    """Whether a path that may not be opened is one of a file, or of anything in a closed folder of a base."""
+    # Windows says of a folder, too, that it may not be opened.
+    folder = path.rpartition("/")[0]
+    there = os.path.lexists(base.path / path) or (folder != "" and os.path.lexists(base.path / folder))
+    return there and not os.path.isdir(base.path / path)  # noqa: PTH112 - raises nothing
 
 
 def _leads_out(base: Base, path: str) -> bool:
