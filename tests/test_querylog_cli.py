@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from functools import partial
 
 import pytest
 
+from conftest import Clock
 from kbhub.querylog.models import Maintained
+from kbhub.querylog.recording import flush, record
 from kbhub.render.gaps import maintained_lines, summary_lines
 from kbhub.reports import Gap, QuerySummary
+from kbhub.types import Query
 
+HOUR = 3600.0
 COFFEE = "who pays for the coffee machine"
 
 
@@ -20,6 +25,17 @@ def kbhub(kbhub, environment):
     """Runs a command in this process, in a project with a document, as a user who types nothing."""
     environment.write("knowledge/cache.md", "# Cache\n\nSessions are kept for an hour.\n")
     return partial(kbhub, stdin=b"")
+
+
+def ask_often(environment, text):
+    """Ask five times, an hour apart, until now."""
+    hub = environment.hub(clock=Clock(time.time()))
+    hub.sync()
+    for hours in range(5):
+        hub.options.clock.now = time.time() - hours * HOUR
+        query = Query(text=text)
+        record(hub, hub.search(query), query)
+    flush()
 
 
 def test_what_was_asked_and_read_is_shown_and_cleared(kbhub):
@@ -40,11 +56,10 @@ def test_what_was_asked_and_read_is_shown_and_cleared(kbhub):
     assert json.loads(kbhub("log", "clear", "--all", "--json")[1])["queries"] == 0
 
 
-def test_gaps_are_found_listed_and_closed(kbhub):
+def test_gaps_are_found_listed_and_closed(kbhub, environment):
     """`gaps` looks first, says what is new, and lists; `--close` ends one."""
     assert kbhub("gaps") == (0, "", "kbhub: No gaps: nothing was asked five times here that is not answered.\n")
-    for _ in range(5):
-        kbhub("search", COFFEE)
+    ask_often(environment, COFFEE)
     code, out, err = kbhub("gaps")
     assert (code, err) == (0, f"kbhub: New gap: {COFFEE}\n")
     name = re.fullmatch(rf"{COFFEE}  \[(\w{{8}})\]\n    asked 5 times, last \S+, by user\n", out)[1]
@@ -59,10 +74,9 @@ def test_gaps_are_found_listed_and_closed(kbhub):
     assert "`kbhub gaps --all` lists them" in err
 
 
-def test_index_looks_after_the_log(kbhub):
+def test_index_looks_after_the_log(kbhub, environment):
     """Once an hour it says what is new."""
-    for _ in range(5):
-        kbhub("search", COFFEE)
+    ask_often(environment, COFFEE)
 
     assert f"New gap: {COFFEE}" in kbhub("index")[2]
     assert "gap" not in kbhub("index")[2]

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import DAY
 from kbhub.errors import UsageError
-from kbhub.index.querylog import QueryLog
+from kbhub.index.querylog import ONCE_SECONDS, QueryLog
 from kbhub.memory.changing import rewrite
 from kbhub.memory.forgetting import forget
 from kbhub.memory.known import all_known
@@ -17,12 +17,13 @@ from kbhub.memory.listing import memories
 from kbhub.memory.remember import remember
 from kbhub.querylog import promotion
 from kbhub.querylog.gaps import close_gap, list_gaps
-from kbhub.querylog.log import clear_log
+from kbhub.querylog.log import clear_log, show_log
 from kbhub.querylog.maintenance import maintain
 from kbhub.querylog.recording import log_path, record
 from kbhub.querylog.summary import summary
 from kbhub.types import Query
 
+APART = ONCE_SECONDS + 1
 FILLER = "\n\n".join(f"Word{n} of the handbook is word{n}, as agreed by team {n}." for n in range(60))
 STEPS = """To roll back a release, run `deploy rollback` with the previous version number.
 
@@ -47,12 +48,12 @@ def hub(environment, clock):
     return hub
 
 
-def ask(hub, *texts, times=1, client=None):
+def ask(hub, *texts, times=1, client=None, apart=APART):
     for _ in range(times):
         for text in texts:
             query = Query(text=text)
             record(hub, hub.search(query), query, client)
-            hub.options.clock.now += 1
+            hub.options.clock.now += apart
 
 
 def written(environment, hub, path, text):
@@ -83,9 +84,26 @@ def test_a_question_that_nothing_answers_becomes_a_gap(hub):
     assert maintain(hub).opened == (COFFEE[0],)
     (gap,) = list_gaps(hub).gaps
     assert (gap.question, gap.count, gap.clients, gap.state) == (COFFEE[0], 5, ("agent", "user"), "open")
-    assert gap.last_asked == "2027-01-15T08:00:04+00:00"
+    assert gap.last_asked == "2027-01-15T08:20:04+00:00"
     told = summary(hub)
     assert (told.gaps, [one.id for one in told.top_gaps]) == (1, [gap.id])
+
+
+@pytest.mark.parametrize("text", [COFFEE[0], ROLL[0]])
+def test_who_asks_the_same_within_minutes_asks_once(hub, clock, text):
+    """A script that asks in every format makes no gap and no memory; the log has all that it asked."""
+    for _ in range(4):
+        for number in range(5):
+            clock.now += ONCE_SECONDS if number else APART
+            query = Query(text=text.upper() if number % 2 else text)
+            record(hub, hub.search(query), query)
+    done = maintain(hub)
+    assert (done.recurring, done.opened, done.promoted) == (0, (), ())
+    assert show_log(hub).total == 20
+
+    ask(hub, text, client="agent")  # another one does not repeat what the script asked
+    done = maintain(hub)
+    assert (done.recurring, len(done.opened) + len(done.promoted)) == (1, 1)
 
 
 def test_a_gap_counts_on_and_is_found_once(hub):
@@ -138,8 +156,10 @@ def test_a_gap_that_was_answered_is_opened_again_and_says_so(environment, hub, c
     )
     maintain(hub)
     removed(environment, hub, "knowledge/coffee.md")
-    ask(hub, COFFEE[1], times=4)
+    ask(hub, COFFEE[1], times=3)
+    ask(hub, *[COFFEE[1]] * 4, apart=1)  # which is one asking more
     assert maintain(hub).reopened == ()
+    clock.now += APART
     ask(hub, COFFEE[1])
 
     done = maintain(hub)

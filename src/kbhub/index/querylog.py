@@ -37,6 +37,10 @@ in makes it short again: SQLite does so for connections that stay open, and thes
 READ_SECONDS = 1800
 """Seconds after a query within which reading a hit says that it answered: issue "Memories", half an hour."""
 
+ONCE_SECONDS = 300
+"""Seconds within which equal queries of one client are one asking: five minutes outlast a script that asks in several
+formats, a retry and a second look, and whoever comes back to a question comes back later."""
+
 _TABLES = """
 CREATE TABLE asked(
   id INTEGER PRIMARY KEY,
@@ -122,6 +126,7 @@ class Distinct:
     subject: str
     key: str
     count: int
+    """How often they were asked: a client's within `ONCE_SECONDS` of each other count once."""
     last: float
     """Seconds since the epoch."""
     clients: tuple[str, ...]
@@ -212,10 +217,11 @@ class QueryLog:
     def distinct(self, limit: int) -> list[Distinct]:
         """Give what was asked, equal queries as one, the latest asked first."""
         rows = self._rows(
-            "SELECT subject, key, count(*), max(at), json_group_array(DISTINCT client), sum(verdict IS 'strong'), "
-            "sum(verdict IS 'weak'), sum(verdict IS 'none') FROM asked WHERE key <> '' "
+            "SELECT subject, key, sum(again), max(at), json_group_array(DISTINCT client), sum(verdict IS 'strong'), "
+            "sum(verdict IS 'weak'), sum(verdict IS 'none') FROM "
+            f"(SELECT subject, key, at, client, verdict, {_AGAIN} FROM asked WHERE key <> '') "
             "GROUP BY key ORDER BY max(at) DESC, key LIMIT ?",
-            limit,
+            *(ONCE_SECONDS, limit),
         )
         return [
             Distinct(subject, key, count, last, tuple(sorted(json.loads(clients))), *verdicts)
@@ -232,10 +238,11 @@ class QueryLog:
         return {verdict: int(count) for verdict, count in rows}
 
     def unanswered(self, keys: Sequence[str], since: float) -> int:
-        """Count the queries of some keys since a moment that nothing answered."""
+        """Count the askings of some keys since a moment that nothing answered."""
         rows = self._rows(
-            "SELECT count(*) FROM asked WHERE key IN (SELECT value FROM json_each(?)) AND verdict = 'none' AND at >= ?",
-            *(json.dumps(list(keys)), since),
+            f"SELECT coalesce(sum(again), 0) FROM (SELECT {_AGAIN} FROM asked "
+            "WHERE key IN (SELECT value FROM json_each(?)) AND verdict = 'none' AND at >= ?)",
+            *(ONCE_SECONDS, json.dumps(list(keys)), since),
         )
         return int(rows[0][0]) if rows else 0
 
@@ -384,6 +391,9 @@ class QueryLog:
             raise QueryLogUnavailable(self.path, f"it has format {version}, this version of kbhub uses {VERSION}")
         connection.execute("COMMIT")
 
+
+_AGAIN = "coalesce(at - lag(at) OVER (PARTITION BY key, client ORDER BY at) > ?, 1) AS again"
+"""Whether a query is an asking of its own."""
 
 _TOPIC = "id, kind, key, question, state, since, count, last, clients, ref, memory, digest, reopened"
 

@@ -18,7 +18,7 @@ SIMILARITY = 0.85
 """Cosine above which two queries ask the same: issue "Memories"."""
 
 LEAST = 5
-"""Queries of the smallest cluster. Same source."""
+"""Askings of the smallest cluster. Same source."""
 
 BLOCK = 256
 """Queries that are compared with all others at a time: 10 MB of similarities for 10,000."""
@@ -76,7 +76,7 @@ def clusters(queries: Sequence[Distinct], vectors: NDArray[np.float32]) -> list[
         vectors: theirs, shape (queries, dimensions), of length 1; all zero where there is none, which is near to none.
 
     Returns:
-        Those of at least `LEAST` queries, the most asked first.
+        Those of at least `LEAST` askings, the most asked first.
     """
     order = sorted(range(len(queries)), key=lambda number: (-queries[number].count, queries[number].key))
     queries, vectors = [queries[number] for number in order], vectors[order]

@@ -26,7 +26,7 @@ MOST_OPEN = 200
 """Open gaps of a project; nobody reads a longer list, and each is asked again by every maintenance."""
 
 AGAIN = 5
-"""Unanswered queries after which a gap that was answered is open again: as many as it took to find it."""
+"""Unanswered askings after which a gap that was answered is open again: as many as it took to find it."""
 
 QUESTION_CHARACTERS = 300
 """Characters of a question that are kept."""
