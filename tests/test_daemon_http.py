@@ -93,6 +93,21 @@ async def test_a_client_of_either_era_is_served(served, mode, version):
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_client_of_either_era_is_told_that_lists_may_change(served, mode):
+    """As on standard streams: who is not would not ask again."""
+    environment, _, url = served
+    async with (
+        httpx2.AsyncClient(headers=headers_of(environment), timeout=PATIENCE) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+    ):
+        can = client.server_capabilities
+
+    assert (can.tools.list_changed, can.resources.list_changed, can.resources.subscribe) == (True, True, True)
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_request_sees_the_workspace_that_it_names_and_no_other(served):
     """Two clients at once, of which each has its own project's base."""

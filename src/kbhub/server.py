@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp import MCPError
-from mcp.server import MCPServer
+from mcp.server import MCPServer, NotificationOptions
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.types import (
     INVALID_PARAMS,
@@ -100,8 +100,11 @@ class KbhubServer(MCPServer[None]):
             request_state_security=request_state,
         )
         self.completion()(self._complete)  # type: ignore[no-untyped-call]
-        # MCPServer has no public way to hear this notification of the handshake era, nor to page or to subscribe.
+        # MCPServer has no public way to hear this notification of the handshake era, to page or to subscribe, nor to
+        # announce list changes to clients of that era, whichever transport they come by.
         low = self._lowlevel_server
+        announced = NotificationOptions(tools_changed=True, resources_changed=True)
+        low.create_initialization_options = partial(low.create_initialization_options, announced)  # type: ignore[method-assign]
         low.add_notification_handler(ROOTS_CHANGED, NotificationParams, self._ask_roots_again)
         low.add_request_handler("resources/list", PaginatedRequestParams, self._resources.page)
         low.add_request_handler("resources/subscribe", SubscribeRequestParams, self._resources.subscribe)

@@ -18,7 +18,6 @@ from typing import Any, NoReturn
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
-from mcp.server import NotificationOptions
 from mcp.server.runner import serve_dual_era_loop
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
@@ -117,12 +116,10 @@ async def serve_messages(server: KbhubServer, read: Any, write: Any, protocol: s
         write: messages to it.
         protocol: one of `PROTOCOLS`.
     """
-    # MCPServer has no public way to announce list changes to clients of the handshake era.
     low = server._lowlevel_server
-    options = low.create_initialization_options(NotificationOptions(tools_changed=True, resources_changed=True))
     async with low.lifespan(low) as state, anyio.create_task_group() as group:
         relayed, relay = anyio.create_memory_object_stream[Any](0)
-        loop = partial(serve_dual_era_loop, low, lifespan_state=state, init_options=options)
+        loop = partial(serve_dual_era_loop, low, lifespan_state=state)
         group.start_soon(_relay, read, write, relayed, loop, protocol)
         await loop(relay, write)
         group.cancel_scope.cancel()
