@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -270,6 +271,29 @@ def test_a_socket_in_the_background_takes_a_quiet_daemons_place(environment, tmp
         assert pid_of(environment) != old
         assert stop(folder_of(environment)).how == "asked"
         assert not path.exists()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_an_end_with_requests_open_is_said_in_a_line(environment, number):
+    """Clients keep streams open for notifications; that they are broken off is nobody's fault."""
+    with windows(environment) as begin:
+        server = begin(HTTP)
+        record = until(lambda: read_record(folder_of(environment)))
+        async with AsyncExitStack() as stack:
+            http = await stack.enter_async_context(
+                httpx2.AsyncClient(headers={**headers_of(environment), **question()["headers"]}, timeout=PATIENCE)
+            )
+            asked = question("subscriptions/listen", notifications={"toolsListChanged": True})
+            opened = await stack.enter_async_context(http.stream("POST", record.http, **asked))
+            assert opened.status_code == 200
+            server.process.send_signal(number)
+            assert await anyio.to_thread.run_sync(server.process.wait, PATIENCE) == 0
+
+    served, ending = server.errors.decode().splitlines()
+    assert served.startswith("kbhub: MCP is served at ")
+    assert ending.endswith("Ending (signal).")
 
 
 def test_a_port_that_is_taken_is_named(environment):

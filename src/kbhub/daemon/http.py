@@ -13,6 +13,7 @@ import re
 import socket
 import stat
 import time
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -226,6 +227,7 @@ class Endpoint(uvicorn.Server):
         async def asgi(scope: Scope, receive: Receive, send: Callable[[Message], Any]) -> None:
             await app(scope, receive, send)
 
+        logging.getLogger("uvicorn.error").addFilter(_is_news)
         super().__init__(
             uvicorn.Config(
                 asgi,
@@ -245,6 +247,12 @@ class Endpoint(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave signals alone."""
         yield
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether uvicorn says more than that the end broke requests off, which are streams that nobody else ends."""
+    broken_off = record.exc_info is not None and isinstance(record.exc_info[1], CancelledError)
+    return not broken_off and "timeout graceful shutdown" not in record.getMessage()
 
 
 def bind_port(port: int) -> socket.socket:
