@@ -10,10 +10,10 @@ import pytest
 
 from conftest import DAY, NOON, synced, write_two_bases
 from kbhub.editing import delete_document, empty_trash, rename, restore, trash, write_document
-from kbhub.editing.folder import ABANDONED_SECONDS
 from kbhub.errors import BaseNotFound, DocumentNotFound, KbhubError, PathNotContained, UsageError, WriteRefused
 from kbhub.memory.forgetting import forget
 from kbhub.memory.remember import remember
+from kbhub.places import ABANDONED_SECONDS
 from kbhub.types import Query
 from trees import snapshot
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -62,6 +66,43 @@ def run_agents(environment, processes, count):
 def test_four_agents_at_once_lose_nothing(environment):
     """15 memories each, one that all write, one that all confirm: every file, tag and use is there."""
     run_agents(environment, 4, 15)
+
+
+KILLED = """
+import os, signal, sys
+from kbhub.hub import Hub
+from kbhub.options import HubOptions
+from kbhub.memory.remember import remember
+hub = Hub(HubOptions())
+remember(hub, "The first one, which is written whole.")
+setattr(os, sys.argv[1], lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+remember(hub, "The second one, which is not.")
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills as POSIX does")
+@pytest.mark.parametrize(
+    ("moment", "left"), [("fsync", r"\.\.the-.+\.md\.\d+\.new\.\w{8}\.tmp"), ("link", r"\.the-.+\.new")]
+)
+def test_what_a_killed_process_left_is_swept_in_an_hour(environment, moment, left):
+    """Not earlier, as it may be written just now; and nothing else that lies there is touched."""
+    env = {**environment.env, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", KILLED, moment], cwd=environment.project, env=env, check=False)
+    assert done.returncode == -signal.SIGKILL
+    (folder,) = {path.parent for path in (environment.home.parent / "data/memories").rglob("*.md")}
+    (file,) = [path for path in folder.iterdir() if re.fullmatch(left, path.name)]
+    mine = [folder / name for name in (".notes.md.tmp", ".notes.md.new", ".a.md.swp", "notes.tmp", ".b.tmp")]
+    hub = environment.hub()
+    remember(hub, "A third one comes at once.")
+    assert file.exists()
+
+    for path in (file, *mine):
+        path.touch()
+        os.utime(path, (time.time() - 3700,) * 2)
+    remember(hub, "A fourth one comes later.")
+    assert not file.exists()
+    assert all(path.exists() for path in mine)
+    assert memories(hub).total == 3
 
 
 @pytest.mark.slow

@@ -13,6 +13,9 @@ import platformdirs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+ABANDONED_SECONDS = 3600.0
+"""Age from which a file half written is what a killed process left behind; writing one takes milliseconds."""
+
 _OURS_ALONE = 0o700
 
 WORKING_DIRECTORY_GONE = (

@@ -149,8 +149,11 @@ class Shelves:
             return DocumentNotFound(ref, reason or "no indexed document matches the pattern")
         names = {name: list(map(self.ref, found)) for name, found in self._all_names().items()}
         # What is gone, or may not be opened any more, is no better than what was asked for.
-        near = [one for one in closest(target, refs, names) if one in refs and self._opener.has(*refs[one])]
-        near = [one for one in near if one not in (ref, target)]
+        near = [
+            one
+            for one in closest(target, refs, names)
+            if one in refs and one not in (ref, target) and self._opener.has(*refs[one])
+        ]
         if _DOCID.fullmatch(target) and not target.startswith("#") and self._by_docid(target.lower()):
             near.insert(0, f"#{target.lower()}")
         return DocumentNotFound(ref, reason, near)

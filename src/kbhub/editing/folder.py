@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import PathNotContained
 from kbhub.files import open_regular
+from kbhub.places import ABANDONED_SECONDS
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".kbhub-", ".tmp"
 """Names of files that are still being written; hidden, so that no index takes them."""
-
-ABANDONED_SECONDS = 3600.0
-"""Age from which such a file is what a killed process left behind; writing one takes milliseconds."""
 
 NEW_FILE_MODE, NEW_FOLDER_MODE = 0o666, 0o777
 """Modes of what is new, less the user's umask, as every editor has it."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
 
-from kbhub.editing.folder import ABANDONED_SECONDS, open_folder
+from kbhub.editing.folder import open_folder
 from kbhub.editing.incoming import incoming
 from kbhub.editing.locks import writing
 from kbhub.editing.paths import Place, check_writable, find_document, new_place, ref_forms, twin
@@ -36,7 +36,7 @@ from kbhub.editing.stored import (
 from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
 from kbhub.files import read_regular
 from kbhub.frozen import Model
-from kbhub.places import data_dir, private_directory
+from kbhub.places import ABANDONED_SECONDS, data_dir, private_directory
 from kbhub.references import ref_of
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from kbhub.memory.likeness import id_of, wording
 from kbhub.memory.models import Near, Remembered
 from kbhub.memory.nearness import nearest
 from kbhub.memory.standing import data_of
-from kbhub.memory.store import Stored, create, locked, with_id
+from kbhub.memory.store import Stored, create, locked, sweep, with_id
 from kbhub.memory.subjects import hashes_of
 
 if TYPE_CHECKING:
@@ -150,6 +150,7 @@ def _store(hub: Hub, shelf: Shelf, text: str, fields: Mapping[str, Any]) -> tupl
     """Write a new file, unless another process has written the same meanwhile; says whether it is new."""
     ours = wording(text)
     with locked(data_of(hub), shelf.place):
+        sweep(shelf)
         for attempt in range(ATTEMPTS):
             name = id_of(text, attempt)
             if same := _same(shelf, name, ours):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import shutil
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,7 @@ from kbhub.later import filelock
 from kbhub.memory.documents import MAX_FILE_BYTES, parse_memory
 from kbhub.memory.folders import memories_folder
 from kbhub.memory.strength import DAY_SECONDS
-from kbhub.places import private_directory, write_atomically
+from kbhub.places import ABANDONED_SECONDS, private_directory, write_atomically
 from kbhub.values import struct
 from kbhub.walk import open_contained
 
@@ -30,6 +32,9 @@ LOCK_SECONDS = 30.0
 """How long to wait for other processes that write in a folder; each takes it some milliseconds."""
 
 TRASH = "trash"
+
+_UNFINISHED = re.compile(r"\.[^.].*\.md\.(\d+\.new|[a-z0-9_]{8}\.tmp)|\.\.[^.].*\.md\.\d+\.new\.[a-z0-9_]{8}\.tmp")
+"""Names that files have while `create` and `replace` write them."""
 
 
 @struct
@@ -132,6 +137,17 @@ def create(shelf: Shelf, name: str, text: str) -> str:
     finally:
         temporary.unlink(missing_ok=True)
     return f"{shelf.prefix}{name}"
+
+
+def sweep(shelf: Shelf) -> None:
+    """Remove what killed processes left half written; what is younger may be somebody's who writes just now."""
+    with suppress(OSError), os.scandir(shelf.folder) as entries:
+        for entry in entries:
+            if not _UNFINISHED.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
+                continue
+            with suppress(OSError):  # somebody else did it, or owns it
+                if time.time() - entry.stat(follow_symlinks=False).st_mtime > ABANDONED_SECONDS:
+                    Path(entry).unlink()
 
 
 def replace(stored: Stored, data: bytes) -> None:
