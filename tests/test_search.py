@@ -320,3 +320,9 @@ def test_a_filter_that_leaves_nothing_is_named(shop):
 
     assert result.hits == ()
     assert "No document fulfils tag:nosuchtag." in result.notes
+
+
+@pytest.mark.parametrize("text", ['"', "(", "*"])
+def test_a_query_without_a_word_is_told_so_alone(shop, text):
+    """That the model does not know its words would be untrue: it has none."""
+    assert search(shop, text).notes == ("The query has no word to look up.",)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import EmbedderError
 from kbhub.later import standing as standings
+from kbhub.query import parsed
 from kbhub.search import Surroundings
 from kbhub.second_look import second_look
 
@@ -38,7 +39,8 @@ def surroundings_of(hub: Hub, embedder: Embedder | None, notes: list[str]) -> Su
             notes.append(f"Keyword search only: {error}")
             return None
         if not vector.any():
-            notes.append("Keyword search only: the embedding model does not know the words of this query.")
+            if parsed(text).terms:  # a query without words has a note of its own
+                notes.append("Keyword search only: the embedding model does not know the words of this query.")
             return None
         return vector
 
