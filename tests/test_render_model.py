@@ -98,7 +98,7 @@ def test_an_excerpt_that_is_a_part_names_the_call_for_the_whole():
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
-@pytest.mark.parametrize("where", ["title", "headings", "ref", "excerpt"])
+@pytest.mark.parametrize("where", ["title", "headings", "ref", "excerpt", "outdated"])
 def test_no_document_changes_the_structure_or_the_size_of_an_answer(hostile, where):
     """Titles, headings, paths and texts are data; an answer with them has the lines of one without."""
     value = (hostile, hostile) if where == "headings" else hostile

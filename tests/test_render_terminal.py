@@ -118,6 +118,14 @@ def test_old_documents_show_their_age(days, text):
     assert search_text(result(hit(age_days=days, stale=days > 365)), PLAIN).splitlines()[0].endswith(f"#a1b2c3{text}")
 
 
+def test_what_is_outdated_shows_why_and_no_age_of_nothing():
+    """Its age alone would not say it; an old one shows both."""
+    young, old = (hit(stale=True, outdated="expires 2020-01-01", age_days=days) for days in (40, 800))
+
+    assert search_text(result(young), PLAIN).splitlines()[0].endswith("#a1b2c3  outdated: expires 2020-01-01")
+    assert search_text(result(old), PLAIN).splitlines()[0].endswith("  2 years old  outdated: expires 2020-01-01")
+
+
 def test_all_but_the_first_excerpt_are_shortened():
     """The best hit answers; the others say whether they are worth opening."""
     long = "\n".join(f"line {number} about other things" for number in range(40)) + "\nthe rollback of a release"
@@ -130,7 +138,13 @@ def test_all_but_the_first_excerpt_are_shortened():
 
 def test_no_part_of_a_hit_reaches_the_terminal_raw():
     """Escape sequences in text, title, headings and names are shown, not obeyed."""
-    hostile = hit(ref=f"{HOSTILE}\n.md", title=HOSTILE, headings=(HOSTILE, f"{HOSTILE}\n"), excerpt=HOSTILE)
+    hostile = hit(
+        ref=f"{HOSTILE}\n.md",
+        title=HOSTILE,
+        headings=(HOSTILE, f"{HOSTILE}\n"),
+        excerpt=HOSTILE,
+        outdated=f"{HOSTILE}\n",
+    )
     text = search_text(result(hostile), PLAIN)
 
     assert not acts_on_terminals(text)

@@ -29,7 +29,7 @@ SECTION_SHARE = 0.5
 
 def frame_tokens(one: Passage | Hit) -> int:
     """Estimate what naming a passage takes."""
-    names = (one.ref, one.title, *one.headings, *one.duplicates)
+    names = (one.ref, one.title, *one.headings, *one.duplicates, one.outdated or "")
     return FRAME_TOKENS + sum(map(estimated_tokens, names))
 
 

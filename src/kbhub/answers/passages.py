@@ -175,6 +175,7 @@ def passage_of(hit: Hit, part: Part, tier: Tier, reason: str, number: int = 0) -
         score=hit.score,
         tier=tier,
         reason=reason,
+        outdated=hit.outdated,
         duplicates=hit.duplicates,
         in_code=part.in_code,
         text=part.text,

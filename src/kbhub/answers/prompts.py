@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kbhub.answers.marks import MARK
 from kbhub.answers.models import WritingRequest
 from kbhub.inference import sendable, without_thinking
-from kbhub.render.model import one_line, quoted
+from kbhub.render.model import one_line, outdated_mark, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +92,8 @@ def _heading(one: Passage) -> str:
     names = [one.title, *(one.headings[1:] if one.headings[:1] == (one.title,) else one.headings)]
     ref = one_line(_quotable(one.ref), REF_BYTES).replace("`", "'")
     about = quoted(_quotable(" > ".join(names)), TITLE_BYTES)
-    return f"[{one.number}] {ref}, lines {one.start_line}-{one.end_line}, {about}"
+    mark = f", {outdated_mark(_quotable(one.outdated))}" if one.outdated else ""
+    return f"[{one.number}] {ref}, lines {one.start_line}-{one.end_line}, {about}{mark}"
 
 
 def _numbers(chosen: Sequence[Passage]) -> str:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from kbhub.answers.models import Passage
 from kbhub.answers.passages import Kept, Part, Texts, numbered, passage_of
-from kbhub.errors import DocumentNotFound
+from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.graph import related
+from kbhub.index.staleness import outdated
 from kbhub.sections import section
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _neighbours(
     for _, _, one, neighbour in sorted(left, key=lambda entry: entry[:2]):
         if count == NEIGHBOURS:
             return
-        made = _neighbour(texts, one, neighbour, best.get(neighbour.docid))
+        made = _neighbour(hub, texts, one, neighbour, best.get(neighbour.docid))
         if made and kept.takes(made.docid, Part(made.start_line, made.end_line, made.text), made.headings, made.title):
             count += 1
             yield made
@@ -104,7 +105,7 @@ def _linked(hub: Hub, one: Passage) -> list[Neighbour]:
     return list(found.neighbours)
 
 
-def _neighbour(texts: Texts, one: Passage, neighbour: Neighbour, hit: Hit | None) -> Passage | None:
+def _neighbour(hub: Hub, texts: Texts, one: Passage, neighbour: Neighbour, hit: Hit | None) -> Passage | None:
     how = {"link": "linked from", "backlink": "links to", "related": "related to"}[neighbour.kind]
     reason = f"{how} {one.ref}"
     if hit:
@@ -125,6 +126,18 @@ def _neighbour(texts: Texts, one: Passage, neighbour: Neighbour, hit: Hit | None
         score=None,
         tier="related",
         reason=reason,
+        outdated=_outdated(hub, neighbour.base, path),
         in_code=part.in_code,
         text=part.text,
     )
+
+
+def _outdated(hub: Hub, base: str, path: str) -> str | None:
+    """Say why a document no longer holds by its own word; nothing if it does, or its index cannot be read."""
+    index = hub.index(hub.select([base])[0])
+    try:
+        with index.snapshot():
+            row = index.document(path)
+            return outdated(index, [row], hub.options.clock()).get(row.id) if row else None
+    except IndexUnavailable:
+        return None

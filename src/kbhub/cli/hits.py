@@ -71,7 +71,7 @@ def hits_listing(hub: Hub, result: SearchResult) -> Listing:
     """
     fields = (
         *("docid", "score", "ref", "base", "path", "title", "headings", "start_line", "end_line", "kind"),
-        *("age_days", "context", "excerpt"),
+        *("age_days", "outdated", "context", "excerpt"),
     )
     said = {base.id: base.contexts for base in hub.discovery().bases}
     everywhere = hub.config().settings.contexts

@@ -71,7 +71,7 @@ def _successors(index: Index) -> dict[str, str]:
 
 def _why(key: str, value: object, now: float) -> str | None:
     if key in SUPERSEDED_KEYS:
-        return f"superseded by {value}"
+        return f"superseded by {value}" if str(value).strip() else None
     if key == "status":
         return SUPERSEDED if value == SUPERSEDED else None
     today = datetime.fromtimestamp(now, UTC).date().isoformat()

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbhub.render.model import NAME_BYTES, SENTENCE_BYTES, TITLE_BYTES, fenced, one_line, plain_ref, quoted
+from kbhub.render.model import (
+    NAME_BYTES,
+    SENTENCE_BYTES,
+    TITLE_BYTES,
+    fenced,
+    one_line,
+    outdated_mark,
+    plain_ref,
+    quoted,
+)
 from kbhub.render.plain import neutralised
 from kbhub.render.plain import one_line as visible_line
 from kbhub.render.words import counted
@@ -97,7 +106,7 @@ def answer_markdown(answer: Answer) -> str:
 def _rows(answer: Answer) -> list[str]:
     return [
         f"| {one.number} | {_place(one)} | {'' if one.score is None else f'{one.score:.2f}'} | {one.tier} "
-        f"| {_cell(one.reason)} | {'yes' if one.sent else 'no'} |"
+        f"| {_cell(one.reason + _mark(one, '; '))} | {'yes' if one.sent else 'no'} |"
         for one in answer.references
     ]
 
@@ -123,11 +132,16 @@ def _named(one: Source) -> str:
     )
     return (
         f"[{one.number}] {ref}:{one.start_line}-{one.end_line} · {one.docid} · {quoted(_title(one), TITLE_BYTES)}{same}"
+        f"{_mark(one, ' · ')}"
     )
 
 
 def _plain_name(one: Source) -> str:
-    return f"[{one.number}] {one.ref}:{one.start_line}-{one.end_line}  {one.docid}  {_title(one)}"
+    return f"[{one.number}] {one.ref}:{one.start_line}-{one.end_line}  {one.docid}  {_title(one)}{_mark(one, '  ')}"
+
+
+def _mark(one: Source, apart: str) -> str:
+    return f"{apart}{outdated_mark(one.outdated)}" if one.outdated else ""
 
 
 def _title(one: Source) -> str:

@@ -91,6 +91,11 @@ def fenced(text: str) -> str:
     return f"{fence}\n{_SURROGATES.sub(chr(0xFFFD), text)}\n{fence}"
 
 
+def outdated_mark(why: str) -> str:
+    """Say that a document no longer holds by its own word, which is a stranger's text."""
+    return f"outdated: {quoted(why, TITLE_BYTES)[1:-1]}"
+
+
 def error_answer(message: str) -> str:
     """Give the sentence of an error."""
     return one_line(message, ERROR_BYTES)
@@ -259,7 +264,9 @@ def _hit_line(hit: Hit, *, scored: bool) -> str:
         fields.append(f"also lines {', '.join(f'{span.start_line}-{span.end_line}' for span in hit.also)}")
     if hit.duplicates:
         fields.append(f"same text: {one_line(', '.join(hit.duplicates), NAME_BYTES)}")
-    if hit.stale:
+    if hit.outdated:
+        fields.append(outdated_mark(hit.outdated))
+    elif hit.stale:
         fields.append(f"{hit.age_days} days old, stale")
     return " · ".join(fields)
 

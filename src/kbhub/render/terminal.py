@@ -35,8 +35,8 @@ OTHER_EXCERPT_CHARACTERS = 300
 LISTED_PROBLEMS = 20
 """Problems of one base that are listed; `--json` has all."""
 
-_BOLD, _DIM, _REF, _TERM = "1", "2", "1;36", "1;33"
-"""SGR parameters (ECMA-48): bold, faint, bold cyan, bold yellow."""
+_BOLD, _DIM, _REF, _TERM, _WARNING = "1", "2", "1;36", "1;33", "33"
+"""SGR parameters (ECMA-48): bold, faint, bold cyan, bold yellow, yellow."""
 
 NEXT_STEPS = """\
 Next:
@@ -257,9 +257,11 @@ def _grant_text(grant: Grant) -> str:
 
 def _hit_block(hit: Hit, terms: tuple[Term, ...], paint: Painter, *, whole: bool, scored: bool) -> str:
     place = paint(one_line(f"{hit.ref}:{hit.start_line}-{hit.end_line}"), _REF)
-    age = f"  {counted(hit.age_days // STALE_DAYS, 'year')} old" if hit.stale and hit.age_days else ""
+    years = (hit.age_days or 0) // STALE_DAYS
+    age = f"  {counted(years, 'year')} old" if hit.stale and years else ""
+    ended = "  " + paint(one_line(f"outdated: {hit.outdated}"), _WARNING) if hit.outdated else ""
     score = f"{hit.score:.2f}  " if scored else ""
-    lines = [f"{score}{place}  {paint(hit.docid + age, _DIM)}"]
+    lines = [f"{score}{place}  {paint(hit.docid + age, _DIM)}{ended}"]
     thread = [hit.title, *hit.headings]
     thread = thread[1:] if hit.headings[:1] == (hit.title,) else thread
     lines.append(_INDENT + paint(one_line(" › ".join(thread)), _BOLD))

@@ -1,0 +1,112 @@
+"""A document that no longer holds by its own word says so wherever it is found."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from mcp import Client
+
+from kbhub.answers import AskOptions, ask
+from kbhub.answers.asking import prepare
+from kbhub.answers.prompts import request_of
+from kbhub.server import create_server
+from kbhub.types import Query
+from test_server import text_of
+
+MARK = "outdated: superseded by api.md"
+
+
+@pytest.fixture
+def outdated(environment):
+    """A project with a document that names the one in its place, and one past its day."""
+    environment.write("knowledge/ops.md", "---\nsuperseded_by: api.md\n---\n# Ops\n\nDeploy things by hand.\n")
+    environment.write("knowledge/old.md", "---\nexpires: 2020-01-01\n---\n# Old\n\nDeploy boxes at night.\n")
+    environment.write("knowledge/new.md", "# New\n\nDeploy ships in the morning.\n")
+    return environment
+
+
+def test_hits_are_marked_in_a_terminal(kbhub, outdated):
+    """After the place, with the reason; whoever says nothing is not marked."""
+    out = kbhub("search", "deploy", code=0).out
+    heads = [block.split("\n")[0] for block in out.split("\n\n") if ".md:" in block.split("\n")[0]]
+
+    assert {head.split()[1].split(":")[0]: head.partition("outdated: ")[2] for head in heads} == {
+        "ops.md": "superseded by api.md",
+        "old.md": "expires 2020-01-01",
+        "new.md": "",
+    }
+
+
+@pytest.mark.parametrize(("form", "mark"), [("--md", "- outdated: superseded by api.md"), ("--xml", "<outdated>super")])
+def test_hits_are_marked_in_listings(kbhub, outdated, form, mark):
+    """Each format has it as a field."""
+    assert mark in kbhub("search", "deploy", form, code=0).out
+
+
+def test_hits_are_marked_in_csv(kbhub, outdated):
+    """In a column of its own, empty for what holds."""
+    rows = csv.DictReader(io.StringIO(kbhub("search", "deploy", "--csv", code=0).out))
+
+    assert {row["path"]: row["outdated"] for row in rows} == {
+        "ops.md": "superseded by api.md",
+        "old.md": "expires 2020-01-01",
+        "new.md": "",
+    }
+
+
+@pytest.mark.parametrize("options", [[], ["--md"], ["--budget", "500"]])
+def test_sources_are_marked_in_a_terminal(kbhub, outdated, options):
+    """An answer does not rest on what is superseded without a word."""
+    out = kbhub("ask", "deploy things by hand", *options, code=0).out
+
+    assert MARK in out
+    assert "old.md" not in out or "outdated: expires 2020-01-01" in out
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("patient")
+async def test_hits_and_sources_are_marked_for_a_model(outdated):
+    """On the line that names the document, in place of an age that says nothing."""
+    async with Client(create_server(outdated.hub())) as client:
+        found = text_of(await client.call_tool("search", {"query": "deploy"}))
+        answered = text_of(await client.call_tool("ask", {"question": "deploy things by hand"}))
+        packed = text_of(
+            await client.call_tool("ask", {"question": "deploy things by hand", "options": {"budget": 500}})
+        )
+
+    assert f" · {MARK}\n" in found
+    assert "stale" not in found
+    assert f" · {MARK} · direct" in answered
+    assert f" · {MARK}\n" in packed
+
+
+def test_a_model_that_writes_is_told(outdated):
+    """It can say so, or prefer what holds."""
+    hub = outdated.hub()
+    hub.sync()
+
+    assert MARK in request_of(prepare(hub, "deploy things by hand")).prompt
+
+
+def test_what_a_source_is_linked_with_is_marked(outdated):
+    """Also where the search itself did not find it."""
+    outdated.write("knowledge/ops.md", "# Ops\n\nDeploy things by hand, see [zebras](zebra.md).\n")
+    outdated.write("knowledge/zebra.md", "---\nstatus: superseded\n---\n# Zebras\n\nStripes.\n")
+    hub = outdated.hub()
+    hub.sync()
+    related = [
+        one for one in ask(hub, "deploy things by hand", options=AskOptions()).references if one.ref == "zebra.md"
+    ]
+
+    assert [one.outdated for one in related] == ["superseded"]
+
+
+def test_an_empty_successor_supersedes_nothing(outdated):
+    """A template's field that nobody filled in says nothing."""
+    outdated.write("knowledge/zebra.md", '---\nsuperseded_by: ""\n---\n# Zebras\n\nStripes.\n')
+    hub = outdated.hub()
+    hub.sync()
+
+    assert hub.search(Query(text="zebras")).hits[0].outdated is None
