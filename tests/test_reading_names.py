@@ -187,6 +187,25 @@ def test_what_is_gone_since_it_was_indexed_is_not_suggested(hub, shop, monkeypat
     assert "two@two.md?" not in refused(hub, "two@two.md")
 
 
+@pytest.mark.parametrize(
+    ("ref", "told"),
+    [
+        ("nope.md", "No document 'nope.md'. `search` finds refs."),
+        ("gits.md", "Did you mean notes@git.md?"),
+        ("git.markdown", "Did you mean notes@git.md?"),
+        ("notes@gitt.md", "Did you mean notes@git.md?"),
+    ],
+)
+def test_an_ending_and_a_base_make_no_name_near(environment, ref, told):
+    """Every document ends in `.md`, and whoever names no base spelt none."""
+    environment.write(environment.home / "notes" / "git.md", "# Git\n")
+    environment.write(environment.home / ".kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}}')
+    hub = environment.hub()
+    hub.sync()
+
+    assert refused(hub, ref).endswith(told)
+
+
 def test_a_docid_without_its_mark_is_recognised(hub):
     """`#` is easily lost on the way."""
     docid = hub.read(["guides/deploy.md"]).readings[0].docid

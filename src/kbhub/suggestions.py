@@ -37,11 +37,15 @@ def closest(target: str, refs: Iterable[str], names: Mapping[str, Sequence[str]]
         names: title or alias, case-folded → refs of the documents called so.
     """
     target = target[:PARTS_FROM]
+    based = "@" in target
     by_stem: dict[str, list[str]] = {}
+    by_spelling: dict[str, list[str]] = {}
     for ref in refs:
         by_stem.setdefault(stem(ref), []).append(ref)
+        by_spelling.setdefault(_spelling(ref, based=based), []).append(ref)
     same = _by_likeness(target, by_stem.get(stem(target), ()))
-    similar = _similar(target, [ref for found in by_stem.values() for ref in found])
+    alike = _similar(_spelling(target, based=based), by_spelling)
+    similar = [ref for name in alike for ref in _by_likeness(target, by_spelling[name])]
     stems = [ref for name in _similar(stem(target), by_stem) for ref in _by_likeness(target, by_stem[name])]
     titles = [ref for name in _similar(target.casefold(), names) for ref in names[name]]
     return list(dict.fromkeys([*same, *similar, *stems, *titles]))[:NEAR]
@@ -51,6 +55,11 @@ def stem(ref: str) -> str:
     """Give the name of a ref's file without folder, base, ending and case."""
     name = ref.rpartition("/")[2].rpartition("@")[2].casefold()
     return os.path.splitext(name)[0] or name  # noqa: PTH122 - a ref is no path of the system
+
+
+def _spelling(ref: str, *, based: bool) -> str:
+    """Give what of a ref is compared: its ending, and a base that was not asked for, make nothing alike."""
+    return os.path.splitext(ref if based else ref.rpartition("@")[2])[0]  # noqa: PTH122 - a ref is no path of the system
 
 
 def _by_likeness(target: str, refs: Iterable[str]) -> list[str]:
