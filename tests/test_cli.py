@@ -359,6 +359,16 @@ def test_init_says_what_to_do_next(kbhub, environment, snapshot):
     assert kbhub("search", "how to write knowledge", "--json").json["hits"][0]["path"] == "how-to-write-knowledge.md"
 
 
+def test_init_with_knowledge_that_is_there_recommends_what_works_on_it(kbhub, environment):
+    """No starter document is made then that a search could find."""
+    environment.write(environment.home / "notes" / "a.md", "# Crate\n")
+    done = kbhub("init", "--knowledge", str(environment.home / "notes"), code=0)
+
+    assert "how to write knowledge" not in done.out
+    assert "\n  kbhub ls project  " in done.out
+    assert "a.md" in kbhub("ls", "project", code=0).out
+
+
 def test_init_twice_makes_nothing(kbhub):
     """And is no failure."""
     kbhub("init")

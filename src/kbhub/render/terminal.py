@@ -40,8 +40,12 @@ _BOLD, _DIM, _REF, _TERM, _WARNING = "1", "2", "1;36", "1;33", "33"
 
 NEXT_STEPS = """\
 Next:
-  kbhub search "how to write knowledge"
+  {first}
   kbhub setup     shows the coding agents on this machine, and registers the server with them"""
+
+_STARTER_STEP = 'kbhub search "how to write knowledge"'
+_THERE_STEP = "kbhub ls project     lists the documents that are there"
+"""After `init`: the starter document answers a search; what documents of the user's answer is not known."""
 
 _GUTTER = "  │ "
 _INDENT = "      "
@@ -190,7 +194,8 @@ def init_text(made: Initialised) -> str:
         lines.append(f"Trusted it to reach {one_line(str(made.knowledge))}")
     if not lines:
         return ""
-    return "\n".join([*lines, "", NEXT_STEPS])
+    starter = any(path.suffix == ".md" for path in made.made)
+    return "\n".join([*lines, "", NEXT_STEPS.format(first=_STARTER_STEP if starter else _THERE_STEP)])
 
 
 def trust_text(grants: Sequence[Grant], revoked: Sequence[Path], *, listed: bool) -> str:
