@@ -11,6 +11,7 @@ from kbhub.audit import CHECKS, audit
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.memory.remember import remember
 from kbhub.render.audit import audit_for_model, audit_text
+from kbhub.render.model import FULL_ANSWER_BYTES
 from kbhub.render.terminal import Painter
 
 SAME = " ".join(f"word{number} and the rest of sentence {number}" for number in range(60))
@@ -393,7 +394,7 @@ def test_a_limit_cuts_the_findings_and_not_the_counts(audited):
 
     assert len(report.findings) == 2
     assert (report.total, report.counts[0].check, report.counts[0].errors) == (9, "links", 9)
-    assert "7 are not shown" in audit_text(report, Painter())
+    assert "Not shown: 7; `--limit` shows more." in audit_text(report, Painter())
 
 
 def test_checks_and_bases_can_be_chosen(audited, environment):
@@ -442,6 +443,31 @@ def test_the_text_for_a_model_has_one_line_per_finding_with_what_to_do(audited):
     assert text.count("\n") == 3
     assert "\x1b" not in text
     assert "- a.md:3 [links] The link to" in text
+
+
+@pytest.mark.parametrize(
+    ("limit", "how"), [(10, "a larger `limit`"), (1000, "one of `checks` or of `bases` at a time")]
+)
+def test_a_model_is_told_how_to_see_the_rest(audited, limit, how):
+    """One count, of all that it does not see, whether a limit or the size of an answer left it out."""
+    links = "".join(f"[x](gone-{number}.md)\n" for number in range(300))
+    report = audited({"a.md": f"# A\n\n{links}"}, checks=["links"], limit=limit)
+    text = audit_for_model(report)
+    listed = text.count("[links] The link")
+
+    assert 10 <= listed < 300
+    assert f" Not shown: {300 - listed}; {how}" in text.split("\n")[0]
+    assert "--limit" not in text
+    assert "more line" not in text
+    assert len(text.encode()) <= FULL_ANSWER_BYTES
+
+
+def test_one_finding_cannot_take_an_answer_for_itself(audited):
+    """A long name is cut, and the next one is shown."""
+    text = audit_for_model(audited({"a.md": f"---\nrelated: [{'long' * 9000}, gone]\n---\n# A\n"}, checks=["related"]))
+
+    assert text.count("[related]") == 2
+    assert "'gone'" in text
 
 
 def test_no_document_can_make_an_audit_fail(audited):

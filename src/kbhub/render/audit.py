@@ -6,6 +6,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kbhub.render.formats import Listing
+from kbhub.render.model import ERROR_BYTES, FULL_ANSWER_BYTES, cut_lines
+from kbhub.render.model import one_line as cut_line
 from kbhub.render.plain import one_line
 from kbhub.render.words import counted
 
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 
 _COLOURS = {"error": "1;31", "warning": "33", "info": "2"}
 """SGR parameters (ECMA-48): bold red, yellow, faint."""
+
+_NARROWER = "one of `checks` or of `bases` at a time shows more of it, and so does mending what is shown"
+_LARGER = f"a larger `limit` shows more, or {_NARROWER}"
+"""What a model does for the findings that are left out, in the words of the tool."""
 
 _FIELDS = (
     "severity",
@@ -44,26 +50,36 @@ def audit_text(report: AuditReport, paint: Painter) -> str:
     parts = ["\n".join(_fixed_lines(report.fixed))] if report.fixed else []
     for (_, ref), findings in groupby(report.findings, key=lambda one: (one.severity, one.ref)):
         parts.append("\n".join([one_line(ref), *(line for one in findings for line in _lines(one, paint))]))
-    return "\n\n".join([*(part for part in parts if part), _sum(report)])
+    left = report.total - len(report.findings)
+    return "\n\n".join([*(part for part in parts if part), _sum(report, left, "`--limit` shows more")])
 
 
 def audit_for_model(report: AuditReport) -> str:
-    """Give the findings for a model: one line each, grouped by check, with what to do.
+    """Give the findings for a model: one line each, grouped by severity, with what to do.
 
     Args:
         report: what was found, cut to what is to be shown.
+
+    Returns:
+        At most `FULL_ANSWER_BYTES` of UTF-8; findings that do not fit are counted with those that were cut.
     """
-    lines = [_sum(report)]
-    lines += [f"- not looked at: {one_line(note)}" for note in report.notes]
+    lines = [f"- not looked at: {one_line(note)}" for note in report.notes]
     lines += [f"- skipped {one_line(one.base)}: {one_line(one.reason)}" for one in report.skipped]
     lines += _fixed_lines(report.fixed) if report.fixed else []
-    for severity, findings in groupby(report.findings, key=lambda one: one.severity):
-        lines += ["", f"## {severity}"]
-        lines += [
-            f"- {one_line(_place(one))} [{one.check}] {one_line(one.message)} {one_line(one.remedy)}"
-            for one in findings
-        ]
-    return "\n".join(lines)
+    head = [cut_lines("\n".join(lines), FULL_ANSWER_BYTES // 2)] if lines else []
+    room = FULL_ANSWER_BYTES - sum(map(_size, (*head, _sum(report, report.total, _LARGER))))
+    shown, listed, severity = 0, list[str](), ""
+    for one in report.findings:
+        entry = [] if one.severity == severity else ["", f"## {one.severity}"]
+        line = f"- {one_line(_place(one))} [{one.check}] {one_line(one.message)} {one_line(one.remedy)}"
+        entry.append(cut_line(line, ERROR_BYTES))
+        room -= sum(map(_size, entry))
+        if room < 0:
+            break
+        shown, severity = shown + 1, one.severity
+        listed += entry
+    more = _NARROWER if shown < len(report.findings) else _LARGER
+    return "\n".join([_sum(report, report.total - shown, more), *head, *listed])
 
 
 def audit_listing(report: AuditReport) -> Listing:
@@ -102,7 +118,8 @@ def _fixed_lines(fixed: Fixed) -> list[str]:
     return [head, *lines]
 
 
-def _sum(report: AuditReport) -> str:
+def _sum(report: AuditReport, left: int, more: str) -> str:
+    """Say what was found in all, how many findings of it are not shown, and what shows more of them."""
     looked = f"{counted(report.documents, 'document')} in {counted(len(report.bases), 'base')}"
     if not report.total:
         return f"{looked}: nothing found."
@@ -112,8 +129,12 @@ def _sum(report: AuditReport) -> str:
     parts += [f"{infos} to look at"] if infos else []
     checks = ", ".join(f"{one.check} {one.total}" for one in report.counts)
     text = f"{looked}: {', '.join(parts)} ({checks})."
-    if len(report.findings) < report.total:
-        text += f" {report.total - len(report.findings)} are not shown; `--limit` shows more."
+    if left:
+        text += f" Not shown: {left}; {more}."
     if report.fixable:
         text += f" `kbhub audit --fix` can mend {report.fixable}."
     return text
+
+
+def _size(line: str) -> int:
+    return len(line.encode("utf-8", "replace")) + 1

@@ -12,7 +12,6 @@ from pydantic import Field
 from kbhub.audit import AuditReport, audit
 from kbhub.parameters import brief
 from kbhub.render.audit import audit_for_model
-from kbhub.render.model import FULL_ANSWER_BYTES, cut_lines
 from kbhub.tools.calls import Calls
 from kbhub.tools.given import Names, cleaned
 
@@ -43,4 +42,4 @@ class Auditing:
             return await calls.nothing(AuditReport())
         await calls.freshen(context, first_index=True)  # all of them, for links lead from one to another
         report = await calls.run(partial(audit, calls.hub, chosen, checks=cleaned(checks), limit=limit))
-        return calls.result(cut_lines(audit_for_model(report), FULL_ANSWER_BYTES), report)
+        return calls.result(audit_for_model(report), report)
