@@ -128,12 +128,18 @@ def expected(schema: Schema) -> str:
     if kind == "array":
         return f"a list, each {expected(schema.get('items', {}))}"
     if kind == "object":
-        return f"an object with {_takes(list(schema.get('properties', {})))}"
+        known = list(schema.get("properties", {}))
+        return f"an object with {_takes(known)}" if known else "an object"
     if kind in ("integer", "number"):
-        low, high = schema.get("minimum"), schema.get("maximum")
-        range_ = f" from {low} to {high}" if low is not None and high is not None else ""
-        return ("a whole number" if kind == "integer" else "a number") + range_
+        return ("a whole number" if kind == "integer" else "a number") + _range(schema)
     return {"string": "a string", "boolean": "true or false"}.get(str(kind), "a value")
+
+
+def _range(schema: Schema) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and high is not None:
+        return f" from {low} to {high}"
+    return f", at least {low}" if low is not None else f", at most {high}" if high is not None else ""
 
 
 def _compacted(schema: Any, definitions: Mapping[str, Any], *, names: bool = False) -> Any:
