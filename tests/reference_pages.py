@@ -156,7 +156,8 @@ def command_line():
             table(("command", "what it does"), names),
             f"## Options of every command\n\n{shared}",
             "Those that choose a format (`--csv`, `--md`, `--xml`, `--files`) and `--no-pager` belong to commands that "
-            "list things. `kbhub serve` and `kbhub stop` have no `--json` where they give no result.",
+            "list things, `--files` to those that list files. `kbhub serve` and `kbhub stop` have no `--json` where "
+            "they give no result.",
             *map(command_section, every),
         ]
     )

@@ -83,6 +83,15 @@ def test_every_listing_is_valid_in_every_format(kbhub, command):
     assert (both.code, both.out) == (2, "")
 
 
+@pytest.mark.parametrize("command", [("gaps",), ("log", "show")])
+def test_files_are_listed_only_by_commands_that_list_files(kbhub, command):
+    """What could only fail is not offered."""
+    assert "--csv" in kbhub(*command, "--help", code=0).out
+    assert "--files" not in kbhub(*command, "--help").out
+    refused = kbhub(*command, "--files")
+    assert (refused.code, refused.out) == (2, "")
+
+
 def test_contexts_are_shown_with_files_and_hits(kbhub, environment, monkeypatch):
     """From inside a base, its name is not needed; `/` is all bases."""
     kbhub("context", "add", "/", "all of it")

@@ -103,6 +103,17 @@ def test_memories_come_in_every_format_also_when_there_are_none(kbhub, form):
     assert "cats-sleep" in out
 
 
+@pytest.mark.parametrize("form", ["--json", "--csv", "--md", "--xml", "--files"])
+def test_recalled_memories_come_in_every_format_also_when_there_are_none(kbhub, form):
+    """As `memories` gives them, and with the same exit code as text."""
+    assert kbhub("recall", "cats", form)[0] == 1
+    kbhub("remember", "Cats | sleep")
+    code, out, err = kbhub("recall", "cats", form)
+
+    assert (code, err) == (0, "")
+    assert "cats-sleep" in out
+
+
 def test_export_and_import_go_through_a_pipe(kbhub):
     kbhub("remember", "Cats sleep", "--scope", "user")
     out = kbhub("memories", "export")[1]

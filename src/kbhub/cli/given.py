@@ -16,6 +16,9 @@ from kbhub.later import Number, Parameter
 if TYPE_CHECKING:
     from kbhub.render.formats import Format
 
+_FORMATS: tuple[Format, ...] = ("json", "csv", "md", "xml", "files")
+"""Options that choose a format."""
+
 MOST_AROUND = 1000
 """Lines around a matching one; more are a document."""
 
@@ -49,20 +52,17 @@ class Common(Places):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Formats(Common):
+class Tables(Common):
     """Where to look, and in which format to list: takes the place of `Common` in commands that list things."""
 
     csv: Annotated[bool, Parameter(name="--csv")] = False
     """Print comma-separated values with a header."""
 
     md: Annotated[bool, Parameter(name="--md")] = False
-    """Print a Markdown table."""
+    """Print Markdown: a table, or a section for each text."""
 
     xml: Annotated[bool, Parameter(name="--xml")] = False
     """Print an XML document."""
-
-    files: Annotated[bool, Parameter(name="--files")] = False
-    """Print one line per file: docid, score, path, context."""
 
     no_pager: Annotated[bool, Parameter(name="--no-pager")] = False
     """Do not show long text page by page in a terminal."""
@@ -73,17 +73,18 @@ class Formats(Common):
         Raises:
             UsageError: several were.
         """
-        flags: dict[Format, bool] = {
-            "json": self.json,
-            "csv": self.csv,
-            "md": self.md,
-            "xml": self.xml,
-            "files": self.files,
-        }
-        chosen = [name for name, wanted in flags.items() if wanted]
+        chosen = [name for name in _FORMATS if getattr(self, name, False)]
         if len(chosen) > 1:
             raise UsageError(f"{' and '.join(f'--{name}' for name in chosen)} exclude each other; use one.")
         return chosen[0] if chosen else "text"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formats(Tables):
+    """The same for commands whose lists are of files."""
+
+    files: Annotated[bool, Parameter(name="--files")] = False
+    """Print one line per file: docid, score, path, context."""
 
 
 @dataclass(frozen=True, kw_only=True)

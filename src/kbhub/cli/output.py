@@ -16,7 +16,7 @@ from kbhub.render.plain import neutralised
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kbhub.cli.options import Formats
+    from kbhub.cli.options import Tables
     from kbhub.render.formats import Listing
 
 PAGER = "less"
@@ -31,7 +31,7 @@ SHELL_SIGNS = frozenset("|&;<>()$`")
 
 
 def present(
-    formats: Formats,
+    formats: Tables,
     listing: Callable[[], Listing],
     text: Callable[[], str],
     *,

@@ -116,20 +116,23 @@ def recall(
     tags: tuple[str, ...],
     namespace: str | None,
     limit: int | None,
-    common: Common,
+    formats: Formats,
 ) -> int:
     """Print the memories that answer a query best, whole; 1 if none does."""
+    formats.format()
     query = " ".join(map(decoded, words))
     if not query.strip():
         raise UsageError("Nothing to recall. Name it: kbhub recall WORDS; `kbhub memories` lists what is remembered.")
-    hub = Hub(hub_options(common))
+    hub = Hub(hub_options(formats))
     found = list_memories(hub, query, scope=scope, tags=tags, namespace=namespace, limit=limit or RECALLED, whole=True)
-    if common.json:
-        show_json(found.model_dump_json(indent=2))
-    else:
-        show(recalled_text(found))
-        if not found.memories:
-            complain("No memory answers that.")
+    present(
+        formats,
+        lambda: memories_listing(found),
+        lambda: recalled_text(found),
+        document=found.model_dump_json(indent=2),
+    )
+    if not found.memories and not formats.json:
+        complain("No memory answers that.")
     return 0 if found.memories else 1
 
 

@@ -18,12 +18,12 @@ from kbhub.querylog.models import Gaps
 from kbhub.render.gaps import cleared_text, gaps_listing, gaps_text, maintained_lines, queries_listing, queries_text
 
 if TYPE_CHECKING:
-    from kbhub.cli.options import Common, Formats
+    from kbhub.cli.options import Common, Tables
 
 OFF = "Queries are not logged: `log.queries` is false."
 
 
-def show_queries(*, limit: int | None, formats: Formats) -> int:
+def show_queries(*, limit: int | None, formats: Tables) -> int:
     """Print the latest queries."""
     formats.format()
     log = show_log(Hub(hub_options(formats)), limit or SHOWN)
@@ -47,7 +47,7 @@ def clear_queries(*, every_project: bool, common: Common) -> int:
     return 0
 
 
-def gaps(*, every: bool, close: str | None, formats: Formats) -> int:
+def gaps(*, every: bool, close: str | None, formats: Tables) -> int:
     """Look for gaps and print them, or close one."""
     formats.format()
     hub = Hub(hub_options(formats))

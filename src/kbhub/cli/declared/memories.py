@@ -156,7 +156,7 @@ def recall(
     tags: Tags = (),
     namespace: Namespace = None,
     limit: Limit = None,
-    common: Common = Common(),  # noqa: B008 - frozen
+    formats: Formats = Formats(),  # noqa: B008 - frozen
 ) -> int:
     """Print the memories that answer best, whole.
 
@@ -168,9 +168,9 @@ def recall(
         tags: Only those with this tag; may be repeated.
         namespace: Only those filed here or below.
         limit: Memories to show (3).
-        common: Options of every command.
+        formats: Options of every command.
     """
-    return commands.memories.recall(query, scope=scope, tags=tags, namespace=namespace, limit=limit, common=common)
+    return commands.memories.recall(query, scope=scope, tags=tags, namespace=namespace, limit=limit, formats=formats)
 
 
 @app.command(usage="kbhub forget [OPTIONS] [ID…]")

@@ -9,7 +9,7 @@ from cyclopts.validators import Number
 
 from kbhub.cli import commands
 from kbhub.cli.app import app
-from kbhub.cli.options import Common, Formats
+from kbhub.cli.options import Common, Tables
 
 MOST_SHOWN = 100_000
 """Queries of one list at most, as many as are kept."""
@@ -28,7 +28,7 @@ def show(
     limit: Annotated[
         int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1, lte=MOST_SHOWN))
     ] = None,
-    formats: Formats = Formats(),  # noqa: B008 - frozen
+    formats: Tables = Tables(),  # noqa: B008 - frozen
 ) -> int:
     """Show what was asked here, by you and by agents, newest first.
 
@@ -63,7 +63,7 @@ def gaps(
     *,
     all_: Annotated[bool, Parameter(name="--all")] = False,
     close: Annotated[str | None, Parameter(metavar="ID")] = None,
-    formats: Formats = Formats(),  # noqa: B008 - frozen
+    formats: Tables = Tables(),  # noqa: B008 - frozen
 ) -> int:
     """List the questions that are asked again and again, and that nothing here answers.
 
