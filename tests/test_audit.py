@@ -97,6 +97,59 @@ def test_every_way_to_write_a_link_is_checked(audited, link):
     assert only(audited({"a.md": f"# A\n\n{link}\n"}, checks=["links"])).line == 3
 
 
+@pytest.mark.parametrize(
+    "image",
+    [
+        "![x](gone.png)",
+        "![](img/gone.png)",
+        "![x][pic]\n\n[pic]: gone.png",
+        "[![x](gone.png)](a.md)",
+        "![x](gone%20.png)",
+    ],
+)
+def test_an_image_whose_file_is_not_there_is_an_error_with_its_line(audited, image):
+    """However it is written; it is told once, and joins no documents."""
+    report = audited({"a.md": f"# A\n\n{image}\n"}, checks=["links"])
+
+    assert lines(report) == [("a.md", 3, "error", "links")]
+    assert "The image '" in only(report).message
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "![x](there.png)",
+        "![x](./there.png#part)",
+        "![x](/there.png?raw=true)",
+        "![x](far.png)",
+        "![x](img/far.png)",
+        '![x](<with space.png> "title")',
+        "![x](with%20space.png)",
+        "![x](b.md)",
+        "![x](https://example.org/gone.png)",
+        "![x](//example.org/gone.png)",
+        "![x](data:image/png;base64,aGk=)",
+        "![x][pic]\n\n[pic]: https://example.org/gone.png",
+        "`![x](gone.png)`",
+        "```\n![x](gone.png)\n```",
+        '<img src="gone.png">',
+    ],
+)
+def test_an_image_that_is_there_or_elsewhere_is_left_alone(audited, environment, image):
+    """Beside the document, below the base, by name alone as in Obsidian, on the web, or no image at all."""
+    for path in ("there.png", "img/far.png", "with space.png"):
+        environment.write(f"knowledge/{path}", b"\x89PNG")
+
+    assert audited({"a.md": f"# A\n\n{image}\n", "b.md": "# B\n"}, checks=["links"]).findings == ()
+
+
+def test_an_image_joins_no_documents(audited):
+    """One with a picture alone is as alone as without it."""
+    report = audited({"a.md": "# A\n\n![x](b.md)\n", "b.md": "# B\n"}, checks=["orphans"])
+
+    assert [one.path for one in report.findings] == ["a.md", "b.md"]
+
+
 def test_broken_entries_of_related_are_errors_at_their_line(audited):
     """An entry leads to a document of its base or, with an id before it, of another."""
     front = "---\nrelated:\n  - b\n  - sub/c.md\n  - gone/d\n  - project@b\n---\n# A\n"

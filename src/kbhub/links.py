@@ -47,13 +47,16 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
-def extract_links(text: str, lines: Sequence[str], hidden: Sequence[tuple[int, int]]) -> tuple[Link, ...]:
-    """Find the links of a document.
+def extract_links(
+    text: str, lines: Sequence[str], hidden: Sequence[tuple[int, int]], *, images: bool = False
+) -> tuple[Link, ...]:
+    """Find the links of a document, or its images.
 
     Args:
         text: the whole document, with line feeds as line endings.
         lines: the same as lines.
         hidden: line spans (1-based, inclusive) that hold no links: code, comments, front matter.
+        images: whether to give the images in place of the links; `![[name]]` is a link.
 
     Returns:
         The links in the order in which they end in the text.
@@ -73,7 +76,7 @@ def extract_links(text: str, lines: Sequence[str], hidden: Sequence[tuple[int, i
     links: list[Link] = []
     for begin, end in ranges:
         for paragraph, offset in _paragraphs(text, begin, end, candidate):
-            links.extend(_Paragraph(paragraph, offset, starts, definitions).links())
+            links.extend(_Paragraph(paragraph, offset, starts, definitions).links(images=images))
     return tuple(links)
 
 
@@ -139,8 +142,8 @@ class _Paragraph:
         self.definitions = definitions
         self.masked = _without_code(text)
 
-    def links(self) -> Iterator[Link]:
-        """Pair brackets and give out the links they make."""
+    def links(self, *, images: bool) -> Iterator[Link]:
+        """Pair brackets and give out the links, or the images, they make."""
         opened: list[tuple[int, bool]] = []
         masked, position = self.masked, 0
         while match := _TOKEN.search(masked, position):
@@ -153,13 +156,13 @@ class _Paragraph:
                 if opened:
                     start, image = opened.pop()
                     link, position = self._closed(start, position)
-                    if link is not None and not image:
+                    if link is not None and image == images:
                         yield link
                 continue
             bang = start > before and masked[start - 1] == "!"
             if match[1] is None:
                 opened.append((position, bang))
-            elif link := self._wikilink(match[1], start, "embed" if bang else "wikilink"):
+            elif not images and (link := self._wikilink(match[1], start, "embed" if bang else "wikilink")):
                 yield link
 
     def _closed(self, start: int, end: int) -> tuple[Link | None, int]:

@@ -17,7 +17,9 @@ from kbhub.types import Document
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.types import Heading
+    from kbhub.blocks import Blocks
+    from kbhub.frontmatter import FrontMatter
+    from kbhub.types import Heading, Link
 
 MARKDOWN_SUFFIXES = frozenset((".md", ".markdown", ".mdx"))
 """Names that mark a file as Markdown, lower case."""
@@ -87,9 +89,6 @@ def parse_document(path: str, data: bytes) -> Document:
         return Document(path, _file_title(name), tuple(lines), 0, {}, (), (), (), (), (), problems)
     front = read_front_matter(lines)
     blocks = scan_blocks(lines, front.body, front.closing)
-    hidden = [*blocks.fences, *blocks.raw]
-    if front.body:
-        hidden.append((1, front.body))
     return Document(
         path=path,
         title=front.title[:MAX_HEADING_CHARS] or _heading_title(blocks.headings) or _file_title(name),
@@ -100,10 +99,29 @@ def parse_document(path: str, data: bytes) -> Document:
         aliases=front.aliases,
         headings=tuple(blocks.headings),
         fences=tuple(blocks.fences),
-        links=extract_links(text, lines, hidden),
+        links=extract_links(text, lines, _hidden(front, blocks)),
         problems=tuple(problem for problem in (encoding_problem, front.problem) if problem),
         tables=tuple(blocks.tables),
     )
+
+
+def images_of(text: str) -> tuple[Link, ...]:
+    """Give the images of a Markdown document that are files: not those of other sites or written out as `data:`.
+
+    Args:
+        text: the whole document, with line feeds as line endings.
+    """
+    if "![" not in text:
+        return ()
+    lines = text.split("\n")
+    front = read_front_matter(lines)
+    blocks = scan_blocks(lines, front.body, front.closing)
+    return extract_links(text, lines, _hidden(front, blocks), images=True)
+
+
+def _hidden(front: FrontMatter, blocks: Blocks) -> list[tuple[int, int]]:
+    """Give the lines that hold no links."""
+    return [*blocks.fences, *blocks.raw, *([(1, front.body)] if front.body else [])]
 
 
 def _heading_title(headings: Sequence[Heading]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.audit.documents import file_findings, problem_findings, title_findings
 from kbhub.audit.duplicates import duplicate_findings
+from kbhub.audit.images import image_findings
 from kbhub.audit.links import link_findings, unchecked_links
 from kbhub.audit.material import Material, material_of
 from kbhub.audit.memories import memory_findings
@@ -96,6 +97,8 @@ def _findings(
         if not _LINKS.isdisjoint(wanted):
             yield from link_findings(material, bases)
             notes += filter(None, [unchecked_links(material)])
+        if "links" in wanted:
+            yield from image_findings(material)
         if not _PROBLEMS.isdisjoint(wanted):
             yield from problem_findings(material)
         if "files" in wanted:

@@ -15,7 +15,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 """The gravest first."""
 
 CHECKS: dict[str, str] = {
-    "links": "links that lead to nothing",
+    "links": "links and images that lead to nothing",
     "related": "entries of `related` that are no document",
     "headings": "links to a heading that is not there",
     "ambiguous": "links that could mean several documents",
