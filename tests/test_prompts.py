@@ -105,6 +105,16 @@ async def test_arguments_are_taken_up_on_one_line(shop, mode):
     [
         ("nope", {}, "There is no prompt 'nope'; kbhub has search_first, write_down, audit_and_mend."),
         ("search_first", {}, "The prompt 'search_first' needs 'question'."),
+        (
+            "search_first",
+            {"question": "x", "qestion": "y"},
+            "unknown parameter 'qestion'; did you mean 'question'? search_first takes question.",
+        ),
+        (
+            "audit_and_mend",
+            {"x" * 999: "y"},
+            f"unknown parameter '{'x' * 60}…'; audit_and_mend takes base.",
+        ),
     ],
 )
 async def test_a_wrong_request_is_an_error_of_the_protocol(shop, mode, name, arguments, told):

@@ -34,7 +34,7 @@ from pydantic import ValidationError
 
 from kbhub import __version__
 from kbhub.announcing import Announcer
-from kbhub.errors import KbhubError
+from kbhub.errors import KbhubError, UsageError
 from kbhub.parameters import bad_argument, check_names, check_tool
 from kbhub.render import model
 from kbhub.resources.addresses import TEMPLATE
@@ -163,17 +163,20 @@ class KbhubServer(MCPServer[None]):
         """Write a prompt.
 
         Raises:
-            MCPError: there is no such prompt, or an argument is missing.
+            MCPError: there is no such prompt, or an argument is missing or unknown.
         """
         known = {prompt.name: prompt for prompt in await self.list_prompts()}
         if name not in known:
             message = f"There is no prompt {name!r}; kbhub has {', '.join(known)}."
             raise MCPError(code=INVALID_PARAMS, message=message)
-        missing = [
-            one.name for one in known[name].arguments or () if one.required and one.name not in (arguments or {})
-        ]
+        takes, given = known[name].arguments or (), arguments or {}
+        missing = [one.name for one in takes if one.required and one.name not in given]
         if missing:
             raise MCPError(code=INVALID_PARAMS, message=f"The prompt {name!r} needs {missing[0]!r}.")
+        try:
+            check_names(name, {"properties": {one.name: {} for one in takes}}, given)
+        except UsageError as error:
+            raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
         return await super().get_prompt(name, arguments, context)
 
     async def _definitions(self, names: Collection[str]) -> dict[str, ToolDefinition]:
