@@ -318,6 +318,30 @@ def test_any_string_is_answered(two, text):
         assert not result.skipped
 
 
+@pytest.mark.parametrize("lost", ["all", "folder", "index", "not indexed"])
+@pytest.mark.parametrize("text", ["xyzzy plugh", "xyzzy tag:none", "tag:none"])
+def test_of_what_was_not_searched_nothing_is_said(two, monkeypatch, lost, text):
+    """A word may occur there, a filter may fit, and what is asked may be covered."""
+    monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 3600.0)  # the folder goes after it was found
+    two.hub().sync()
+    judged = two.hub().search(Query(text=text))
+    hub = two.hub()
+    names = [base.id for base in hub.select() if lost == "all" or base.id == "notes"]
+    for base in hub.select(names):
+        if lost == "folder":
+            shutil.move(base.path, two.home / "away")
+        elif lost == "index":
+            hub.index(base).path.write_bytes(b"no database " * 1000)
+        else:
+            hub.index(base).path.unlink()
+    result = hub.search(Query(text=text))
+
+    assert judged.unmatched or "No document fulfils tag:none." in judged.notes
+    assert names == [one.base for one in result.skipped]
+    assert ((), None) == (result.unmatched, result.verdict)
+    assert not any("No document" in note or "None of" in note or "covers" in note for note in result.notes)
+
+
 def test_a_query_in_a_language_the_model_does_not_know_is_by_keyword(two):
     """Japanese is found by its words, and the answer says that meaning played no part."""
     two.write("knowledge/ja.md", "# サーバー\n\nサーバーを再起動する方法。\n")

@@ -437,12 +437,20 @@ async def test_calls_are_answered_while_a_base_is_indexed_elsewhere(notes, mode,
         with FileLock(f"{path}.lock"):
             await client.list_tools()
             searched = text_of(await client.call_tool("search", {"query": "canary"}))
+            asked = text_of(await client.call_tool("ask", {"question": "What is a canary?"}))
             status = text_of(await client.call_tool("status", {}))
             read = text_of(await client.call_tool("read", {"refs": "guides/deploy.md"}))
         later = text_of(await client.call_tool("search", {"query": "canary"}))
 
-    assert "No hits" in searched
-    assert 'Not searched: "project": ' in searched
+    assert searched == (
+        'No hits for "canary": no base could be searched.\n'
+        'Not searched: "project": It is not indexed yet; that is under way.\n'
+        "`status` says how far indexing is, and what is wrong."
+    )
+    assert asked == (
+        'No base could be searched for "What is a canary?".\n\n'
+        "Not searched: project. It is not indexed yet; that is under way."
+    )
     assert "not indexed yet" in status
     assert "Redeploy the tag before" in read
     assert "1. guides/deploy.md:" in later
@@ -552,6 +560,27 @@ async def test_a_search_does_not_wait_for_a_long_comparison(notes, monkeypatch):
     assert ["guides/deploy.md" in one.content[0].text for one in found] == [True, True]
 
 
+def test_the_base_that_is_asked_for_is_indexed_first(environment):
+    """Not the smaller ones, which somebody may ask for later."""
+    sizes = {"large": 30, "small": 1, "middle": 10}
+    bases = {
+        name: environment.write(f"{environment.home}/{name}/{number}.md", f"# Canary {number}\n").parent
+        for name, size in sizes.items()
+        for number in range(size)
+    }
+    hub, done = environment.hub(bases=bases), []
+    background = Background(
+        hub, lambda: done.append([base.id for base in hub.select() if hub.index(base).path.exists()])
+    )
+    background.prefer(["large"])
+
+    background.look()
+
+    assert background.wait_for_first_index(dict.fromkeys(bases, False), 60)
+    background.stop(60)
+    assert done == [[], ["large"], ["large", "small"], ["large", "middle", "small"]]
+
+
 def test_a_base_that_cannot_be_indexed_is_a_problem_and_not_the_end(notes):
     """What the thread meets is kept for `status`, and the other bases go on."""
     own = notes.write(f"{notes.home}/own/a.md", "# A\n").parent
@@ -568,4 +597,6 @@ def test_a_base_that_cannot_be_indexed_is_a_problem_and_not_the_end(notes):
     assert len(told) == 1
     assert "Check the disk" in told[0]
     assert background.problems() == ()
-    assert hub.search(Query(text="canary")).hits
+    found = hub.search(Query(text="canary"))
+    assert found.hits
+    assert [(one.base, one.reason) for one in found.skipped] == [("own", told[0])]

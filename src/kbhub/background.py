@@ -71,6 +71,9 @@ class Background:
         self._preparation: Callable[[], object] | None = None
         self._progress: dict[str, tuple[int, int]] = {}
         self._problems: dict[str, Problem] = {}
+        self._asked_for: frozenset[str] = frozenset()
+        """Bases that were named when some were last named."""
+        hub.in_hand = self.in_hand
 
     def called(self) -> None:
         """Take note of a call: what can wait rests for a while."""
@@ -118,6 +121,18 @@ class Background:
         """Give the ids of the bases that are being indexed or wait for it."""
         with self._changed:
             return tuple(one.base for one in self._pending())
+
+    def in_hand(self, base: str) -> bool:
+        """Say whether a base is being looked at or indexed, waits for it, or is seen to by another process."""
+        with self._changed:
+            looking = self._comparing or self._looking is not None
+            pending = base in self._waiting or any(one.base == base for one in self._pending())
+            return not self._stopping and (looking or pending)
+
+    def prefer(self, bases: Iterable[str]) -> None:
+        """Let some bases come before the others, in place of those that did so far. Returns at once."""
+        with self._changed:
+            self._asked_for = frozenset(bases)
 
     def wait_for_first_index(self, bases: Mapping[str, bool], seconds: float) -> bool:
         """Wait until none of some bases still lacks its first index.
@@ -205,8 +220,10 @@ class Background:
             looking, self._looking = self._looking, None
             self._comparing, self._running = looking is not None, None
             if looking is None and self._queue:
-                # The smallest first: a handful of memories is not to wait for a large base.
-                self._running = self._queue.pop(min(self._queue, key=lambda base: self._queue[base].files))
+                # What is asked for, then the smallest: a handful of memories is not to wait for a large base.
+                self._running = self._queue.pop(
+                    min(self._queue, key=lambda base: (base not in self._asked_for, self._queue[base].files))
+                )
             running = self._running
             if self._stopping or (looking is None and running is None and not self._untidy):
                 self._thread = None  # said under the lock: work that comes in now starts a thread of its own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -74,6 +74,8 @@ class Hub:
         self._progress: dict[str, tuple[int, int]] = {}
         self._failed: dict[str, str] = {}
         """Base → why it could not be brought in step when that was last tried."""
+        self.in_hand: Callable[[str], bool] = lambda _: False
+        """Says of a base whether something indexes it, or soon will; set by what indexes on a thread of its own."""
         self._damaged: set[str] = set()
         """Bases in whose index a search met damage, which a comparison with the files does not see."""
         self._readers = threading.BoundedSemaphore(READERS)
@@ -189,7 +191,8 @@ class Hub:
             *searching.leading_notes(found),
             *notes,
             *searching.notes_on(found, chosen),
-            *self._unfinished(searched),
+            # A copy, for indexing on other threads adds to it and takes away.
+            *searching.unfinished(searched, dict(self._progress)),
         ]
         failed = dict(self._failed)
         notes += [
@@ -357,7 +360,9 @@ class Hub:
                 comparable = index.meta("embedder") == fingerprint
                 complete = index.meta("synced") is not None
             except (BaseUnavailable, IndexUnavailable) as error:
-                reason = states.unsearched(base, error, dict(self._progress))
+                reason = states.unsearched(
+                    base, error, dict(self._progress), in_hand=self.in_hand(base.id), failure=self._failed.get(base.id)
+                )
                 skipped.append(Skipped(base=base.id, reason=reason))
                 continue
             if fingerprint and not comparable:
@@ -375,19 +380,13 @@ class Hub:
         """Rank what the opened bases have; one that turns out to be damaged goes from `searched` to `skipped`."""
         while True:
             try:
-                return searching.find(query, searched, around)
+                return searching.find(query, searched, around, everything=not skipped)
             except IndexUnavailable as error:
                 skipped.append(Skipped(base=error.base, reason=str(error)))
                 broken = next(one for one in searched if one.base.id == error.base)
                 searched.remove(broken)
                 self._damaged.add(error.base)
                 self._looks.forget(broken.index.path)
-
-    def _unfinished(self, searched: Sequence[Searched]) -> list[str]:
-        progress = dict(self._progress)  # indexing on other threads adds to it and takes away
-        told = {base: f" ({done} of {todo} files)" for base, (done, todo) in progress.items()}
-        indexed = [one.base.id for one in searched if one.base.id in told or not one.complete]
-        return [f"{base} is still being indexed{told.get(base, '')}." for base in indexed]
 
     def _sync(
         self,

@@ -115,26 +115,39 @@ def notes_on(found: Found, chosen: Sequence[str]) -> list[str]:
     return notes
 
 
-def find(query: Query, searched: Sequence[Searched], around: Surroundings) -> Found:
+def unfinished(searched: Sequence[Searched], progress: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Say which bases are searched although they are being indexed.
+
+    Args:
+        searched: the bases.
+        progress: base → (files done, files to do), of those that are being indexed.
+    """
+    told = {base: f" ({done} of {todo} files)" for base, (done, todo) in progress.items()}
+    indexed = [one.base.id for one in searched if one.base.id in told or not one.complete]
+    return [f"{base} is still being indexed{told.get(base, '')}." for base in indexed]
+
+
+def find(query: Query, searched: Sequence[Searched], around: Surroundings, *, everything: bool = True) -> Found:
     """Rank the chunks of open indexes for a query and describe the best.
 
     Args:
         query: what is asked.
         searched: the bases, each index within a snapshot.
         around: clock, embedder and the like.
+        everything: whether these are all that were to be searched; of others nobody can say what is not in them.
     """
+    complete = everything and bool(searched) and all(one.complete for one in searched)
     indexes = [one.index for one in searched]
     asked = understand(query.text, indexes)
     selections = [
         select(one.index, {one.base.id, *one.base.names}, asked.filters, asked.excluded, around.now) for one in searched
     ]
     if not asked.terms and (asked.filters or asked.excluded):
-        return _listing(query, asked, searched, selections, around)
+        return _listing(query, asked, searched, selections, around, complete=complete)
     keyword = KeywordRanking(Ranking.joined(()), ())
     made: tuple[Spelt, ...] = ()
     if query.mode != "semantic":
         keyword, made = _by_words(query, indexes, asked.terms, selections)
-    complete = all(one.complete for one in searched)
     text = corrected(asked.text, made)
     vector = around.embed(text) if query.mode != "keyword" and text.strip() else None
     if vector is None and query.mode == "semantic":
@@ -171,7 +184,7 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings) -> Fo
         tuple(word for word in keyword.unmatched if word not in fixed) if complete else (),
         tuple(Correction(typed=one.typed, used=one.used) for one in made),
         verdict(sure if kept else 0.0) if complete else None,
-        complete and bool(selections) and all(one is not None and not one.documents for one in selections),
+        complete and all(one is not None and not one.documents for one in selections),
     )
 
 
@@ -194,6 +207,8 @@ def _listing(
     searched: Sequence[Searched],
     selections: Sequence[Selection | None],
     around: Surroundings,
+    *,
+    complete: bool,
 ) -> Found:
     """List the documents that filters leave, newest first, where there is nothing to rank them by."""
     wanted = min(query.offset + query.limit, sys.maxsize)  # SQLite counts no further
@@ -213,7 +228,6 @@ def _listing(
         one.index.counts()[0] if selection is None else selection.documents
         for one, selection in zip(searched, selections, strict=True)
     )
-    complete = all(one.complete for one in searched)
     return Found(described(groups, documents, manner), total, query.mode, asked, filtered_out=complete and not total)
 
 

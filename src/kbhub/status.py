@@ -1,10 +1,10 @@
-"""The state of one base and its index, as it is shown."""
+"""The state of bases and their indexes, as it is shown."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbhub.errors import IndexUnavailable
+from kbhub.errors import BaseUnavailable, IndexUnavailable
 from kbhub.index.reader import NOT_THERE
 from kbhub.places import is_directory
 from kbhub.reports import BaseStatus
@@ -13,7 +13,6 @@ from kbhub.types import Problem
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kbhub.errors import BaseUnavailable
     from kbhub.index import Index
     from kbhub.types import Base
 
@@ -55,17 +54,30 @@ def base_status(base: Base, index: Index, *, indexing: str | None, failure: str 
     )
 
 
-def unsearched(base: Base, error: BaseUnavailable | IndexUnavailable, progress: Mapping[str, tuple[int, int]]) -> str:
+def unsearched(
+    base: Base,
+    error: BaseUnavailable | IndexUnavailable,
+    progress: Mapping[str, tuple[int, int]],
+    *,
+    in_hand: bool,
+    failure: str | None,
+) -> str:
     """Say why a base cannot be searched.
 
     Args:
         base: the base.
         error: what came of trying.
         progress: base → (files done, files to do), of those that are being indexed.
+        in_hand: whether something sees to it that the base is indexed.
+        failure: why the index could not be brought in step when that was last tried.
     """
     if base.id in progress:
         done, todo = progress[base.id]
         return f"It is being indexed ({done} of {todo} files)."
-    if progress and isinstance(error, IndexUnavailable) and error.reason == NOT_THERE:
+    if isinstance(error, BaseUnavailable) or error.reason != NOT_THERE:
+        return str(error)
+    if failure:
+        return failure
+    if progress:
         return f"It is not indexed yet; it comes after {' and '.join(map(repr, progress))}."
-    return str(error)
+    return "It is not indexed yet; that is under way." if in_hand else str(error)

@@ -21,6 +21,8 @@ SHOWN_PASSAGES, SHOWN_TOKENS = 3, 900
 """Direct passages that an answer has verbatim beside its text, and estimated tokens of them; the first is always."""
 
 NOT_COVERED_TEXT = "Nothing in these bases covers this."
+NOT_SEEN_TEXT = "Nothing that was searched covers this."
+NOT_SEARCHED_TEXT = "No base could be searched."
 NOT_ANSWERED_TEXT = "The passages that come nearest do not answer this."
 
 
@@ -55,7 +57,10 @@ def finish_written(prepared: Prepared, written: Written, why: Sequence[str]) -> 
 
 def finish_unwritten(prepared: Prepared, why: Sequence[str] = ()) -> Answer:
     """Give the passages alone, or say that there are none."""
-    text = NOT_COVERED_TEXT if prepared.outcome == "not_covered" else ""
+    text = ""
+    if prepared.outcome == "not_covered":
+        judged = NOT_COVERED_TEXT if prepared.verdict else NOT_SEEN_TEXT  # without a verdict, not all was looked at
+        text = judged if prepared.searched else NOT_SEARCHED_TEXT
     return _answer(prepared, prepared.outcome or "passages", text, "none", why)
 
 

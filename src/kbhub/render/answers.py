@@ -53,6 +53,10 @@ def answer_for_model(answer: Answer) -> str:
         return "\n\n".join([*parts, *_joined(_notes(answer))])
     if answer.outcome == "not_covered":
         head = f"Nothing in these bases covers {asked}."
+        if not answer.searched:
+            head = f"No base could be searched for {asked}."
+        elif answer.verdict is None:  # not all could be looked at
+            head = f"Nothing that was searched covers {asked}."
         nearest = ["What follows is no answer, but the nearest there is:", *map(_named, answer.references)]
         return "\n\n".join([head, *(_joined(nearest) if answer.references else []), *_joined(_notes(answer))])
     by = f"{WRITTEN[answer.written_by]}{_model(answer)}"

@@ -209,8 +209,9 @@ def nothing_here(discovery: Discovery) -> str:
 
 
 def _heading(result: SearchResult, query: Query, shown: int) -> str:
-    asked = quoted(query.text, TITLE_BYTES)
-    where = f"in {_listed(result.searched)}" if result.searched else "in no base"
+    asked, where = quoted(query.text, TITLE_BYTES), f"in {_listed(result.searched)}"
+    if not result.searched:
+        return f"No hits for {asked}: no base could be searched."
     if not result.hits:
         return f"No {'more ' if query.offset else ''}hits for {asked} {where} ({result.mode})."
     first = query.offset + 1
@@ -328,10 +329,10 @@ def _limits_of(result: SearchResult) -> list[str]:
 
 
 def _advice(result: SearchResult, query: Query) -> list[str]:
+    if not result.searched:
+        return ["`status` says how far indexing is, and what is wrong."]
     if query.offset:
         return [f"There are {result.total} hits in all; search without `cursor` for the first."]
-    if not result.searched:
-        return ["Nothing could be searched; `status` says why."]
     return ["Try other words, fewer of them or all bases; `status` says what is here and what is indexed."]
 
 

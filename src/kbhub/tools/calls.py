@@ -157,12 +157,10 @@ class Calls:
         """Compare bases with their files as far as that is due, and then say what `_indexed` says."""
         # What the background has in hand need not be compared again, and would only be waited for; nor is waited for
         # a comparison that takes long.
-        busy = self.background.busy()
-        idle = [
-            base.id
-            for base in self.hub.select(names)
-            if base.id not in busy and self.hub.comparing_for(base) < FRESHEN_SECONDS
-        ]
+        bases, busy = self.hub.select(names), self.background.busy()
+        if names:
+            self.background.prefer(base.id for base in bases)
+        idle = [base.id for base in bases if base.id not in busy and self.hub.comparing_for(base) < FRESHEN_SECONDS]
         if idle:
             self.background.hand(one for one in self.hub.freshen(idle, max_age=max_age) if not one.busy)
             self.announcer.look()
