@@ -235,6 +235,27 @@ def test_a_folder_that_cannot_be_looked_at_is_a_problem_of_its_base_alone(two):
     assert ["far"] == [problem.subject for problem in hub.status().problems]
 
 
+def test_a_base_that_is_not_there_is_named_where_little_is_found(two):
+    """What is asked may be in it; an answer that is strong, or from other bases by wish, does without the words."""
+    bases = {"notes": "~/notes", "far": "~/far", "away": "~/away"}
+    config(two, {"bases": bases, "repos": {"*": ["notes", "far"]}})
+    hub = two.hub()
+    hub.sync()
+    said = f"far: {two.home / 'far'} does not exist."
+    told = {
+        query.text: [note for note in hub.search(query).notes if note.startswith(said)]
+        for query in (
+            Query(text="how do I quit vim"),
+            Query(text="gas cost of an opcode"),
+            Query(text="xyzzy", mode="keyword"),
+            Query(text="plugh", bases=("project", "notes")),
+        )
+    }
+
+    assert [0, 1, 1, 0] == list(map(len, told.values()))
+    assert not any("away" in note for note in hub.search("xyzzy").notes)
+
+
 def test_a_damaged_index_sinks_no_query(two):
     """Pages that turn out to be noise only while a query runs cost that base alone, and indexing mends it."""
     for number in range(100):

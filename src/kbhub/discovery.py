@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from kbhub.config import directory_identity, id_fault
 from kbhub.errors import ConfigError, UsageError
 from kbhub.places import expand, is_directory, user_home, why_no_directory
-from kbhub.project import clean, docs_base, find_project, owned_by_user, trust_pointer
+from kbhub.project import PROJECT_ID, clean, docs_base, find_project, owned_by_user, trust_pointer
 from kbhub.types import Base, Discovery, Problem
 from kbhub.workspace import find_workspace, workspace_from_roots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence, Set
+    from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
     from kbhub.config import BaseEntry, LoadedConfig
     from kbhub.trust import TrustStore
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-__all__ = ["discover", "find_workspace", "parse_base_arguments", "trust_pointer", "workspace_from_roots"]
+__all__ = ["discover", "find_workspace", "missing", "parse_base_arguments", "trust_pointer", "workspace_from_roots"]
 
 CASE_INSENSITIVE = sys.platform in ("win32", "darwin")
 """Whether this system's file systems usually take `A` and `a` for the same name."""
@@ -138,6 +138,17 @@ def discover(
         problems=tuple(problems),
         looked_for=tuple(project.looked_for),
     )
+
+
+def missing(discovery: Discovery, configured: Iterable[str]) -> list[Problem]:
+    """Give what is wrong with the bases that would be active if they could be used.
+
+    Args:
+        discovery: the bases that are, and all problems.
+        configured: ids of the bases that settings and arguments name.
+    """
+    active = {name for base in discovery.bases for name in (base.id, *base.names)}
+    return [one for one in discovery.problems if one.subject in {PROJECT_ID, *configured} - active]
 
 
 def _active_ids(directory: Path | None, config: LoadedConfig, home: Path, *, case_insensitive: bool) -> set[str]:

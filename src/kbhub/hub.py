@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 from kbhub import __version__
 from kbhub.completions import with_completions
 from kbhub.config import LoadedConfig, load_config
-from kbhub.discovery import discover, find_workspace, parse_base_arguments, workspace_from_roots
+from kbhub.discovery import discover, find_workspace, missing, parse_base_arguments, workspace_from_roots
 from kbhub.embedding import own_model
 from kbhub.errors import BaseNotFound, BaseUnavailable, EmbedderError, IndexUnavailable
 from kbhub.freshness import Looks
@@ -147,6 +147,11 @@ class Hub:
             chosen[base.id] = base
         return tuple(chosen.values()) or bases
 
+    def missing(self) -> list[Problem]:
+        """Give what is wrong with the bases that would be active if they could be used."""
+        config, discovery = self._look()
+        return missing(discovery, {*config.settings.bases, *self.options.bases})
+
     def index(self, base: Base) -> Index:
         """Give the index of a base, for reading; its file may not be there yet."""
         path = indexes.index_path(base, self.cache, own_model(self.config().settings.embedder.model))
@@ -200,6 +205,8 @@ class Hub:
             for one in searched
             if one.base.id in failed
         ]
+        if not query.bases and found.verdict != "strong":
+            notes += [f"{one.subject}: {one.message}" for one in self.missing()]
         return SearchResult(
             query=query.text.encode("utf-8", "replace").decode("utf-8"),
             mode=found.mode,

@@ -74,11 +74,8 @@ def pull_bases(hub: Hub, names: Sequence[str]) -> tuple[Pull, ...]:
 
 def active_and_broken(hub: Hub) -> list[str]:
     """Ids of the active bases, and of those that would be active if they could be used."""
-    discovery = hub.discovery()
-    active = {name for base in discovery.bases for name in (base.id, *base.names)}
-    known = {PROJECT_ID, *hub.config().settings.bases, *hub.options.bases}
-    broken = [problem.subject for problem in discovery.problems if problem.subject in known - active]
-    return [*(base.id for base in discovery.bases), *dict.fromkeys(broken)]
+    broken = (problem.subject for problem in hub.missing())
+    return [*(base.id for base in hub.discovery().bases), *dict.fromkeys(broken)]
 
 
 def complain_nothing(hub: Hub) -> None:
@@ -98,9 +95,12 @@ def complain_nothing(hub: Hub) -> None:
 
 def complain_broken(hub: Hub) -> None:
     """Name the bases that would be active if they could be used."""
-    active = {base.id for base in hub.discovery().bases}
-    broken = set(active_and_broken(hub)) - active
-    complain_all(f"{one.subject}: {one.message}" for one in hub.discovery().problems if one.subject in broken)
+    complain_all(broken_bases(hub))
+
+
+def broken_bases(hub: Hub) -> list[str]:
+    """Say of each base that would be active if it could be used what is wrong, as a search notes it."""
+    return [f"{one.subject}: {one.message}" for one in hub.missing()]
 
 
 def complain_all(messages: Iterable[str]) -> None:

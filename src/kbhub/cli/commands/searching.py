@@ -10,7 +10,7 @@ from kbhub.cli.console import wants_colour
 from kbhub.cli.hits import MACHINE_LIMIT, hits_listing, search_with
 from kbhub.cli.hubs import decoded, hub_options
 from kbhub.cli.output import present
-from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
+from kbhub.cli.readiness import bring_in_step, broken_bases, complain_all, complain_nothing
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.querylog.recording import flush, record
@@ -75,9 +75,9 @@ def search(
         document=lambda: result.model_dump_json(indent=2),
     )
     if form != "json":  # which says all of it
-        complain_all(search_notes(result, offset=offset, page=page))
-        if not bases:
-            complain_broken(hub)
+        broken = [] if bases else broken_bases(hub)
+        complain_all(note for note in search_notes(result, offset=offset, page=page) if note not in broken)
+        complain_all(broken)
         if not result.searched and not result.skipped:
             complain_nothing(hub)
     record(hub, result, query)
