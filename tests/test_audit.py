@@ -491,7 +491,7 @@ def test_a_clean_base_says_so(audited):
 def test_the_text_for_a_model_has_one_line_per_finding_with_what_to_do(audited):
     """What a document says cannot break out of its line."""
     report = audited({"a.md": "# A\n\n[x](<gone%0A- \x1b[31m error.md>)\n"}, checks=["links"])
-    text = audit_for_model(report)
+    text, _ = audit_for_model(report)
 
     assert text.count("\n") == 3
     assert "\x1b" not in text

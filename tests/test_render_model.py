@@ -49,7 +49,7 @@ def hit(number=0, **changes):
 def answer(hits, query=None, **changes):
     query = query or Query(text="roll back")
     values = {"query": query.text, "mode": "hybrid", "hits": tuple(hits), "total": len(hits), "searched": ("project",)}
-    return model.search_answer(SearchResult(**{**values, **changes}), query, lambda offset: f"cursor{offset}")
+    return model.search_answer(SearchResult(**{**values, **changes}), query, lambda offset: f"cursor{offset}")[0]
 
 
 def outside_fences(text):

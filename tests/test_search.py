@@ -87,7 +87,7 @@ def test_a_list_shows_no_scores(shop):
     """Nothing was ranked: a score of 0 would say that nothing of it is an answer."""
     query = Query(text="tag:ops", limit=2)
     result = search(shop, query.text, limit=2)
-    told = model.search_answer(result, query, str)
+    told, _ = model.search_answer(result, query, str)
     shown = terminal.search_text(result, terminal.Painter())
 
     assert "(newest first)" in told.splitlines()[0]
@@ -100,7 +100,7 @@ def test_what_was_ranked_shows_its_scores_also_where_they_are_nothing(shop):
         query = Query(text=text, mode="hybrid")
         result = search(shop, text)
         result = result.model_copy(update={"hits": tuple(one.model_copy(update={"score": 0.0}) for one in result.hits)})
-        told = model.search_answer(result, query, str)
+        told, _ = model.search_answer(result, query, str)
 
         assert result.hits
         assert "newest" not in told

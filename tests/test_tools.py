@@ -11,12 +11,13 @@ import pytest
 from mcp import Client
 
 from kbhub.parameters import expected
+from kbhub.render.model import FULL_ANSWER_BYTES
 from kbhub.server import create_server, instructions
 from kbhub.tools.choosing import offered
 from kbhub.tools.names import ALL, CORE, MEANT, WRITERS
 from published import listed
 from test_render_model import outside_fences
-from test_server import text_of
+from test_server import HIT_LINE, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 
@@ -466,6 +467,53 @@ async def test_structured_results_of_every_tool_fit_their_schemas(shop, mode):
             result = await client.call_tool(tool, arguments)
             assert not result.is_error, text_of(result)
             jsonschema.validate(result.structured_content, schemas[tool])
+
+
+@pytest.mark.parametrize("options", [{}, {"full": True}], ids=["", "full"])
+async def test_structured_pages_cover_all_hits_once(environment, mode, options):
+    """What does not fit into the text is left to the next page, and both name the same one."""
+    for number in range(60):
+        environment.write(f"knowledge/{number:02}-{'x' * 60}.md", f"# Deploy {number}\n\n{'deploy it ' * 90}\n")
+    arguments = {"query": "deploy", "mode": "keyword", "limit": 100, "options": options}
+    seen, cursor, pages = [], None, 0
+    async with Client(create_server(environment.hub(), structured=True), mode=mode) as client:
+        while cursor or not pages:
+            result = await client.call_tool("search", {**arguments, "cursor": cursor})
+            page, text = result.structured_content, text_of(result)
+            refs, cursor, pages = [hit["ref"] for hit in page["hits"]], page["cursor"], pages + 1
+            assert refs == [ref for _, ref, _, _ in HIT_LINE.findall(text)]
+            assert re.findall(r'cursor="(.+)"', text) == ([cursor] if cursor else [])
+            assert len(json.dumps(page)) <= 2 * FULL_ANSWER_BYTES
+            seen += refs
+
+    assert pages > 1
+    assert sorted(seen) == [f"{number:02}-{'x' * 60}.md" for number in range(60)]
+
+
+async def test_structured_answers_are_cut_where_the_text_is(environment, mode):
+    """Programs are given no more than a model, and hear as well how much there is."""
+    environment.write("knowledge/a.md", "# A\n" + "".join(f"[x](lost-{number}.md)\n" for number in range(200)))
+    for number in range(200):
+        front = f"---\ntags: [t, 'u{number}']\ntitle: {'long ' * 40}\n---\n"
+        environment.write(f"knowledge/n{number:03}.md", f"{front}[a](a.md)\n")
+    configure(environment, tools="all")
+    calls = [
+        ("related", {"ref": "a.md", "limit": 100}, "neighbours", r"^- n\d+\.md"),
+        ("related", {"ref": "a.md", "kinds": ["near"]}, "left", "^Broken: "),
+        ("tags", {"limit": 300}, "tags", "- #"),
+        ("tags", {"names": ["t"], "limit": 300}, "documents", "^- [an]"),
+        ("tags", {"names": ["t"], "everything": True}, "documents", "^- [an]"),
+        ("audit", {"limit": 1000, "checks": ["links", "duplicates", "orphans"]}, "findings", r"^- .*\["),
+        ("memories", {"limit": 100}, "memories", r"^\d+\. "),
+    ]
+    async with Client(create_server(environment.hub(), structured=True), mode=mode) as client:
+        for number in range(20):
+            text = f"Fact {number}: " + " ".join(f"word{number}x{place}" for place in range(150))
+            await told(client, "remember", text=text, tags=[f"tag{number}"])
+        for tool, arguments, name, line in calls:
+            result = await client.call_tool(tool, arguments)
+            shown = re.findall(line, text_of(result), re.MULTILINE)
+            assert 3 < len(shown) == len(result.structured_content[name]), (tool, arguments)
 
 
 # -- the documentation -------------------------------------------------------------------------------------------------

@@ -54,19 +54,20 @@ def audit_text(report: AuditReport, paint: Painter) -> str:
     return "\n\n".join([*(part for part in parts if part), _sum(report, left, "`--limit` shows more")])
 
 
-def audit_for_model(report: AuditReport) -> str:
+def audit_for_model(report: AuditReport) -> tuple[str, AuditReport]:
     """Give the findings for a model: one line each, grouped by severity, with what to do.
 
     Args:
         report: what was found, cut to what is to be shown.
 
     Returns:
-        At most `FULL_ANSWER_BYTES` of UTF-8; findings that do not fit are counted with those that were cut.
+        At most `FULL_ANSWER_BYTES` of UTF-8, in which findings that do not fit are counted with those that were cut, and
+        the report with the findings that are in it.
     """
     lines = [f"- not looked at: {one_line(note)}" for note in report.notes]
     lines += [f"- skipped {one_line(one.base)}: {one_line(one.reason)}" for one in report.skipped]
     lines += _fixed_lines(report.fixed) if report.fixed else []
-    head = [cut_lines("\n".join(lines), FULL_ANSWER_BYTES // 2)] if lines else []
+    head = [cut_lines([(line, None) for line in lines], FULL_ANSWER_BYTES // 2, _NARROWER)[0]] if lines else []
     room = FULL_ANSWER_BYTES - sum(map(_size, (*head, _sum(report, report.total, _LARGER))))
     shown, listed, severity = 0, list[str](), ""
     for one in report.findings:
@@ -79,7 +80,7 @@ def audit_for_model(report: AuditReport) -> str:
         shown, severity = shown + 1, one.severity
         listed += entry
     more = _NARROWER if shown < len(report.findings) else _LARGER
-    return "\n".join([_sum(report, report.total - shown, more), *head, *listed])
+    return "\n".join([_sum(report, report.total - shown, more), *head, *listed]), report.cut(shown)
 
 
 def audit_listing(report: AuditReport) -> Listing:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbhub.graph.models import EDGE_KINDS
+from kbhub.graph.models import EDGE_KINDS, LeftLink, Neighbour
 from kbhub.render.formats import Listing
-from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, SENTENCE_BYTES, TITLE_BYTES, plain_ref, quoted
+from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, SENTENCE_BYTES, TITLE_BYTES, cut_lines, plain_ref, quoted
 from kbhub.render.plain import one_line
 from kbhub.render.terminal import table
 from kbhub.render.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from kbhub.graph.models import EdgeKind, LeftLink, Neighbour, Related, TaggedDocument, Tags
+    from kbhub.graph.models import EdgeKind, Related, TagCount, TaggedDocument, Tags
 
 HEADINGS: dict[EdgeKind, str] = {
     "link": "Links to",
@@ -27,9 +27,6 @@ HEADINGS: dict[EdgeKind, str] = {
 
 TITLE_CHARACTERS = 60
 """Of a title or the text of a link in a table for people."""
-
-NOTE_BYTES = 200
-"""UTF-8 bytes kept free at the end of an answer to a model, for the sentence that says what was left out."""
 
 _LEFT_WORDS = {"broken": "Broken", "outside": "Outside every base", "file": "Other files"}
 
@@ -90,50 +87,59 @@ def tags_notes(result: Tags) -> list[str]:
     return notes
 
 
-def related_answer(result: Related) -> str:
+def related_answer(result: Related) -> tuple[str, Related]:
     """Write the answer to `related` for a model.
 
     Returns:
-        At most `ANSWER_BYTES` of UTF-8.
+        At most `ANSWER_BYTES` of UTF-8, and the result with the neighbours and links that are in it.
     """
     fields = [_ref(result.ref, result.docid), result.docid, quoted(result.title, TITLE_BYTES)]
     if result.tags:
         fields.append(_bare(" ".join(f"#{tag}" for tag in result.tags), SENTENCE_BYTES))
-    lines = [" · ".join(fields)]
+    lines: list[tuple[str, Neighbour | LeftLink | None]] = [(" · ".join(fields), None)]
     for kind in EDGE_KINDS:
         mine = [one for one in result.neighbours if one.kind == kind]
         total = result.totals.get(kind, 0)
         if total:
-            lines.append(f"{HEADINGS[kind]} ({_share(mine, total)}):")
-            lines += map(_neighbour_line, mine)
-    lines += map(_left_line, result.left)
+            lines.append((f"{HEADINGS[kind]} ({_share(mine, total)}):", None))
+            lines += [(_neighbour_line(one), one) for one in mine]
+    lines += [(_left_line(one), one) for one in result.left]
     if len(lines) == 1:
-        lines.append("Nothing is related to it: no link, no shared tag, nothing near.")
-    lines += [_skipped(one.base, one.reason) for one in result.skipped]
-    return _fitting(lines, "; ask for fewer kinds or hops")
+        lines.append(("Nothing is related to it: no link, no shared tag, nothing near.", None))
+    lines += [(_skipped(one.base, one.reason), None) for one in result.skipped]
+    text, told = cut_lines(lines, ANSWER_BYTES, "ask for fewer kinds or hops")
+    neighbours = tuple(one for one in told if isinstance(one, Neighbour))
+    left = tuple(one for one in told if isinstance(one, LeftLink))
+    return text, result.model_copy(update={"neighbours": neighbours, "left": left})
 
 
-def tags_answer(result: Tags, *, whole: bool = False) -> str:
+def tags_answer(result: Tags, *, whole: bool = False) -> tuple[str, Tags]:
     """Write the answer to `tags` for a model.
 
     Args:
         result: what was found.
         whole: whether it may be longer than `ANSWER_BYTES`, for who asked for everything.
+
+    Returns:
+        The text, and the result with the tags or documents that are in it.
     """
+    lines: list[tuple[str, TagCount | TaggedDocument | None]]
     if result.names:
         asked = " or ".join(quoted(name, TITLE_BYTES) for name in result.names)
         joined = result.total - result.tagged
         more = f", and {joined} joined to them by links" if joined else ""
-        lines = [f"{counted(result.tagged, 'document')} tagged {asked}{more}"]
-        lines += map(_document_line, result.documents)
+        head = f"{counted(result.tagged, 'document')} tagged {asked}{more}"
+        lines = [(_document_line(one), one) for one in result.documents]
     else:
-        lines = [f"{counted(result.total, 'tag')} on {counted(result.tagged, 'document')} (documents of each)"]
-        lines += [f"{'  ' * one.depth}- #{_bare(one.tag, TITLE_BYTES)} ({one.count})" for one in result.tags]
+        head = f"{counted(result.total, 'tag')} on {counted(result.tagged, 'document')} (documents of each)"
+        lines = [(f"{'  ' * one.depth}- #{_bare(one.tag, TITLE_BYTES)} ({one.count})", one) for one in result.tags]
     notes = [_bare(note, SENTENCE_BYTES) for note in tags_notes(result)]
     notes += [_skipped(one.base, one.reason) for one in result.skipped]
     if whole:
-        return "\n".join([*lines, *notes])
-    return _fitting([*lines[:1], *notes, *lines[1:]], "; ask for fewer, or for everything")
+        return "\n".join([head, *(line for line, _ in lines), *notes]), result
+    lines = [*((line, None) for line in (head, *notes)), *lines]
+    text, told = cut_lines(lines, ANSWER_BYTES, "ask for fewer, or for everything")
+    return text, result.model_copy(update={"documents" if result.names else "tags": tuple(told)})
 
 
 def _share(shown: Sequence[Neighbour], total: int) -> str:
@@ -203,20 +209,6 @@ def _unknown(name: str, near: Sequence[str]) -> str:
 
 def _skipped(base: str, reason: str) -> str:
     return f"Not looked at: {quoted(base, TITLE_BYTES)}: {_bare(reason, SENTENCE_BYTES)}"
-
-
-def _fitting(lines: Iterable[str], advice: str) -> str:
-    """Join as many lines as an answer holds, and say how many it does not."""
-    room = ANSWER_BYTES - NOTE_BYTES
-    taken: list[str] = []
-    every = list(lines)
-    for line in every:
-        room -= len(line.encode("utf-8", "replace")) + 1
-        if room < 0:
-            taken.append(f"… {counted(len(every) - len(taken), 'more line')}{advice}.")
-            break
-        taken.append(line)
-    return "\n".join(taken)
 
 
 def _ref(ref: str, docid: str) -> str:

@@ -52,7 +52,7 @@ def remembered_answer(done: Remembered) -> str:
     return "\n".join([*lines, *_notes(done.notes)])
 
 
-def memories_answer(found: MemoryList, offset: int = 0) -> str:
+def memories_answer(found: MemoryList, offset: int = 0) -> tuple[str, MemoryList]:
     """Write the answer to `memories`: each with its id and text, and how to go on.
 
     Args:
@@ -60,12 +60,13 @@ def memories_answer(found: MemoryList, offset: int = 0) -> str:
         offset: memories before the first of them.
 
     Returns:
-        At most `ANSWER_BYTES` of UTF-8; memories that do not fit are left to the next page.
+        At most `ANSWER_BYTES` of UTF-8, and the page with the memories that are in it; those that do not fit are left
+        to the next one.
     """
     if not found.memories:
         if offset and found.total:
-            return f"There are {found.total} in all; list them without `offset`."
-        return "\n".join(["No memory fits. `remember` keeps what is worth it.", *_notes(found.notes)])
+            return f"There are {found.total} in all; list them without `offset`.", found
+        return "\n".join(["No memory fits. `remember` keeps what is worth it.", *_notes(found.notes)]), found
     notes = _notes(found.notes)
     room = ANSWER_BYTES - 2 * NOTE_BYTES - sum(map(_size, notes))
     shown: list[str] = []
@@ -79,7 +80,8 @@ def memories_answer(found: MemoryList, offset: int = 0) -> str:
     head = f"Memories {offset + 1}-{end} of {found.total}" if end > offset + 1 else f"Memory {end} of {found.total}"
     more = [f"More: the same with offset={end}."] if end < found.total else []
     use = 'When one helps: remember(id="…") confirms it and keeps it strong. All of a long one: read(refs="…").'
-    return "\n".join([f"{head}. {use}", *shown, *more, *notes])
+    text = "\n".join([f"{head}. {use}", *shown, *more, *notes])
+    return text, found.model_copy(update={"memories": found.memories[: len(shown)]})
 
 
 def forgotten_answer(done: Forgotten) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kbhub.later import gaps, querying, searching
 from kbhub.render.numbering import numbered
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from kbhub.reports import BaseStatus, Reading, ReadResult, Status
     from kbhub.types import Discovery, Hit, Problem, Query, SearchResult
+
+T = TypeVar("T")
 
 ANSWER_BYTES, FULL_ANSWER_BYTES = 8_000, 24_000
 """UTF-8 bytes of an answer, some 2,000 tokens: a page of hits, not a context window; and of one that was asked to quote
@@ -108,7 +110,7 @@ def search_answer(
     *,
     full: bool = False,
     wordings: Mapping[str, str | Sequence[str]] | None = None,
-) -> str:
+) -> tuple[str, SearchResult]:
     """Write the answer to a search: the first hit verbatim, the others as refs, what to call next, what is missing.
 
     Args:
@@ -119,11 +121,12 @@ def search_answer(
         wordings: the options by which other wordings were searched for, too, for the next page.
 
     Returns:
-        At most `ANSWER_BYTES` of UTF-8, or `FULL_ANSWER_BYTES`; hits that do not fit are left to the next page.
+        At most `ANSWER_BYTES` of UTF-8, or `FULL_ANSWER_BYTES`, and the result with the hits that are in it; those that
+        do not fit are left to the next page.
     """
     footer = _limits_of(result)
     if not result.hits:
-        return "\n".join([_heading(result, query, 0), *footer, *_advice(result, query)])
+        return "\n".join([_heading(result, query, 0), *footer, *_advice(result, query)]), result
     number = query.offset + 1
     scored = not result.listed
     first = _quoted_hit(number, result.hits[0], FULL_ANSWER_BYTES * 3 // 4 if full else EXCERPT_BYTES, scored=scored)
@@ -145,20 +148,31 @@ def search_answer(
             break
         pointers.append(pointer)
     shown = 1 + len(pointers)
-    calls = _next_calls(result, query, shown, cursor, again, more=query.offset + shown < result.total)
+    end = query.offset + shown
+    calls = _next_calls(result, query, shown, cursor, again, more=end < result.total)
     last = ["", *calls, *footer] if calls or footer else []
-    return "\n".join([_heading(result, query, shown), "", *first, *pointers, *last])
+    text = "\n".join([_heading(result, query, shown), "", *first, *pointers, *last])
+    following = cursor(end) if end < result.total else None
+    return text, result.model_copy(update={"hits": result.hits[:shown], "cursor": following})
 
 
-def cut_lines(text: str, limit: int) -> str:
-    """Give as many whole lines of a text as `limit` UTF-8 bytes hold, and say how many it does not."""
-    lines = text.split("\n")
-    room = limit - SENTENCE_BYTES
-    for number, line in enumerate(lines):
+def cut_lines(lines: Sequence[tuple[str, T | None]], limit: int, advice: str) -> tuple[str, list[T]]:
+    """Join as many lines as `limit` UTF-8 bytes hold, say how many they do not, and give the items that are in.
+
+    Args:
+        lines: each with the item of the result that it tells of, none for headings and the like.
+        limit: bytes at most.
+        advice: what to do where some are left out.
+    """
+    room, texts, items = limit - SENTENCE_BYTES, list[str](), list[T]()
+    for line, item in lines:
         room -= _size(line)
         if room < 0:
-            return "\n".join([*lines[:number], f"… and {counted(len(lines) - number, 'more line')}; ask for less."])
-    return text
+            texts.append(f"… and {counted(len(lines) - len(texts), 'more line')}; {advice}.")
+            break
+        texts.append(line)
+        items += [] if item is None else [item]
+    return "\n".join(texts), items
 
 
 def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numbers: bool = False) -> str:

@@ -42,4 +42,4 @@ class Auditing:
             return await calls.nothing(AuditReport())
         await calls.freshen(context, first_index=True)  # all of them, for links lead from one to another
         report = await calls.run(partial(audit, calls.hub, chosen, checks=cleaned(checks), limit=limit))
-        return calls.result(audit_for_model(report), report)
+        return calls.result(*audit_for_model(report))

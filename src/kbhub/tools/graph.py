@@ -47,7 +47,7 @@ class Graph:
         result = await calls.run(
             partial(related, calls.hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit),
         )
-        return calls.result(related_answer(result), result)
+        return calls.result(*related_answer(result))
 
     async def tags(
         self,
@@ -71,4 +71,4 @@ class Graph:
         result = await calls.run(
             partial(tags, calls.hub, wanted, bases=chosen, hops=hops, limit=limit, everything=everything)
         )
-        return calls.result(tags_answer(result, whole=everything), result)
+        return calls.result(*tags_answer(result, whole=everything))

@@ -104,7 +104,7 @@ class Memories:
                 offset=offset,
             )
         )
-        return calls.result(memories_answer(found, offset), found)
+        return calls.result(*memories_answer(found, offset))
 
     async def forget(
         self,

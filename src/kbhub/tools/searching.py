@@ -120,22 +120,19 @@ class Searching:
 
     def _answer(self, asked: Query, options: SearchOptions, client: str | None) -> CallToolResult:
         result = self._found(asked, options, client)
-        text = model.search_answer(
+        answer = model.search_answer(
             result,
             asked,
             lambda offset: make_cursor(asked, offset, _wordings(options)),
             full=options.full,
             wordings=options.model_dump(include=set(HELP)),
         )
-        return self._calls.result(text, result)
+        return self._calls.result(*answer)
 
     def _found(self, asked: Query, options: SearchOptions, client: str | None) -> SearchResult:
         wanted = Help(queries=options.queries, passage=options.hyde)
         result = search_assisted(self._calls.hub, asked, wanted)
         record(self._calls.hub, result, asked, client)
-        end = asked.offset + len(result.hits)
-        if end < result.total:
-            result = result.model_copy(update={"cursor": make_cursor(asked, end, _wordings(options))})
         return with_whole_chunks(self._calls.hub, result) if options.full else result
 
 
