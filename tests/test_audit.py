@@ -505,7 +505,7 @@ def test_a_model_is_told_how_to_see_the_rest(audited, limit, how):
     """One count, of all that it does not see, whether a limit or the size of an answer left it out."""
     links = "".join(f"[x](gone-{number}.md)\n" for number in range(300))
     report = audited({"a.md": f"# A\n\n{links}"}, checks=["links"], limit=limit)
-    text = audit_for_model(report)
+    text, _ = audit_for_model(report)
     listed = text.count("[links] The link")
 
     assert 10 <= listed < 300
@@ -517,7 +517,9 @@ def test_a_model_is_told_how_to_see_the_rest(audited, limit, how):
 
 def test_one_finding_cannot_take_an_answer_for_itself(audited):
     """A long name is cut, and the next one is shown."""
-    text = audit_for_model(audited({"a.md": f"---\nrelated: [{'long' * 9000}, gone]\n---\n# A\n"}, checks=["related"]))
+    text, _ = audit_for_model(
+        audited({"a.md": f"---\nrelated: [{'long' * 9000}, gone]\n---\n# A\n"}, checks=["related"])
+    )
 
     assert text.count("[related]") == 2
     assert "'gone'" in text

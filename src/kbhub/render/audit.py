@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kbhub.render.formats import Listing
-from kbhub.render.model import ERROR_BYTES, FULL_ANSWER_BYTES, cut_lines
+from kbhub.render.model import ERROR_BYTES, FULL_ANSWER_BYTES, cut_lines, size_of
 from kbhub.render.model import one_line as cut_line
 from kbhub.render.plain import one_line
 from kbhub.render.words import counted
@@ -61,20 +61,20 @@ def audit_for_model(report: AuditReport) -> tuple[str, AuditReport]:
         report: what was found, cut to what is to be shown.
 
     Returns:
-        At most `FULL_ANSWER_BYTES` of UTF-8, in which findings that do not fit are counted with those that were cut, and
-        the report with the findings that are in it.
+        At most `FULL_ANSWER_BYTES` of UTF-8, in which findings that do not fit are counted with those that were cut,
+        and the report with the findings that are in it.
     """
     lines = [f"- not looked at: {one_line(note)}" for note in report.notes]
     lines += [f"- skipped {one_line(one.base)}: {one_line(one.reason)}" for one in report.skipped]
     lines += _fixed_lines(report.fixed) if report.fixed else []
     head = [cut_lines([(line, None) for line in lines], FULL_ANSWER_BYTES // 2, _NARROWER)[0]] if lines else []
-    room = FULL_ANSWER_BYTES - sum(map(_size, (*head, _sum(report, report.total, _LARGER))))
+    room = FULL_ANSWER_BYTES - sum(map(size_of, (*head, _sum(report, report.total, _LARGER))))
     shown, listed, severity = 0, list[str](), ""
     for one in report.findings:
         entry = [] if one.severity == severity else ["", f"## {one.severity}"]
         line = f"- {one_line(_place(one))} [{one.check}] {one_line(one.message)} {one_line(one.remedy)}"
         entry.append(cut_line(line, ERROR_BYTES))
-        room -= sum(map(_size, entry))
+        room -= sum(map(size_of, entry))
         if room < 0:
             break
         shown, severity = shown + 1, one.severity
@@ -135,7 +135,3 @@ def _sum(report: AuditReport, left: int, more: str) -> str:
     if report.fixable:
         text += f" `kbhub audit --fix` can mend {report.fixable}."
     return text
-
-
-def _size(line: str) -> int:
-    return len(line.encode("utf-8", "replace")) + 1

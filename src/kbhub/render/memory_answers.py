@@ -14,6 +14,7 @@ from kbhub.render.model import (
     one_line,
     plain_ref,
     quoted,
+    size_of,
 )
 from kbhub.render.words import counted
 
@@ -68,11 +69,11 @@ def memories_answer(found: MemoryList, offset: int = 0) -> tuple[str, MemoryList
             return f"There are {found.total} in all; list them without `offset`.", found
         return "\n".join(["No memory fits. `remember` keeps what is worth it.", *_notes(found.notes)]), found
     notes = _notes(found.notes)
-    room = ANSWER_BYTES - 2 * NOTE_BYTES - sum(map(_size, notes))
+    room = ANSWER_BYTES - 2 * NOTE_BYTES - sum(map(size_of, notes))
     shown: list[str] = []
     for number, memory in enumerate(found.memories, offset + 1):
         entry = f"{number}. {_head(memory)}\n   > {_text(memory.text, TEXT_BYTES)}"
-        room -= _size(entry)
+        room -= size_of(entry)
         if room < 0 and shown:
             break
         shown.append(entry)
@@ -92,7 +93,7 @@ def forgotten_answer(done: Forgotten) -> str:
     room = ANSWER_BYTES - 2 * NOTE_BYTES
     for number, memory in enumerate(done.memories):
         line = f"- {_id(memory.id)} · {quoted(memory.title, TITLE_BYTES)}"
-        room -= _size(line)
+        room -= size_of(line)
         if room < 0:
             lines.append(f"… and {len(done.memories) - number} more.")
             break
@@ -143,7 +144,3 @@ def _text(text: str, limit: int) -> str:
 
 def _bare(text: str, limit: int) -> str:
     return quoted(text, limit)[1:-1]
-
-
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "replace")) + 1

@@ -12,15 +12,15 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
-from kbhub.later import gaps, querying, searching
+from kbhub.later import querying, searching
 from kbhub.render.numbering import numbered
-from kbhub.render.words import counted, message_of
+from kbhub.render.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from kbhub.reports import BaseStatus, Reading, ReadResult, Status
-    from kbhub.types import Discovery, Hit, Problem, Query, SearchResult
+    from kbhub.reports import Reading, ReadResult
+    from kbhub.types import Hit, Query, SearchResult
 
 T = TypeVar("T")
 
@@ -51,9 +51,6 @@ SAME = "<the same>"
 
 SLACK_BYTES = 16
 """UTF-8 bytes by which the heading and the cursor of the page that is shown may be longer than those measured."""
-
-BASES = 20
-"""Bases that `status` writes out."""
 
 LONG_FENCE = 40
 """Backticks in a row from which tildes fence a text, so that a hostile one does not double its length."""
@@ -134,8 +131,8 @@ def search_answer(
         first = [*leading, "", *first]
     again: dict[str, object] = {**({"full": True} if full else {}), **(wordings or {})}
     room = FULL_ANSWER_BYTES if full else ANSWER_BYTES
-    room -= sum(_size(line) for line in [*first, *footer, _heading(result, query, len(result.hits))])
-    room -= _size("\n".join(_next_calls(result, query, 2, cursor, again, more=True))) + SLACK_BYTES
+    room -= sum(size_of(line) for line in [*first, *footer, _heading(result, query, len(result.hits))])
+    room -= size_of("\n".join(_next_calls(result, query, 2, cursor, again, more=True))) + SLACK_BYTES
     pointers = []
     for above, hit in pairwise(result.hits):
         number += 1
@@ -143,7 +140,7 @@ def search_answer(
             pointer = "\n".join(_quoted_hit(number, hit, FULL_ANSWER_BYTES, above, scored=scored))
         else:
             pointer = _pointer(number, hit, query, above, scored=scored)
-        room -= _size(pointer)
+        room -= size_of(pointer)
         if room < 0:
             break
         pointers.append(pointer)
@@ -166,7 +163,7 @@ def cut_lines(lines: Sequence[tuple[str, T | None]], limit: int, advice: str) ->
     """
     room, texts, items = limit - SENTENCE_BYTES, list[str](), list[T]()
     for line, item in lines:
-        room -= _size(line)
+        room -= size_of(line)
         if room < 0:
             texts.append(f"… and {counted(len(lines) - len(texts), 'more line')}; {advice}.")
             break
@@ -193,37 +190,8 @@ def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numb
     return "\n\n".join(parts)
 
 
-def status_answer(status: Status) -> str:
-    """Write the answer to `status`: workspace, bases, problems, and what was looked for if nothing was found."""
-    config = one_line(str(status.config or "none"), NAME_BYTES)
-    embedder = one_line(status.embedder, TITLE_BYTES)
-    lines = [f"kbhub {status.version} · workspace: {_workspace(status)} · config: {config} · embedder: {embedder}"]
-    if not status.bases:
-        lines.append(_nothing(status.looked_for))
-    problems = _problems(status.problems)
-    room = ANSWER_BYTES - sum(map(_size, lines + problems)) - 100
-    for number, base in enumerate(status.bases):
-        line = _base(base)
-        room -= _size(line)
-        if room < 0 or number == BASES:
-            lines.append(f"… and {counted(len(status.bases) - number, 'more base')}.")
-            break
-        lines.append(line)
-    if status.queries and (status.queries.asked or status.queries.gaps):
-        lines += [
-            f"Queries: {line}" if number == 0 else line
-            for number, line in enumerate(gaps.summary_lines(status.queries))
-        ]
-    return "\n".join(lines + problems)
-
-
-def nothing_here(discovery: Discovery) -> str:
-    """Say that no base is active, what was looked for and what to do."""
-    return "\n".join([_nothing(discovery.looked_for), *_problems(discovery.problems)])
-
-
 def _heading(result: SearchResult, query: Query, shown: int) -> str:
-    asked, where = quoted(query.text, TITLE_BYTES), f"in {_listed(result.searched)}"
+    asked, where = quoted(query.text, TITLE_BYTES), f"in {listed(result.searched)}"
     if not result.searched:
         return f"No hits for {asked}: no base could be searched."
     if not result.hits:
@@ -336,10 +304,10 @@ def _search_call(query: Query, cursor: str, again: Mapping[str, object]) -> str:
 def _limits_of(result: SearchResult) -> list[str]:
     """Say what limits the answer: skipped bases, terms that occur nowhere, notes."""
     skipped = [f"{quoted(one.base, TITLE_BYTES)}: {one.reason}" for one in result.skipped]
-    lines = _sentences("Not searched", skipped)
+    lines = sentences("Not searched", skipped)
     if result.unmatched and searching.NEAR_ONLY not in result.notes:
-        lines.append(f"Words that occur nowhere: {_listed(result.unmatched)}")
-    return lines + _sentences("Note", [note for note in result.notes if note not in searching.LEADING_NOTES])
+        lines.append(f"Words that occur nowhere: {listed(result.unmatched)}")
+    return lines + sentences("Note", [note for note in result.notes if note not in searching.LEADING_NOTES])
 
 
 def _advice(result: SearchResult, query: Query) -> list[str]:
@@ -371,54 +339,20 @@ def _reading(reading: Reading, *, line_numbers: bool) -> str:
     return "\n".join(parts)
 
 
-def _base(one: BaseStatus) -> str:
-    base = one.base
-    unsynced = "its first index is not finished" if one.documents else "not indexed yet"
-    state = f"brought in step {one.synced}" if one.synced else unsynced
-    if one.watched:
-        state += f", watched {one.watched}" if one.watched == "live" else f", {one_line(one.watched, SENTENCE_BYTES)}"
-    fields = [
-        f"- {one_line(base.id, TITLE_BYTES)}: {one_line(str(base.path), NAME_BYTES)} ({base.origin})",
-        ", ".join((counted(one.documents, "document"), counted(one.chunks, "chunk"), counted(one.vectors, "vector"))),
-        f"being indexed, {one.indexing}" if one.indexing else state,
-    ]
-    if base.names:
-        fields.append(f"also named {_listed(base.names)}")
-    if about := ": ".join(filter(None, (base.name if base.name != base.id else None, base.description))):
-        fields.append(quoted(about, SENTENCE_BYTES))
-    problems = [f"{quoted(problem.subject, TITLE_BYTES)}: {message_of(problem)}" for problem in one.problems]
-    return "\n".join([" · ".join(fields), *(f"  {line}" for line in _sentences("Problem", problems))])
-
-
-def _workspace(status: Status) -> str:
-    workspace = status.workspace
-    if workspace.directory is None:
-        return "none (global bases only)"
-    return f"{one_line(str(workspace.directory), NAME_BYTES)} (from {one_line(workspace.source, TITLE_BYTES)})"
-
-
-def _problems(problems: Sequence[Problem]) -> list[str]:
-    return _sentences("Problem", [f"{one_line(one.subject, NAME_BYTES)}: {message_of(one)}" for one in problems])
-
-
-def _nothing(looked_for: Sequence[str]) -> str:
-    places = f"looked for {_listed(looked_for)}" if looked_for else "there is no project directory and no global base"
-    return f"No knowledge is here ({places}); `kbhub init`, run in the project, creates some."
-
-
-def _sentences(label: str, sentences: Iterable[str]) -> list[str]:
-    all_of_them = list(sentences)
+def sentences(label: str, told: Iterable[str]) -> list[str]:
+    """Give a line for each sentence, and one for all beyond `SENTENCES`."""
+    all_of_them = list(told)
     lines = [f"{label}: {one_line(sentence, SENTENCE_BYTES)}" for sentence in all_of_them[:SENTENCES]]
     if len(all_of_them) > SENTENCES:
         lines.append(f"{label}: … and {len(all_of_them) - SENTENCES} more; `status` lists what is here.")
     return lines
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Give names with commas, as many as fit, and the number of the others."""
     taken: list[str] = []
     for name in names:
-        if taken and sum(map(_size, taken)) + min(len(name), TITLE_BYTES) > LIST_BYTES - TITLE_BYTES:
+        if taken and sum(map(size_of, taken)) + min(len(name), TITLE_BYTES) > LIST_BYTES - TITLE_BYTES:
             break
         taken.append(one_line(name, TITLE_BYTES).replace("`", "'"))
     left = len(names) - len(taken)
@@ -448,7 +382,8 @@ def _cut(text: str, limit: int) -> str:
     return raw[: limit - len("…".encode())].decode("utf-8", "ignore").rstrip() + "…"
 
 
-def _size(text: str) -> int:
+def size_of(text: str) -> int:
+    """Give the UTF-8 bytes of a line, its end included."""
     return len(text.encode("utf-8", "replace")) + 1
 
 

@@ -11,7 +11,7 @@ from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
 from kbhub.background import Background
 from kbhub.later import recording
-from kbhub.render import model
+from kbhub.render import status_answers
 from kbhub.roots import RootsQuestion
 from kbhub.watch import Watcher
 from kbhub.workspace import FROM_ROOTS
@@ -147,7 +147,7 @@ class Calls:
 
     async def nothing(self, empty: Model | Value) -> CallToolResult:
         """Say that no base is active, with an empty result."""
-        return self.result(model.nothing_here(await self.run(self.hub.discovery)), empty)
+        return self.result(status_answers.nothing_here(await self.run(self.hub.discovery)), empty)
 
     def _indexed(self, names: tuple[str, ...]) -> dict[str, bool]:
         """Say of bases, all of them for no names, whether they have an index file."""

@@ -9,7 +9,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from kbhub.querylog.summary import summary
-from kbhub.render import model
+from kbhub.render import status_answers
 from kbhub.reports import Status
 from kbhub.tools.calls import Calls
 
@@ -36,4 +36,4 @@ class Statuses:
         problems = (*status.problems, *calls.background.problems())
         queries = await calls.run(summary, calls.hub)
         status = status.model_copy(update={"bases": watched, "problems": problems, "queries": queries})
-        return calls.result(model.status_answer(status), status)
+        return calls.result(status_answers.status_answer(status), status)

@@ -1,0 +1,92 @@
+"""The state of a workspace → Markdown for a model; see `model` for what holds of all answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbhub.later import gaps
+from kbhub.render.model import (
+    ANSWER_BYTES,
+    NAME_BYTES,
+    SENTENCE_BYTES,
+    TITLE_BYTES,
+    listed,
+    one_line,
+    quoted,
+    sentences,
+    size_of,
+)
+from kbhub.render.words import counted, message_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kbhub.reports import BaseStatus, Status
+    from kbhub.types import Discovery, Problem
+
+BASES = 20
+"""Bases that `status` writes out."""
+
+
+def status_answer(status: Status) -> str:
+    """Write the answer to `status`: workspace, bases, problems, and what was looked for if nothing was found."""
+    config = one_line(str(status.config or "none"), NAME_BYTES)
+    embedder = one_line(status.embedder, TITLE_BYTES)
+    lines = [f"kbhub {status.version} · workspace: {_workspace(status)} · config: {config} · embedder: {embedder}"]
+    if not status.bases:
+        lines.append(_nothing(status.looked_for))
+    problems = _problems(status.problems)
+    room = ANSWER_BYTES - sum(map(size_of, lines + problems)) - 100
+    for number, base in enumerate(status.bases):
+        line = _base(base)
+        room -= size_of(line)
+        if room < 0 or number == BASES:
+            lines.append(f"… and {counted(len(status.bases) - number, 'more base')}.")
+            break
+        lines.append(line)
+    if status.queries and (status.queries.asked or status.queries.gaps):
+        lines += [
+            f"Queries: {line}" if number == 0 else line
+            for number, line in enumerate(gaps.summary_lines(status.queries))
+        ]
+    return "\n".join(lines + problems)
+
+
+def nothing_here(discovery: Discovery) -> str:
+    """Say that no base is active, what was looked for and what to do."""
+    return "\n".join([_nothing(discovery.looked_for), *_problems(discovery.problems)])
+
+
+def _base(one: BaseStatus) -> str:
+    base = one.base
+    unsynced = "its first index is not finished" if one.documents else "not indexed yet"
+    state = f"brought in step {one.synced}" if one.synced else unsynced
+    if one.watched:
+        state += f", watched {one.watched}" if one.watched == "live" else f", {one_line(one.watched, SENTENCE_BYTES)}"
+    fields = [
+        f"- {one_line(base.id, TITLE_BYTES)}: {one_line(str(base.path), NAME_BYTES)} ({base.origin})",
+        ", ".join((counted(one.documents, "document"), counted(one.chunks, "chunk"), counted(one.vectors, "vector"))),
+        f"being indexed, {one.indexing}" if one.indexing else state,
+    ]
+    if base.names:
+        fields.append(f"also named {listed(base.names)}")
+    if about := ": ".join(filter(None, (base.name if base.name != base.id else None, base.description))):
+        fields.append(quoted(about, SENTENCE_BYTES))
+    problems = [f"{quoted(problem.subject, TITLE_BYTES)}: {message_of(problem)}" for problem in one.problems]
+    return "\n".join([" · ".join(fields), *(f"  {line}" for line in sentences("Problem", problems))])
+
+
+def _workspace(status: Status) -> str:
+    workspace = status.workspace
+    if workspace.directory is None:
+        return "none (global bases only)"
+    return f"{one_line(str(workspace.directory), NAME_BYTES)} (from {one_line(workspace.source, TITLE_BYTES)})"
+
+
+def _problems(problems: Sequence[Problem]) -> list[str]:
+    return sentences("Problem", [f"{one_line(one.subject, NAME_BYTES)}: {message_of(one)}" for one in problems])
+
+
+def _nothing(looked_for: Sequence[str]) -> str:
+    places = f"looked for {listed(looked_for)}" if looked_for else "there is no project directory and no global base"
+    return f"No knowledge is here ({places}); `kbhub init`, run in the project, creates some."
