@@ -121,7 +121,7 @@ def _packed(pack: int, rows: Rows) -> Columns:
     ids, lengths = growing(stored["ids"]), np.diff(growing(stored["lengths"]), prepend=0).astype(np.int32)
     documents = np.frombuffer(stored["documents"], np.int32)
     if not len(ids) == len(lengths) == len(documents):
-        raise ValueError("what is packed in it is damaged")
+        raise ValueError("its packed columns differ in length")
     return _columns(pack, len(ids), ids, documents, lengths)
 
 
@@ -165,7 +165,7 @@ def _packed_signatures(known: Columns, rows: Rows) -> Signatures | None:
     signed = np.frombuffer(stored["signed"], np.bool_)
     mean = np.frombuffer(stored["mean"], np.float32)
     if len(signed) != known.packed:
-        raise ValueError("the signatures")
+        raise ValueError("its packed signatures are not those of its chunks")
     return Signatures(bits, signed, mean, int(signed.sum()))
 
 

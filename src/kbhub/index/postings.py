@@ -55,7 +55,7 @@ def postings(term: Term, columns: Columns, rows: Rows) -> Postings:
         return _of_fts5(term.match, columns, rows)
     positions, counts = growing(stored[0][0]), np.diff(growing(stored[0][1]), prepend=0).astype(np.float64)
     if len(positions) != len(counts) or (len(positions) and positions[-1] >= columns.packed):
-        raise ValueError("what is packed in it is damaged")
+        raise ValueError("the packed places of a word make no sense")
     if columns.chunks < len(columns.ids):
         there = columns.alive[positions]
         positions, counts = positions[there], counts[there]
