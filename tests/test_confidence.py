@@ -2,31 +2,56 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.confidence import hybrid_confidence, keyword_confidence, semantic_confidence, verdict
+from kbhub.confidence import MODELS, STRONG, WEAK, Support, confidence, verdict
 
 shares = st.floats(0, 1)
+models = st.sampled_from([None, "ollama/unknown", *MODELS])
+supports = st.builds(
+    Support,
+    coverage=shares,
+    together=shares,
+    phrase=shares,
+    similarity=st.none() | shares,
+    size=st.integers(0, 10_000_000),
+)
 
 
-@given(shares, shares, st.integers(0, 100))
-def test_confidence_is_a_probability(similarity, coverage, terms):
+@given(st.lists(supports, max_size=20), st.integers(0, 100), shares, models)
+def test_confidence_is_a_probability(found, terms, cohesion, model):
     """Any evidence gives a number between 0 and 1."""
-    assert 0 <= hybrid_confidence(similarity, coverage, terms) <= 1
-    assert 0 <= keyword_confidence(coverage, similarity, terms) <= 1
-    assert 0 <= semantic_confidence(similarity) <= 1
+    assert 0 <= confidence(found, terms, cohesion, model) <= 1
 
 
-@given(shares, shares, shares, st.integers(1, 12))
-def test_more_evidence_is_never_less_sure(coverage, low, high, terms):
-    """Confidence grows with similarity."""
-    low, high = sorted((low, high))
-    assert hybrid_confidence(low, coverage, terms) <= hybrid_confidence(high, coverage, terms)
+@given(supports, st.integers(1, 12), shares, models, st.sampled_from(["coverage", "together", "phrase", "similarity"]))
+def test_more_evidence_is_never_less_sure(one, terms, cohesion, model, what):
+    """Confidence grows with each kind of evidence."""
+    one = replace(one, similarity=0.5 if one.similarity is None else one.similarity)
+    more = replace(one, **{what: 1.0})
+    assert confidence([one], terms, cohesion, model) <= confidence([more], terms, cohesion, model)
+
+
+@given(st.lists(supports, min_size=1, max_size=9), supports, st.integers(1, 12), shares, models)
+def test_a_further_chunk_never_lowers_it(found, further, terms, cohesion, model):
+    """What is searched beside a base takes nothing away from what it answers."""
+    assert confidence([*found, further], terms, cohesion, model) >= confidence(found, terms, cohesion, model)
 
 
 def test_verdicts_follow_the_confidence():
-    """A clear answer is strong, a question from elsewhere is covered by nothing."""
-    assert verdict(hybrid_confidence(0.7, 0.9, 5)) == "strong"
-    assert verdict(hybrid_confidence(0.3, 0.1, 8)) == "none"
-    assert verdict(hybrid_confidence(0.45, 0.6, 3)) == "weak"
+    """A clear answer is strong, a question from elsewhere is covered by nothing, and what is uncertain is weak."""
+    clear = Support(coverage=0.9, together=0.9, phrase=0.5, similarity=0.7, size=50)
+    half = Support(coverage=0.5, together=0.4, phrase=0.0, similarity=0.4, size=50)
+    nothing = Support(coverage=0.0, together=0.0, phrase=0.0, similarity=0.1, size=50)
+
+    for model in (None, *MODELS):
+        assert [verdict(confidence([one], 4, 0.6, model)) for one in (clear, half, nothing)] == [
+            "strong",
+            "weak",
+            "none",
+        ]
+    assert verdict(STRONG) == "strong"
+    assert verdict(WEAK) == "weak"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kbhub.evidence import AMOUNTS, Sought, is_identifier
+from kbhub.document_words import words_of
+from kbhub.evidence import AMOUNTS, Sought
+from kbhub.identifiers import is_identifier
 from kbhub.query import parse_query
 from kbhub.retrieval import WeightedTerm
 
@@ -28,11 +30,32 @@ def test_words_are_no_identifiers(word):
     assert not is_identifier(word)
 
 
-def test_coverage_is_weighted_and_counts_headings_and_title():
-    """The share of what was asked for that stands in the chunk or above it."""
-    found = Sought(terms("rollback canary banana", banana=2.0)).examine("The rollback.", ("Canary",), "Deploys")
+def test_coverage_counts_what_a_reader_sees():
+    """Of what was asked for, what stands in the chunk, above it, or in what its document is called."""
+    asked = Sought(terms("rollback canary banana"))
+    without = asked.examine("The rollback.", ("Canary",), "Deploys")
+    named = asked.examine("The rollback.", ("Canary",), "Deploys", (words_of("fruit/bananaSplit2.md"),))
 
-    assert found.coverage == pytest.approx(0.5)
+    assert 0 < without.coverage < 1
+    assert named.coverage == pytest.approx(1)
+
+
+def test_a_rare_word_counts_more_than_a_common_one():
+    """By what the words say in language at large, so also in a base of two documents."""
+    asked = Sought(terms("people kubernetes"))
+
+    assert asked.examine("kubernetes", (), "").coverage > asked.examine("people", (), "").coverage
+
+
+@pytest.mark.parametrize("text", ["The pool of connections.", "プール connection pool"])
+def test_what_stands_together_counts_together(text):
+    """A sentence with both words is more than a page with one here and one there."""
+    asked = Sought(terms("connection pool"))
+    apart = f"A connection. {'Something else altogether. ' * 20} A pool."
+
+    assert asked.examine(text, (), "").together == pytest.approx(1)
+    assert asked.examine(apart, (), "").together < 1
+    assert asked.examine(apart, (), "").coverage == pytest.approx(1)
 
 
 def test_neighbours_of_the_query_count_where_they_are_neighbours():

@@ -186,13 +186,13 @@ def test_an_answer_is_judged(shop):
         ('"Bartholomew"', "weak"),
         ("who is Bartholomew", "weak"),
         ("--lockedge", "weak"),
-        ("Bartholomew zeppelin", "none"),
-        ("Bartolomew", "none"),  # not what was asked for, but the nearest there is
-        ("--bartholomew", "none"),
+        ("Bartholomew zeppelin", "weak"),
+        ("Bartolomew", "weak"),
+        ("--bartholomew", "weak"),
     ],
 )
 def test_a_word_that_stands_there_is_not_said_to_be_covered_by_nothing(environment, query, verdict):
-    """However little a long text on other matters is about it; a name only if it stands there letter for letter."""
+    """However little a long text on other matters is about it."""
     about = "The meeting began late, and the weather was discussed at some length by those who had come. " * 12
     environment.write("knowledge/minutes.md", f"# Minutes\n\n{about}Bartholomew has --lockedge keys. {about}\n")
     environment.write("knowledge/bread.md", "# Bread\n\nSourdough is baked in a hot oven.\n")

@@ -8,12 +8,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kbhub.fusion import Part
-from kbhub.query import paired, stems
+from kbhub.identifiers import is_identifier
+from kbhub.query import paired, stems, tokens
 from kbhub.query.occurrences import occurrences, plain
+from kbhub.rarity import rarity
 from kbhub.values import record
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from kbhub.retrieval import WeightedTerm
 
@@ -27,13 +29,11 @@ WHOLLY = 0.999
 MOST_CHARACTERS = 8_000
 """Characters of a chunk that are looked at; longer ones are single lines or tables of data."""
 
+WINDOW = 200
+"""Characters within which terms stand together: a long sentence or two short ones."""
+
 SHORT_TEXTS = 4_096
 """Titles and headings whose words are remembered."""
-
-_IDENTIFIER = re.compile(
-    r"\w(?:::|->|[_\-./:@#$])\w|^[-_/.@$#]+\w|[a-z][A-Z]|\(\)$|^[A-Z][A-Z0-9_]{2,}$|\d[A-Za-z]|[A-Za-z]\d"
-)
-"""Names of things in programs: `max_retries`, `--locked`, `camelCase`, `main()`, `PATH`, `/api/v1`, `utf8`."""
 
 _WORD = re.compile("[a-z0-9]")
 """What between two words makes them no neighbours."""
@@ -47,7 +47,9 @@ class Evidence:
     """What was found in one chunk; shares from 0 to 1."""
 
     coverage: float
-    """Of the query's terms by weight, those in the text, its headings or its title."""
+    """Of the query's terms by rarity, those in the text, its headings, or what its document is called."""
+    together: float
+    """The same of those that stand within `WINDOW` characters of each other in the text."""
     phrase: float
     """Of the pairs of neighbouring words of the query, those that are neighbours here."""
     identifier: float
@@ -77,11 +79,6 @@ class Evidence:
         ]
 
 
-def is_identifier(text: str) -> bool:
-    """Say whether a word looks like a name in a program and not like one of a language."""
-    return _IDENTIFIER.search(text) is not None
-
-
 class Sought:
     """What a query looks for in texts: worked out once, and held against each of them.
 
@@ -93,34 +90,38 @@ class Sought:
         sequence = [stem for term in terms for stem in term.stems]
         self._stems = frozenset(sequence)
         self._pairs = frozenset(pairwise(sequence))
-        self._terms = [(term.stems, term.weight) for term in terms]
+        self._terms = [(term.stems, rarity(term.text)) for term in terms]
+        self._rarity = sum(rare for _, rare in self._terms) or 1.0
+        self._shares = _shares(self._terms)
         self._total = sum(term.weight for term in terms) or 1.0
         patterns = [(verbatim(term.text), term.weight) for term in terms if is_identifier(term.text)]
         self._names = [(pattern, weight) for pattern, weight in patterns if pattern]
         self._named_weight = sum(weight for _, weight in self._names)
 
-    def examine(self, text: str, headings: Sequence[str], title: str) -> Evidence:
+    def examine(self, text: str, headings: Sequence[str], title: str, names: Sequence[str] = ()) -> Evidence:
         """Look at the text of a chunk.
 
         Args:
             text: the chunk's.
             headings: above it, outermost first.
             title: of its document.
+            names: what else a reader sees of its document: path, tags, aliases.
         """
         text = text[:MOST_CHARACTERS]
-        here, near = _found(text, self._stems)
+        words, near = _found(text, self._stems)
         titled = short_stems(title)
-        everywhere = here.union(titled, *map(short_stems, headings))
+        everywhere = {stem for _, stem in words}.union(titled, *map(short_stems, (*headings, *names)))
         covered = sum(
-            weight * len([stem for stem in stems if stem in everywhere]) / len(stems) for stems, weight in self._terms
+            rare * len([stem for stem in stems if stem in everywhere]) / len(stems) for stems, rare in self._terms
         )
-        names, defined = self._named(text, headings[-1] if headings else title) if self._names else (0.0, 0.0)
+        named, defined = self._named(text, headings[-1] if headings else title) if self._names else (0.0, 0.0)
         return Evidence(
-            coverage=covered / self._total,
+            coverage=covered / self._rarity,
+            together=_together(words, self._shares) / self._rarity,
             phrase=len(self._pairs & near) / len(self._pairs) if self._pairs else 0.0,
-            identifier=names / self._total,
+            identifier=named / self._total,
             definition=defined / self._total,
-            literal=covered >= WHOLLY * self._total and names >= WHOLLY * self._named_weight,
+            literal=covered >= WHOLLY * self._rarity and named >= WHOLLY * self._named_weight,
             title=len(self._stems.intersection(titled)) / len(set(titled)) if titled else 0.0,
             text=text,
             name=(*titled, *short_stems(headings[-1] if headings else "")),
@@ -139,17 +140,51 @@ class Sought:
         return found, defined
 
 
-def _found(text: str, wanted: frozenset[str]) -> tuple[set[str], set[tuple[str, str]]]:
-    """Give the stems of a text that are wanted, and the pairs of such that are neighbours."""
+def _found(text: str, wanted: frozenset[str]) -> tuple[list[tuple[int, str]], set[tuple[str, str]]]:
+    """Give where the stems that are wanted stand in a text, in order, and the pairs of such that are neighbours."""
     if not wanted:
-        return set(), set()
+        return [], set()
     letters = plain(text)
     if letters is None:
-        body = stems(paired(text))
-        return {stem for stem in body if stem in wanted}, {pair for pair in pairwise(body) if wanted.issuperset(pair)}
-    words = occurrences(letters, wanted)
-    neighbours = {(one[2], other[2]) for one, other in pairwise(words) if not _WORD.search(letters, one[1], other[0])}
-    return {word[2] for word in words}, neighbours
+        body = tokens(paired(text).encode("utf-8", "replace"))
+        words = [(start, stem) for start, _, stem in body if stem in wanted]
+        return words, {(one[2], other[2]) for one, other in pairwise(body) if one[2] in wanted and other[2] in wanted}
+    found = occurrences(letters, wanted)
+    neighbours = {(one[2], other[2]) for one, other in pairwise(found) if not _WORD.search(letters, one[1], other[0])}
+    return [(start, stem) for start, _, stem in found], neighbours
+
+
+def _shares(terms: Sequence[tuple[tuple[str, ...], float]]) -> dict[str, float]:
+    """Give the rarity of each stem: that of its term, divided among the stems of the term."""
+    shares: dict[str, float] = {}
+    for parts, rare in terms:
+        for stem in parts:
+            shares[stem] = shares.get(stem, 0.0) + rare / len(parts)
+    return shares
+
+
+def _together(words: Sequence[tuple[int, str]], shares: Mapping[str, float]) -> float:
+    """Give the largest rarity of stems that stand together, each counted once.
+
+    Args:
+        words: (where it stands, stem), in order.
+        shares: rarity of each.
+    """
+    best = total = 0.0
+    counts: dict[str, int] = {}
+    first = 0
+    for at, stem in words:
+        if not counts.get(stem):
+            total += shares[stem]
+        counts[stem] = counts.get(stem, 0) + 1
+        while words[first][0] < at - WINDOW:
+            gone = words[first][1]
+            counts[gone] -= 1
+            if not counts[gone]:
+                total -= shares[gone]
+            first += 1
+        best = max(best, total)
+    return best
 
 
 @lru_cache(maxsize=SHORT_TEXTS)

@@ -19,6 +19,8 @@ from kbhub.static_means import INFORMATIVE_NORM, is_foreign_letter, mean_of, nor
 from kbhub.tensors import MATRIX, WEIGHTS, read_tensors
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
@@ -87,6 +89,28 @@ class QueryVectors:
         if not speaks_of_something(informative & ~strange, informative | strange):
             return np.zeros(self._matrix.shape[1], np.float32)
         return unit(mean_of(self._matrix, tokens[~unknown], None))
+
+    def longest(self, text: str) -> float | None:
+        """Give the length of the longest vector among a text's tokens, in medians; none if it knows none of them.
+
+        Args:
+            text: as for `plain_tokens`.
+        """
+        tokens = self._known_tokens(text)
+        return float(norms(self._matrix.take(tokens, 0)).max()) / MEDIAN_NORM if tokens else None
+
+    def cohesion(self, texts: Sequence[str]) -> float:
+        """Give the length of the mean of the directions of some texts, those left out that it does not know.
+
+        Args:
+            texts: each as for `plain_tokens`.
+        """
+        known = [tokens for text in texts if (tokens := self._known_tokens(text))]
+        directions = [unit(mean_of(self._matrix, np.array(tokens, np.int64), None)) for tokens in known]
+        return float(np.linalg.norm(np.mean(directions, 0))) if directions else 0.0
+
+    def _known_tokens(self, text: str) -> list[int]:
+        return [token for token in self.plain_tokens(text) or () if token != UNKNOWN_ID]
 
     def plain_tokens(self, text: str) -> list[int] | None:
         """Give the tokens of a text of plain ASCII; none if the tokenizer is to be asked.

@@ -5,17 +5,19 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from kbhub.confidence import WEAK, hybrid_confidence, keyword_confidence, semantic_confidence
+from kbhub.confidence import ABSENT_NAME, WEAK, Support, confidence
+from kbhub.document_words import words_of
 from kbhub.evidence import Evidence, Sought
 from kbhub.fusion import best_first
 from kbhub.query import paired, stems
+from kbhub.rarity import cohesion
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from kbhub.fusion import Fused
-    from kbhub.index import ChunkRow
+    from kbhub.index import ChunkRow, DocumentRow
     from kbhub.ranking import Key
     from kbhub.retrieval import WeightedTerm
 
@@ -39,7 +41,7 @@ class Ranked:
 def rerank(
     fused: Sequence[Fused],
     terms: Sequence[WeightedTerm],
-    texts: Mapping[Key, tuple[ChunkRow, str]],
+    texts: Mapping[Key, tuple[ChunkRow, DocumentRow]],
     without: Collection[str] = (),
 ) -> Ranked:
     """Let the texts of the best chunks speak.
@@ -47,35 +49,46 @@ def rerank(
     Args:
         fused: best first.
         terms: what is looked for.
-        texts: chunks of the first `LOOKED_AT` with the titles of their documents.
+        texts: chunks of the first `LOOKED_AT` with their documents.
         without: signals to leave out.
     """
     sought = Sought(terms)
-    evidence = {key: sought.examine(row.text, row.headings, title) for key, (row, title) in texts.items()}
+    evidence = {
+        key: sought.examine(
+            row.text, row.headings, document.title, (words_of(document.path), *document.tags, *document.aliases)
+        )
+        for key, (row, document) in texts.items()
+    }
     looked = [one.and_parts(evidence[one.key].parts(without)) if one.key in evidence else one for one in fused]
     return Ranked(tuple(best_first(looked)), evidence)
 
 
-def confidence(
-    evidence: Collection[Evidence], terms: int, similarity: float | None, *, words: bool, as_asked: bool
+def answer_confidence(
+    ranked: Ranked, terms: Sequence[str], sizes: Sequence[int], model: str | None, *, as_asked: bool, absent: bool
 ) -> float:
     """Give the probability that the bases answer a query.
 
-    What it is fitted to are sentences. Of a single word, a name say, the cosine to a long chunk tells little: where all
-    that was asked for stands in one chunk, it is not said that nothing covers it.
-
     Args:
-        evidence: of the chunks that were looked at.
-        terms: number of terms of the query.
-        similarity: largest cosine by the packaged model; none if no such vectors were compared.
-        words: whether keywords were searched.
-        as_asked: whether each term is one of the query's own, and not what stands for it.
+        ranked: the ranking after the second look.
+        terms: of the query, as they were typed.
+        sizes: chunks in each base.
+        model: whose cosines the ranking has; none if they are not calibrated.
+        as_asked: whether each term that was looked for is one of the query's own, and not what stands for it.
+        absent: whether a name of the query occurs nowhere.
     """
-    coverage = max((one.coverage for one in evidence), default=0.0)
-    if similarity is None:
-        return keyword_confidence(coverage, max((one.phrase for one in evidence), default=0.0), terms)
-    found = hybrid_confidence(similarity, coverage, terms) if words else semantic_confidence(similarity)
-    return max(found, WEAK) if words and as_asked and terms and any(one.literal for one in evidence) else found
+    supports = [
+        Support(seen.coverage, seen.together, seen.phrase, _similarity(one) if model else None, sizes[one.key[0]])
+        for one in ranked.fused[: len(ranked.evidence)]
+        if (seen := ranked.evidence.get(one.key)) is not None
+    ]
+    found = confidence(supports, len(terms), cohesion(terms), model)
+    if as_asked and terms and any(one.literal for one in ranked.evidence.values()):
+        found = max(found, WEAK)  # a single name, say, is near nothing, and yet there it stands
+    return min(found, ABSENT_NAME) if absent else found
+
+
+def _similarity(one: Fused) -> float | None:
+    return next((part.value for part in one.parts if part.signal == "semantic"), None)
 
 
 def same_text(one: Evidence, other: Evidence) -> bool:

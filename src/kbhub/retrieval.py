@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.bm25 import scores
+from kbhub.identifiers import is_name
 from kbhub.ranking import inverse_document_frequency
 from kbhub.rankings import NO_CHUNKS, Ranking, numbered, spread, union
 from kbhub.signatures import likely
@@ -40,6 +41,10 @@ MAX_WORDS = 256
 """Terms from which on no further phrase gives way to its words: each is a look-up per base."""
 
 
+NAME_PARTS = 8
+"""Words of a name at most; what is joined of more was not meant as one."""
+
+
 @struct
 class WeightedTerm:
     """A term with what it says about a chunk that has it."""
@@ -63,11 +68,18 @@ class KeywordRanking:
     """In the order of the query; the words of a phrase where the phrase itself occurs nowhere."""
     missing: tuple[Term, ...] = ()
     """Terms that occur in no base."""
+    absent: tuple[str, ...] = ()
+    """Names that occur in no base as they were typed, although words of theirs do."""
 
     @property
     def unmatched(self) -> tuple[str, ...]:
-        """Terms that occur in no base."""
-        return tuple(term.text for term in self.terms if not term.found)
+        """What occurs in no base as it was typed."""
+        return (*(term.text for term in self.terms if not term.found), *self.absent)
+
+    @property
+    def finds_nothing(self) -> bool:
+        """Whether there are terms, and none of them occurs."""
+        return bool(self.terms) and not any(term.found for term in self.terms)
 
 
 def keyword_ranking(
@@ -90,7 +102,7 @@ def keyword_ranking(
     allowed = selections or [None] * len(indexes)
     sizes = [index.size() for index in indexes]
     rows, tokens = sum(size[0] for size in sizes), sum(size[1] for size in sizes)
-    counted, weighted, missing = _counted(indexes, terms, rows)
+    counted, weighted, missing, absent = _counted(indexes, terms, rows)
     weights = [inverse_document_frequency(rows, sum(map(len, found))) for found in counted]
     found = []
     for number, (index, selection) in enumerate(zip(indexes, allowed, strict=True)):
@@ -103,7 +115,7 @@ def keyword_ranking(
         chosen = spread(columns.documents[positions], values, RANKED, each)
         positions, values = positions[chosen], values[chosen]
         found.append(Ranking(columns.ids[positions] + numbered(number), columns.documents[positions], values))
-    return KeywordRanking(_best(indexes, found), weighted, missing)
+    return KeywordRanking(_best(indexes, found), weighted, missing, absent)
 
 
 @struct
@@ -154,11 +166,12 @@ def semantic_ranking(
 
 def _counted(
     indexes: Sequence[Index], terms: Sequence[Term], rows: int
-) -> tuple[list[list[Postings]], tuple[WeightedTerm, ...], tuple[Term, ...]]:
+) -> tuple[list[list[Postings]], tuple[WeightedTerm, ...], tuple[Term, ...], tuple[str, ...]]:
     """Find each term in each base; what occurs nowhere gives way to its words.
 
     Returns:
-        Of the terms that occur, where, per base; all of them with their weights; those that occur nowhere.
+        Of the terms that occur, where, per base; all of them with their weights; those that occur nowhere; the names
+        that only words of theirs stand for.
     """
     counted: dict[str, list[Postings]] = {}
 
@@ -172,6 +185,7 @@ def _counted(
 
     order: list[Term] = []
     missing: list[Term] = []
+    absent: list[str] = []
     for term in terms:
         # `maxRetries` is `max_retries`, too; but where neither occurs, its words stand for it.
         forms = [one for one in (term, term.apart) if one and occurs(one)]
@@ -179,6 +193,7 @@ def _counted(
         full = many and len(counted) >= MAX_WORDS  # not looked up, and so not said to be nowhere
         if not forms and many and not full:
             forms = [word for word in (term.apart or term).words() if occurs(word)]
+            absent += [term.text] if len(term.tokens) <= NAME_PARTS and is_name(term.text) else []
         order += forms or ([] if full else [term])
         missing += [] if forms or full else [term]
     weights = {match: inverse_document_frequency(rows, sum(map(len, found))) for match, found in counted.items()}
@@ -187,7 +202,7 @@ def _counted(
         WeightedTerm(term.text, term.tokens, weights.get(term.match, most), term.match in weights)
         for term in dict.fromkeys(order)
     )
-    return list(counted.values()), tuple(weighted), tuple(missing)
+    return list(counted.values()), tuple(weighted), tuple(missing), tuple(absent)
 
 
 def _best(indexes: Sequence[Index | None], found: Sequence[Ranking]) -> Ranking:

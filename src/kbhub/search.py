@@ -10,16 +10,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.confidence import verdict
+from kbhub.confidence import PACKAGED, verdict
 from kbhub.evidence import AMOUNTS
 from kbhub.fusion import SIGNALS, Fused, best_first, fuse
 from kbhub.hits import Documents, Manner, Searched, age_days, described, grouped
+from kbhub.identifiers import is_name
 from kbhub.index.selection import known_keys, newest, select
 from kbhub.indexing import embedded_text
 from kbhub.query import parsed
 from kbhub.rankings import NO_CHUNKS, Ranking
-from kbhub.reranking import LOOKED_AT, confidence, rerank
-from kbhub.retrieval import EACH, KeywordRanking, SemanticRanking, keyword_ranking, places_in, semantic_ranking
+from kbhub.reranking import LOOKED_AT, answer_confidence, rerank
+from kbhub.retrieval import (
+    EACH,
+    KeywordRanking,
+    SemanticRanking,
+    WeightedTerm,
+    keyword_ranking,
+    places_in,
+    semantic_ranking,
+)
 from kbhub.second_look import SIGNAL as SECOND_LOOK
 from kbhub.second_look import mix
 from kbhub.spelling import PUNCTUATION, corrected, corrections
@@ -36,7 +45,6 @@ if TYPE_CHECKING:
     from kbhub.query import ParsedQuery, Term
     from kbhub.ranking import Key
     from kbhub.reranking import Ranked
-    from kbhub.retrieval import WeightedTerm
     from kbhub.spelling import Correction as Spelt
     from kbhub.types import Base, Query
 
@@ -65,8 +73,8 @@ class Surroundings:
     """Gives the vector of a text, length 1; none if there is none, which leaves the semantic signal out."""
     bases: Sequence[Base]
     """All that a ref may name, searched or not."""
-    calibrated: bool = True
-    """Whether the vectors are of the packaged model, whose similarities say how sure a hit is."""
+    model: str | None = PACKAGED
+    """Whose vectors they are, as `confidence.MODELS` names them."""
     contexts: Mapping[str, str] = field(default_factory=dict)
     """Those of the global config, about every base."""
     standing: Callable[[Searched, Sequence[str]], Mapping[str, float]] = lambda *_: {}
@@ -88,11 +96,13 @@ class Found:
     verdict: Verdict | None = None
     filtered_out: bool = False
     """Whether filters and exclusions leave no document at all."""
+    near_only: bool = False
+    """Whether no term of the query occurs, so that the hits are near in meaning and no more."""
 
 
 def leading_notes(found: Found) -> list[str]:
     """Say what is to be known before one looks at what was found: one of `LEADING_NOTES` at most."""
-    if found.hits and len(found.unmatched) == len(found.understood.terms) > 0:
+    if found.hits and found.near_only:
         return [NEAR_ONLY]
     return [NOT_COVERED] if found.hits and found.verdict == "none" else []
 
@@ -156,17 +166,18 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings, *, ev
     documents = Documents(searched)
     fused = fuse(rankings, near.compared, near.similarities, places_in(indexes), query.fusion)
     fused = _weighed(query, fused, documents, around)
-    ranked = _looked_again(query, text, _second_look(query, fused, keyword.terms, documents), documents, around.look)
-    sure = confidence(
-        ranked.evidence.values(),
-        len(keyword.terms),
-        float(near.similarities.max(initial=0.0)) if vector is not None and around.calibrated else None,
-        words="keyword" in rankings,
-        as_asked=[term.text for term in keyword.terms] == list(dict.fromkeys(term.text for term in asked.terms)),
+    looked_for = keyword.terms or tuple(WeightedTerm(term.text, term.tokens, 1.0) for term in asked.terms)
+    ranked = _looked_again(query, text, _second_look(query, fused, looked_for, documents), documents, around.look)
+    fixed = {one.typed for one in made}
+    sure = answer_confidence(
+        ranked,
+        [term.text for term in looked_for],
+        [index.size()[0] for index in indexes],
+        around.model if vector is not None else None,
+        as_asked=[term.text for term in looked_for] == list(dict.fromkeys(term.text for term in asked.terms)),
+        absent=complete and any(map(is_name, set(keyword.unmatched) - fixed)),
     )
-    kept: Sequence[Fused] = ranked.fused
-    if query.min_signals > 1:  # any hit has one
-        kept = [one for one in kept if _signals_of(one) >= query.min_signals]
+    kept = [one for one in ranked.fused if _signals_of(one) >= query.min_signals]
     scale = sure / kept[0].score if kept and kept[0].score else 0.0
     if query.min_score:
         kept = [one for one in kept if one.score * scale >= query.min_score]
@@ -174,7 +185,6 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings, *, ev
     terms = tuple(term for term in (*asked.terms, *(one.term for one in made)))
     manner = Manner(query, terms, scale, around.now, around.contexts, around.bases)
     mode: Mode = "hybrid" if len(rankings) == len(SIGNALS) else "keyword" if "keyword" in rankings else "semantic"
-    fixed = {one.typed for one in made}
     log.debug("%s: terms %d, ranked %d, hits %d, confidence %.2f", mode, len(terms), len(fused), len(groups), sure)
     return Found(
         described(groups[query.offset : query.offset + query.limit], documents, manner),
@@ -185,6 +195,7 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings, *, ev
         tuple(Correction(typed=one.typed, used=one.used) for one in made),
         verdict(sure if kept else 0.0) if complete else None,
         complete and all(one is not None and not one.documents for one in selections),
+        complete and keyword.finds_nothing,
     )
 
 
@@ -305,7 +316,7 @@ def _second_look(query: Query, fused: Sequence[Fused], terms: Sequence[WeightedT
     looked = fused[:LOOKED_AT]
     chunks = documents.chunks(one.key for one in looked)
     titles = documents.documents({one.document_key for one in looked})
-    texts = {one.key: (chunks[one.key], titles[one.document_key].title) for one in looked}
+    texts = {one.key: (chunks[one.key], titles[one.document_key]) for one in looked}
     return rerank(fused, terms, texts, tuple(AMOUNTS) if query.mode == "semantic" else query.without)
 
 

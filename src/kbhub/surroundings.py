@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbhub.confidence import PACKAGED
 from kbhub.errors import EmbedderError
 from kbhub.later import standing as standings
 from kbhub.query import parsed
@@ -52,4 +53,4 @@ def surroundings_of(hub: Hub, embedder: Embedder | None, notes: list[str]) -> Su
 
     look = second_look(settings.search, hub.cache, notes.append)
     bases = hub.discovery().bases
-    return Surroundings(now, embed, bases, settings.embedder.model is None, settings.contexts, standing, look)
+    return Surroundings(now, embed, bases, settings.embedder.model or PACKAGED, settings.contexts, standing, look)
