@@ -75,7 +75,7 @@ def test_the_core_knows_no_edge(core):
     assert not {name for name in GRAPH[f"kbhub.{core}"] if re.search(r"server|stdio|cli|render", name)}
 
 
-PROTOCOL = {"announcing", "prompts", "resources.serving", "roots", "server", "stdio"} | {
+PROTOCOL = {"announcing", "prompts", "resources.serving", "roots", "server", "stdio", "wire"} | {
     f"daemon.{name}" for name in ("connections", "http", "process", "workspaces")
 }
 """Modules that speak MCP, besides the tools."""

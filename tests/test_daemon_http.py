@@ -21,10 +21,11 @@ from mcp.types import ListRootsResult, Root
 from conftest import make_environment
 from daemons import META, PATIENCE, Window, folder_of, pid_of, settings, until, windows
 from kbhub.daemon.folder import make_token, read_record, read_token
-from kbhub.daemon.http import BODY_BYTES, BURST, PER_SECOND, Rate, workspace_of
+from kbhub.daemon.http import BURST, PER_SECOND, Rate, workspace_of
 from kbhub.daemon.locks import is_held
 from kbhub.daemon.stopping import stop
 from kbhub.errors import UsageError
+from kbhub.frames import FRAME_BYTES
 from test_daemon import furnish
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
@@ -188,8 +189,8 @@ def test_what_is_too_much_is_refused(served):
     environment, _, url = served
     headers = {**question()["headers"], **headers_of(environment), "Content-Type": "application/json"}
 
-    said = httpx2.post(url, headers=headers, content=b" " * (BODY_BYTES + 1), timeout=PATIENCE)
-    chunks = (b" " * (BODY_BYTES // 4) for _ in range(5))
+    said = httpx2.post(url, headers=headers, content=b" " * (FRAME_BYTES + 1), timeout=PATIENCE)
+    chunks = (b" " * (FRAME_BYTES // 4) for _ in range(5))
     streamed = httpx2.post(url, headers=headers, content=chunks, timeout=PATIENCE)
     elsewhere = httpx2.get(url.replace("/mcp", "/other"), headers=headers)
 

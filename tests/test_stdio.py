@@ -270,12 +270,17 @@ def test_a_signal_ends_the_process(environment, start, number, busy):
     assert sum(report.added + report.unchanged for report in environment.hub().sync()) == 1 + 400 * busy
 
 
-def test_lines_that_are_no_messages_are_passed_over(start):
-    """Garbage does not end the connection."""
+def test_lines_that_are_no_messages_are_refused(start):
+    """Each with an error to nobody's id, and the connection goes on."""
     wire = start()
     wire.handshake()
     wire.process.stdin.write("garbage\n\n[]\n{\n\x00\n")
+    wire.process.stdin.flush()
+    refusals = [json.loads(wire.process.stdout.readline()) for _ in range(4)]
 
+    assert [(one["id"], one["error"]["code"]) for one in refusals] == [
+        (None, -32700), (None, -32600), (None, -32700), (None, -32700),
+    ]  # fmt: skip
     assert len(wire.ask(LIST)["result"]["tools"]) == len(CORE)
 
 

@@ -8,26 +8,22 @@ gc.disable()  # importing the SDK makes thousands of classes, and collecting amo
 
 import logging
 import os
+import select
 import signal
 import sys
-from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from functools import partial
-from io import TextIOWrapper
-from typing import Any, NoReturn
+from io import RawIOBase
+from typing import NoReturn
 
 import anyio
-from anyio.streams.memory import MemoryObjectSendStream
-from mcp.server.runner import serve_dual_era_loop
-from mcp.server.stdio import stdio_server
-from mcp.shared.message import SessionMessage
-from mcp.types import METHOD_NOT_FOUND, ErrorData, JSONRPCError, JSONRPCRequest, JSONRPCResponse
+from anyio.to_thread import run_sync
 
 from kbhub.errors import UsageError
 from kbhub.frugality import serve_frugally
 from kbhub.hub import Hub
 from kbhub.options import HubOptions
 from kbhub.server import KbhubServer, create_server, log_level
+from kbhub.wire import PROTOCOLS, converse
 
 gc.freeze()  # all of it stays, and the first collection would go through it (90 ms)
 if _COLLECTING:
@@ -35,20 +31,48 @@ if _COLLECTING:
 
 log = logging.getLogger(__name__)
 
-Loop = Callable[[Any, Any], Coroutine[Any, Any, None]]
-"""Serves one connection on a stream of messages from the client and one to it."""
-
-PROTOCOLS = ("auto", "legacy")
-"""`auto` serves the era that the client opens with, `legacy` only the one with a handshake (up to 2025-11-25)."""
-
-PROBE = "server/discover"
-ENVELOPE = "io.modelcontextprotocol/protocolVersion"
-"""The key in `_meta` that only requests of 2026-07-28 and later carry."""
+PIECE_BYTES = 64 * 1024
+"""Bytes that are read at a time: what a pipe holds."""
 
 GRACE_SECONDS = 0.5
 """How long a signalled server takes to end its calls; clients kill after two seconds, some much sooner."""
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class Streams:
+    """The client on standard input and output.
+
+    Args:
+        source: what it writes; not buffered, as what it reads is not.
+        sink: what it reads.
+    """
+
+    def __init__(self, source: RawIOBase, sink: RawIOBase) -> None:
+        self._source, self._sink, self._ended = source, sink, False
+
+    async def hear(self) -> bytes:
+        """Wait for what comes next; nothing at the end."""
+        data = await run_sync(self._source.read, PIECE_BYTES) or b""
+        self._ended = not data
+        return data
+
+    async def say(self, line: bytes) -> None:
+        """Send a line."""
+        await run_sync(self._write, line, abandon_on_cancel=True)
+
+    def gone(self) -> bool:
+        """Say whether the client has closed its end, also while there is something left to hear."""
+        if self._ended or not hasattr(select, "poll"):
+            return self._ended
+        look = select.poll()
+        look.register(self._source.fileno(), 0)
+        return bool(look.poll(0))
+
+    def _write(self, line: bytes) -> None:
+        left = memoryview(line)
+        while left:  # a pipe takes as much as there is room for
+            left = left[self._sink.write(left) or 0 :]
 
 
 def serve(options: HubOptions, *, structured: bool = False, protocol: str = "auto") -> NoReturn:
@@ -64,24 +88,28 @@ def serve(options: HubOptions, *, structured: bool = False, protocol: str = "aut
     """
     if protocol not in PROTOCOLS:
         raise UsageError(f"KBHUB_PROTOCOL is {protocol!r}; it must be `auto` or `legacy`.")
-    wire = _claim_wire()
+    client = _claim_wire()
     hub = Hub(options)
     logging.basicConfig(level=log_level(hub), format=LOG_FORMAT, stream=sys.stderr)
     server = create_server(hub, structured=structured)
     serve_frugally()
     try:
-        anyio.run(_serve, server, wire, protocol)
+        anyio.run(_serve, server, client, protocol)
     except* (KeyboardInterrupt, BrokenPipeError) as ends:  # Ctrl-C on Windows; a client that is gone
         log.info("Ending: %s", ends.exceptions)
     _end()
 
 
-async def _serve(server: KbhubServer, wire: tuple[TextIOWrapper, TextIOWrapper], protocol: str) -> None:
+async def _serve(server: KbhubServer, client: Streams, protocol: str) -> None:
     closed = anyio.Event()
+    """Set when the calls are over and the lifespan has ended."""
     async with anyio.create_task_group() as group:
         if sys.platform != "win32":
             group.start_soon(_end_on_signal, group.cancel_scope, closed)
-        await _serve_wire(server, wire, protocol, closed)
+        try:
+            await converse(server, client, protocol)
+        finally:
+            closed.set()
         group.cancel_scope.cancel()
 
 
@@ -96,84 +124,13 @@ async def _end_on_signal(scope: anyio.CancelScope, closed: anyio.Event) -> None:
             _end()
 
 
-async def _serve_wire(
-    server: KbhubServer, wire: tuple[TextIOWrapper, TextIOWrapper], protocol: str, closed: anyio.Event
-) -> None:
-    """Serve one client; `closed` is set when the calls are over and the lifespan has ended."""
-    async with stdio_server(anyio.wrap_file(wire[0]), anyio.wrap_file(wire[1])) as (read, write):
-        try:
-            await serve_messages(server, read, write, protocol)
-        finally:
-            closed.set()
-
-
-async def serve_messages(server: KbhubServer, read: Any, write: Any, protocol: str) -> None:
-    """Serve one client of either era until it has no more to say.
-
-    Args:
-        server: of this client alone.
-        read: messages from the client.
-        write: messages to it.
-        protocol: one of `PROTOCOLS`.
-    """
-    low = server._lowlevel_server
-    async with low.lifespan(low) as state, anyio.create_task_group() as group:
-        relayed, relay = anyio.create_memory_object_stream[Any](0)
-        loop = partial(serve_dual_era_loop, low, lifespan_state=state)
-        group.start_soon(_relay, read, write, relayed, loop, protocol)
-        await loop(relay, write)
-        group.cancel_scope.cancel()
-
-
-async def _relay(read: Any, write: Any, relayed: MemoryObjectSendStream[Any], loop: Loop, protocol: str) -> None:
-    """Pass messages on, except probes before anything else, which are answered here and decide nothing.
-
-    The SDK takes the client's first request for its era, so a client that probes for the new era and then goes on
-    with `initialize` on the same pipe, as some versions of well-known ones do, would be refused.
-    """
-    deciding = True
-    async with read, relayed:
-        async for item in read:
-            request = item.message if isinstance(item, SessionMessage) else None
-            if deciding and isinstance(request, JSONRPCRequest):
-                if _is_probe(request):
-                    await (_refuse_probe(request, write) if protocol == "legacy" else _answer_probe(item, write, loop))
-                    continue
-                deciding = False
-            await relayed.send(item)
-
-
-def _is_probe(request: JSONRPCRequest) -> bool:
-    meta = (request.params or {}).get("_meta")
-    return request.method == PROBE and isinstance(meta, dict) and ENVELOPE in meta
-
-
-async def _refuse_probe(request: JSONRPCRequest, write: Any) -> None:
-    error = ErrorData(code=METHOD_NOT_FOUND, message="This server is set to the protocol with `initialize`.")
-    await write.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=request.id, error=error)))
-
-
-async def _answer_probe(probe: SessionMessage, write: Any, loop: Loop) -> None:
-    """Let a connection of its own answer."""
-    send, source = anyio.create_memory_object_stream[Any](1)
-    sink, receive = anyio.create_memory_object_stream[Any](1)
-    async with send, receive, anyio.create_task_group() as group:
-        group.start_soon(loop, source, sink)
-        await send.send(probe)
-        async for answer in receive:
-            await write.send(answer)
-            if isinstance(answer.message, JSONRPCResponse | JSONRPCError):
-                break
-        group.cancel_scope.cancel()
-
-
-def _claim_wire() -> tuple[TextIOWrapper, TextIOWrapper]:
+def _claim_wire() -> Streams:
     """Take standard input and output for the protocol alone.
 
     What anything else in the process or its children prints goes to standard error from now on, also what is still
     in a buffer; what reads finds the end of file.
     """
-    source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    source, sink = os.fdopen(os.dup(0), "rb", 0), os.fdopen(os.dup(1), "wb", 0)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     try:
@@ -181,10 +138,7 @@ def _claim_wire() -> tuple[TextIOWrapper, TextIOWrapper]:
     except OSError:  # started without standard error
         os.dup2(null, 1)
     os.close(null)
-    return (
-        TextIOWrapper(source, encoding="utf-8", errors="replace"),
-        TextIOWrapper(sink, encoding="utf-8", newline="\n"),
-    )
+    return Streams(source, sink)
 
 
 def _end() -> NoReturn:

@@ -6,6 +6,7 @@ import hmac
 import json
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,20 +14,18 @@ import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.to_thread import run_sync
 from mcp.server.request_state import RequestStateSecurity
-from mcp.shared.message import SessionMessage
-from mcp.types import jsonrpc_message_adapter
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kbhub import __version__
-from kbhub.daemon.link import FRAME_BYTES, GREETING_BYTES, GREETING_SECONDS, LINK, OURS, PASSED_ON
+from kbhub.daemon.link import GREETING_BYTES, GREETING_SECONDS, LINK, OURS, PASSED_ON
 from kbhub.discovery import parse_base_arguments
 from kbhub.errors import ConfigError, KbhubError, UsageError
 from kbhub.hub import Hub
 from kbhub.options import HubOptions
 from kbhub.places import cache_dir
 from kbhub.server import KbhubServer, create_server
-from kbhub.stdio import PROTOCOLS, serve_messages
 from kbhub.values import struct
+from kbhub.wire import PROTOCOLS, converse
 
 if TYPE_CHECKING:
     from anyio.abc import ByteStream
@@ -39,7 +38,8 @@ MOST_CONNECTIONS = 200
 """Clients at a time: more windows than anybody has. Each takes three threads, and descriptors of files."""
 
 MOST_GREETING = 20
-"""Clients that have not said yet who they are."""
+"""Clients that have not said yet who they are. With one more, the one that has waited longest goes: where the wire is
+a loopback port, anybody may keep them waiting."""
 
 GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.IncompleteRead)
 
@@ -105,7 +105,7 @@ class Connections:
             name: value for name, value in base_env.items() if name not in PASSED_ON and not name.startswith("KBHUB_")
         }
         self._open: dict[int, ByteStream] = {}
-        self._greeting = 0
+        self._greeting: dict[int, ByteStream] = {}
         self._leaving: Dismissal | None = None
         self._sending: dict[int, anyio.Lock] = {}
 
@@ -148,27 +148,32 @@ class Connections:
             log.debug("A client was gone before it could be told that the daemon ends.")
 
     async def _serve(self, stream: ByteStream) -> None:
-        if self._greeting >= MOST_GREETING:
-            return
-        self._greeting += 1
+        buffered = BufferedByteReceiveStream(stream)
         try:
-            buffered = BufferedByteReceiveStream(stream)
-            with anyio.fail_after(GREETING_SECONDS):
-                line = await buffered.receive_until(b"\n", GREETING_BYTES)
-            answer, greeting = self._answer(line)
-            server = None
-            if greeting and greeting.kbhub == "hello":
-                server, answer = await self._server(greeting)
-            await stream.send(_line(answer))
+            line = await self._first_line(stream, buffered)
         except anyio.DelimiterNotFound:
             await stream.send(_line(_refusal("greeting", "The greeting is too long.")))
             return
-        finally:
-            self._greeting -= 1
+        answer, greeting = self._answer(line)
+        server = None
+        if greeting and greeting.kbhub == "hello":
+            server, answer = await self._server(greeting)
+        await stream.send(_line(answer))
         if server and greeting:
             await self._converse(stream, buffered, server, greeting.wanted.protocol or _protocol(greeting))
         elif greeting and greeting.kbhub == "stop":
             self._dismissed(Dismissal(greeting.why))
+
+    async def _first_line(self, stream: ByteStream, buffered: BufferedByteReceiveStream) -> bytes:
+        """Wait for a client to say who it is."""
+        self._greeting[id(stream)] = stream
+        if len(self._greeting) > MOST_GREETING:
+            await self._greeting.pop(next(iter(self._greeting))).aclose()
+        try:
+            with anyio.fail_after(GREETING_SECONDS):
+                return await buffered.receive_until(b"\n", GREETING_BYTES)
+        finally:
+            self._greeting.pop(id(stream), None)
 
     def _answer(self, line: bytes) -> tuple[dict[str, Any], Greeting | None]:
         """Answer a greeting, as far as that needs no hub; with the greeting if it was in order."""
@@ -235,49 +240,42 @@ class Connections:
         number, lock = id(stream), anyio.Lock()
         self._open[number], self._sending[number] = stream, lock
         log.info("A client came; there are %d.", len(self._open))
-        received, read = anyio.create_memory_object_stream[Any](0)
-        write, sent = anyio.create_memory_object_stream[Any](0)
         try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(_receive, buffered, received)
-                group.start_soon(_send, sent, stream, lock)
-                await serve_messages(server, read, write, protocol)
-                group.cancel_scope.cancel()
+            await converse(server, _Peer(stream, buffered, lock), protocol)
         finally:
             del self._open[number], self._sending[number]
-            for end in (received, read, write, sent):
-                end.close()
             log.info("A client went; there are %d.", len(self._open))
 
 
-async def _receive(buffered: BufferedByteReceiveStream, received: Any) -> None:
-    async with received:
-        while True:
-            try:
-                line = await buffered.receive_until(b"\n", FRAME_BYTES)
-            except GONE:
-                return
-            except anyio.DelimiterNotFound:
-                log.warning("A client sent more than %d bytes in one message; it is cut off.", FRAME_BYTES)
-                return
-            try:
-                text = line.decode("utf-8", "replace")
-                message = jsonrpc_message_adapter.validate_json(text, by_name=False)
-            except ValidationError as error:
-                await received.send(error)
-                continue
-            await received.send(SessionMessage(message))
+class _Peer:
+    """A client's process.
 
+    Args:
+        stream: the wire to it.
+        buffered: the same, with what has come after the greeting.
+        sending: held while a line is sent.
+    """
 
-async def _send(sent: Any, stream: ByteStream, lock: anyio.Lock) -> None:
-    async with sent:
-        async for item in sent:
-            line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
-            try:
-                async with lock:
-                    await stream.send(line)
-            except GONE:
-                return
+    def __init__(self, stream: ByteStream, buffered: BufferedByteReceiveStream, sending: anyio.Lock) -> None:
+        self._stream, self._buffered, self._sending, self._gone = stream, buffered, sending, False
+
+    async def hear(self) -> bytes:
+        """Wait for what comes next; nothing at the end."""
+        try:
+            return await self._buffered.receive()
+        except GONE:
+            self._gone = True
+            return b""
+
+    async def say(self, line: bytes) -> None:
+        """Send a line; to who is gone, nothing."""
+        with suppress(*GONE):
+            async with self._sending:
+                await self._stream.send(line)
+
+    def gone(self) -> bool:
+        """Say whether the client has hung up."""
+        return self._gone
 
 
 def _protocol(greeting: Greeting) -> str:

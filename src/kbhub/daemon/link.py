@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 LINK = 1
 """Version of this wire. A daemon refuses a client with another one, which then serves by itself."""
 
-FRAME_BYTES = 64 * 1024 * 1024
-"""Bytes of the longest line: a document that is written, or read whole, many times over."""
+ANSWER_BYTES = 64 * 1024 * 1024
+"""Bytes of the longest line that is waited for: a document that is read whole, many times over."""
 
 GREETING_BYTES = 256 * 1024
 """Bytes of the longest greeting: a hundred variables and paths."""
@@ -121,7 +121,7 @@ class Link:
 
     def _next(self) -> dict[str, Any]:
         try:
-            answer = json.loads(self._file.readline(FRAME_BYTES))
+            answer = json.loads(self._file.readline(ANSWER_BYTES))
         except ValueError:
             raise ConnectionError("the daemon does not answer in a way that can be understood") from None
         return answer if isinstance(answer, dict) else {}

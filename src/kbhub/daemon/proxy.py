@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any, BinaryIO, NoReturn
 
-from kbhub.daemon.link import FRAME_BYTES, OURS, Link
+from kbhub.daemon.link import OURS, Link
 from kbhub.daemon.replay import LISTEN, Conversation, Pending, key_of, pending
+from kbhub.frames import Frame, frames, refusal
 
 ATTEMPTS = 3
 """Daemons that are tried for one message; each has come up and gone again before the next."""
@@ -24,7 +26,12 @@ ATTEMPTS = 3
 FINISHING_SECONDS = 5.0
 """How long a daemon that was told to finish may take for what writes; what reads is asked again of the next one."""
 
-TOO_LONG = {"code": -32600, "message": f"The message is longer than {FRAME_BYTES} bytes."}
+LAST_WORDS_SECONDS = 0.4
+"""How long a client that has closed its end may take to read the line that is being written to it."""
+
+PIECE_BYTES = 64 * 1024
+"""Bytes that are read at a time: what a pipe holds."""
+
 LISTENING = "notifications/subscriptions/acknowledged"
 CHANGED = ("notifications/tools/list_changed", "notifications/resources/list_changed")
 """What a client of the handshake is told after a change of daemon: another version may have other tools."""
@@ -61,15 +68,15 @@ class Proxy:
     def run(self, source: Iterable[bytes]) -> None:
         """Pass messages on until the client closes its end."""
         threading.Thread(target=self._listen, name="kbhub-daemon-says", daemon=True).start()
-        for line in source:
-            if line.strip():
-                self.from_client(line)
+        for frame in frames(source):
+            self.from_client(frame)
 
-    def from_client(self, line: bytes) -> None:
-        """Pass a message of the client on."""
-        message = _parsed(line)
-        if message is None:
-            return  # no server answers what is no message
+    def from_client(self, frame: Frame) -> None:
+        """Pass a message of the client on, or answer it if it cannot be read."""
+        if frame.refusal is not None:
+            self._write(frame.refused)
+        if (message := frame.message) is None:
+            return
         with self._state:
             method, identifier = message.get("method"), message.get("id")
             if not isinstance(method, str):
@@ -77,13 +84,12 @@ class Proxy:
                 if own is not None:  # else an answer to a daemon that is gone
                     self._send(json.dumps({**message, "id": own[0]}).encode())
                 return
-            if len(line) > FRAME_BYTES:
-                if identifier is not None:
-                    self._write(json.dumps({"jsonrpc": "2.0", "id": identifier, "error": TOO_LONG}).encode() + b"\n")
+            if identifier is not None and key_of(identifier) in self._pending:
+                self._write(refusal("A request with this id is being answered.", identifier).refused)
                 return
             self._conversation.hear(message)
             if identifier is not None:
-                self._pending[key_of(identifier)] = pending(message, line)
+                self._pending[key_of(identifier)] = pending(message, frame.line)
                 self._connected()
                 self._ask(key_of(identifier))
                 return
@@ -91,7 +97,26 @@ class Proxy:
                 cancelled = key_of(_inside(message, "params").get("requestId"))
                 self._pending.pop(cancelled, None)
                 self._acknowledged.discard(cancelled)
-            self._send(line)
+            self._send(frame.line)
+
+    def finish(self) -> NoReturn:
+        """End the process once what is being written is, or its reader takes too long."""
+        self._writing.acquire(timeout=LAST_WORDS_SECONDS)
+        os._exit(0)
+
+    def watch(self, descriptor: int) -> None:
+        """End the process when the client has closed its end and reads nothing more, whatever waits for it to read.
+
+        Args:
+            descriptor: of what the client writes to.
+        """
+        look = select.poll()
+        look.register(descriptor, 0)
+        look.poll()
+        while self._writing.acquire(timeout=LAST_WORDS_SECONDS):
+            self._writing.release()
+            time.sleep(LAST_WORDS_SECONDS)
+        os._exit(0)
 
     def from_daemon(self, line: bytes) -> None:
         """Pass a message of the daemon on."""
@@ -250,7 +275,7 @@ class Proxy:
                 self._sink.write(line)
                 self._sink.flush()
             except (OSError, ValueError):  # the client is gone
-                end()
+                os._exit(0)
 
 
 def run(link: Link, reach: Callable[[], Link]) -> NoReturn:
@@ -260,17 +285,13 @@ def run(link: Link, reach: Callable[[], Link]) -> NoReturn:
         link: a wire to the daemon.
         reach: opens the next one; raises `OSError` if there can be none.
     """
+    proxy, source = Proxy(link, reach, sys.stdout.buffer), sys.stdin.fileno()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: end())
-    Proxy(link, reach, sys.stdout.buffer).run(sys.stdin.buffer)
-    end()
-
-
-def end() -> NoReturn:
-    """End the process at once; what is said is said."""
-    with suppress(OSError, ValueError):
-        sys.stdout.flush()
-    os._exit(0)
+        signal.signal(number, lambda *_: proxy.finish())
+    if hasattr(select, "poll"):
+        threading.Thread(target=proxy.watch, args=(source,), name="kbhub-client-is-there", daemon=True).start()
+    proxy.run(iter(lambda: os.read(source, PIECE_BYTES), b""))
+    proxy.finish()
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:

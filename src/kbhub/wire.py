@@ -1,0 +1,196 @@
+"""One client's conversation with a server, whatever carries its lines: bytes in, lines out, either era."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+from mcp.server.runner import serve_dual_era_loop
+from mcp.shared.message import SessionMessage
+from mcp.types import (
+    INTERNAL_ERROR,
+    METHOD_NOT_FOUND,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+
+from kbhub.frames import Frames
+
+if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectSendStream
+
+    from kbhub.frames import Frame
+    from kbhub.server import KbhubServer
+
+log = logging.getLogger(__name__)
+
+Loop = Callable[[Any, Any], Coroutine[Any, Any, None]]
+"""Serves one connection on a stream of messages from the client and one to it."""
+
+PROTOCOLS = ("auto", "legacy")
+"""`auto` serves the era that the client opens with, `legacy` only the one with a handshake (up to 2025-11-25)."""
+
+PROBE = "server/discover"
+ENVELOPE = "io.modelcontextprotocol/protocolVersion"
+"""The key in `_meta` that only requests of 2026-07-28 and later carry."""
+
+LAST_WORDS_SECONDS = 0.4
+"""How long a client that has closed its end may take to read what is still said; clients kill after two seconds."""
+
+
+class Client(Protocol):
+    """Who is served."""
+
+    async def hear(self) -> bytes:
+        """Wait for what comes next; nothing at the end."""
+
+    async def say(self, line: bytes) -> None:
+        """Send a line. Lets itself be cancelled, also while the client does not read."""
+
+    def gone(self) -> bool:
+        """Say whether the client has closed its end, also while there is something left to hear."""
+
+
+async def converse(server: KbhubServer, client: Client, protocol: str) -> None:
+    """Serve one client of either era until it has no more to say. Every line with an id is answered.
+
+    Args:
+        server: of this client alone.
+        client: who is served.
+        protocol: one of `PROTOCOLS`.
+    """
+    received, read = anyio.create_memory_object_stream[Any](0)
+    write, sent = anyio.create_memory_object_stream[Any](0)
+    async with anyio.create_task_group() as group:
+        group.start_soon(_say, sent, client, group.cancel_scope)
+        group.start_soon(_hear, client, received, write.clone())
+        await serve_messages(server, read, write, protocol)
+
+
+async def _hear(client: Client, received: MemoryObjectSendStream[Any], write: MemoryObjectSendStream[Any]) -> None:
+    """Pass on what can be read, and answer what cannot."""
+    frames = Frames()
+
+    async def take(frame: Frame) -> None:
+        if frame.refusal is not None:
+            await write.send(frame.refused)
+        elif frame.message is not None and (message := _message(frame.message)):
+            await received.send(SessionMessage(message))
+
+    async with received, write:
+        while data := await client.hear():
+            for frame in frames.feed(data):
+                await take(frame)
+        await take(frames.end())
+
+
+async def _say(sent: Any, client: Client, conversation: anyio.CancelScope) -> None:
+    async with sent:
+        async for item in sent:
+            line = item if isinstance(item, bytes) else _line(item.message)
+            async with anyio.create_task_group() as group:
+                group.start_soon(_end_if_unheard, client, conversation)
+                await client.say(line)
+                group.cancel_scope.cancel()
+
+
+async def _end_if_unheard(client: Client, conversation: anyio.CancelScope) -> None:
+    """End a conversation that hangs on a client that is gone and has not read what was said."""
+    while True:
+        await anyio.sleep(LAST_WORDS_SECONDS)
+        if client.gone():
+            log.info("The client is gone and does not read what is still said.")
+            conversation.cancel()
+
+
+def _message(message: dict[str, Any]) -> JSONRPCMessage | None:
+    """Give a message as the SDK has it; none for an answer that is none."""
+    if "method" in message:
+        kind: type[JSONRPCMessage] = JSONRPCRequest if "id" in message else JSONRPCNotification
+    else:
+        kind = JSONRPCResponse if "result" in message else JSONRPCError
+    try:
+        return kind.model_validate(message, by_name=False)
+    except ValidationError:
+        log.info("The client sent an answer that cannot be understood.")
+        return None
+
+
+def _line(message: JSONRPCMessage) -> bytes:
+    try:
+        return message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+    except (PydanticSerializationError, UnicodeEncodeError):
+        if not isinstance(message, JSONRPCResponse):
+            raise
+        log.exception("An answer cannot be sent.")
+        error = ErrorData(code=INTERNAL_ERROR, message="The answer cannot be written as JSON; the log says why.")
+        return _line(JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
+
+
+async def serve_messages(server: KbhubServer, read: Any, write: Any, protocol: str) -> None:
+    """Serve one client of either era until it has no more to say.
+
+    Args:
+        server: of this client alone.
+        read: messages from the client.
+        write: messages to it.
+        protocol: one of `PROTOCOLS`.
+    """
+    low = server._lowlevel_server
+    async with low.lifespan(low) as state, anyio.create_task_group() as group:
+        relayed, relay = anyio.create_memory_object_stream[Any](0)
+        loop = partial(serve_dual_era_loop, low, lifespan_state=state)
+        group.start_soon(_relay, read, write, relayed, loop, protocol)
+        await loop(relay, write)
+        group.cancel_scope.cancel()
+
+
+async def _relay(read: Any, write: Any, relayed: MemoryObjectSendStream[Any], loop: Loop, protocol: str) -> None:
+    """Pass messages on, except probes before anything else, which are answered here and decide nothing.
+
+    The SDK takes the client's first request for its era, so a client that probes for the new era and then goes on
+    with `initialize` on the same pipe, as some versions of well-known ones do, would be refused.
+    """
+    deciding = True
+    async with read, relayed:
+        async for item in read:
+            request = item.message if isinstance(item, SessionMessage) else None
+            if deciding and isinstance(request, JSONRPCRequest):
+                if _is_probe(request):
+                    await (_refuse_probe(request, write) if protocol == "legacy" else _answer_probe(item, write, loop))
+                    continue
+                deciding = False
+            await relayed.send(item)
+
+
+def _is_probe(request: JSONRPCRequest) -> bool:
+    meta = (request.params or {}).get("_meta")
+    return request.method == PROBE and isinstance(meta, dict) and ENVELOPE in meta
+
+
+async def _refuse_probe(request: JSONRPCRequest, write: Any) -> None:
+    error = ErrorData(code=METHOD_NOT_FOUND, message="This server is set to the protocol with `initialize`.")
+    await write.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=request.id, error=error)))
+
+
+async def _answer_probe(probe: SessionMessage, write: Any, loop: Loop) -> None:
+    """Let a connection of its own answer."""
+    send, source = anyio.create_memory_object_stream[Any](1)
+    sink, receive = anyio.create_memory_object_stream[Any](1)
+    async with send, receive, anyio.create_task_group() as group:
+        group.start_soon(loop, source, sink)
+        await send.send(probe)
+        async for answer in receive:
+            await write.send(answer)
+            if isinstance(answer.message, JSONRPCResponse | JSONRPCError):
+                break
+        group.cancel_scope.cancel()

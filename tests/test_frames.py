@@ -1,0 +1,282 @@
+"""Frames that are not as they should be, over every transport: each with an id is answered, and serving goes on."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+
+import httpx2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import make_environment
+from daemons import CONNECT, INITIALIZE, PATIENCE, call, folder_of, text_of, until, windows
+from fuzzed_frames import MAYBE, NONE, ONE, REFUSALS, REFUSED, Fuzz
+from kbhub.daemon.folder import read_record
+from kbhub.frames import DEEPEST, FRAME_BYTES, MOST_VALUES, Frames, Outline, frames, read
+from test_daemon import furnish
+from test_daemon_http import HTTP, headers_of
+
+SERVE = ("-m", "kbhub", "serve")
+SEEDS = [1]
+MORE_SEEDS = range(2, 12)
+SHORT, LONG = 120, 600
+"""Frames of one fuzz."""
+
+
+# Reading
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "identifier"),
+    [
+        (b"garbage", -32700, None),
+        (b'{"jsonrpc": "2.0", "id": 7, "method": "x", "params": ', -32700, 7),
+        (b'{"jsonrpc": "2.0", "method": "x", "params": {"id": 3}, "id": "a\\"}", oops}', -32700, 'a"}'),
+        (b'{"jsonrpc": "2.0", "id": 7, "method": "x", "params": {"a": NaN}}', -32700, 7),
+        (b'{"\\u0069d": 7, "method": x}', -32700, 7),
+        (b'{"params": {"id": 3}, "method": x}', -32700, None),
+        (b'{"id": {"id": 3}, "method": x}', -32700, None),
+        (b"[" * 1_000, -32600, None),
+        (b'{"id": 7, "method": "x", "params": ' + b'{"a":' * DEEPEST + b"1" + b"}" * DEEPEST + b"}", -32600, 7),
+        (b'{"method": "x", "params": {"a": [' + b"{}," * MOST_VALUES + b'1]}, "id": 7}', -32600, 7),
+        (b'{"jsonrpc": "2.0", "id": 7, "method": "x", "params": "p"}', -32600, 7),
+        (b'{"jsonrpc": "2.0", "id": 7, "method": "x", "params": []}', -32600, 7),
+        (b'{"jsonrpc": "2.0", "id": 7, "method": ["x"]}', -32600, 7),
+        (b'{"jsonrpc": "2.0", "id": 7}', -32600, 7),
+        (b'{"id": 7, "method": "x"}', -32600, 7),
+        (b'{"jsonrpc": "2.0", "id": 7.5, "method": "x"}', -32600, 7.5),
+        (b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "x"}', -32600, "\ud800"),
+        (b'{"jsonrpc": "2.0", "id": null, "method": "x"}', -32600, None),
+        (b'{"jsonrpc": "2.0", "id": true, "method": "x"}', -32600, None),
+        (b'{"jsonrpc": "2.0", "id": 1e999, "method": "x"}', -32600, None),
+        (b'{"jsonrpc": "2.0", "id": ' + b"9" * 5_000 + b', "method": "x"}', -32700, None),
+        (b'[{"jsonrpc": "2.0", "id": 7, "method": "x"}]', -32600, None),
+        (b"7", -32600, None),
+    ],
+)
+def test_what_cannot_be_served_is_refused_to_its_id(line, code, identifier):
+    """With the code for what is no JSON or no request, and the id wherever it stands, if it can be given back."""
+    refusal = json.loads(read(line).refused)
+
+    assert refusal["error"]["code"] == code
+    assert refusal["error"]["message"].endswith(".")
+    assert refusal["id"] == identifier
+
+
+@pytest.mark.parametrize("prefix", [b"", b"\xef\xbb\xbf", b" \t"])
+def test_what_can_be_served_is_read(prefix):
+    """Also behind a byte order mark, and with what counts as deep or much only inside of a string."""
+    text = '[{"' * 1_000 + "," * (MOST_VALUES + 1) + '\\"'
+    message = {"jsonrpc": "2.0", "id": "ü", "method": "x", "params": {"a": text}}
+
+    assert read(prefix + json.dumps(message).encode() + b"\r").message == message
+
+
+def test_half_characters_become_whole_ones():
+    """In values and keys; pairs of them are the characters that they mean."""
+    frame = read(rb'{"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"\udc00": ["a\ud83d b", "\ud83d\ude00"]}}')
+
+    assert frame.message["params"] == {"\ufffd": ["a\ufffd b", "😀"]}
+    assert json.loads(frame.line) == frame.message
+    assert read(b'{"jsonrpc": "2.0", "id": 1, "method": "\xff"}').message["method"] == "\ufffd"
+
+
+@pytest.mark.parametrize("line", [b"", b"  \r", b'{"id": 3, "result": 5}', b'{"id": 3, "error": [' + b"[" * 500])
+def test_answers_are_not_answered(line):
+    """An error to the id of an answer would be taken for one to a request of the client's own."""
+    assert read(line).refusal is None
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_a_frame_that_is_too_long_is_refused_and_not_kept(where):
+    """Of what is longer than a frame may be, the id is all that is looked for, at its beginning and its end."""
+    parts = [b'"id": 7', b'"params": {"a": "' + b'xxxxxxx\\"' * (FRAME_BYTES // 8) + b'"}', b'"method": "x"']
+    line = b"{" + b", ".join(parts if where else parts[::-1]) + b"}"
+    cut = Frames()
+    pieces = [line[at : at + 65_536] for at in range(0, len(line), 65_536)]
+    assert not [frame for piece in pieces for frame in cut.feed(piece)]
+    assert len(cut._line) == 0
+    (refused, good) = cut.feed(b'\n{"jsonrpc": "2.0", "id": 8, "method": "x"}\n')
+
+    assert refused.refusal["id"] == 7
+    assert str(FRAME_BYTES) in refused.refusal["error"]["message"]
+    assert good.message["id"] == 8
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(), json_values), st.integers() | st.text(max_size=20), st.integers(0, 5))
+@settings(max_examples=100, deadline=None)
+def test_the_id_is_found_without_reading(members, identifier, size):
+    """Whatever stands around it, and however it comes in pieces."""
+    members = {name: value for name, value in members.items() if name not in ("id", "result", "error")}
+    line = json.dumps(members | {"id": identifier}).encode()
+    outline = Outline()
+    for at in range(0, len(line), size + 1):
+        outline.feed(line[at : at + size + 1])
+
+    assert outline.id == identifier
+    assert outline.answerable
+
+
+@given(st.binary(max_size=300), st.integers(1, 50))
+@settings(max_examples=200, deadline=None)
+def test_any_bytes_are_cut_into_frames(data, size):
+    """The same ones, however they come in pieces."""
+    whole = list(frames([data]))
+
+    assert whole == list(frames(data[at : at + size] for at in range(0, len(data), size)))
+    assert len(whole) == data.count(b"\n") + 1
+
+
+# Serving
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A project with one document and an index."""
+    return furnish(make_environment(tmp_path_factory.mktemp("frames")), "canary")
+
+
+def good(modern):
+    return call("search", modern=modern, query="canary")
+
+
+def judge(frames, answers):
+    """Hold answers against what is owed: exactly one to each id, a refusal for what cannot be read."""
+    by_id = {}
+    for answer in answers:
+        assert answer["jsonrpc"] == "2.0"
+        by_id.setdefault(json.dumps(answer["id"]), []).append(answer)
+    nameless = len(by_id.pop("null", []))
+    for one in frames:
+        got = by_id.pop(json.dumps(one.id), []) if one.id is not None else []
+        if one.owed in (ONE, REFUSED) and one.id is not None:
+            assert len(got) == 1, (one, got)
+        if one.owed == REFUSED and got:
+            assert got[0]["error"]["code"] in REFUSALS, (one, got)
+        if one.owed == NONE:
+            assert got == [], (one, got)
+    changed = sum(one.owed == MAYBE for one in frames)
+    owed = sum(one.owed == REFUSED and one.id is None for one in frames)
+    assert owed <= nameless <= owed + changed
+    assert len(by_id) <= changed  # of frames whose bytes were changed, with the id that they have now
+    assert all(len(got) == 1 for got in by_id.values()), by_id
+
+
+def fuzz_window(window, modern, seed, count):
+    """Send frames to a process; give them and what it answered, once it has answered a good request after them."""
+    if not modern:
+        window.handshake()
+    fuzz = Fuzz(seed, modern=modern)
+    sent = [fuzz.frame() for _ in range(count)]
+    window.ids = 10**9
+    window.process.stdin.write(b"".join(one.data + b"\n" for one in sent))
+    assert "1. deploy.md" in text_of(window.ask(good(modern)))
+    owed = {json.dumps(one.id) for one in sent if one.owed in (ONE, REFUSED) and one.id is not None}
+    while not owed <= {json.dumps(message["id"]) for message in window.kept if "id" in message}:
+        message = window.said.get(timeout=PATIENCE)
+        assert message is not None, window.errors
+        window.kept.append(message)
+    code = window.end()
+    rest = iter(window.said.get_nowait, None)
+    said = [*window.kept, *rest]
+    return sent, [message for message in said if "method" not in message], code
+
+
+CASES = [(modern, seed, SHORT) for modern in (False, True) for seed in SEEDS] + [
+    pytest.param(modern, seed, LONG, marks=pytest.mark.slow) for modern in (False, True) for seed in MORE_SEEDS
+]
+
+
+@pytest.mark.parametrize(("modern", "seed", "count"), CASES)
+def test_every_frame_is_answered_on_standard_streams(place, modern, seed, count):
+    """Exactly once, a good request after them as well, and nothing else is said there."""
+    with windows(place) as begin:
+        window = begin(SERVE)
+        sent, answers, code = fuzz_window(window, modern, seed, count)
+
+    judge(sent, answers)
+    assert code == 0
+    assert b"Traceback" not in window.errors
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
+@pytest.mark.parametrize(("modern", "seed", "count"), CASES)
+def test_every_frame_is_answered_by_way_of_the_daemon(place, modern, seed, count):
+    """The same, through the process that passes messages on."""
+    with windows(place) as begin:
+        window = begin(CONNECT)
+        sent, answers, code = fuzz_window(window, modern, seed, count)
+        log = folder_of(place).log.read_text()
+
+    judge(sent, answers)
+    assert code == 0
+    assert window.errors == b""
+    assert "Traceback" not in log
+
+
+def routing(data):
+    """Give the headers that say again what a request of 2026-07-28 is for, as far as it says it."""
+    message = read(data).message or {}
+    name = message.get("params", {}).get("name") if isinstance(message.get("params"), dict) else None
+    said = {"Mcp-Method": message.get("method"), "Mcp-Name": name}
+    return {header: text for header, text in said.items() if isinstance(text, str) and text.isascii() and text.strip()}
+
+
+@contextmanager
+def http_poster(environment, url, modern):
+    """Give what posts a frame and gives its answer: as a client of that era that has opened a session."""
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    with httpx2.Client(headers=headers | headers_of(environment), timeout=PATIENCE) as client:
+
+        def post(data, extra):
+            answer = client.post(url, content=data, headers=extra)
+            lines = [line.removeprefix("data:") for line in answer.text.splitlines() if line.startswith("data:")]
+            texts = lines if "event-stream" in answer.headers.get("content-type", "") else [answer.text]
+            return answer, [json.loads(text) for text in texts if text.strip()]
+
+        if modern:
+            yield lambda data: post(data, {"MCP-Protocol-Version": "2026-07-28", **routing(data)})
+            return
+        opened, _ = post(json.dumps({"jsonrpc": "2.0", "id": 0, **INITIALIZE}).encode(), {})
+        session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "MCP-Protocol-Version": "2025-11-25"}
+        yield lambda data: post(data, session)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
+@pytest.mark.parametrize("modern", [False, True])
+@pytest.mark.parametrize(
+    ("seed", "count"), [(1, SHORT), *(pytest.param(seed, SHORT, marks=pytest.mark.slow) for seed in MORE_SEEDS)]
+)
+def test_every_frame_is_answered_over_http(environment, modern, seed, count):
+    """With a status of the 4xx and a JSON-RPC error if it cannot be read, and 202 for what needs no answer."""
+    furnish(environment, "canary")
+    with windows(environment) as begin:
+        server = begin((*HTTP, "--root", str(environment.project)), cwd=environment.home)
+        url = until(lambda: read_record(folder_of(environment))).http
+        fuzz = Fuzz(seed, modern=modern)
+        with http_poster(environment, url, modern) as post:
+            for _ in range(count):
+                one = fuzz.frame()
+                answer, messages = post(one.data)
+                said = [message for message in messages if "method" not in message]
+                assert answer.status_code < 500, (one, answer.text)
+                if one.owed == REFUSED:
+                    assert answer.status_code == 400, one
+                    assert [said[0]["id"], len(said)] == [one.id, 1]
+                    assert said[0]["error"]["code"] in REFUSALS, one
+                elif one.owed == ONE:
+                    assert [message["id"] for message in said] == [one.id], (one, answer.text)
+            request = {"jsonrpc": "2.0", "id": "last", **good(modern)}
+            last = post(json.dumps(request).encode())[1][-1]
+    assert "1. deploy.md" in text_of(last)
+    assert b"Traceback" not in server.errors

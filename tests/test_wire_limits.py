@@ -1,0 +1,297 @@
+"""Clients that keep a server waiting or send it too much: it ends when they go, and serves the others meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+from array import array
+from contextlib import ExitStack, suppress
+from urllib.parse import urlsplit
+
+import anyio
+import httpx2
+import pytest
+
+from conftest import make_environment
+from daemons import CONNECT, INITIALIZE, PATIENCE, folder_of, settings, until, windows
+from kbhub.daemon import http, sockets
+from kbhub.daemon.connections import MOST_GREETING
+from kbhub.daemon.folder import read_record
+from kbhub.daemon.http import BURST
+from kbhub.daemon.workspaces import Workspaces
+from kbhub.frames import FRAME_BYTES
+from test_daemon import furnish
+from test_daemon_http import HTTP, headers_of, question
+
+fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
+
+END_SECONDS = 5
+"""In which a server ends that should within one: a busy machine may be five times as slow."""
+
+FULL = 30_000
+"""Bytes unread in a pipe that takes 65,536, which is as good as full for long lines."""
+
+KNOWN = b"%s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer token\r\nContent-Length: %d\r\n\r\n"
+"""The header of a request with the token."""
+
+HALF_OPEN = 600
+"""Connections that say nothing: more than any table here has room for."""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A project served over HTTP."""
+    environment = furnish(make_environment(tmp_path_factory.mktemp("limits")), "canary")
+    with windows(environment) as begin:
+        begin((*HTTP, "--root", str(environment.project)), cwd=environment.home)
+        yield environment, until(lambda: read_record(folder_of(environment))).http, begin
+
+
+def connected(url):
+    made = socket.create_connection((urlsplit(url).hostname, urlsplit(url).port), PATIENCE)
+    made.settimeout(PATIENCE)
+    return made
+
+
+def answer_of(raw):
+    """Read an answer to its end; give its status and text."""
+    data = b""
+    with suppress(ConnectionResetError):
+        while piece := raw.recv(65_536):
+            data += piece
+    head, _, body = data.partition(b"\r\n\r\n")
+    return (int(head.split()[1]) if head else 0), body
+
+
+# The end
+
+
+def unread(pipe):
+    """Give how many bytes lie in a pipe."""
+    count = array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
+
+
+def fill(pipe, lines):
+    """Write lines, as many as there is room for; a second without room is the end."""
+    os.set_blocking(pipe.fileno(), False)
+    left = memoryview(lines)
+    while left and select.select([], [pipe], [], 1)[1]:
+        left = left[os.write(pipe.fileno(), left[: select.PIPE_BUF]) :]
+
+
+@pytest.mark.parametrize("arguments", [("-m", "kbhub", "serve"), CONNECT], ids=["serve", "connect"])
+@pytest.mark.parametrize("waiting", ["answers", "refusals"])
+def test_a_client_that_goes_without_reading_ends_the_process(environment, arguments, waiting):
+    """Though the pipe to the client is full, and the one from it may be, too."""
+    furnish(environment, "canary")
+    kinds = {"answers": b'{"jsonrpc": "2.0", "id": %d, "method": "tools/list"}\n', "refusals": b"garbage %d\n"}
+    lines = b"".join(kinds[waiting] % number for number in range(1, 100 if waiting == "answers" else 50_000))
+    with windows(environment):
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            cwd=environment.project, env=settings(environment), bufsize=0,
+        )  # fmt: skip
+        with process:
+            handshake = [{"id": 0, **INITIALIZE}, {"method": "notifications/initialized"}]
+            for message in handshake:
+                process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            assert b"protocolVersion" in process.stdout.readline()
+            fill(process.stdin, lines)
+            until(lambda: unread(process.stdout) > FULL)
+            began = time.monotonic()
+            process.stdin.close()
+            code = process.wait(PATIENCE)
+
+    assert time.monotonic() - began < END_SECONDS
+    assert code == 0
+
+
+# Half-open connections
+
+
+def test_who_says_nothing_keeps_nobody_out(served):
+    """Health, requests and windows are answered while hundreds of connections are open that say nothing, or half."""
+    environment, url, begin = served
+    beginnings = [
+        b"",
+        b"G",
+        b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ]
+    with ExitStack() as stack:
+        for number in range(HALF_OPEN):
+            with suppress(ConnectionError):
+                stack.enter_context(connected(url)).sendall(beginnings[number % len(beginnings)])
+        health = httpx2.get(url.replace("/mcp", "/health"), headers=headers_of(environment), timeout=PATIENCE)
+        asked = question()
+        listed = httpx2.post(
+            url, headers=asked["headers"] | headers_of(environment), json=asked["json"], timeout=PATIENCE
+        )
+        window = begin()
+        handshake = window.handshake()
+        window.end()
+
+    assert health.json()["status"] == "ok"
+    assert listed.status_code == 200
+    assert "result" in handshake
+
+
+def test_who_says_nothing_to_the_wire_keeps_no_window_out(served):
+    """As many as there may be that have not said who they are, and more: the oldest of them goes."""
+    environment, _, begin = served
+    where = read_record(folder_of(environment)).link
+    with ExitStack() as stack:
+        silent = []
+        for _ in range(MOST_GREETING * 3):
+            silent.append(stack.enter_context(socket.socket(socket.AF_UNIX)))
+            silent[-1].settimeout(PATIENCE)
+            silent[-1].connect(where)
+        window = begin()
+
+        assert "result" in window.handshake()
+        assert silent[0].recv(1) == b""
+        window.end()
+
+
+@pytest.fixture
+def quick(environment, monkeypatch):
+    """Give what connects to an endpoint in this process that has little patience."""
+    monkeypatch.setattr(sockets, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(http, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(http, "DRAIN_SECONDS", 0.2)
+    bound = http.bind_port(0)
+    port = bound.getsockname()[1]
+    endpoints = []
+
+    async def serve():
+        async with anyio.create_task_group() as group:
+            workspaces = Workspaces(environment.hub().options, False, http.mcp_app, group)
+            endpoints.append(http.Endpoint(http.Guarded(workspaces, "token", port, dict)))
+            await endpoints[0].serve(sockets=[bound])
+            group.cancel_scope.cancel()
+
+    thread = threading.Thread(target=anyio.run, args=(serve,))
+    thread.start()
+    until(lambda: endpoints and endpoints[0].started)
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(connected(f"http://127.0.0.1:{port}"))
+    endpoints[0].should_exit = True
+    thread.join(PATIENCE)
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /mcp HT", b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: "])
+def test_a_header_has_a_deadline(quick, sent):
+    """A connection whose request does not come is closed; so is one that sends it a byte at a time."""
+    raw = quick()
+    raw.sendall(sent)
+
+    assert answer_of(raw) == (0, b"")
+
+
+def test_a_header_that_comes_in_drops_has_the_same_deadline(quick):
+    """What comes does not put it off."""
+    raw = quick()
+    raw.sendall(b"GET /")
+    with suppress(ConnectionError):
+        while not select.select([raw], [], [], 0.02)[0] or raw.recv(1):  # pytest's timeout bounds this
+            raw.sendall(b"x")
+
+
+def test_a_further_request_has_the_deadline_again(quick):
+    """Of a connection that was answered once, too."""
+    raw = quick()
+    raw.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer token\r\n\r\nGET /hea")
+    status, body = answer_of(raw)
+
+    assert (status, json.loads(body)["status"]) == (200, "ok")
+
+
+def test_a_body_has_a_deadline(quick):
+    """The client is told."""
+    raw = quick()
+    raw.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer token\r\nContent-Length: 9\r\n\r\n{")
+    status, body = answer_of(raw)
+
+    assert status == 408
+    assert b"was not sent" in body
+
+
+def test_who_may_not_speak_is_answered_once(quick):
+    """And the connection closed, whatever was to follow."""
+    for request, status in ((b"POST /mcp", 401), (b"GET /health", 200)):
+        raw = quick()
+        raw.sendall(request + b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n" * 2)
+        data = answer_of(raw)
+
+        assert data[0] == status
+        assert b"HTTP/1.1" not in data[1]
+
+
+# Too much
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_is_too_long_is_told_so(served, chunked):
+    """The client that sends all of it before it reads gets the answer, not a connection that was broken off."""
+    environment, url, _ = served
+    token = headers_of(environment)["Authorization"].encode()
+    length = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % (2 * FRAME_BYTES)
+    with connected(url) as raw:
+        raw.sendall(
+            b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: "
+            + token
+            + b"\r\n"
+            + length
+            + b"\r\n\r\n"
+        )
+        piece = b" " * 65_536
+        for _ in range(2 * FRAME_BYTES // len(piece)):
+            raw.sendall(b"10000\r\n" + piece + b"\r\n" if chunked else piece)
+        raw.sendall(b"0\r\n\r\n" if chunked else b"")
+        status, body = answer_of(raw)
+
+    assert status == 413
+    assert str(FRAME_BYTES) in json.loads(body)["error"]
+
+
+def test_more_at_a_time_than_a_user_asks_for_is_put_off(quick, monkeypatch):
+    """429, and when to come again, while so many are being answered; health is told."""
+    monkeypatch.setattr(http, "BODY_SECONDS", PATIENCE)
+    monkeypatch.setattr(http, "MOST_AT_A_TIME", 3)
+    for _ in range(3):
+        quick().sendall(KNOWN % (b"POST /mcp", 9) + b"{")
+
+    def refused():
+        raw = quick()
+        raw.sendall(KNOWN.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) % (b"POST /mcp", 2) + b"{}")
+        return (answer := answer_of(raw))[0] == 429 and answer
+
+    _, body = until(refused)
+    assert "3 requests are being answered" in json.loads(body)["error"]
+    raw = quick()
+    raw.sendall(KNOWN.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) % (b"GET /health", 0))
+    assert answer_of(raw)[0] == 200
+
+
+def test_more_a_second_than_a_user_asks_for_is_put_off(quick):
+    """429, and when to come again, beyond the burst."""
+    raw = quick()
+    count = 3 * int(BURST)
+    raw.sendall((KNOWN % (b"POST /mcp", 2) + b"{}") * count)
+    data = b""
+    while data.count(b"HTTP/1.1 ") < count:
+        data += raw.recv(65_536)
+
+    assert BURST <= data.count(b"HTTP/1.1 400") < count
+    assert data.count(b"HTTP/1.1 429") == data.count(b"retry-after: 1\r\n") > 0
+    assert b"requests a second; wait" in data
