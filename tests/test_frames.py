@@ -229,7 +229,11 @@ def routing(data):
     message = read(data).message or {}
     name = message.get("params", {}).get("name") if isinstance(message.get("params"), dict) else None
     said = {"Mcp-Method": message.get("method"), "Mcp-Name": name}
-    return {header: text for header, text in said.items() if isinstance(text, str) and text.isascii() and text.strip()}
+    return {
+        header: text
+        for header, text in said.items()
+        if isinstance(text, str) and text.isascii() and text.isprintable() and text.strip()
+    }
 
 
 @contextmanager

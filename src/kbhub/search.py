@@ -17,7 +17,7 @@ from kbhub.hits import Documents, Manner, Searched, age_days, described, grouped
 from kbhub.identifiers import is_name
 from kbhub.index.selection import known_keys, newest, select
 from kbhub.indexing import embedded_text
-from kbhub.query import parsed
+from kbhub.query import MAX_CHARACTERS, parsed
 from kbhub.rankings import NO_CHUNKS, Ranking
 from kbhub.reranking import LOOKED_AT, answer_confidence, rerank
 from kbhub.retrieval import (
@@ -115,6 +115,8 @@ def notes_on(found: Found, chosen: Sequence[str]) -> list[str]:
         chosen: its filters and exclusions, as they were understood.
     """
     asked, notes = found.understood, list[str]()
+    if asked.unread:
+        notes.append(f"The query is long: its first {MAX_CHARACTERS:,} characters were read, {asked.unread:,} not.")
     if asked.left_out:
         notes.append(f"The query is long: {len(asked.terms)} of its terms were looked up, {asked.left_out} not.")
     if not asked.terms and not found.hits and found.mode != "semantic":

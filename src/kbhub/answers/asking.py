@@ -16,7 +16,7 @@ from kbhub.errors import EmbedderError, IndexUnavailable, ModelUnavailable, Usag
 from kbhub.inference import Deadline, Ollama, Prompt
 from kbhub.memory.known import count_refs
 from kbhub.model_settings import DEFAULT_OLLAMA_MODEL
-from kbhub.query import parsed
+from kbhub.query import beginning, parsed
 from kbhub.querylog.recording import record
 from kbhub.retrieval import keyword_ranking
 from kbhub.search import LEADING_NOTES
@@ -105,7 +105,7 @@ def prepare(
     if asker:
         record(hub, result, query, asker)
     made = Prepared(
-        question=question,
+        question=beginning(question),
         options=options,
         verdict=result.verdict,
         searched=result.searched,

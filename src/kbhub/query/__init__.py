@@ -2,12 +2,13 @@
 
 from kbhub.query.excerpts import excerpt, spans
 from kbhub.query.filtering import Filter, Value, selected_bases
-from kbhub.query.parsing import MAX_TERMS, ParsedQuery, Term, parse_query, parsed, terms_of
+from kbhub.query.parsing import MAX_CHARACTERS, MAX_TERMS, ParsedQuery, Term, beginning, parse_query, parsed, terms_of
 from kbhub.query.stopwords import STOP_WORDS
 from kbhub.query.tokens import HAN_KANA, RUN, TOKENIZER, cased_parts, fold, normalise, paired, searchable, stems, tokens
 
 __all__ = [
     "HAN_KANA",
+    "MAX_CHARACTERS",
     "MAX_TERMS",
     "RUN",
     "STOP_WORDS",
@@ -16,6 +17,7 @@ __all__ = [
     "ParsedQuery",
     "Term",
     "Value",
+    "beginning",
     "cased_parts",
     "excerpt",
     "fold",

@@ -25,6 +25,9 @@ MAX_TERMS = 64
 """Distinct terms of a query that are looked up; a pasted page would otherwise cost a look-up per word. As many
 exclusions and filters count."""
 
+MAX_CHARACTERS = 20_000
+"""Characters of a query that are read: ten pages. Each takes up to a kilobyte while it is parsed (apsw's tokens)."""
+
 FLAG_LETTERS = 2
 """Letters after a dash that are flags of a command (`-m`, `-rf`) and exclude nothing: hiding what was asked for is
 worse than showing what was not."""
@@ -79,6 +82,8 @@ class ParsedQuery:
     terms: tuple[Term, ...]
     left_out: int = 0
     """Distinct terms beyond `MAX_TERMS` that are not looked up."""
+    unread: int = 0
+    """Characters after the first `MAX_CHARACTERS`, which are not read."""
     excluded: tuple[Term, ...] = ()
     """What a document must not have."""
     filters: tuple[Filter, ...] = ()
@@ -169,13 +174,33 @@ def parse_query(text: str, known: frozenset[str] = frozenset()) -> ParsedQuery:
     in quotes. A query that is nothing but exclusions is searched for as it stands.
 
     Args:
-        text: any string; operators of FTS5 in it are plain text.
+        text: any string; operators of FTS5 in it are plain text. Of a long one the beginning is read.
         known: keys of the front matter that make a filter of `key:value`, of those that the same query without
             them names as `keys`; folded.
 
     Returns:
         Distinct terms, exclusions and filters in the order of the text.
     """
+    read = beginning(text)
+    return _understood(read, len(text) - len(read), known)
+
+
+def parsed(text: str, known: frozenset[str] = frozenset()) -> ParsedQuery:
+    """Give `parse_query(text, known)`, remembered: a query is parsed to search, to excerpt and to highlight."""
+    read = beginning(text)
+    return _remembered(read, len(text) - len(read), known)
+
+
+def beginning(text: str) -> str:
+    """Give the part of a query that is read: at most `MAX_CHARACTERS`, and no half word if it has a whole one."""
+    if len(text) <= MAX_CHARACTERS:
+        return text
+    cut = text[:MAX_CHARACTERS]
+    words = cut if text[MAX_CHARACTERS].isspace() else cut.rpartition(cut.split()[-1])[0] if cut.strip() else ""
+    return words if words.strip() else cut
+
+
+def _understood(text: str, unread: int, known: frozenset[str]) -> ParsedQuery:
     found = _Found(known)
     for piece in _PIECE.finditer(normalise(text)):
         found.read(piece)
@@ -185,6 +210,7 @@ def parse_query(text: str, known: frozenset[str] = frozenset()) -> ParsedQuery:
     return ParsedQuery(
         terms[:MAX_TERMS],
         max(0, len(terms) - MAX_TERMS),
+        unread,
         tuple(found.excluded.values())[:MAX_TERMS],
         joined(found.filters),
         frozenset(found.keys),
@@ -192,10 +218,7 @@ def parse_query(text: str, known: frozenset[str] = frozenset()) -> ParsedQuery:
     )
 
 
-@lru_cache(maxsize=64)
-def parsed(text: str, known: frozenset[str] = frozenset()) -> ParsedQuery:
-    """Give `parse_query(text, known)`, remembered: a query is parsed to search, to excerpt and to highlight."""
-    return parse_query(text, known)
+_remembered = lru_cache(maxsize=64)(_understood)
 
 
 def terms_of(words: Iterable[str]) -> tuple[Term, ...]:
