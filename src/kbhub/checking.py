@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # The similarity (0 to 1) from which difflib's own documentation calls two words a close match.
 _NEAR = 0.6
+_LOOKED_AT = 200
 _SHOWN_INPUT = 60
 """Characters of a wrong value that an error shows."""
 
@@ -267,5 +268,5 @@ def unknown_fields(declared: type, data: dict[str, Any]) -> Iterable[tuple[str, 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known name that is most like `word`, if one is near."""
     folded = {name.lower().replace("_", ""): name for name in known}
-    found = difflib.get_close_matches(word.lower().replace("_", ""), folded, n=1, cutoff=_NEAR)
+    found = difflib.get_close_matches(word[:_LOOKED_AT].lower().replace("_", ""), folded, n=1, cutoff=_NEAR)
     return folded[found[0]] if found else None

@@ -179,7 +179,7 @@ def read(line: bytes) -> Frame:
         return Frame()
     if len(line) > FRAME_BYTES:
         return _refused(INVALID_REQUEST, _TOO_LONG, Outline(line))
-    if reason := _too_much(line):
+    if reason := too_much(line):
         return _refused(INVALID_REQUEST, reason, Outline(line))
     text = line.decode("utf-8", "replace")
     try:
@@ -208,6 +208,25 @@ def refusal(reason: str, identifier: Any, code: int = INVALID_REQUEST) -> Frame:
     return Frame(refusal={"jsonrpc": "2.0", "id": identifier, "error": error})
 
 
+def too_much(line: bytes) -> str:
+    """Say what JSON has too much of, as far as can be told before it is read; empty if nothing.
+
+    Args:
+        line: its text.
+    """
+    if sum(map(line.count, (b"[", b"{"))) <= DEEPEST and line.count(b",") <= MOST_VALUES:
+        return ""
+    bare = _STRING.sub(b"", _ESCAPED.sub(b"", line))
+    if sum(map(bare.count, (b"[", b"{", b","))) > MOST_VALUES:
+        return f"More than {MOST_VALUES:,} values in a message are not read."
+    depth = 0
+    for run in _BRACKETS.finditer(bare):
+        depth += len(run.group()) if run.group()[:1] in b"[{" else -len(run.group())
+        if depth > DEEPEST:
+            return f"More than {DEEPEST} levels in a message are not read."
+    return ""
+
+
 def _shaped(line: bytes, message: Any) -> Frame:
     """Tell messages from what is none."""
     if not isinstance(message, dict):
@@ -226,21 +245,6 @@ def _shaped(line: bytes, message: Any) -> Frame:
     elif not isinstance(message.get("params"), dict | None):
         reason = "`params` must be an object."
     return refusal(reason, _returnable(identifier)) if reason else Frame(line, message)
-
-
-def _too_much(line: bytes) -> str:
-    """Say what a message has too much of, as far as can be told before it is read; empty if nothing."""
-    if sum(map(line.count, (b"[", b"{"))) <= DEEPEST and line.count(b",") <= MOST_VALUES:
-        return ""
-    bare = _STRING.sub(b"", _ESCAPED.sub(b"", line))
-    if sum(map(bare.count, (b"[", b"{", b","))) > MOST_VALUES:
-        return f"The message has more than {MOST_VALUES} values."
-    depth = 0
-    for run in _BRACKETS.finditer(bare):
-        depth += len(run.group()) if run.group()[:1] in b"[{" else -len(run.group())
-        if depth > DEEPEST:
-            return f"The message is nested deeper than {DEEPEST} levels."
-    return ""
 
 
 def _refused(code: int, reason: str, outline: Outline) -> Frame:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kbhub.covering import matching
 from kbhub.errors import DocumentNotFound, KbhubError, UsageError
 from kbhub.paging import offset_of_reading, reading_cursor
-from kbhub.references import Reference, expand_braces, split_refs
+from kbhub.references import LONGEST_REF, Reference, expand_braces, split_refs
 from kbhub.reports import Reading, ReadResult, Unread
 from kbhub.sections import section
 from kbhub.values import struct
@@ -130,6 +130,8 @@ class Library:
         parts = split_refs(refs)
         if len(parts) < 2:
             return [refs]
+        if len(refs) > LONGEST_REF:
+            return parts
         try:
             return [refs] if self._shelves.find(refs.encode("utf-8", "replace").decode("utf-8")) else parts
         except KbhubError:  # several documents answer to it

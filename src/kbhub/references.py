@@ -25,6 +25,9 @@ DOCID_DIGITS = 6
 MAX_DIGITS = 18
 """Digits of a line number that are looked at; no file has more lines, and Python refuses to read very long numbers."""
 
+LONGEST_REF = 8_192
+"""Characters of a ref: the longest path that a system takes has 4,096, and a heading may follow."""
+
 _RANGE = re.compile(
     r"^(?P<target>.+?):(?P<start>\d+)(?:\+(?P<offset>\d+))?(?:(?P<kind>[:-])(?P<other>\d+))?$", re.DOTALL
 )
@@ -79,6 +82,16 @@ def _meanings(text: str) -> list[Reference]:
     if at > 0 and text[at + 1 :].strip():
         meanings.append(Reference(text[:at], heading=text[at + 1 :].strip()))
     return meanings
+
+
+def check_length(ref: str) -> None:
+    """Refuse a ref that is no ref: looking for it would cost time with its length.
+
+    Raises:
+        UsageError: it is longer than any path with a heading.
+    """
+    if len(ref) > LONGEST_REF:
+        raise UsageError(f"A ref has at most {LONGEST_REF:,} characters; this one has {len(ref):,}.")
 
 
 def split_refs(text: str) -> list[str]:

@@ -198,6 +198,7 @@ class KbhubServer(MCPServer[None]):
         """Register those of our tools that have these names, each once: loading them all takes half a second."""
         with self._registering:
             # As above: a handshake and a list need none of them.
+            from kbhub.tools.arguments import Arguments  # noqa: PLC0415
             from kbhub.tools.registering import tools_of  # noqa: PLC0415
 
             for tool in tools_of(self.calls, [name for name in names if name not in self._registered]):
@@ -209,6 +210,9 @@ class KbhubServer(MCPServer[None]):
                     annotations=tool.hints,
                     structured_output=None if self.calls.structured else False,  # none: from the annotation
                 )
+                # There is no public way to say how arguments are read.
+                if made := self._tool_manager.get_tool(tool.name):
+                    made.fn_metadata = Arguments.model_construct(**dict(made.fn_metadata))
                 self._registered.add(tool.name)
 
     def _load(self) -> None:

@@ -16,6 +16,7 @@ from kbhub.limits import opener_of
 from kbhub.places import is_directory
 from kbhub.references import (
     Reference,
+    check_length,
     is_pattern,
     named_base,
     parse_reference,
@@ -91,7 +92,9 @@ class Shelves:
 
         Raises:
             AmbiguousReference: several documents answer to it.
+            UsageError: it is too long.
         """
+        check_length(ref)
         meanings = parse_reference(ref)
         for look in (self._by_path, self._by_name, self._as_typed):
             for meaning in meanings:

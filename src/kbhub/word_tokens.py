@@ -24,6 +24,9 @@ TEXTS = 256
 JOINED = 128
 """Words that the tokenizer is given in one text: each text costs it as much as some words."""
 
+ENCODED = 64
+"""Texts that the tokenizer is given at a time: what it gives back is thirty times as large, and let go then."""
+
 REMEMBERED = 50_000
 """Words whose tokens are remembered; some ten MB, and what a thousand documents in one language have."""
 
@@ -93,7 +96,8 @@ def _tokens_of_words(tokenizer: Tokenizer, words: set[str]) -> dict[str, list[in
 
 
 def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    return [one.ids for one in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+    slices = [texts[start : start + ENCODED] for start in range(0, len(texts), ENCODED)]
+    return [one.ids for some in slices for one in tokenizer.encode_batch_fast(some, add_special_tokens=False)]
 
 
 def word_pattern(tokenizer: Tokenizer) -> re.Pattern[str] | None:

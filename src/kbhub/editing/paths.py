@@ -15,7 +15,7 @@ from kbhub.filters import Filters, belongs
 from kbhub.memory.folders import MEMORY_ID, USER_ID
 from kbhub.places import is_directory
 from kbhub.project import PROJECT_ID
-from kbhub.references import named_base, ref_of, unknown_base, why_no_base
+from kbhub.references import check_length, named_base, ref_of, unknown_base, why_no_base
 from kbhub.typed_paths import typed_into
 from kbhub.values import struct
 from kbhub.walk import MAX_DEPTH, excluded_by, open_contained
@@ -110,8 +110,10 @@ def find_document(hub: Hub, ref: str) -> Place:
     Raises:
         DocumentNotFound: no base has it, or it is left out of its base.
         PathNotContained: the path leads out of the base.
+        UsageError: it is too long.
     """
     text = ref.strip()
+    check_length(text)
     if _DOCID.fullmatch(text):
         base, path = _by_docid(hub, text)
         candidates = [path]
@@ -142,7 +144,9 @@ def new_place(hub: Hub, ref: str) -> Place:
         BaseNotFound: no base has this id; `project@id@path` is a file of such a name.
         WriteRefused: a document may not have this path; the reason says what to change.
         PathNotContained: the path leads out of the base.
+        UsageError: it is too long.
     """
+    check_length(ref)
     if ref.startswith("#"):
         raise WriteRefused(ref, "a new document is named by a path, not by a docid")
     base, path = _base_for_new(hub, ref.strip()) or _split_ref(hub, ref.strip())

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 LIMIT = 100
 """Tags or documents of one answer."""
 
+MOST_NAMES = 50
+"""Tags that are asked for at a time: each is compared with all there are."""
+
+LONGEST_NAME = 500
+"""Characters of a tag that is looked for; a memory's has 100 at most."""
+
 SUGGESTED = 3
 """Tags that are named for one that is not there."""
 
@@ -53,7 +59,7 @@ def tags(
         everything: leave nothing out.
 
     Raises:
-        UsageError: `hops` or `limit` is none, or a name is empty.
+        UsageError: `hops` or `limit` is none, or a name is empty or too long, or there are too many.
         BaseNotFound: a base is not active.
     """
     if not 0 <= hops <= MOST_HOPS:
@@ -62,6 +68,10 @@ def tags(
         raise UsageError(f"limit is {limit}; it can be 1 or more.")
     if empty := [name for name in names if not key_of(name)]:
         raise UsageError(f"{empty[0]!r} is no tag.")
+    if len(names) > MOST_NAMES:
+        raise UsageError(f"tags takes at most {MOST_NAMES} tags at a time; ask for the others in further calls.")
+    if (longest := max(map(len, names), default=0)) > LONGEST_NAME:
+        raise UsageError(f"A tag has at most {LONGEST_NAME} characters; this one has {longest:,}.")
     wanted = [base.id for base in hub.select(bases)]
     graph = graph_of(hub)
     chosen = [name for name in graph.bases if name in wanted]

@@ -1,0 +1,200 @@
+"""What one request may cost: what is read of long ones is bounded, and said; the server's memory stays small."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice, product
+from pathlib import Path
+from string import ascii_lowercase
+
+import pytest
+
+from conftest import make_environment
+from daemons import call, text_of, windows
+from kbhub.answers import ask
+from kbhub.errors import UsageError
+from kbhub.frames import FRAME_BYTES
+from kbhub.graph.tags import LONGEST_NAME, MOST_NAMES, tags
+from kbhub.query import MAX_CHARACTERS, parse_query
+from kbhub.query.parsing import parsed
+from kbhub.references import LONGEST_REF
+from test_daemon import furnish
+
+MOST_MIB = 150
+"""Above what the server takes while nothing is asked."""
+
+ROOM = 4_000
+"""Bytes of a frame that the longest parameter leaves."""
+
+
+def distinct_words(characters):
+    """Give that many characters of words of which none is like another."""
+    words = map("".join, product(ascii_lowercase, repeat=7))
+    return " ".join(islice(words, characters // 8))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A project with one document and an index."""
+    return furnish(make_environment(tmp_path_factory.mktemp("memory")), "canary")
+
+
+@pytest.fixture(scope="module")
+def window(place):
+    """A server with every tool that has loaded what searching, answering and writing need."""
+    with windows(place) as begin:
+        started = begin(("-m", "kbhub", "serve"), KBHUB_TOOLS="all")
+        started.handshake()
+        for name, arguments in (
+            ("search", {"query": "canary deploy"}),
+            ("ask", {"question": "how long does the canary take"}),
+            ("related", {"ref": "deploy.md"}),
+            ("write_document", {"ref": "first.md", "text": "# First\n\nThe albatross.\n"}),
+        ):
+            assert not started.ask(call(name, **arguments))["result"].get("isError"), name
+        yield started
+
+
+# Queries
+
+
+def test_of_a_long_query_the_beginning_is_read():
+    """Its whole words; what is left is counted."""
+    text = "canary " + distinct_words(MAX_CHARACTERS * 3)
+    query = parse_query(text)
+
+    assert query.terms[0].text == "canary"
+    assert query.unread == len(text) - len(query.text) - 1
+    assert text[len(query.text)] == " "
+    assert parsed(text) == query
+
+
+@pytest.mark.parametrize("character", ["x", "é", "漢", " ", "\n", '"', "-"])
+def test_a_long_query_of_one_character_is_read_as_far(character):
+    """Without a word that ends there is nothing to cut at."""
+    query = parse_query(character * (MAX_CHARACTERS + 7))
+
+    assert query.unread in (7, MAX_CHARACTERS + 7)
+    assert len(query.text) <= MAX_CHARACTERS
+
+
+def test_a_query_that_fits_is_read_whole():
+    """To the last character."""
+    assert parse_query(("canary " * MAX_CHARACTERS)[:MAX_CHARACTERS]).unread == 0
+
+
+def test_what_was_not_read_is_said(place):
+    """In a note of the search, and of an answer."""
+    text = "canary " + distinct_words(MAX_CHARACTERS * 2)
+    unread = f"{parse_query(text).unread:,}"
+    hub = place.hub()
+
+    assert any(unread in note and "characters were read" in note for note in hub.search(text).notes)
+    assert any(unread in note for note in ask(hub, text).notes)
+
+
+# Refs and tags
+
+
+@pytest.mark.parametrize("text", ["*", "a/", "x", "[", "{a,b}", "@", "#", "../", ":1-2"])
+def test_a_ref_that_is_too_long_is_refused_at_once(place, text):
+    """Whatever it would mean, read or written; it is shown in part."""
+    ref = text * (LONGEST_REF * 50 // len(text))
+    (unread,) = place.hub().read([ref]).unread
+
+    assert f"at most {LONGEST_REF:,} characters" in unread.message
+
+
+def test_a_long_list_of_refs_is_read(place):
+    """The limit is one ref's, not that of a string with several."""
+    result = place.hub().read(", ".join(["deploy.md"] * (LONGEST_REF // 8)))
+
+    assert [one.ref for one in result.readings] == ["deploy.md"]
+
+
+def test_more_or_longer_tags_than_there_are_are_refused(place):
+    """Before any is compared with those that there are."""
+    with pytest.raises(UsageError, match=f"at most {MOST_NAMES} tags"):
+        tags(place.hub(), ["x"] * (MOST_NAMES + 1))
+    with pytest.raises(UsageError, match=f"at most {LONGEST_NAME} characters"):
+        tags(place.hub(), ["*" * (LONGEST_NAME + 1)])
+
+
+# Arguments
+
+
+@pytest.mark.parametrize("text", ["null", "[1, 2]", '{"a": 1}', '["x"]', "true", "5", '"x"'])
+def test_a_text_that_is_json_stays_a_text(window, place, text):
+    """A document is written as it was given, whatever its text could be read as."""
+    written = window.ask(call("write_document", ref="json.md", text=text, mode="create"))
+    stored = place.project / "knowledge" / "json.md"
+
+    assert not written["result"].get("isError"), written
+    assert stored.read_text().rstrip().endswith(text)
+    stored.unlink()
+
+
+def test_lists_and_objects_may_come_as_strings(window):
+    """Some clients write them so."""
+    read = window.ask(call("read", refs='["deploy.md", "first.md"]'))
+    found = window.ask(call("search", query="canary", bases='["project"]', options='{"full": true}', cursor="null"))
+
+    assert "canary" in text_of(read)
+    assert "albatross" in text_of(read)
+    assert "1. deploy.md" in text_of(window.ask(call("search", query="canary", bases='["project"]', options="null")))
+    assert found["result"]["isError"]  # `cursor` is a text, and none that was given
+
+
+# Memory
+
+
+def peak_and_now(pid):
+    """Give the most that a process took since that was last forgotten, and what it takes now, in MiB."""
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return [int(status[name].split()[0]) / 1024 for name in ("VmHWM", "VmRSS")]
+
+
+def frames_of(size):
+    words, letters = distinct_words(size), "x" * size
+    return {
+        "search words": call("search", query=words),
+        "search a phrase": call("search", query=f'"{words}"'),
+        "search by meaning": call("search", query="canary " + words, mode="semantic"),
+        "search exclusions": call("search", query="-" + words.replace(" ", " -")[: size - 1]),
+        "search wide characters": call("search", query="漢字" * (size // 12)),
+        "search other wordings": call("search", query="canary", options={"queries": [words], "hyde": "canary"}),
+        "ask": call("ask", question="canary " + words),
+        "read a pattern": call("read", refs="*" * size),
+        "read folders": call("read", refs="a/" * (size // 2)),
+        "related": call("related", ref=letters),
+        "tags": call("tags", names=[letters]),
+        "memories": call("memories", query=words),
+        "remember": call("remember", text=words),
+        "an unknown tool": call(letters),
+        "an unknown parameter": call("search", **{letters: 1}),
+        "an unknown method": {"method": letters},
+        "an address": {"method": "resources/read", "params": {"uri": f"kbhub://project/{letters}"}},
+        "values": call("search", query=[{} for _ in range(45_000)]),
+        "JSON in a string": call("search", query="canary", bases="[" + "[]," * (size // 3) + "0]"),
+        "a long new path": call("write_document", ref="a/" * (size // 2) + "b.md", text="x"),
+    }
+
+
+KINDS = list(frames_of(80))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux says of memory")
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_request_takes_much_memory(window, kind):
+    """As long as a message may be: answered, and within the bound above what the server took before."""
+    size = FRAME_BYTES - ROOM
+    asked = frames_of(size // 2 if kind == "search exclusions" else size)[kind]
+    pid = window.process.pid
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+    _, idle = peak_and_now(pid)
+    answer = window.ask(asked)
+    peak, _ = peak_and_now(pid)
+
+    assert "result" in answer or answer["error"]["code"] in (-32601, -32602, -32600)
+    assert peak - idle <= MOST_MIB
+    assert "1. deploy.md" in text_of(window.ask(call("search", query="canary")))
