@@ -18,6 +18,7 @@ from kbhub.graph.tags import LONGEST_NAME, MOST_NAMES, tags
 from kbhub.query import MAX_CHARACTERS, parse_query
 from kbhub.query.parsing import parsed
 from kbhub.references import LONGEST_REF
+from kbhub.tools.writing import MOST_FRONT_MATTER_BYTES, MOST_TEXT_BYTES
 from test_daemon import furnish
 
 MOST_MIB = 150
@@ -145,6 +146,22 @@ def test_lists_and_objects_may_come_as_strings(window):
     assert found["result"]["isError"]  # `cursor` is a text, and none that was given
 
 
+def test_what_is_too_long_to_be_written_is_refused_and_not_cut(window, place):
+    """The document stays as it is, and the answer says how long a text may be."""
+    before = sorted(path.name for path in (place.project / "knowledge").iterdir())
+    for asked in (
+        {"ref": "long.md", "text": "x" * (MOST_TEXT_BYTES + 1)},
+        {"ref": "deploy.md", "text": "é" * (MOST_TEXT_BYTES // 2 + 1), "mode": "append"},
+        {"ref": "long.md", "text": "x", "front_matter": {"a": "x" * MOST_FRONT_MATTER_BYTES}},
+    ):
+        answer = window.ask(call("write_document", **asked))["result"]
+        assert answer["isError"]
+        assert "nothing was written" in answer["content"][0]["text"]
+
+    assert sorted(path.name for path in (place.project / "knowledge").iterdir()) == before
+    assert "x" * 10 not in (place.project / "knowledge" / "deploy.md").read_text()
+
+
 # Memory
 
 
@@ -176,11 +193,18 @@ def frames_of(size):
         "an address": {"method": "resources/read", "params": {"uri": f"kbhub://project/{letters}"}},
         "values": call("search", query=[{} for _ in range(45_000)]),
         "JSON in a string": call("search", query="canary", bases="[" + "[]," * (size // 3) + "0]"),
+        "a document": call("write_document", ref="long.md", text=words),
+        "a document that a call may write": call("write_document", ref="fits.md", text=words[:MOST_TEXT_BYTES]),
+        "an appendix": call("write_document", ref="first.md", text=words[:MOST_TEXT_BYTES], mode="append"),
+        "front matter": call("write_document", ref="front.md", text="x", front_matter={"a": words}),
         "a long new path": call("write_document", ref="a/" * (size // 2) + "b.md", text="x"),
     }
 
 
-KINDS = list(frames_of(80))
+LONG = ("a document that a call may write", "an appendix")
+"""They take some seconds: what is written is indexed."""
+
+KINDS = [pytest.param(kind, marks=pytest.mark.slow if kind in LONG else ()) for kind in frames_of(80)]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux says of memory")

@@ -2,6 +2,7 @@
 
 # No `from __future__ import annotations`: the SDK makes the tools' schemas from the annotations at run time.
 
+import json
 from functools import partial
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from pydantic import Field
 
 from kbhub.editing import Deleted, Renamed, Restored, Written, delete_document, rename, restore, write_document
 from kbhub.editing.documents import WriteMode
+from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.parameters import brief
 from kbhub.render.editing_answers import deleted_answer, renamed_answer, restored_answer, written_answer
@@ -24,6 +26,11 @@ BasedOn = Annotated[
 OneDocument = Annotated[
     str, Field(description="Which one: `path.md`, `base@path.md` or `#docid`.", json_schema_extra=brief())
 ]
+
+
+MOST_TEXT_BYTES, MOST_FRONT_MATTER_BYTES = 1_000_000, 100_000
+"""UTF-8 bytes of a text, and of front matter as JSON, that one call writes: ten times the longest document in the
+vaults at hand. What is written is indexed at once, which takes up to eighty times as much memory."""
 
 
 class Removal(Model):
@@ -64,6 +71,7 @@ class Writing:
         links are broken.
         """
         calls = self._calls
+        _check_size(text or "", front_matter or {})
         done = await calls.run(
             partial(
                 write_document,
@@ -107,6 +115,23 @@ class Writing:
         done = await calls.run(partial(rename, calls.hub, ref, to, mend_links=mend_links))
         await calls.run(calls.announcer.look)
         return calls.result(renamed_answer(done), done)
+
+
+def _check_size(text: str, front_matter: dict[str, Any]) -> None:
+    """Refuse what is too long to be written in one call; nothing is cut off.
+
+    Raises:
+        UsageError: with what to do instead.
+    """
+    if (size := len(text.encode("utf-8", "replace"))) > MOST_TEXT_BYTES:
+        raise UsageError(
+            f"The text has {size:,} bytes, and a call writes {MOST_TEXT_BYTES:,}; nothing was written. "
+            "Write several documents, or `append` in several calls."
+        )
+    if (size := len(json.dumps(front_matter))) > MOST_FRONT_MATTER_BYTES:
+        raise UsageError(
+            f"The front matter has {size:,} bytes, and a call writes {MOST_FRONT_MATTER_BYTES:,}; nothing was written."
+        )
 
 
 _restore = restore
