@@ -91,7 +91,9 @@ def check_length(ref: str) -> None:
         UsageError: it is longer than any path with a heading.
     """
     if len(ref) > LONGEST_REF:
-        raise UsageError(f"A ref has at most {LONGEST_REF:,} characters; this one has {len(ref):,}.")
+        raise UsageError(
+            f"A ref has at most {LONGEST_REF:,} characters; this one has {len(ref):,}. `search` finds refs."
+        )
 
 
 def split_refs(text: str) -> list[str]:
