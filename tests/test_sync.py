@@ -6,6 +6,8 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 
@@ -22,12 +24,15 @@ from conftest import held_elsewhere
 from kbhub.embedding import StaticEmbedder, packaged_embedder
 from kbhub.errors import BaseUnavailable
 from kbhub.index import Index, index_path
-from kbhub.sync import compare, sync_base
+from kbhub.sync import compare, is_being_indexed, sync_base
 from kbhub.types import Base
 
 LIMITS = {"max_bytes": 5 << 20, "max_files": 100_000}
 EMBEDDER = packaged_embedder()
 HOUR_NS = 3_600_000_000_000
+
+ASKING = 12
+"""Threads that ask at once, as a client that makes so many calls at once lets them."""
 
 
 class Folder:
@@ -384,6 +389,45 @@ def test_one_process_indexes_and_the_others_say_so(folder):
 
     assert report.notes == ("Another kbhub process is indexing this base.",)
     assert folder.sync().added == 5
+
+
+def test_who_asks_whether_an_index_is_written_is_not_taken_for_its_writer(folder):
+    """Threads that ask side by side all hear no."""
+    folder.index_path.parent.mkdir(parents=True)
+    start = threading.Barrier(ASKING)
+
+    def ask(_):
+        start.wait()
+        return [is_being_indexed(folder.index_path) for _ in range(100)]
+
+    with ThreadPoolExecutor(ASKING) as pool:
+        answers = list(pool.map(ask, range(ASKING)))
+
+    assert not any(any(one) for one in answers)
+
+
+def test_a_sync_is_not_turned_away_by_those_who_ask(folder):
+    """Threads that keep asking whether an index is written do not keep it from being written."""
+    folder.index_path.parent.mkdir(parents=True)
+    done = threading.Event()
+
+    def ask():
+        for _ in range(1_000_000):
+            is_being_indexed(folder.index_path)
+            if done.is_set():
+                return
+
+    threads = [threading.Thread(target=ask) for _ in range(ASKING)]
+    for thread in threads:
+        thread.start()
+    try:
+        reports = [folder.sync(full=True) for _ in range(5)]
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+    assert not any(report.busy for report in reports)
 
 
 def test_a_process_that_dies_leaves_no_lock(folder):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -49,6 +50,10 @@ BATCH_CHUNKS = 512
 
 LOCK_SECONDS = 0.1
 """How long a sync waits for the lock: longer than `is_being_indexed` holds it, shorter than a batch takes."""
+
+_TRYING = threading.Lock()
+"""Held while the lock of an index is tried: who only asks whether it is held takes it for a moment, and another thread
+of this process would take that for indexing."""
 
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError)
 """What the file of an index says if it is damaged; a text that cannot be decoded can only come from there."""
@@ -100,7 +105,7 @@ def sync_base(
         difference = compare(base, path, max_bytes=max_bytes, max_files=max_files, kind_bytes=kind_bytes, kept=kept)
     try:
         private_directory(path.parent)
-        with filelock.FileLock(f"{path}.lock", timeout=LOCK_SECONDS, mode=0o600):
+        with _only_writer(path):
             files = DocumentReader(base, Keeping(kept, base), max_bytes, max_files, kind_bytes)
             run, counts = _locked(path, files, embedder, difference, full=full, progress=progress)
     except filelock.Timeout:
@@ -152,12 +157,29 @@ def is_being_indexed(path: Path) -> bool:
     try:
         if not path.parent.is_dir():
             return False
-        with filelock.FileLock(f"{path}.lock", timeout=0, mode=0o600):
+        with _TRYING, filelock.FileLock(f"{path}.lock", timeout=0, mode=0o600):
             return False
     except filelock.Timeout:
         return True
     except OSError:  # no lock can be made there, so nobody holds one
         return False
+
+
+@contextmanager
+def _only_writer(path: Path) -> Iterator[None]:
+    """Hold the lock of an index.
+
+    Raises:
+        filelock.Timeout: another process, or another thread of this one, holds it.
+        OSError: it cannot be made.
+    """
+    lock = filelock.FileLock(f"{path}.lock", timeout=LOCK_SECONDS, mode=0o600)
+    with _TRYING:
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _open(path: Path, notes: list[str], *, full: bool) -> IndexWriter:
