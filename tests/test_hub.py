@@ -16,6 +16,8 @@ import pytest
 
 import kbhub.freshness
 import kbhub.hub
+import kbhub.indexing
+from conftest import HOUR_NS
 from corpus import sentences
 from kbhub.errors import BaseNotFound, ConfigError
 from kbhub.types import Query
@@ -438,6 +440,38 @@ def test_freshen_takes_up_a_small_change_and_leaves_a_large_one(two, monkeypatch
 
     assert [("project", False)] == [(one.base, one.new_index) for one in behind]
     assert 4 <= behind[0].files <= 5  # new.md, saved a moment ago, may be looked at again
+    assert any(f"still to be indexed ({behind[0].files})" in note for note in hub.search("zebra").notes)
+
+    hub.sync()
+    assert not any("still to be indexed" in note for note in hub.search("zebra").notes)
+
+
+def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index(environment, monkeypatch):
+    """Files indexed as soon as they were written may have changed since; that hides none that has."""
+    monkeypatch.setattr(kbhub.indexing, "RACY_NS", 10 * HOUR_NS)
+    hub = environment.hub()
+    for number in range(kbhub.hub.FRESHEN_CHANGES + 40):
+        environment.write(f"knowledge/{number}.md", f"# Note {number}\n\nalpha\n")
+    hub.sync()
+    environment.write("knowledge/7.md", "# Note 7\n\nzebra\n")
+
+    assert hub.freshen(max_age=0) == ()
+    result = hub.search("zebra")
+    assert ["7.md"] == refs(result)
+    assert not any("still to be indexed" in note for note in result.notes)
+
+
+def test_an_answer_says_that_too_many_young_files_are_not_looked_at(environment, monkeypatch):
+    """What is left to the background is told until that is done."""
+    monkeypatch.setattr(kbhub.hub, "FRESHEN_YOUNG", 3)
+    monkeypatch.setattr(kbhub.indexing, "RACY_NS", 10 * HOUR_NS)
+    hub = environment.hub()
+    for number in range(5):
+        environment.write(f"knowledge/{number}.md", "alpha")
+    hub.sync()
+
+    assert [5] == [one.files for one in hub.freshen(max_age=0)]
+    assert any("still to be indexed (5)" in note for note in hub.search("alpha").notes)
 
 
 def test_one_folder_under_two_ids_is_indexed_once(environment):

@@ -39,6 +39,9 @@ class Difference:
     """Files like the suspects that could not be read and still cannot."""
     paths: frozenset[str] | None = None
     """The only paths that were compared; none if all were."""
+    young: int = 0
+    """How many of the suspects have the known size and time, but were indexed within a tick of that: most likely they
+    did not change."""
 
     def __len__(self) -> int:
         return len(self.suspects) + len(self.gone)
@@ -98,7 +101,8 @@ def compare(
     index = Index(path, base.id)
     try:
         with index.snapshot():
-            (differ, absent), generation = differing(index, found.files), index.generation()
+            (differ, young, absent), generation = differing(index, found.files), index.generation()
+            differ += young
             if files.keeping.rules:
                 differ += filter(files.keeping.lacks, found.files.keys() - differ)
             other = [found.entry(path) for path in sorted(differ)]
@@ -116,6 +120,7 @@ def compare(
         new_index=False,
         generation=generation,
         unreadable=unreadable,
+        young=len(set(young).difference(entry.path for entry in unreadable)) if young else 0,
     )
 
 

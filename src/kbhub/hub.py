@@ -44,6 +44,10 @@ REDISCOVER_SECONDS = 1.0
 FRESHEN_CHANGES = 64
 """Changed files that a search brings in step before it answers; more are left to `index` or the background."""
 
+FRESHEN_YOUNG = 2000
+"""Files that were indexed as soon as they were written, whose content a search compares before it answers: some 50 ms,
+and more than are indexed in the two seconds in which a file counts as that young."""
+
 READERS = 4
 """Searches and readings at a time; the others wait. Each holds two descriptors per base, and a process may have as
 few as 256 (macOS); Python runs one of them at a time anyway."""
@@ -74,6 +78,8 @@ class Hub:
         self._progress: dict[str, tuple[int, int]] = {}
         self._failed: dict[str, str] = {}
         """Base → why it could not be brought in step when that was last tried."""
+        self._behind: dict[str, int] = {}
+        """Base → its files that were found to differ from the index, or that may, and were left for later."""
         self.in_hand: Callable[[str], bool] = lambda _: False
         """Says of a base whether something indexes it, or soon will; set by what indexes on a thread of its own."""
         self._damaged: set[str] = set()
@@ -196,14 +202,8 @@ class Hub:
             *searching.leading_notes(found),
             *notes,
             *searching.notes_on(found, chosen),
-            # A copy, for indexing on other threads adds to it and takes away.
-            *searching.unfinished(searched, dict(self._progress)),
-        ]
-        failed = dict(self._failed)
-        notes += [
-            f"{one.base.id} is searched as it was last indexed: {failed[one.base.id]}"
-            for one in searched
-            if one.base.id in failed
+            # Copies, for indexing on other threads adds to them and takes away.
+            *searching.unfinished(searched, dict(self._progress), dict(self._behind), dict(self._failed)),
         ]
         if not query.bases and found.verdict != "strong":
             notes += [f"{one.subject}: {one.message}" for one in self.missing()]
@@ -276,7 +276,7 @@ class Hub:
         """Bring bases in step that need little, and say which need more.
 
         A base without an index, with more than `FRESHEN_CHANGES` changed files, or that another process is indexing
-        is left as it is.
+        is left as it is, and `search` says so until that is over.
 
         Args:
             names: ids of bases, none for all.
@@ -301,11 +301,13 @@ class Hub:
                 if (difference := self._looks.compare(base, index, self.limits(), paths, due)) is None:
                     continue
                 unusable = difference.new_index or damaged
+                certain = len(difference) - difference.young
+                self._behind[base.id] = len(difference)
                 if not (unusable or len(difference) or self._other_embedder(base)):
                     self._failed.pop(base.id, None)
                 elif self._looks.is_elsewhere(index.path):
                     more.append(Behind(base.id, 0, not index.path.exists(), busy=True))
-                elif unusable or len(difference) > FRESHEN_CHANGES:
+                elif unusable or certain > FRESHEN_CHANGES or difference.young > FRESHEN_YOUNG:
                     more.append(Behind(base.id, len(difference), unusable))
                 else:
                     self._sync(base, progress=progress, difference=difference)
@@ -427,6 +429,7 @@ class Hub:
             self._progress.pop(base.id, None)
         if not report.busy:
             self._failed.pop(base.id, None)
+            self._behind.pop(base.id, None)
             self._damaged.discard(base.id)
         return report.model_copy(update={"notes": notes + report.notes})
 

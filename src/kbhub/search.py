@@ -127,16 +127,30 @@ def notes_on(found: Found, chosen: Sequence[str]) -> list[str]:
     return notes
 
 
-def unfinished(searched: Sequence[Searched], progress: Mapping[str, tuple[int, int]]) -> list[str]:
-    """Say which bases are searched although they are being indexed.
+def unfinished(
+    searched: Sequence[Searched],
+    progress: Mapping[str, tuple[int, int]],
+    behind: Mapping[str, int],
+    failed: Mapping[str, str],
+) -> list[str]:
+    """Say which bases are searched although their indexes are not in step with their files.
 
     Args:
         searched: the bases.
         progress: base → (files done, files to do), of those that are being indexed.
+        behind: base → files that were found changed and left for later.
+        failed: base → why it could not be indexed.
     """
-    told = {base: f" ({done} of {todo} files)" for base, (done, todo) in progress.items()}
-    indexed = [one.base.id for one in searched if one.base.id in told or not one.complete]
-    return [f"{base} is still being indexed{told.get(base, '')}." for base in indexed]
+    notes = []
+    for name, complete in ((one.base.id, one.complete) for one in searched):
+        if name in progress or not complete:
+            told = " ({} of {} files)".format(*progress[name]) if name in progress else ""
+            notes.append(f"{name} is still being indexed{told}.")
+        elif count := behind.get(name):
+            notes.append(f"{name} has changed files that are still to be indexed ({count}); this answer may lack them.")
+        if name in failed:
+            notes.append(f"{name} is searched as it was last indexed: {failed[name]}")
+    return notes
 
 
 def find(query: Query, searched: Sequence[Searched], around: Surroundings, *, everything: bool = True) -> Found:

@@ -13,7 +13,7 @@ AT_ONCE = 500
 """Documents read at once: all of them would take memory that the process keeps."""
 
 
-def differing(index: Index, files: Mapping[str, tuple[int, int]]) -> tuple[list[str], list[str]]:
+def differing(index: Index, files: Mapping[str, tuple[int, int]]) -> tuple[list[str], list[str], list[str]]:
     """Compare the documents of an index with files.
 
     Args:
@@ -21,13 +21,15 @@ def differing(index: Index, files: Mapping[str, tuple[int, int]]) -> tuple[list[
         files: path → (size in bytes, time in ns) of all files.
 
     Returns:
-        Paths that the index has not or with another size or time, and paths of documents that have no file; both in no
+        Paths that the index has not or with another size or time; paths of files that were so young when they were
+        indexed that they may have changed since without another time; paths of documents that have no file. All in no
         order.
 
     Raises:
         IndexUnavailable: it cannot be read, or is damaged.
     """
-    other, gone, met = [], [], 0
+    other, young, gone = list[str](), list[str](), list[str]()
+    met = 0
     for rows in _documents(index):
         for _, path, size, mtime in rows:
             if (file := files.get(path)) is None:
@@ -35,10 +37,10 @@ def differing(index: Index, files: Mapping[str, tuple[int, int]]) -> tuple[list[
                 continue
             met += 1
             if file != (size, mtime):
-                other.append(path)
+                (young if file == (size, -mtime) else other).append(path)
     if met < len(files):
         other += files.keys() - {row[1] for rows in _documents(index) for row in rows}
-    return other, gone
+    return other, young, gone
 
 
 def _documents(index: Index) -> Iterator[list[tuple[int, str, int, int]]]:
