@@ -16,6 +16,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kbhub.errors import ConfigError
+from kbhub.types import Problem
 from kbhub.values import Value
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ _NEAR = 0.6
 _LOOKED_AT = 200
 _SHOWN_INPUT = 60
 """Characters of a wrong value that an error shows."""
+
+MOST_UNKNOWN = 10
+"""Unknown fields of a file that are named; a file with more of them is something else."""
 
 _CHOICES = {
     "(entry)": "expected a path or an object",
@@ -84,6 +88,7 @@ def checked(declared: type[T], data: Any, where: Path | str, *, more: Mapping[st
     try:
         return plainly(declared, data, more)
     except ValueError:
+        _refuse_unreadable(data, where)
         # 0.1 s to load; see above.
         from pydantic import ValidationError  # noqa: PLC0415
 
@@ -93,6 +98,30 @@ def checked(declared: type[T], data: Any, where: Path | str, *, more: Mapping[st
     except ValidationError as error:
         field, message = first_error(error)
         raise ConfigError(where, message, ".".join(field) or None) from error
+
+
+def _refuse_unreadable(data: dict[str, Any], where: Path | str) -> None:
+    """Raise `ConfigError` for what has halves of characters in it or is nested deeper than any field, as pydantic's
+    word for that is about JSON and names no field.
+    """
+    pending: list[tuple[tuple[str, ...], Any]] = [((), data)]
+    while pending:
+        field, value = pending.pop()
+        if len(field) > _DEEPEST:
+            raise ConfigError(where, f"nested deeper than {_DEEPEST} levels", ".".join(field[:2]))
+        if isinstance(value, dict):
+            pending += [((*field, _cut(name)), one) for name, one in value.items()]
+            value = "".join(value)
+        elif isinstance(value, list):
+            pending += [((*field, str(number)), one) for number, one in enumerate(value)]
+        if isinstance(value, str) and _HALF.search(value):
+            raise ConfigError(where, "has half of a character (a lone surrogate); write it whole", ".".join(field))
+
+
+_DEEPEST = 20
+"""Levels of a configuration file; the deepest field is on the fourth."""
+
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def plainly(declared: type[T], data: Any, more: Mapping[str, Converter] | None = None) -> T:
@@ -254,15 +283,28 @@ def first_error(error: ValidationError) -> tuple[tuple[str, ...], str]:
 def shown(value: Any) -> str:
     """A wrong value as an error shows it."""
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _SHOWN_INPUT else f"{text[:_SHOWN_INPUT]}…"
+    return _cut(text)
 
 
 def unknown_fields(declared: type, data: dict[str, Any]) -> Iterable[tuple[str, str | None]]:
     """Fields of `data` that are not declared, each with the nearest name that is."""
     known = [in_file(one.name) for one in dataclasses.fields(declared)]
-    for key in data:
-        if key not in known:
-            yield key, nearest(key, known)
+    unknown = [key for key in data if key not in known]
+    for number, key in enumerate(unknown):
+        # Looking for the nearest one takes a tenth of a millisecond.
+        yield _cut(key), nearest(_cut(key), known) if number < MOST_UNKNOWN else None
+
+
+def few(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Give the first warnings about a file's fields, and one for all that are left."""
+    found = tuple(problems)
+    if (more := len(found) - MOST_UNKNOWN) <= 0:
+        return found
+    return (*found[:MOST_UNKNOWN], Problem(subject=found[0].subject, message=f"unknown fields, {more} more."))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_INPUT else f"{text[:_SHOWN_INPUT]}…"
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

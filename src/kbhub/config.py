@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import unicodedata
 from dataclasses import field, fields, is_dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from kbhub.checking import (
     Declared,
     checked,
     choice,
+    few,
     in_file,
     nearest,
     plain_object,
@@ -26,7 +28,7 @@ from kbhub.errors import ConfigError
 from kbhub.jsonc import read_jsonc
 from kbhub.model_settings import AnswerSettings, EmbedderSettings, ExpansionSettings, RerankSettings
 from kbhub.places import expand
-from kbhub.pointer import BaseFields, unknown_message
+from kbhub.pointer import BaseFields, check_patterns, unknown_message
 from kbhub.types import Mode, Problem
 from kbhub.values import struct
 
@@ -269,7 +271,7 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
     found = chosen if named or chosen.exists() else None
     settings = checked_config(data, chosen, home)
     variables, unknown = _variables(env)
-    warnings = (*_file_warnings(chosen, data), *unknown)
+    warnings = (*few(_file_warnings(chosen, data)), *unknown)
     log.debug("config: %s%s", chosen, "" if found else ", which is not there")
     return LoadedConfig(
         settings=_updated(settings, variables),
@@ -293,6 +295,8 @@ def checked_config(data: Any, where: Path, home: Path) -> GlobalConfig:
     """
     settings = checked(GlobalConfig, data, where, more=_PLAIN)
     _check_ids(settings, where)
+    for name, entry in settings.entries().items():
+        check_patterns(entry, where, f"bases.{name}.")
     _check_directories(settings, where, home)
     return settings
 
@@ -350,7 +354,7 @@ def directory_identity(path: Path) -> tuple[int, int] | Path:
     try:
         status = path.stat()
     except (OSError, ValueError):
-        return path.resolve()
+        return Path(os.path.realpath(path))  # `resolve` raises where links lead round
     return status.st_dev, status.st_ino
 
 

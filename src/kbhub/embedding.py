@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from kbhub.errors import EmbedderError
 from kbhub.model_settings import EmbedderSettings
 from kbhub.onnx_embedding import INSTALL, MINILM, installed_model, minilm
+from kbhub.places import is_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -172,7 +173,7 @@ def open_embedder(
 
         return open_remote(model, settings or EmbedderSettings(), env or {})
     folder = Path(os.path.expanduser(model))  # noqa: PTH111 - pathlib's own raises where there is no such user
-    if folder.is_dir():
+    if is_directory(folder):
         weights = folder / "model.safetensors"
         if not weights.is_file():
             raise EmbedderError(f"embedder.model: {folder} holds no model.safetensors; name a model2vec model.")
@@ -202,7 +203,7 @@ def own_model(model: str | None) -> str | None:
     if is_remote(model) or model == MINILM:
         return model  # a folder of that name in the working directory came with a clone
     folder = Path(os.path.expanduser(model))  # noqa: PTH111 - as above
-    if folder.is_dir():
+    if is_directory(folder):
         return os.path.realpath(folder)
     return None if folder.is_absolute() or model.startswith((".", "~")) else model
 

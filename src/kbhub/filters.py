@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.document_names import IGNORE_NAMES, MARKDOWN_SUFFIXES, SKIPPED_FOLDERS
 from kbhub.ignore import (
+    MAX_RULES,
     Layer,
     Rule,
     deciding_rule,
@@ -46,6 +48,8 @@ class Filters:
         # `*` names everything; that it names `.env` too is never meant, so a hidden file wants its dot named.
         hidden = [text for text in base.include if text.rstrip("/").rsplit("/", 1)[-1].startswith(".")]
         self.include_hidden = parse_rules(hidden, "include")
+        self.overfull: list[str] = []
+        """Ignore files with more rules than count."""
         git = next((one for one in (self.root, *self.root.parents) if (one / ".git").exists()), None)
         self.outer = self.layers_in("", "", outer_layers(self.root, git))
         """The layers that count in the base's own folder."""
@@ -62,6 +66,10 @@ class Filters:
             names: the ignore files that it has.
         """
         rules = read_rules(self.root / real, names)
+        if len(rules) >= MAX_RULES:
+            self.overfull += [
+                one for one, count in Counter(rule.source for rule in rules).items() if count == MAX_RULES
+            ]
         if not path:
             # `*` in a base's own .gitignore keeps the whole of it out of git, as one further up would.
             rules = tuple(rule for rule in rules if not _about_git_alone(rule))

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 MAX_IGNORE_BYTES = 1024 * 1024
 """Bytes of an ignore file; the longest public template has 20 kB."""
 
+MAX_RULES = 2000
+"""Patterns of one ignore file, or of one `include` or `exclude`; the longest public template has some 500, and each
+takes a tenth of a millisecond before a file can be looked at. A file's further ones do not count."""
+
+MAX_PATTERN_CHARACTERS = 4096
+"""Of one pattern; no system has longer paths."""
+
 _MAX_DEEP_WILDCARDS = 4
 """`**` in one pattern; each may stand for any number of folders, so a match takes depth to that power."""
 
@@ -126,11 +133,17 @@ def parse_rules(lines: Iterable[str], source: str) -> tuple[Rule, ...]:
     from pathspec.patterns.gitignore.base import GitIgnorePatternError  # noqa: PLC0415
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern  # noqa: PLC0415
 
-    rules = []
+    rules: list[Rule] = []
     for line in lines:
+        if not line.strip() or line.startswith("#"):
+            continue
+        if len(rules) == MAX_RULES:
+            break
         # The slash at the end only says "folders"; another one decides what the pattern is relative to.
         text = line.rstrip()
         pattern = line if text.endswith("\\") else text.removesuffix("/")
+        if len(pattern) > MAX_PATTERN_CHARACTERS or _is_open(pattern):
+            continue
         try:
             regex, include = GitIgnoreSpecPattern.pattern_to_regex(_BRACKETS.sub(_with_ranges, pattern))
             if regex is None or include is None or pattern.count("**") > _MAX_DEEP_WILDCARDS:
@@ -196,6 +209,16 @@ def _excludes_base(rule: Rule, base: str) -> bool:
     parts = base.split("/")
     ancestors = ("/".join(parts[: end + 1]) for end in range(len(parts)))
     return excludes_everything(rule, f"{base}/") or any(rule.matches(one, directory=True) for one in ancestors)
+
+
+def _is_open(pattern: str) -> bool:
+    """Whether nothing closes the last bracket: the pattern matches nothing, and finding that out bracket by bracket
+    takes time by the square of their number.
+    """
+    last = pattern.rfind("[")
+    before = pattern[: max(last, 0)]
+    escaped = (len(before) - len(before.rstrip("\\"))) % 2 == 1
+    return last > pattern.rfind("]") and not escaped
 
 
 def _with_ranges(brackets: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
-from kbhub.places import expand
+from kbhub.places import expand, is_directory
 from kbhub.pointer import POINTER_NAMES
 from kbhub.project import PROJECT_ID, trust_pointer
 
@@ -122,7 +122,7 @@ def point_to(
     """
     directory = _directory(discovery)
     target = Path(os.path.realpath(expand(knowledge, home, cwd)))
-    if not target.is_dir():
+    if not is_directory(target):
         raise UsageError(f"{target} is no directory; create it first, or leave --knowledge out to make {FOLDER}/.")
     _refuse_pointer(directory)
     trust.entries()  # a store that cannot be used stops us before anything is written

@@ -23,7 +23,9 @@ MAX_CONFIG_BYTES = 1024 * 1024
 STRING = r'"(?:[^"\\\n]|\\.)*"'
 # Atomic: a brace in a comment must not pass for the one after it, nor one comment for two and what is between.
 COMMENT = r"(?>//[^\n]*|/\*.*?(?:\*/|\Z))"
-_EXTRAS = re.compile(rf"{STRING}|{COMMENT}|,(?=(?:\s|{COMMENT})*[\]}}])", re.DOTALL)
+# A text without an end counts to the end: looked for from each of its quotes, it would take time by the square.
+_OPEN = r'"(?>(?:[^"\\]|\\.)*)"?'
+_EXTRAS = re.compile(rf"{_OPEN}|{COMMENT}|,(?=(?:\s|{COMMENT})*[\]}}])", re.DOTALL)
 _TOKENS = re.compile(rf"{STRING}|[{{}}\[\],:]|-?\b(?:NaN|Infinity)\b", re.DOTALL)
 
 

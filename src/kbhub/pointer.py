@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from kbhub.checking import Declared, checked, unknown_fields, with_examples
+from kbhub.checking import Declared, checked, few, in_file, unknown_fields, with_examples
+from kbhub.errors import ConfigError
+from kbhub.ignore import MAX_RULES
 from kbhub.jsonc import read_jsonc
 from kbhub.types import Problem
 
@@ -75,7 +77,25 @@ def read_pointer(path: Path) -> tuple[Pointer, tuple[Problem, ...]]:
     """
     data = read_jsonc(path)
     pointer = checked(Pointer, data, path)
-    return pointer, tuple(_pointer_warnings(path, data))
+    check_patterns(pointer, path)
+    return pointer, few(_pointer_warnings(path, data))
+
+
+def check_patterns(said: BaseFields, where: Path, prefix: str = "") -> None:
+    """Refuse more patterns than are looked at.
+
+    Args:
+        said: what a file says of a base.
+        where: the file.
+        prefix: what the names of its fields begin with.
+
+    Raises:
+        ConfigError: a list is too long.
+    """
+    for name in ("include", "exclude", "keep_deleted"):
+        count = len(getattr(said, name, ()))
+        if count > MAX_RULES:
+            raise ConfigError(where, f"has {count} patterns; {MAX_RULES} are the most", f"{prefix}{in_file(name)}")
 
 
 def _pointer_warnings(path: Path, data: dict[str, Any]) -> Iterable[Problem]:

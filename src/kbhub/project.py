@@ -13,7 +13,7 @@ from kbhub.config import CONFIG_NAME
 from kbhub.document_names import MARKDOWN_SUFFIXES, SKIPPED_FOLDERS
 from kbhub.errors import ConfigError, UsageError
 from kbhub.gitroot import git_root, main_worktree
-from kbhub.places import expand
+from kbhub.places import expand, is_directory
 from kbhub.pointer import POINTER_NAMES, Pointer, read_pointer
 from kbhub.types import Base, Problem
 from kbhub.values import struct
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from kbhub.types import Origin, Workspace
 
 PROJECT_ID = "project"
+
+MAX_SHOWN_PATH = 500
+"""Characters of a path from a pointer that a message shows; what people write is shorter."""
 
 _DOCS_BUDGET = 2000
 """Entries below `docs/` that are looked at for Markdown: a folder of assets must not slow every start down."""
@@ -118,7 +121,7 @@ def find_pointer(
 def docs_base(git: Path) -> Base | None:
     """The `docs/` of a repository, with its README, as a read-only base; none if it has no Markdown."""
     docs = git / "docs"
-    if not docs.is_dir() or not Path(os.path.realpath(docs)).is_relative_to(git) or not _has_markdown(docs):
+    if not is_directory(docs) or not Path(os.path.realpath(docs)).is_relative_to(git) or not _has_markdown(docs):
         return None
     with os.scandir(git) as found:
         names = [entry.name for entry in found if entry.name.lower().startswith("readme.")]
@@ -139,15 +142,15 @@ def trust_pointer(path: Path, trust: TrustStore, *, writable: bool, home: Path) 
         UsageError: there is nothing to trust, or what it names does not exist.
         ConfigError: the pointer or the trust store is malformed.
     """
-    files = [path / name for name in POINTER_NAMES] if path.is_dir() else [path]
+    files = [path / name for name in POINTER_NAMES] if is_directory(path) else [path]
     file = None if _found_alone(path) else next((one for one in files if one.is_file()), None)
     if file is None:
-        if not path.is_dir():
+        if not is_directory(path):
             raise UsageError(f"{path} is no pointer and no folder; name a .kbhub.json or a folder of knowledge.")
         return (trust.add(path, path, writable),)
     pointer, _ = read_pointer(file)
     target = _real(pointer.knowledge, home, file.absolute().parent)
-    if not target.is_dir():
+    if not is_directory(target):
         raise UsageError(f"{file} points to {target}, which is no folder; create it or mend the pointer.")
     grants = [trust.add(file, target, writable)]
     if pointer.cache_dir is not None:
@@ -284,7 +287,8 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
 
 def _target_problem(match: Match, target: Path, trust: TrustStore, home: Path) -> str | None:
     """Why a project may not have its knowledge at `target`, or none if it may."""
-    what = f"{match.pointer} leads to {target}"
+    shown = str(target) if len(str(target)) <= MAX_SHOWN_PATH else f"{str(target)[:MAX_SHOWN_PATH]}…"
+    what = f"{match.pointer} leads to {shown}"
     if ".git" in target.parts:
         return f"{what}, inside a .git folder, which is never a base. Name another folder."
     followed = (
@@ -295,7 +299,7 @@ def _target_problem(match: Match, target: Path, trust: TrustStore, home: Path) -
     if not followed:
         command = f"kbhub trust {shlex.quote(str(match.pointer))}"
         return f"{what}, outside the project, and is not followed. If that is what you want, run `{command}`."
-    if not target.is_dir():
+    if not is_directory(target):
         return f"{what}, which is not a directory. Create it, or mend the pointer."
     return None
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from kbhub.document_names import IGNORE_NAMES, MARKDOWN_SUFFIXES
 from kbhub.errors import BaseUnavailable
 from kbhub.filters import Filters, belongs, too_large
+from kbhub.ignore import MAX_RULES
 from kbhub.sources.kinds import PDF_SUFFIX, byte_limit, kind_of
 from kbhub.types import Problem, Scan
 from kbhub.values import record
@@ -102,6 +103,8 @@ class Traversal:
             folder = self.linked.pop(0)
             if folder.real not in self.entered:
                 self._descend(folder)
+        for file in dict.fromkeys(self.filters.overfull):
+            self._skip(file, f"of its rules only {MAX_RULES} count; write fewer patterns")
         alone = not (self.joined or self.full or len(self.skipped) > MAX_SKIPPED)
         limits = (self.max_bytes, self.max_files, sorted(self.kind_bytes.items()))
         return Scan(

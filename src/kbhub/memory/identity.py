@@ -185,7 +185,7 @@ def _origin(common: Path, root: Path) -> str | None:
         if remote := normal_origin(address):
             return remote
         local = Path(os.path.realpath(root / address.removeprefix("file://")))
-        following = next((one for one in (local / ".git", local) if (one / "config").is_file()), None)
+        following = next((one for one in (local / ".git", local) if os.path.isfile(one / "config")), None)  # noqa: PTH113
         if following is None or following == common:
             return None
         common, root = following, local

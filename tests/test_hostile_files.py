@@ -1,0 +1,354 @@
+"""Whatever a file of a project or of the user says, the answer is knowledge or one problem that is told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conftest import make_environment
+from kbhub.errors import ConfigError
+from kbhub.ignore import MAX_RULES, parse_rules
+from kbhub.jsonc import parse_jsonc
+from kbhub.render import status_answers
+
+LONG = "x" * 300
+"""A name that no file system takes."""
+
+SHORT, MANY = 12, 1000
+"""Examples of a fuzz that always runs, and of one that takes long."""
+
+ANSWER_CHARACTERS = 5000
+"""Most that `status` says of a project with one document, however much its files say."""
+
+PATIENT = {"suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]}
+
+TEXTS = st.one_of(
+    st.text(st.characters(), max_size=20),
+    st.sampled_from(
+        [
+            *(
+                LONG,
+                "x/" * 3000,
+                "\0",
+                "a\0b",
+                "\ud800",
+                "\udc80x",
+                "..",
+                "../..",
+                "/",
+                "~",
+                "~root",
+                ".",
+                "",
+                " ",
+                "\n",
+            ),
+            *("knowledge", "./knowledge/..", ".git", "/dev/null", "/proc/self/fd/0", ".kbhub.json", "\u202eknowledge"),
+            *("[", "[" * 3000, "[z-a]", "*" * 3000, "*a" * 1000, "**/" * 40, "(" * 500, "\\", "!", "#", "[[:alpha:]]"),
+            "y" * 100_000,
+        ]
+    ),
+)
+VALUES = st.recursive(
+    st.one_of(
+        *(st.none(), st.booleans(), TEXTS, st.integers(), st.floats(allow_nan=False, allow_infinity=False)),
+        st.sampled_from([10**400, -(10**30), 2**63, 1e308]),
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXTS, inner, max_size=4)),
+    max_leaves=8,
+)
+LISTS = st.one_of(VALUES, st.lists(TEXTS, max_size=6))
+OBJECTS = st.one_of(VALUES, st.dictionaries(TEXTS, TEXTS, max_size=6))
+BASE = {
+    **dict.fromkeys(("knowledge", "cacheDir", "name", "description"), st.one_of(TEXTS, VALUES)),
+    **dict.fromkeys(("include", "exclude", "keepDeleted"), LISTS),
+    **dict.fromkeys(("weight", "writable", "kind", "enabled"), VALUES),
+    "contexts": OBJECTS,
+    LONG: VALUES,
+}
+POINTERS = st.one_of(VALUES, st.fixed_dictionaries({}, optional=BASE))
+GROUPS = ("search", "embedder", "expansion", "rerank", "answers", "memory", "limits", "serve", "log", "distil")
+CONFIGS = st.one_of(
+    VALUES,
+    st.fixed_dictionaries(
+        {"bases": st.one_of(VALUES, st.dictionaries(TEXTS, st.fixed_dictionaries({}, optional=BASE), max_size=3))},
+        optional={
+            "repos": st.one_of(OBJECTS, st.dictionaries(TEXTS, LISTS, max_size=3)),
+            "contexts": OBJECTS,
+            **dict.fromkeys(("docsFallback", "readOnly", "tools", LONG), VALUES),
+            **dict.fromkeys(GROUPS, st.dictionaries(TEXTS, VALUES, max_size=2)),
+        },
+    ),
+)
+
+
+def written(value) -> str:
+    """Give JSON, lone surrogates escaped."""
+    return json.dumps(value)
+
+
+class Shop:
+    """A project with one document, and a base of the user's with another, in a folder that is deleted afterwards."""
+
+    def __enter__(self):
+        self._folder = tempfile.TemporaryDirectory()
+        place = self.place = make_environment(Path(self._folder.name))
+        place.write("knowledge/alpha.md", "# Alpha\n\nkraken\n")
+        place.write(str(place.home / "notes" / "beta.md"), "# Beta\n\nkraken\n")
+        return self
+
+    def __exit__(self, *_):
+        self._folder.cleanup()
+
+    def hub(self):
+        """Open a hub in which the user's base is active whatever the files say."""
+        return self.place.hub(bases={"mine": self.place.home / "notes"})
+
+    def check(self):
+        """Ask everything, and give what is said of the state of things."""
+        hub = self.hub()
+        hub.sync()
+        result = hub.search("kraken")
+        assert "mine@beta.md" in [hit.ref for hit in result.hits]
+        result.model_dump_json()
+        status = hub.status()
+        status.model_dump_json()
+        said = status_answers.status_answer(status)
+        assert len(said) <= ANSWER_CHARACTERS
+        said.encode()
+        return status
+
+
+@pytest.mark.parametrize(
+    "pointer",
+    [
+        *({"knowledge": LONG}, {"knowledge": "x/" * 5000}, {"cacheDir": LONG}, {"knowledge": "\ud800"}),
+        *({"knowledge": "a\0b"}, {"name": "\udc80"}, {"include": ["*.md"] * (MAX_RULES + 1)}, {"knowledge": "loop"}),
+        *({"contexts": {"a": {"b": 1}}}, {"enabled": 10**400}, {"knowledge": [[[[[]]]]]}, ["knowledge"], 5, None),
+    ],
+    ids=lambda value: written(value)[:40],
+)
+def test_a_pointer_that_cannot_be_followed_is_one_problem(pointer):
+    """The user's own bases answer, and `status` says what is wrong with the project, once."""
+    with Shop() as shop:
+        (shop.place.project / "loop").symlink_to("loop")
+        (shop.place.project / ".kbhub.json").write_text(written(pointer))
+        problems = shop.check().problems
+
+    assert [one.subject for one in problems] == ["project"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[" * 200_000, '{"a":' * 5000, '{"a":' * 990 + "1" + "}" * 990, '{"name":' * 990 + "1" + "}" * 990),
+        *('{"knowledge": ' + "9" * 5000 + "}", '{"knowledge": "' + '\\"' * 400_000, "/*" * 300_000, "\xff"),
+        *('{"x": 1e999}', '{"knowledge": NaN}', '{"name": ' + "[" * 600 + "]" * 600 + "}"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_pointer_that_is_no_json_is_one_problem(text):
+    """Brackets in brackets, numbers without an end and texts without a quote cost neither the server nor a minute."""
+    with Shop() as shop:
+        (shop.place.project / ".kbhub.json").write_bytes(text.encode("latin-1"))
+        problems = shop.check().problems
+
+    assert len(problems) == 1
+
+
+def test_unknown_fields_by_the_thousand_are_a_short_list():
+    """What nobody reads is named as far as somebody would read it."""
+    with Shop() as shop:
+        (shop.place.project / ".kbhub.json").write_text(written({f"{n}{LONG}": n for n in range(3000)}))
+        problems = shop.check().problems
+
+    assert len(problems) == 11
+    assert "2990 more" in problems[-1].message
+
+
+def test_a_folder_that_leads_round_in_a_circle_is_a_problem_of_its_base():
+    """A base of the user's that is a link to itself does not keep the others from answering."""
+    with Shop() as shop:
+        (shop.place.home / "loop").symlink_to("loop")
+        config = {"bases": {"round": "~/loop", "long": f"~/{LONG}"}, "repos": {"*": ["round", "long"], LONG: "round"}}
+        (shop.place.home / ".kbhub.json").write_text(written(config))
+        problems = shop.check().problems
+
+    assert sorted(one.subject for one in problems) == ["long", "round"]
+
+
+@pytest.mark.parametrize("model", [f"/{LONG}", f"./{LONG}", "~/loop", "~nobody/x"])
+def test_a_model_that_can_be_no_folder_is_one_problem(model):
+    """Search goes on by words."""
+    with Shop() as shop:
+        (shop.place.home / ".kbhub.json").write_text(written({"embedder": {"model": model}}))
+        problems = shop.check().problems
+
+    assert [one.subject for one in problems] == ["embedder.model"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"gitdir: /{LONG}",
+        f"gitdir: {'x/' * 3000}",
+        "gitdir: a\0b",
+        "gitdir: \xff",
+        "gitdir: .",
+        "gitdir: loop",
+        "",
+        LONG,
+    ],
+    ids=lambda said: said[:20],
+)
+def test_a_git_file_that_leads_nowhere_is_as_good_as_none(said):
+    """The project is found all the same."""
+    with Shop() as shop:
+        shutil.rmtree(shop.place.project / ".git")
+        (shop.place.project / "loop").symlink_to("loop")
+        (shop.place.project / ".git").write_bytes(said.encode("latin-1"))
+
+        assert [base.base.id for base in shop.check().bases] == ["project", "mine"]
+
+
+@pytest.mark.parametrize("url", [f"/{LONG}", "../" + "x/" * 4000, "\xff", "loop"])
+def test_an_origin_that_can_be_no_path_is_no_origin(url):
+    """Memories are kept for the project all the same."""
+    with Shop() as shop:
+        (shop.place.project / "loop").symlink_to("loop")
+        (shop.place.project / ".git" / "config").write_bytes(f'[remote "origin"]\n\turl = {url}\n'.encode("latin-1"))
+
+        assert shop.check().problems == ()
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".kbhubignore"])
+@pytest.mark.parametrize("text", ["[" * 1_000_000, "[a\n" * 300_000, "*a" * 400_000, "\0\xff" * 1000, "a\n" * 400_000])
+def test_rules_of_an_ignore_file_cost_no_minutes(name, text):
+    """Brackets that nothing closes, patterns as long as the file, and hundreds of thousands of them."""
+    with Shop() as shop:
+        shop.place.write(f"knowledge/{name}", text.encode("latin-1"))
+
+        assert shop.check().bases[0].documents == 1
+
+
+def test_rules_that_do_not_count_are_told():
+    """Whoever writes more patterns than are looked at hears that."""
+    with Shop() as shop:
+        file = shop.place.write("knowledge/.kbhubignore", "".join(f"{n}.md\n" for n in range(MAX_RULES + 1)))
+        (problem,) = shop.check().bases[0].problems
+
+    assert str(MAX_RULES) in problem.message
+    assert str(file) in problem.message
+
+
+def test_a_text_without_an_end_takes_no_time_by_its_square():
+    """Nor does a bracket without one."""
+    with pytest.raises(ConfigError, match="malformed JSON"):
+        parse_jsonc('{"a": "' + '\\"' * 500_000, "x")
+    assert parse_rules(("[" * 1_000_000,), "x") == ()
+
+
+def pointers_are_followed_or_refused(pointer):
+    """Check one pointer."""
+    with Shop() as shop:
+        (shop.place.project / ".kbhub.json").write_text(written(pointer))
+        status = shop.check()
+
+    assert all(len(one.message) < 2000 for one in status.problems)
+    if all(one.base.id != "project" for one in status.bases):
+        off = isinstance(pointer, dict) and pointer.get("enabled") is False
+        assert off or "project" in [one.subject for one in status.problems]
+
+
+def configs_are_followed_or_refused(config):
+    """Check one global config: it is what every answer says, or what is done."""
+    with Shop() as shop:
+        (shop.place.home / ".kbhub.json").write_text(written(config))
+        hub = shop.hub()
+        wrong = None
+        try:
+            hub.discovery()
+        except ConfigError as error:
+            wrong = str(error)
+        if wrong is not None:
+            assert len(wrong) < 2000
+            for call in (hub.status, lambda: hub.search("kraken"), lambda: hub.read("beta.md")):
+                with pytest.raises(ConfigError):
+                    call()
+            return
+        status = hub.status()
+        status.model_dump_json()
+        status_answers.status_answer(status).encode()
+
+
+def documents_are_found_whatever_stands_above_them(front):
+    """Check one front matter."""
+    with Shop() as shop:
+        shop.place.write("knowledge/front.md", b"---\n" + front + b"\n---\n# Front\n\nzebra\n")
+        shop.check()
+        hub = shop.hub()
+        found = hub.search("zebra")
+        assert "front.md" in [hit.ref for hit in found.hits]
+        problems = [one for base in hub.status().bases for one in base.problems]
+        assert len([one for one in problems if one.subject == "front.md"]) <= 1
+
+
+LINES = st.one_of(
+    st.binary(max_size=60),
+    st.builds(
+        lambda key, value: f"{key}: {value}".encode("utf-8", "surrogatepass"),
+        st.sampled_from(
+            ["tags", "aliases", "title", "date", "updated", "related", "source", "expires", "status", LONG]
+        ),
+        st.one_of(
+            TEXTS.filter(lambda text: len(text) < 10_000),
+            VALUES.map(written).filter(lambda text: len(text) < 10_000),
+            st.sampled_from(
+                ["[" * 200, "{a: " * 60, "&a [*a]", "!!python/object:x {}", "9" * 5000, "9999-99-99", ".inf"]
+            ),
+        ),
+    ),
+)
+FRONT = st.lists(LINES, max_size=6).map(b"\n".join)
+
+
+@settings(max_examples=SHORT, **PATIENT)
+@given(pointer=POINTERS)
+def test_any_pointer_is_followed_or_one_problem(pointer):
+    """No value of any field ends an answer."""
+    pointers_are_followed_or_refused(pointer)
+
+
+@settings(max_examples=SHORT, **PATIENT)
+@given(config=CONFIGS)
+def test_any_global_config_is_in_force_or_what_every_answer_says(config):
+    """No value of any field ends the server."""
+    configs_are_followed_or_refused(config)
+
+
+@settings(max_examples=SHORT, **PATIENT)
+@given(front=FRONT)
+def test_any_front_matter_leaves_the_document_findable(front):
+    """What cannot be read is at most one problem of its document."""
+    documents_are_found_whatever_stands_above_them(front)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("check", "values"),
+    [
+        (pointers_are_followed_or_refused, POINTERS),
+        (configs_are_followed_or_refused, CONFIGS),
+        (documents_are_found_whatever_stands_above_them, FRONT),
+    ],
+    ids=["pointer", "config", "front matter"],
+)
+def test_files_by_the_thousand_end_nothing(check, values):
+    """The same with many more examples."""
+    settings(max_examples=MANY, **PATIENT)(given(values)(check))()
