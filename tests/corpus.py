@@ -70,6 +70,7 @@ def make_index(path: Path, documents: dict[str, str], base: str = "project", *, 
     """Write documents of one chunk each into an index file, and open it."""
     texts = list(documents.values())
     blobs = [blob.tobytes() for blob in quantise(EMBEDDER.embed(texts))] if vectors and texts else []
+    path.parent.mkdir(parents=True, exist_ok=True)
     with IndexWriter(path) as writer, writer.transaction():
         for number, (name, text) in enumerate(documents.items()):
             key = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)

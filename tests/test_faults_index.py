@@ -13,8 +13,10 @@ import apsw
 import pytest
 
 import faults
+import kbhub.index.packing
 import kbhub.sync
 from kbhub.background import Background
+from kbhub.doctor import examine
 from kbhub.errors import IndexUnavailable
 from kbhub.index.schema import SCHEMA_VERSION
 from kbhub.types import Query
@@ -235,3 +237,126 @@ def test_threads_that_find_an_index_gone_all_say_so(shop):
 
     assert failures == []
     assert refs(hub) == {"deploy.md", "notes@vim.md"}
+
+
+FOREIGN = {
+    "its vectors have another length": "UPDATE vector SET embedding = zeroblob(10)",
+    "they do by what it says of itself": "UPDATE meta SET value = 10 WHERE key = 'dimensions'",
+    "they are longer": "UPDATE vector SET embedding = CAST(embedding || embedding AS BLOB)",
+}
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "semantic"])
+@pytest.mark.parametrize("statement", FOREIGN.values(), ids=FOREIGN)
+def test_vectors_of_a_wrong_length_cost_one_base_its_answer_and_are_made_anew(shop, statement, mode):
+    """The others answer, one line says what was done, and a hub that has seen nothing of it mends it."""
+    edit(shop, 10)
+    hub = shop.hub()
+    hub.sync()
+    path, good = index_of(hub), faults.content(index_of(hub))
+    change(hub, statement)
+
+    shop.hub().search(Query(text="platypus", mode=mode))
+    (report,) = shop.hub().sync(["project"], check=True)
+    assert len(report.notes) == 1
+    assert "set aside" in report.notes[0]
+    assert faults.content(path) == good
+    assert [one.base for one in shop.hub().search(Query(text="platypus", mode=mode)).skipped] == []
+
+
+def change(hub, statement):
+    """Change the project's index behind kbhub's back."""
+    hub.index(hub.select(["project"])[0]).close()
+    connection = apsw.Connection(str(index_of(hub)))
+    connection.enable_load_extension(True)
+    connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize("in_place", [False, True], ids=["moved", "copied over it"])
+def test_an_index_in_anothers_place_answers_nothing(shop, in_place):
+    """Documents of one base are never shown as those of another, by a hub that has it open neither."""
+    hub = shop.hub()
+    hub.sync()
+    ours, others = index_of(hub), index_of(hub, "notes")
+    good = faults.content(ours)
+    assert refs(hub) == {"deploy.md", "notes@vim.md"}
+    for index in (hub.index(base) for base in hub.select()):
+        index.close()
+    if in_place:
+        with ours.open("r+b") as file:
+            file.write(others.read_bytes())
+            file.truncate()
+    else:
+        shutil.copy(others, ours.with_suffix(".new"))
+        ours.with_suffix(".new").replace(ours)
+
+    for one in (hub, shop.hub()):
+        result = one.search(Query(text="platypus", mode="keyword"))
+        assert {hit.ref for hit in result.hits} == {"notes@vim.md"}
+        assert "index of another base" in result.skipped[0].reason
+        one.read("deploy.md")
+        assert any("index of another base" in problem for problem in problems(one))
+    said = bring_in_step(shop.hub())
+    assert len(said) == 1
+    assert "index of another base" in said[0]
+    assert faults.content(ours) == good
+
+
+ANYWHERE = ("search", "read", "status", "index", "doctor")
+
+
+@pytest.mark.parametrize("command", ANYWHERE)
+@pytest.mark.parametrize("statement", [TURNED["headings are no JSON"], TURNED["a title is no text"]])
+def test_damage_that_any_command_meets_is_mended_by_the_next_search(shop, kbhub, command, statement):
+    """Met while searching, reading or looking at states: it ends in an index made anew, and in one line."""
+    edit(shop, 10)
+    hub = shop.hub()
+    hub.sync()
+    path, good = index_of(hub), faults.content(index_of(hub))
+    change(hub, statement)
+    words = {"search": ("platypus",), "read": ("deploy.md",), "index": ("project",)}.get(command, ())
+
+    done = kbhub(command, *words)
+    after = kbhub("search", "platypus")
+
+    assert "Traceback" not in done.err + after.err
+    assert (done.out + done.err + after.err).count("set aside as") == 1  # where `index` tells what it did
+    assert "deploy.md" in after.out
+    assert faults.content(path) == good
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_noise_in_any_page_is_noticed_by_index_and_doctor(shop, seed):
+    """What no query has read yet is found by those that look at all of it, and is mended without being asked for."""
+    edit(shop, 60)
+    hub = shop.hub()
+    hub.sync()
+    path, good = index_of(hub), faults.content(index_of(hub))
+    hub.index(hub.select(["project"])[0]).close()
+    choose = random.Random(seed)
+    with path.open("r+b") as file:
+        file.seek(choose.randrange(1, path.stat().st_size // 4096) * 4096)
+        file.write(choose.randbytes(4096))
+
+    found = [one for one in examine(shop.hub()).findings if one.check == "index" and one.subject == "project"]
+    assert [one.level for one in found] == ["error"]
+    Path(f"{path}.damaged").unlink(missing_ok=True)
+    (report,) = shop.hub().sync(["project"], check=True)
+
+    assert "set aside" in report.notes[0]
+    assert faults.content(path) == good
+
+
+def test_noise_in_what_is_packed_is_noticed(shop, monkeypatch):
+    """Any bytes could stand there; their sum tells."""
+    monkeypatch.setattr(kbhub.index.packing, "PACKED_FROM", 10)
+    edit(shop, 60)
+    hub = shop.hub()
+    hub.sync()
+    change(hub, "UPDATE packed SET data = zeroblob(length(data)) WHERE name = 'bits'")
+
+    (report,) = shop.hub().sync(["project"], check=True)
+
+    assert "packed" in report.notes[0]
+    assert shop.hub().sync(["project"], check=True)[0].notes == ()

@@ -20,7 +20,7 @@ from kbhub.render import status_answers
 LONG = "x" * 300
 """A name that no file system takes."""
 
-SHORT, MANY = 12, 1000
+SHORT, MANY = 12, 500
 """Examples of a fuzz that always runs, and of one that takes long."""
 
 ANSWER_CHARACTERS = 5000
@@ -130,7 +130,15 @@ class Shop:
     [
         *({"knowledge": LONG}, {"knowledge": "x/" * 5000}, {"cacheDir": LONG}, {"knowledge": "\ud800"}),
         *({"knowledge": "a\0b"}, {"name": "\udc80"}, {"include": ["*.md"] * (MAX_RULES + 1)}, {"knowledge": "loop"}),
-        *({"contexts": {"a": {"b": 1}}}, {"enabled": 10**400}, {"knowledge": [[[[[]]]]]}, ["knowledge"], 5, None),
+        *(
+            {"contexts": {"a": {"b": 1}}},
+            {"enabled": 10**400},
+            {"knowledge": [[[[[]]]]]},
+            ["knowledge"],
+            5,
+            None,
+            "\ud800",
+        ),
     ],
     ids=lambda value: written(value)[:40],
 )
@@ -340,6 +348,7 @@ def test_any_front_matter_leaves_the_document_findable(front):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("check", "values"),
     [

@@ -92,7 +92,7 @@ def test_a_file_replaced_underneath_is_opened_anew(tmp_path, index):
     """A reader that has the old file open does not go on with it."""
     with index.snapshot():
         index.counts()
-    other = make_index(tmp_path / "b.db", sentences(3))
+    other = make_index(tmp_path / "other" / index.path.name, sentences(3))
     other.close()
     other.path.replace(index.path)
     with index.snapshot():
@@ -101,7 +101,7 @@ def test_a_file_replaced_underneath_is_opened_anew(tmp_path, index):
 
 def test_a_file_replaced_within_a_snapshot_changes_nothing_in_it(tmp_path, index):
     """A query that is under way ends on the state it began with, also if the index is set aside meanwhile."""
-    other = make_index(tmp_path / "b.db", sentences(3))
+    other = make_index(tmp_path / "other" / index.path.name, sentences(3))
     with index.snapshot():
         before = index.counts()
         set_aside(index.path)
@@ -116,7 +116,7 @@ def test_document_frequencies_of_a_replaced_file_are_counted_anew(tmp_path, inde
     """What is remembered of one file is not taken for another's that was written in as many steps."""
     with index.snapshot():
         assert len(index.postings(DEPLOY)) > 0
-    other = make_index(tmp_path / "b.db", {"a.md": "nothing of the kind"})
+    other = make_index(tmp_path / "other" / index.path.name, {"a.md": "nothing of the kind"})
     other.close()
     other.path.replace(index.path)
     with index.snapshot():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.errors import IndexUnavailable
-from kbhub.index import Index
+from kbhub.index import Index, noted_damage
 from kbhub.index.differences import differing
 from kbhub.indexing import DocumentReader
 from kbhub.keeping import Keeping
@@ -45,6 +45,11 @@ class Difference:
 
     def __len__(self) -> int:
         return len(self.suspects) + len(self.gone)
+
+    @property
+    def certain(self) -> int:
+        """How many files certainly changed."""
+        return len(self) - self.young
 
 
 @struct
@@ -96,6 +101,8 @@ def compare(
     """
     files = DocumentReader(base, Keeping(kept, base), max_bytes, max_files, kind_bytes)
     found = files.scan()
+    if noted_damage(path) is not None:
+        return _from_nothing(found)
     if in_step and not files.keeping.rules and _is_still(found, *in_step):
         return Difference(found, (), (), new_index=False, generation=in_step[0].generation)
     index = Index(path, base.id)
@@ -108,7 +115,7 @@ def compare(
             other = [found.entry(path) for path in sorted(differ)]
             failed = {path for path, _ in index.problems()} if other else set()
     except IndexUnavailable:
-        return Difference(found, tuple(map(found.entry, sorted(found.files))), (), new_index=True)
+        return _from_nothing(found)
     finally:
         index.close()
     # What could not be read and still cannot is no work: it would be tried before every search.
@@ -122,6 +129,10 @@ def compare(
         unreadable=unreadable,
         young=len(set(young).difference(entry.path for entry in unreadable)) if young else 0,
     )
+
+
+def _from_nothing(found: Scan) -> Difference:
+    return Difference(found, tuple(map(found.entry, sorted(found.files))), (), new_index=True)
 
 
 def _is_still(found: Scan, in_step: InStep, index: Index) -> bool:
@@ -163,7 +174,7 @@ def compare_some(
         BaseUnavailable: the folder of the base is not there.
     """
     files = DocumentReader(base, Keeping(kept, base), max_bytes, max_files, kind_bytes)
-    if frame is None or files.keeping.rules or not all(map(is_relative, paths)):
+    if frame is None or noted_damage(index.path) is not None or files.keeping.rules or not all(map(is_relative, paths)):
         return None
     found = files.scan(paths)
     if found.frame != frame:

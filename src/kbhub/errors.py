@@ -34,6 +34,16 @@ if TYPE_CHECKING:
 ModelFault = Literal["unreachable", "lost", "busy", "missing", "too long", "refused", "nonsense", "late"]
 
 
+MOST_QUOTED = 500
+"""Characters of what a configuration says that an error shows."""
+
+
+def _cut(text: str, most: int) -> str:
+    """Give a text no longer than it may be, halves of characters escaped: it goes into JSON."""
+    whole = text.encode("utf-8", "backslashreplace").decode()
+    return whole if len(whole) <= most else f"{whole[:most]}…"
+
+
 class KbhubError(Exception):
     """Any foreseeable failure; its text is meant for a person or a model."""
 
@@ -59,7 +69,9 @@ class ConfigError(KbhubError):
 
     def __init__(self, where: Path | str, message: str, field: str | None = None) -> None:
         self.where, self.message, self.field = where, message, field
-        super().__init__(f"{where}: {f'{field}: ' if field else ''}{message}")
+        # What it quotes of a file may be as long as the file.
+        named = f"{_cut(field, MOST_QUOTED // 2)}: " if field else ""
+        super().__init__(f"{where}: {_cut(f'{named}{message}', MOST_QUOTED)}")
 
 
 class BaseNotFound(KbhubError):

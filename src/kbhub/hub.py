@@ -82,8 +82,6 @@ class Hub:
         """Base → its files that were found to differ from the index, or that may, and were left for later."""
         self.in_hand: Callable[[str], bool] = lambda _: False
         """Says of a base whether something indexes it, or soon will; set by what indexes on a thread of its own."""
-        self._damaged: set[str] = set()
-        """Bases in whose index a search met damage, which a comparison with the files does not see."""
         self._readers = threading.BoundedSemaphore(READERS)
 
     @classmethod
@@ -254,16 +252,22 @@ class Hub:
         )
 
     def sync(
-        self, names: Iterable[str] = (), *, full: bool = False, progress: Progress | None = None
+        self,
+        names: Iterable[str] = (),
+        *,
+        full: bool = False,
+        check: bool = False,
+        progress: Progress | None = None,
     ) -> tuple[SyncReport, ...]:
         """Bring the indexes of bases in step with their files.
 
         Args:
             names: ids of bases, none for all.
             full: read every file again, even if it looks unchanged.
+            check: read all of the indexes, too, and make one anew that is damaged.
             progress: called with (base id, files done, files to do).
         """
-        return tuple(self._sync(base, full=full, progress=progress) for base in self.select(names))
+        return tuple(self._sync(base, full=full, check=check, progress=progress) for base in self.select(names))
 
     def freshen(
         self,
@@ -289,8 +293,10 @@ class Hub:
         """
         asked, more = time.perf_counter(), []
         for base in self.select(names):
-            index, damaged = self.index(base), base.id in self._damaged
-            paths = None if damaged else (changed or {}).get(base.id)
+            index = self.index(base)
+            if indexes.noted_damage(index.path) is not None:
+                self._looks.forget(index.path)
+            paths = (changed or {}).get(base.id)
             due = partial(self._looks.due, index.path, max_age, asked)
             if paths is None and not due():
                 continue
@@ -300,15 +306,13 @@ class Hub:
             try:
                 if (difference := self._looks.compare(base, index, self.limits(), paths, due)) is None:
                     continue
-                unusable = difference.new_index or damaged
-                certain = len(difference) - difference.young
                 self._behind[base.id] = len(difference)
-                if not (unusable or len(difference) or self._other_embedder(base)):
+                if not (difference.new_index or len(difference) or self._other_embedder(base)):
                     self._failed.pop(base.id, None)
                 elif self._looks.is_elsewhere(index.path):
                     more.append(Behind(base.id, 0, not index.path.exists(), busy=True))
-                elif unusable or certain > FRESHEN_CHANGES or difference.young > FRESHEN_YOUNG:
-                    more.append(Behind(base.id, len(difference), unusable))
+                elif difference.new_index or difference.certain > FRESHEN_CHANGES or difference.young > FRESHEN_YOUNG:
+                    more.append(Behind(base.id, len(difference), difference.new_index))
                 else:
                     self._sync(base, progress=progress, difference=difference)
             except (BaseUnavailable, IndexUnavailable) as error:
@@ -379,13 +383,7 @@ class Hub:
             searched.append(hits.Searched(base, index, comparable, complete))
         return searched, skipped
 
-    def _find(
-        self,
-        query: Query,
-        searched: list[Searched],
-        skipped: list[Skipped],
-        around: Surroundings,
-    ) -> Found:
+    def _find(self, query: Query, searched: list[Searched], skipped: list[Skipped], around: Surroundings) -> Found:
         """Rank what the opened bases have; one that turns out to be damaged goes from `searched` to `skipped`."""
         while True:
             try:
@@ -394,16 +392,15 @@ class Hub:
                 skipped.append(Skipped(base=error.base, reason=str(error)))
                 broken = next(one for one in searched if one.base.id == error.base)
                 searched.remove(broken)
-                self._damaged.add(error.base)
                 self._looks.forget(broken.index.path)
 
     def _sync(
         self,
         base: Base,
         *,
-        full: bool = False,
         progress: Progress | None = None,
         difference: Difference | None = None,
+        **how: bool,
     ) -> SyncReport:
         def note(name: str, done: int, todo: int) -> None:
             self._progress[base.id] = (done, todo)
@@ -415,13 +412,11 @@ class Hub:
             notes: tuple[str, ...] = ()
         except EmbedderError as error:
             embedder, notes = None, (str(error),)
-        path, full = self.index(base).path, full or base.id in self._damaged
         try:
-            if difference is None and not full:
+            if difference is None and not how.get("full"):
                 difference = self._looks.compare(base, self.index(base), self.limits())
-            report = syncing.sync_base(
-                base, path, embedder, **self.limits(), full=full, progress=note, difference=difference
-            )
+            path, limits = self.index(base).path, self.limits()
+            report = syncing.sync_base(base, path, embedder, **limits, **how, progress=note, difference=difference)
         except (BaseUnavailable, IndexUnavailable) as error:
             self._failed[base.id] = str(error)
             raise
@@ -430,7 +425,6 @@ class Hub:
         if not report.busy:
             self._failed.pop(base.id, None)
             self._behind.pop(base.id, None)
-            self._damaged.discard(base.id)
         return report.model_copy(update={"notes": notes + report.notes})
 
     def _other_embedder(self, base: Base) -> bool:

@@ -148,7 +148,7 @@ def semantic_ranking(
     """
     allowed = selections or [None] * len(indexes)
     asked = [(number, index, allowed[number]) for number, index in enumerate(indexes) if index]
-    near = likely([index.signed(selection) for _, index, selection in asked], vector, RANKED)
+    near = likely([index.signed(selection, len(vector)) for _, index, selection in asked], vector, RANKED)
     quantised = quantise(vector)
     found, compared, similarities = [], [NO_CHUNKS], [np.zeros(0)]
     for (number, index, selection), positions in zip(asked, near, strict=True):

@@ -16,7 +16,7 @@ import apsw
 from kbhub.comparing import SYNCED, Difference, compare, compare_some, gone, in_step_of
 from kbhub.errors import EmbedderError, IndexUnavailable
 from kbhub.history import commit_times
-from kbhub.index import IndexWriter, remedy, set_aside
+from kbhub.index import IndexWriter, noted_damage, remedy, set_aside
 from kbhub.indexing import (
     NOTHING,
     DocumentReader,
@@ -74,6 +74,7 @@ def sync_base(
     kind_bytes: Mapping[Kind, int] = NO_LIMITS,
     kept: Path | None = None,
     full: bool = False,
+    check: bool = False,
     progress: Progress | None = None,
     difference: Difference | None = None,
 ) -> SyncReport:
@@ -90,6 +91,7 @@ def sync_base(
         kind_bytes: size limits of kinds of files that have their own.
         kept: folder of kept texts; see `keeping`.
         full: read every file again, even if it looks unchanged.
+        check: read all of the index first, and make it anew if something is wrong with it; so does `full`.
         progress: called after every batch.
         difference: what `compare` found just now.
 
@@ -107,7 +109,7 @@ def sync_base(
         private_directory(path.parent)
         with _only_writer(path):
             files = DocumentReader(base, Keeping(kept, base), max_bytes, max_files, kind_bytes)
-            run, counts = _locked(path, files, embedder, difference, full=full, progress=progress)
+            run, counts = _locked(path, files, embedder, difference, full=full, check=check, progress=progress)
     except filelock.Timeout:
         return reports.SyncReport(base=base.id, busy=True, notes=("Another kbhub process is indexing this base.",))
     except (apsw.Error, OSError) as error:  # those of the documents are caught one by one
@@ -125,13 +127,14 @@ def _locked(
     difference: Difference,
     *,
     full: bool,
+    check: bool,
     progress: Progress | None,
 ) -> tuple[_Run, tuple[int, int]]:
     """Bring an index in step, made anew if it is damaged; gives what was done, and its documents and chunks."""
     notes: list[str] = []
     for again in (True, False):
         try:
-            with _open(path, notes, full=full) as writer:
+            with _open(path, notes, check=full or check) as writer:
                 # What another process has indexed since may be newer than the files as they were compared.
                 same = difference.generation == (writer.generation() or -1)
                 known = difference if same and not full and not difference.new_index else None
@@ -182,13 +185,15 @@ def _only_writer(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def _open(path: Path, notes: list[str], *, full: bool) -> IndexWriter:
+def _open(path: Path, notes: list[str], *, check: bool) -> IndexWriter:
+    fault = noted_damage(path)
     try:
-        writer = IndexWriter(path)
-        fault = writer.check() if full else None
         if fault is None:
-            return writer
-        writer.close()
+            writer = IndexWriter(path)
+            fault = writer.check() if check else None
+            if fault is None:
+                return writer
+            writer.close()
     except (ValueError, *_DAMAGE) as error:
         fault = str(error)
     _set_aside(path, fault, notes)

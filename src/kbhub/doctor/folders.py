@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbhub.index.schema import DAMAGED
 from kbhub.places import is_directory
 from kbhub.reports import Finding
 from kbhub.second_look import FILE as LOOKS
@@ -29,10 +30,10 @@ FOLDER_MODE, FILE_MODE = 0o700, 0o600
 BASES = "bases"
 """Folder of the indexes in the cache directory."""
 
-JOURNALS = ("-wal", "-shm")
-"""What SQLite keeps beside an index while it is open."""
+JOURNALS = ("-wal", "-shm", DAMAGED)
+"""What SQLite keeps beside an index while it is open, and what is noted of one that is damaged."""
 
-_OURS = re.compile(r".+-[0-9a-f]{12}(\.aside(-\d+)?)?\.db(-wal|-shm|\.lock)?")
+_OURS = re.compile(r".+-[0-9a-f]{12}(\.aside(-\d+)?)?\.db(-wal|-shm|\.lock|\.damaged)?")
 """Names of what `index.index_path`, `index.set_aside`, SQLite and the lock make."""
 
 _ASIDE = re.compile(r"\.aside(-\d+)?(?=\.db$)")
@@ -97,9 +98,9 @@ def leftovers(hub: Hub, bases: Sequence[Base]) -> list[Path]:
 
 def is_leftover(path: Path) -> bool:
     """Say whether a file in a folder of indexes is needed by nothing; the journals of one are part of it."""
-    if not path.name.endswith(JOURNALS):
+    if not (end := next((end for end in JOURNALS if path.name.endswith(end)), "")):
         return bool(_ASIDE.search(path.name))
-    return not os.path.lexists(path.with_name(path.name[: -len(JOURNALS[0])]))
+    return not os.path.lexists(path.with_name(path.name.removesuffix(end)))
 
 
 def index_of(leftover: Path) -> Path:

@@ -4,7 +4,7 @@ from kbhub.index.engine import Engine, probe
 from kbhub.index.reader import Index
 from kbhub.index.remedies import remedy
 from kbhub.index.rows import ChunkRow, DocumentRow
-from kbhub.index.schema import SCHEMA_VERSION, index_path, set_aside
+from kbhub.index.schema import SCHEMA_VERSION, index_path, noted_damage, set_aside
 from kbhub.index.writer import IndexWriter, NewChunk, NewDocument
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "NewChunk",
     "NewDocument",
     "index_path",
+    "noted_damage",
     "probe",
     "remedy",
     "set_aside",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from kbhub.index.schema import FTS_COLUMNS, FTS_WEIGHTS, stored_vectors
+from kbhub.index.soundness import PACKED_SUM, packed_sum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +61,7 @@ def pack(connection: apsw.Connection) -> None:
     for table in ("packed", "posting", "gone"):
         connection.execute(f"DELETE FROM {table}")
     connection.execute("UPDATE meta SET value = abs(random() / 2) WHERE key = 'pack'")
-    connection.execute("DELETE FROM meta WHERE key = 'packed_to'")
+    connection.execute("DELETE FROM meta WHERE key IN ('packed_to', ?)", (PACKED_SUM,))
     embedder: Any = connection.execute("SELECT value FROM meta WHERE key = 'embedder'").get
     try:
         known = columns(None, rows)
@@ -72,6 +73,7 @@ def pack(connection: apsw.Connection) -> None:
     connection.execute("INSERT INTO meta VALUES ('packed_to', ?)", (int(known.ids[-1]),))
     connection.executemany("INSERT INTO packed VALUES (?, ?)", packed(known, made, embedder).items())
     connection.executemany("INSERT INTO posting VALUES (?, ?, ?)", _postings(known, rows))
+    connection.execute("INSERT INTO meta VALUES (?, ?)", (PACKED_SUM, packed_sum(rows)))
 
 
 def _postings(known: Columns, rows: Rows) -> Iterator[tuple[str, bytes, bytes]]:

@@ -13,7 +13,17 @@ import apsw
 
 from kbhub.errors import IndexUnavailable
 from kbhub.index.rows import CHUNK, DOCUMENT, ChunkRow, DocumentRow, chunk_of, document_of, place_of
-from kbhub.index.schema import FTS_WEIGHTS, has_vector_functions, listed, open_reader, stored_vectors
+from kbhub.index.schema import (
+    ANOTHERS,
+    FTS_WEIGHTS,
+    NAME,
+    has_vector_functions,
+    listed,
+    note_damage,
+    open_reader,
+    stored_vectors,
+)
+from kbhub.index.soundness import faults
 from kbhub.values import record
 
 if TYPE_CHECKING:
@@ -30,21 +40,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError)
+"""What SQLite says of a damaged file; our statements are never wrong for another reason."""
+
 NOT_THERE = "it does not exist yet"
 """Reason of the error about an index that was never made."""
-
-MOST_FAULTS = 5
-"""Faults in the structure of a file that are told; one is enough to make it anew."""
-
-INVARIANTS = {
-    "chunks without a document": "SELECT count(*) FROM chunk WHERE document_id NOT IN (SELECT id FROM document)",
-    "chunks missing in the full-text index": "SELECT count(*) FROM chunk WHERE id NOT IN (SELECT rowid FROM fts)",
-    "full-text entries without a chunk": "SELECT count(*) FROM fts WHERE rowid NOT IN (SELECT id FROM chunk)",
-    "properties without a document": "SELECT count(*) FROM property WHERE document_id NOT IN (SELECT id FROM document)",
-    "links without a document": "SELECT count(*) FROM link WHERE document_id NOT IN (SELECT id FROM document)",
-    "vectors without a chunk": "SELECT count(*) FROM vector WHERE chunk_id NOT IN (SELECT id FROM chunk)",
-}
-"""What must not be there → how many of it there are."""
 
 
 @record
@@ -52,6 +52,8 @@ class _Seen:
     """What one snapshot has read: the same to its end, whatever other threads read of later states."""
 
     connection: apsw.Connection
+    file: tuple[int, int]
+    """What it is a snapshot of."""
     meta: dict[str, Any] | None = None
     columns: Columns | None = None
     signatures: Signatures | None = None
@@ -88,7 +90,7 @@ class Index:
         """
         identity, connection = self._take()
         outer = getattr(self._local, "seen", None)
-        self._local.seen = _Seen(connection)
+        self._local.seen = _Seen(connection, identity)
         sound = False
         try:
             self._rows("BEGIN")
@@ -126,6 +128,8 @@ class Index:
         seen = self._seen()
         if seen.meta is None:  # all at once, for one statement takes as long
             seen.meta = dict(self._rows("SELECT key, value FROM meta"))
+            if seen.meta.get(NAME) != self.path.name:
+                raise self.damaged(ANOTHERS)
         return seen.meta.get(key)
 
     def remembered(self, name: str, read: Callable[[], T]) -> T:
@@ -195,19 +199,23 @@ class Index:
         from kbhub.signatures import likely  # noqa: PLC0415 - as in `columns`
         from kbhub.vectors import quantise  # noqa: PLC0415
 
-        (near,) = likely([self.signed(selection)], vector, limit)
+        (near,) = likely([self.signed(selection, len(vector))], vector, limit)
         ids, values = self.similarities(quantise(vector), self.columns().ids[near])
         best = (-values).argsort(kind="stable")[:limit]
         return list(zip(ids[best].tolist(), values[best].tolist(), strict=True))
 
-    def signed(self, selection: Selection | None = None) -> tuple[Signatures, NDArray[np.bool_]]:
+    def signed(self, selection: Selection | None, dimensions: int) -> tuple[Signatures, NDArray[np.bool_]]:
         """Give the signatures of the vectors, and which chunks may be found.
 
         Args:
             selection: the chunks that may be found, none for all.
+            dimensions: of the vector that they are to be compared with.
         """
         known = self.columns()
-        return self._signatures(), known.alive if selection is None else known.selected(selection.chunks)
+        made = self._signatures()
+        if made.meant and len(made.mean) != dimensions:
+            raise self.damaged(f"its vectors have {len(made.mean)} dimensions, not {dimensions}")
+        return made, known.alive if selection is None else known.selected(selection.chunks)
 
     def similarities(
         self, vector: NDArray[np.int8], chunks: Sequence[int] | NDArray[np.signedinteger]
@@ -321,9 +329,10 @@ class Index:
         return int(self._value("SELECT count(*) FROM chunk WHERE id NOT IN (SELECT chunk_id FROM vector)"))
 
     def faults(self) -> list[str]:
-        """Say what is wrong with the structure of the file or between its tables; reads all of it."""
-        broken = [str(text) for (text,) in self._rows(f"PRAGMA quick_check({MOST_FAULTS})") if text != "ok"]
-        return broken or [f"{count} {what}" for what, rows in INVARIANTS.items() if (count := self._value(rows))]
+        """Say what is wrong with the file or between its tables, for whoever writes it next, too; reads all of it."""
+        if found := faults(self._rows):
+            self._note_damage("; ".join(found))
+        return found
 
     def problems(self) -> list[tuple[str, str]]:
         """Give (path, message) of files that could not be indexed as they should."""
@@ -355,7 +364,8 @@ class Index:
         return seen.signatures
 
     def damaged(self, what: str) -> IndexUnavailable:
-        """Give the error about an index that cannot be as it is."""
+        """Give the error about an index that cannot be as it is; whoever writes it next makes it anew."""
+        self._note_damage(what)
         return self._unavailable(f"it is damaged: {what}")
 
     @contextmanager
@@ -370,9 +380,17 @@ class Index:
         try:
             return self._connection().execute(statement, values).fetchall()
         except apsw.Error as error:
+            if isinstance(error, _DAMAGE):
+                self._note_damage(str(error))
             raise self._unavailable(str(error)) from error
         except UnicodeDecodeError as error:
+            self._note_damage("a text in it is none")
             raise self._unavailable("the text in it is damaged") from error
+
+    def _note_damage(self, what: str) -> None:
+        with suppress(OSError):
+            if self._identity() == self._seen().file:  # and not made anew meanwhile
+                note_damage(self.path, what)
 
     def _value(self, statement: str, *values: apsw.SQLiteValue) -> Any:
         rows = self._rows(statement, *values)

@@ -29,8 +29,18 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x6B626875
 """Marks a SQLite file as an index of kbhub ("kbhu")."""
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Raised whenever tables, tokens, chunks or vectors change their meaning; another number means a rebuild."""
+
+NAME = "name"
+"""Key in the table `meta` of the file's name, which tells the base, what is taken of it and the embedding model."""
+
+ANOTHERS = "it is the index of another base"
+"""What is said of a file that was put in the place of another."""
+
+DAMAGED = ".damaged"
+"""End of the name of a note beside an index that is damaged: whoever meets damage may not write, and who writes the
+index next makes it anew."""
 
 FTS_COLUMNS = ("title", "headings", "path", "tags", "body")
 FTS_WEIGHTS = (2.0, 2.0, 1.0, 1.0, 1.0)
@@ -146,22 +156,23 @@ def open_reader(path: Path) -> apsw.Connection:
     if path.is_dir():
         raise ValueError("a folder has its name")
     try:
-        return _opened(str(path), apsw.SQLITE_OPEN_READONLY)
+        return _opened(path, str(path), apsw.SQLITE_OPEN_READONLY)
     except (apsw.CantOpenError, apsw.ReadOnlyError):
         # Where nothing may be written, SQLite cannot make the journal that it wants even to read a file in WAL mode.
         # Without a journal beside it, the file is complete and stays as it is.
         if Path(f"{path}-wal").exists():
             raise
-        return _opened(f"{path.as_uri()}?immutable=1", apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        return _opened(path, f"{path.as_uri()}?immutable=1", apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
-def _opened(name: str, flags: int) -> apsw.Connection:
+def _opened(path: Path, name: str, flags: int) -> apsw.Connection:
     connection = apsw.Connection(name, flags=flags)
     try:
         _prepare(connection)
         if not connection.execute("PRAGMA schema_version").get:
             raise FileNotFoundError(errno.ENOENT, "It is still being made", name)
         check_version(connection)
+        _check_name(connection, path)
     except BaseException:
         connection.close(force=True)
         raise
@@ -182,12 +193,13 @@ def open_writer(path: Path) -> apsw.Connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(_TABLES)
         connection.execute("INSERT INTO fts(fts, rank) VALUES ('hashsize', ?)", (HASH_BYTES,))
-        connection.execute("INSERT INTO meta VALUES ('pack', abs(random() / 2))")
+        connection.execute("INSERT INTO meta VALUES ('pack', abs(random() / 2)), (?, ?)", (NAME, path.name))
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}").fetchall()
         connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}").fetchall()
         connection.execute("COMMIT")
     connection.execute("PRAGMA synchronous=NORMAL").fetchall()
     check_version(connection)
+    _check_name(connection, path)
     return connection
 
 
@@ -213,6 +225,42 @@ def check_version(connection: apsw.Connection) -> None:
         raise ValueError("its tables are not those of an index of kbhub")
 
 
+def _check_name(connection: apsw.Connection, path: Path) -> None:
+    """Raise ValueError unless a connection's file is the one that was made under its name."""
+    if connection.execute("SELECT value FROM meta WHERE key = ?", (NAME,)).get != path.name:
+        raise ValueError(ANOTHERS)
+
+
+def note_damage(path: Path, what: str) -> None:
+    """Note beside an index that it is to be made anew.
+
+    Args:
+        path: the index.
+        what: why.
+
+    Raises:
+        OSError: it cannot be noted.
+    """
+    descriptor = os.open(
+        f"{path}{DAMAGED}", os.O_CREAT | os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600
+    )
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+        file.write(what)
+
+
+def noted_damage(path: Path) -> str | None:
+    """Give why an index is to be made anew, none if it is not."""
+    try:
+        with open(f"{path}{DAMAGED}", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - pathlib takes longer
+            return " ".join(file.read(MOST_SAID).split()) or "it is damaged"
+    except OSError:
+        return None
+
+
+MOST_SAID = 300
+"""Characters of a reason."""
+
+
 def set_aside(path: Path) -> Path:
     """Move an index that cannot be used, with its journal, out of the way; one earlier such file is replaced.
 
@@ -230,6 +278,7 @@ def set_aside(path: Path) -> Path:
         target.unlink(missing_ok=True)
         if source.exists():
             source.replace(target)
+    Path(f"{path}{DAMAGED}").unlink(missing_ok=True)
     return aside
 
 

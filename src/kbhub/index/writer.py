@@ -11,6 +11,7 @@ import apsw
 
 from kbhub.index.packing import is_loose, pack
 from kbhub.index.schema import open_writer
+from kbhub.index.soundness import faults
 from kbhub.query import fold, searchable
 from kbhub.values import struct
 
@@ -108,15 +109,16 @@ class IndexWriter:
         self._connection.close(force=True)
 
     def check(self) -> str | None:
-        """Give the first thing that is wrong with the file's structure, none if it is sound."""
-        verdict = self._connection.execute("PRAGMA quick_check(1)").get
-        if verdict != "ok":
-            return str(verdict)
+        """Give what is wrong with the file or between its tables, none if it is sound; reads all of it."""
         try:
-            self._connection.execute("INSERT INTO fts(fts) VALUES ('integrity-check')")
-        except apsw.Error as error:
+            return "; ".join(faults(self._rows)) or None
+        except UnicodeDecodeError:
+            return "a text in it is none"
+        except (apsw.CorruptError, apsw.SQLError) as error:
             return str(error)
-        return None
+
+    def _rows(self, statement: str, *values: apsw.SQLiteValue) -> list[Any]:
+        return self._connection.execute(statement, values).fetchall()
 
     @contextmanager
     def transaction(self, *, content: bool = True) -> Iterator[None]:

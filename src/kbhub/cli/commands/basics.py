@@ -249,7 +249,7 @@ def _index_one(
     progress: Progress | None,
 ) -> None:
     try:
-        reports += hub.sync((name,), full=full, progress=progress)
+        reports += hub.sync((name,), full=full, check=True, progress=progress)
     except KbhubError as error:
         failed.append(Problem(subject=name, message=_why(hub, name, error)))
 

@@ -13,6 +13,7 @@ from kbhub.cli.output import present
 from kbhub.cli.readiness import bring_in_step, broken_bases, complain_all, complain_nothing
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
+from kbhub.index import noted_damage
 from kbhub.querylog.recording import flush, record
 from kbhub.render.terminal import Painter, search_notes, search_text
 from kbhub.search import LEADING_NOTES
@@ -65,6 +66,9 @@ def search(
     )
     bring_in_step(hub, bases)
     result = search_with(hub, query, options)
+    if any(noted_damage(hub.index(base).path) for base in hub.select(bases)):  # which the search met
+        bring_in_step(hub, bases)
+        result = search_with(hub, query, options)
     if form == "text":
         complain_all(note for note in result.notes if note in LEADING_NOTES)
     whole = options.full or options.around is not None

@@ -1,0 +1,101 @@
+"""Whether all of an index is as it was written: its pages, its tables, and what stands in them."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kbhub.index.columns import Rows
+
+MOST_FAULTS = 5
+"""Faults in the structure of a file that are told; one is enough to make it anew."""
+
+AT_ONCE = 1000
+"""Rows whose texts are read at once."""
+
+PACKED_SUM = "packed_sum"
+"""Key in the table `meta` of what `packed_sum` gave when the index was packed."""
+
+_WRONG = {
+    "chunks without a document": "SELECT count(*) FROM chunk WHERE document_id NOT IN (SELECT id FROM document)",
+    "chunks missing in the full-text index": "SELECT count(*) FROM chunk WHERE id NOT IN (SELECT rowid FROM fts)",
+    "full-text entries without a chunk": "SELECT count(*) FROM fts WHERE rowid NOT IN (SELECT id FROM chunk)",
+    "properties without a document": "SELECT count(*) FROM property WHERE document_id NOT IN (SELECT id FROM document)",
+    "links without a document": "SELECT count(*) FROM link WHERE document_id NOT IN (SELECT id FROM document)",
+    "vectors without a chunk": "SELECT count(*) FROM vector WHERE chunk_id NOT IN (SELECT id FROM chunk)",
+    "vectors of a wrong length": "SELECT count(*) FROM vector WHERE length(embedding) "
+    "!= (SELECT value FROM meta WHERE key = 'dimensions')",
+    "documents with values of a wrong type": "SELECT count(*) FROM document WHERE typeof(path) != 'text' "
+    "OR typeof(title) != 'text' OR typeof(kind) != 'text' OR typeof(size) != 'integer' "
+    "OR typeof(mtime_ns) != 'integer' OR typeof(hash) != 'blob' "
+    "OR NOT (json_valid(tags) AND json_valid(aliases) AND json_valid(front_matter))",
+    "chunks with values of a wrong type": "SELECT count(*) FROM chunk WHERE typeof(text) != 'text' "
+    "OR typeof(start_line) != 'integer' OR typeof(end_line) != 'integer' OR typeof(prose) != 'integer' "
+    "OR NOT json_valid(headings)",
+    "states that are no number": "SELECT count(*) FROM meta WHERE key IN ('generation', 'pack') "
+    "AND typeof(value) != 'integer'",
+}
+"""What must not be there → how many of it there are."""
+
+_TEXTS = {
+    "document": "path, docid, title, kind, tags, aliases, front_matter, problem",
+    "chunk": "headings, text",
+    "property": "key, value",
+    "link": "target, fragment, text, kind",
+    "meta": "key, value",
+    "problem": "path, message",
+}
+"""Table → its columns with texts."""
+
+
+def faults(rows: Rows) -> list[str]:
+    """Say what is wrong with an index; reads all of it.
+
+    Args:
+        rows: runs a statement with its values and gives all rows.
+
+    Raises:
+        UnicodeDecodeError: a text in it is none.
+        apsw.Error: it cannot be read.
+    """
+    # With the structure of the full-text index, whose module checks that.
+    broken = [str(text) for (text,) in rows(f"PRAGMA quick_check({MOST_FAULTS})") if text != "ok"]
+    if broken:
+        return broken
+    wrong = [f"{count} {what}" for what, statement in _WRONG.items() if (count := rows(statement)[0][0])]
+    if not wrong:
+        _read_texts(rows)
+    if not wrong and _noted_sum(rows) != packed_sum(rows):
+        wrong.append("what is packed is not what was written")
+    return wrong
+
+
+def packed_sum(rows: Rows) -> int:
+    """Give a checksum of all that is packed: bytes in whose place any others could stand."""
+    found = 0
+    for table, order in (("packed", "name"), ("posting", "term")):
+        last = ""
+        while some := rows(f"SELECT * FROM {table} WHERE {order} > ? ORDER BY {order} LIMIT ?", last, AT_ONCE):
+            last = some[-1][0]
+            for row in some:
+                for value in row:
+                    found = zlib.crc32(value.encode() if isinstance(value, str) else value, found)
+    return found
+
+
+def _noted_sum(rows: Rows) -> int:
+    noted = rows("SELECT value FROM meta WHERE key = ?", PACKED_SUM)
+    return int(noted[0][0]) if noted else 0
+
+
+def _read_texts(rows: Rows) -> None:
+    for table, columns in _TEXTS.items():
+        if table in ("meta", "problem"):  # small, and without numbers of rows
+            rows(f"SELECT {columns} FROM {table}")
+            continue
+        last = -1
+        while some := rows(
+            f"SELECT rowid, {columns} FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT ?", last, AT_ONCE
+        ):
+            last = some[-1][0]
