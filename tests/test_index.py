@@ -88,6 +88,22 @@ def test_a_document_frequency_is_counted_anew_after_a_change(index):
         assert before - 1 == len(index.postings(DEPLOY))
 
 
+def test_signatures_do_not_depend_on_when_they_were_first_asked_for(index):
+    """Who searched before a change has the same candidates after it as who did not."""
+    with index.snapshot():
+        index.signed(None, EMBEDDER.dimensions)
+    with IndexWriter(index.path) as writer, writer.transaction():
+        for number in range(5):
+            writer.remove(f"notes/{number:03}.md")
+    other = Index(index.path, "project")
+    with index.snapshot(), other.snapshot():
+        warm, alive = index.signed(None, EMBEDDER.dimensions)
+        cold, there = other.signed(None, EMBEDDER.dimensions)
+        assert (warm.mean == cold.mean).all()
+        assert (warm.bits[:, alive] == cold.bits[:, there]).all()
+    other.close()
+
+
 def test_a_file_replaced_underneath_is_opened_anew(tmp_path, index):
     """A reader that has the old file open does not go on with it."""
     with index.snapshot():

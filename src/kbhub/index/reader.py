@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import apsw
 
 from kbhub.errors import IndexUnavailable
+from kbhub.index.packing import PACKED_FROM
 from kbhub.index.rows import CHUNK, DOCUMENT, ChunkRow, DocumentRow, chunk_of, document_of, place_of
 from kbhub.index.schema import (
     ANOTHERS,
@@ -356,7 +357,10 @@ class Index:
         if seen.signatures is None:
             columns, embedder, known = self.columns(), self.meta("embedder"), self._signed
             if not (known and known[0] is columns and known[1] == embedder):
-                before = known[2] if known and known[1] == embedder and columns.goes_on_from(known[0]) else None
+                # Of a small index all are made anew: which mean they are of would depend on when one asked first.
+                small = len(columns.ids) < PACKED_FROM
+                on = known and not small and known[1] == embedder and columns.goes_on_from(known[0])
+                before = known[2] if known and on else None
                 with self._sound():
                     known = (columns, embedder, signatures(before, columns, self._rows, self._vectors))
                 self._signed = known
