@@ -15,7 +15,7 @@ from kbhub.types import Query
 WORDS = ("deploy", "database", "canary", "rollback", "index", "token", "kafka", "billing", "latency", "widget")
 """Of which documents and queries are made, beside the sentences."""
 
-SIZES = {"short": (60, 2, 3), "long": (160, 6, 1)}
+SIZES = {"short": (40, 1, 6), "long": (160, 6, 1)}
 """Documents; times that they are edited; one query in so many is asked."""
 
 
