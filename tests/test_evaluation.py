@@ -452,3 +452,19 @@ def test_nothing_named_is_a_usage_error(evaluate):
 
     assert (code, out) == (2, "")
     assert "kbhub eval DATASET" in err
+
+
+def test_questions_are_asked_without_their_answers(vault, evaluate):
+    """Of a base with the answer and of the same without it, by size and mode; nothing of the scratch bases is left."""
+    _, out, _ = evaluate(vault, "--mode", "hybrid", "--mode", "keyword", "--without-answers", "--json")
+    dataset = json.loads(out)["datasets"][0]
+
+    assert [(row["mode"], row["documents"]) for row in dataset["withheld"]] == [
+        ("hybrid", dataset["documents"]),
+        ("keyword", dataset["documents"]),
+    ]
+    for row in dataset["withheld"]:
+        assert sum(row["answered_shares"].values()) == pytest.approx(1, abs=0.001)
+        assert row["withheld_shares"]["strong"] <= row["answered_shares"]["strong"]
+        assert row["auc"] > 0.5
+    assert "strong, left out" in evaluate(vault, "--mode", "hybrid", "--without-answers")[1]

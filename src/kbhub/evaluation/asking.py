@@ -91,7 +91,7 @@ def ask(
     """
     found = []
     for number, query in enumerate([*queries[:1], *queries]):
-        answer = _ask(corpus, dataset, query, plan, depth)
+        answer = ask_one(corpus, dataset, query, plan, depth)
         if number:
             found.append(answer)
             if progress:
@@ -140,7 +140,8 @@ class NaiveSearch:
         return _answer(query, ranked, elapsed, depth)
 
 
-def _ask(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: Plan, depth: int) -> Answer:
+def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: Plan, depth: int) -> Answer:
+    """Ask one query; see `ask`."""
     mode: Mode = "hybrid" if plan.mode == "naive" or plan.mode == "rrf" else plan.mode
     wanted = Query(
         text=query.text,

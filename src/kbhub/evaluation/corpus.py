@@ -86,26 +86,16 @@ def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1) -> Corpus:
     """
     if parts > len(dataset.documents):
         raise UsageError(f"{dataset.name} has {len(dataset.documents)} documents; they do not fill {parts} bases.")
-    own = cache_dir(setup.env, setup.cache) / FOLDER
+    own = eval_folder(setup)
     shares = _shares(dataset.documents, parts)
     try:
-        home = private_directory(own / "home")
         folder = _written(private_directory(own / dataset.digest), shares)
     except OSError as error:
         raise IndexUnavailable(FOLDER, f"{own}: {error.strerror}") from error
-    env = {name: value for name, value in setup.env.items() if name not in _PLACES}
-    options = HubOptions(
-        config=setup.config,
-        bases={name: folder / name for name in shares},
-        cache=own / dataset.digest / "index",
-        env={"KBHUB_LIMITS__FILES": str(len(dataset.documents) + 1), **env, "KBHUB_DATA_DIR": str(home)},
-        cwd=home,
-        home=home,
-        clock=lambda: float(NOW),
-    )
-    hub = Hub(options)
+    bases = {name: folder / name for name in shares}
+    hub = eval_hub(bases, own / dataset.digest / "index", len(dataset.documents), setup)
     started = time.monotonic()
-    chunks, notes = _indexed(hub, dataset.name, tuple(shares), setup)
+    chunks, notes = sync_corpus(hub, tuple(shares), full=setup.fresh, progress=_named(dataset.name, setup.progress))
     return Corpus(
         hub,
         tuple(shares),
@@ -113,6 +103,43 @@ def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1) -> Corpus:
         chunks,
         time.monotonic() - started,
         notes,
+    )
+
+
+def eval_folder(setup: Setup) -> Path:
+    """Give the folder where corpora lie, made if it is not there.
+
+    Raises:
+        IndexUnavailable: it cannot be made.
+    """
+    own = cache_dir(setup.env, setup.cache) / FOLDER
+    try:
+        return private_directory(own)
+    except OSError as error:
+        raise IndexUnavailable(FOLDER, f"{own}: {error.strerror}") from error
+
+
+def eval_hub(bases: Mapping[str, Path], cache: Path, documents: int, setup: Setup) -> Hub:
+    """Open a hub that has these bases and nothing of the user's.
+
+    Args:
+        bases: id → folder.
+        cache: where indexes lie.
+        documents: in all of them at most.
+        setup: which settings count.
+    """
+    home = private_directory(eval_folder(setup) / "home")
+    env = {name: value for name, value in setup.env.items() if name not in _PLACES}
+    return Hub(
+        HubOptions(
+            config=setup.config,
+            bases=bases,
+            cache=cache,
+            env={"KBHUB_LIMITS__FILES": str(documents + 1), **env, "KBHUB_DATA_DIR": str(home)},
+            cwd=home,
+            home=home,
+            clock=lambda: float(NOW),
+        )
     )
 
 
@@ -145,8 +172,16 @@ def _written(folder: Path, shares: Mapping[str, Sequence[EvalDocument]]) -> Path
     return target
 
 
-def _indexed(hub: Hub, dataset: str, bases: Sequence[str], setup: Setup) -> tuple[int, tuple[str, ...]]:
-    """Bring the bases in step.
+def sync_corpus(
+    hub: Hub, bases: Sequence[str], *, full: bool = False, progress: Progress | None = None
+) -> tuple[int, tuple[str, ...]]:
+    """Bring bases in step.
+
+    Args:
+        hub: that has them.
+        bases: their ids.
+        full: index every file again.
+        progress: as of `Hub.sync`.
 
     Returns:
         Chunks in all, and files that failed.
@@ -154,9 +189,9 @@ def _indexed(hub: Hub, dataset: str, bases: Sequence[str], setup: Setup) -> tupl
     chunks, notes = 0, []
     for base in bases:
         waited = 0.0
-        while (report := hub.sync((base,), full=setup.fresh, progress=_named(dataset, setup.progress))[0]).busy:
+        while (report := hub.sync((base,), full=full, progress=progress)[0]).busy:
             if waited > BUSY_SECONDS:
-                raise IndexUnavailable(base, f"another process has been indexing {dataset} for a long time")
+                raise IndexUnavailable(base, "another process has been indexing it for a long time")
             time.sleep(BUSY_STEP_SECONDS)
             waited += BUSY_STEP_SECONDS
         chunks += report.chunks

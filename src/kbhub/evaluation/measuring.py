@@ -21,9 +21,11 @@ from kbhub.evaluation.report import (
     Figures,
     RunFigures,
     Verdicts,
+    WithheldFigures,
 )
 from kbhub.evaluation.runs import read_run, run_file, write_run
 from kbhub.evaluation.significance import area_under_curve, randomisation_p
+from kbhub.evaluation.withheld import withhold
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -61,6 +63,8 @@ class Options:
     compare: Path | None = None
     floor: float | None = None
     """Least nDCG@10 of the main modes."""
+    without_answers: bool = False
+    """Whether each question is also asked of bases without its answer."""
 
     def plans(self) -> list[Plan]:
         """List what is measured on each data set."""
@@ -151,8 +155,14 @@ class _Dataset:
             gains="exponential" if dataset.exponential else "linear",
             unit="document" if dataset.sections is None else "section",
             runs=tuple(runs),
+            withheld=self._withheld(),
             notes=(*dataset.notes, *whole.notes),
         )
+
+    def _withheld(self) -> tuple[WithheldFigures, ...]:
+        if not self.options.without_answers:
+            return ()
+        return withhold(self.dataset, self.queries, self.options.modes, self.setup)
 
     def _ask(self, corpus: Corpus, plan: Plan) -> list[Answer]:
         depth = self.options.depth

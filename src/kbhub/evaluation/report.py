@@ -47,6 +47,17 @@ class Verdicts(Model):
     unanswerable_shares: dict[str, float] = Field(description="Verdict → share of the queries without one.")
 
 
+class WithheldFigures(Model):
+    """How verdicts tell questions that a base answers from the same questions without their answers."""
+
+    documents: int = Field(description="Documents of the bases, the answer among them.")
+    mode: str = Field(description="As of a run.")
+    queries: int = Field(description="Questions, each asked with and without its answer.")
+    auc: float = Field(description="Chance that the best score with the answer is above one without.")
+    answered_shares: dict[str, float] = Field(description="Verdict → share of the questions, with the answer.")
+    withheld_shares: dict[str, float] = Field(description="Verdict → share of the questions, without the answer.")
+
+
 class RunFigures(Model):
     """One way to search, measured on one data set."""
 
@@ -74,6 +85,7 @@ class DatasetFigures(Model):
     gains: str = Field(description="`linear`, or `exponential` where a gain g is worth 2^g - 1.")
     unit: str = Field(description="What an answer is: `document` or `section`.")
     runs: tuple[RunFigures, ...] = Field(description="In the order asked for.")
+    withheld: tuple[WithheldFigures, ...] = Field((), description="With answers left out, by size of base and mode.")
     notes: tuple[str, ...] = Field((), description="What was left out.")
 
 

@@ -10,7 +10,15 @@ from kbhub.render.words import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kbhub.evaluation.report import Comparison, DatasetFigures, EvalReport, Figures, RunFigures, Verdicts
+    from kbhub.evaluation.report import (
+        Comparison,
+        DatasetFigures,
+        EvalReport,
+        Figures,
+        RunFigures,
+        Verdicts,
+        WithheldFigures,
+    )
 
 HEADS = {
     "ndcg5": "nDCG@5",
@@ -29,6 +37,7 @@ FELL_BACK = "only a part of this mode could run for {} of the queries, which hav
 _TIMES = ("empty", "p50 ms", "p95 ms")
 _CHANGE = "Δ nDCG@10"
 _GAP = "  "
+_VERDICTS = ("strong", "weak", "none")
 
 
 def evaluation_text(report: EvalReport) -> str:
@@ -53,8 +62,9 @@ def _dataset(one: DatasetFigures) -> str:
     lines += [_changes(run, run.comparison) for run in one.runs if run.comparison and run.bases > 1]
     lines += [_changes(run, run.earlier) for run in one.runs if run.earlier]
     lines += [_verdicts(run, verdicts) for run in one.runs for verdicts in run.verdicts]
+    lines += [_withheld(one.withheld)] if one.withheld else []
     lines += [f"{run.name}: {FELL_BACK.format(run.fell_back)}" for run in one.runs if run.fell_back]
-    return "\n".join([*lines[:2], *(one_line(line) for line in (*lines[2:], *one.notes))])
+    return "\n".join([*lines[:2], *("\n".join(map(one_line, line.split("\n"))) for line in (*lines[2:], *one.notes))])
 
 
 def _queries(count: int) -> str:
@@ -87,6 +97,18 @@ def _verdicts(run: RunFigures, verdicts: Verdicts) -> str:
     if verdicts.answerable_shares or verdicts.unanswerable_shares:
         text += f"; answerable {_shares(verdicts.answerable_shares)}; not {_shares(verdicts.unanswerable_shares)}"
     return text
+
+
+def _withheld(rows: Sequence[WithheldFigures]) -> str:
+    """Give a table of verdicts with the answer there, and with it left out."""
+    heads = ["documents", "mode", "questions", "AUC"]
+    heads += [f"{verdict}, {there}" for there in ("answered", "left out") for verdict in _VERDICTS]
+    cells = []
+    for one in rows:
+        shares = [one.answered_shares[verdict] for verdict in _VERDICTS]
+        shares += [one.withheld_shares[verdict] for verdict in _VERDICTS]
+        cells.append([f"{one.documents:,}", one.mode, str(one.queries), *map(_share, (one.auc, *shares))])
+    return _table(heads, cells)
 
 
 def _shares(shares: Mapping[str, float]) -> str:

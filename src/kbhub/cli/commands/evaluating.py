@@ -41,6 +41,7 @@ def evaluate(
     run: Path | None,
     compare: Path | None,
     floor: float | None,
+    without_answers: bool,
     fresh: bool,
     common: Common,
 ) -> int:
@@ -62,6 +63,7 @@ def evaluate(
         run=run,
         compare=compare,
         floor=floor,
+        without_answers=without_answers,
     )
     judged, unanswerable = [load_dataset(folder) for folder in datasets], [load_dataset(folder) for folder in none]
     judged += [logged_dataset(Hub(hub_options(common)))] if log else []

@@ -37,6 +37,7 @@ def evaluate(
     run: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     compare: Annotated[Path | None, Parameter(metavar="RUNFILE")] = None,
     min_ndcg10: Annotated[float | None, Parameter(metavar="X", validator=Number(gte=0, lte=1))] = None,
+    without_answers: bool = False,
     fresh: bool = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
@@ -61,6 +62,8 @@ def evaluate(
         run: Write a TREC run file; with several runs, one each, with data set and run in the name.
         compare: Compare with such a file by a paired randomisation test; with several runs, with those of --run.
         min_ndcg10: Fail if the nDCG@10 of hybrid (or of the modes named) is below this on any data set.
+        without_answers: Ask each question also of bases of 10 to 1,000 documents, with its answer and without it, and
+            show how well scores and verdicts tell.
         fresh: Index the documents again.
         common: Options of every command.
     """
@@ -76,6 +79,7 @@ def evaluate(
         run=run,
         compare=compare,
         floor=min_ndcg10,
+        without_answers=without_answers,
         fresh=fresh,
         common=common,
     )
