@@ -157,7 +157,7 @@ def test_a_pointer_out_of_the_project_is_trusted(environment):
 
     assert made.trusted
     assert json.loads((environment.project / ".kbhub.json").read_text("utf-8")) == {
-        "knowledge": "~/notes",
+        "knowledge": "../../home/notes",
         "name": "Notes",
     }
     assert project_base(environment).path == notes
@@ -176,15 +176,19 @@ def test_a_pointer_within_the_project_needs_no_trust(environment):
     assert project_base(environment).path == environment.project / "docs"
 
 
-def test_a_folder_anywhere_is_named_by_its_whole_path(environment):
-    """Neither below the project nor below home."""
+def test_a_folder_beside_the_project_is_named_from_the_pointer(environment):
+    """No path of this machine gets into a file that is committed; trust holds for the folder as before."""
+    below = environment.project / "app"
     other = environment.project.parent / "other"
+    below.mkdir()
     other.mkdir()
+    hub = environment.hub(cwd=below)
 
-    point(environment, "../other")
+    made = point_to(hub.discovery(), "../../other", trust=hub.trust, home=environment.home, cwd=below)
 
-    assert read_jsonc(environment.project / ".kbhub.json") == {"knowledge": str(other)}
-    assert project_base(environment).path == other
+    assert made.trusted
+    assert read_jsonc(below / ".kbhub.json") == {"knowledge": "../../other"}
+    assert environment.hub(cwd=below).discovery().bases[0].path == other
 
 
 def test_a_pointer_to_nothing_is_refused(environment):

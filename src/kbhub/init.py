@@ -200,10 +200,10 @@ def _pointer_text(knowledge: str, name: str | None) -> str:
 
 
 def _portable(target: Path, directory: Path, home: Path) -> str:
-    """Give a path that means the same in another checkout, if there is one."""
-    if target.is_relative_to(directory):
-        return f"./{target.relative_to(directory).as_posix()}"
-    real_home = Path(os.path.realpath(home))
-    if target.is_relative_to(real_home):
-        return f"~/{target.relative_to(real_home).as_posix()}"
-    return str(target)
+    """Give a path that means the same in another checkout: relative, but on another drive, to which none leads."""
+    try:
+        relative = Path(os.path.relpath(target, directory)).as_posix()
+    except ValueError:
+        real_home = Path(os.path.realpath(home))
+        return f"~/{target.relative_to(real_home).as_posix()}" if target.is_relative_to(real_home) else str(target)
+    return relative if relative.split("/")[0] == ".." else f"./{relative}"
