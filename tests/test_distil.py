@@ -13,6 +13,7 @@ from kbhub.cli.run import run
 from kbhub.distil import distil, folder_name, model_name
 from kbhub.errors import BaseNotFound, KbhubError, UsageError, WriteRefused
 from kbhub.markdown import parse_document
+from kbhub.memory.remember import remember
 from kbhub.types import Query
 
 ANSWER = "# Rolling back\n\nTo roll back a release, start the rollback job and wait until it is done.\n"
@@ -59,11 +60,42 @@ def test_an_answer_is_saved_with_what_is_known_about_it(hub):
 
 
 def test_related_documents_are_those_near_in_meaning(hub):
-    """Of any base, the nearest first, as they are named from the document's base; nothing that is far."""
-    assert ("rollback.md", "notes@release.md") == distil(hub, "c", ANSWER).related
-    in_notes = distil(hub, "c", ANSWER.replace("wait", "stay"), base="notes").related
-    assert {"project@rollback.md", "release.md"} <= set(in_notes)
+    """Those of the base that gets the answer, the nearest first; nothing that is far."""
+    assert ("rollback.md",) == distil(hub, "c", ANSWER).related
+    assert ("release.md",) == distil(hub, "c", ANSWER.replace("wait", "stay"), base="notes").related
     assert () == distil(hub, "c", "Quarks are bound by gluons.").related
+
+
+def test_a_projects_document_names_nothing_that_only_this_user_has(hub):
+    """Neither memories nor the user's own bases, however near; the answer says that they are left out."""
+    remember(hub, "To roll back a release, start the rollback job.")
+    remember(hub, "To roll back a release, start the rollback job and wait.", scope="user")
+    saved = distil(hub, "c", ANSWER)
+    text = (next(base.path for base in hub.discovery().bases if base.id == "project") / saved.path).read_text()
+
+    assert ("rollback.md",) == saved.related
+    assert "@" not in text
+    assert (
+        "Only documents of project are noted as related, none of your other bases (notes, memory, user)." in saved.notes
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "Mead of honey is fried in a pan of butter.",
+            "Not noted as related, because their similarity is below 0.50: soup.md (0.",
+        ),
+        ("Quarks are bound by gluons.", "No document of project is near enough in meaning to be noted as related."),
+    ],
+)
+def test_what_is_not_near_enough_is_left_out_and_said(hub, text, says):
+    """With how near it is, for a person to judge."""
+    saved = distil(hub, "c", text)
+
+    assert saved.related == ()
+    assert saved.notes[0].startswith(says)
 
 
 def test_only_the_beginning_counts(hub):
