@@ -22,7 +22,7 @@ import kbhub.index.differences
 import kbhub.sync
 from conftest import held_elsewhere
 from kbhub.embedding import StaticEmbedder, packaged_embedder
-from kbhub.errors import BaseUnavailable
+from kbhub.errors import BaseUnavailable, EmbedderError
 from kbhub.index import Index, index_path
 from kbhub.sync import compare, is_being_indexed, sync_base
 from kbhub.types import Base
@@ -33,6 +33,16 @@ HOUR_NS = 3_600_000_000_000
 
 ASKING = 12
 """Threads that ask at once, as a client that makes so many calls at once lets them."""
+
+
+class Silent(StaticEmbedder):
+    """The packaged model when it does not answer."""
+
+    def __init__(self):
+        super().__init__(EMBEDDER.source, EMBEDDER.name, EMBEDDER.fingerprint)
+
+    def embed(self, texts):  # noqa: ARG002 - as every embedder
+        raise EmbedderError("The model does not answer.")
 
 
 class Folder:
@@ -162,15 +172,28 @@ def test_a_renamed_document_keeps_its_vectors(folder):
     assert (report.vectors_made, report.vectors_reused) == (0, 1)
 
 
-def test_full_reads_everything_and_embeds_nothing_again(folder):
-    """A rebuild takes the vectors of equal text over, and gives the same index."""
+def test_full_reads_everything_and_embeds_it_anew(folder):
+    """A rebuild trusts nothing that the index had: vectors that were overwritten with others are right again."""
     folder.sync()
     before = folder.content()
+    with closing(apsw.Connection(str(folder.index_path))) as connection:
+        connection.execute("UPDATE vector SET embedding = (SELECT embedding FROM vector ORDER BY chunk_id LIMIT 1)")
+    assert before != folder.content()
     report = folder.sync(full=True)
 
     assert counts(report) == (0, 0, 0, 5)
-    assert (report.vectors_made, report.vectors_reused) == (0, 5)
+    assert (report.vectors_made, report.vectors_reused) == (5, 0)
     assert before == folder.content()
+
+
+def test_full_keeps_the_vectors_that_cannot_be_made_anew(folder):
+    """An embedder that does not answer costs no vector; the report says what is the matter."""
+    folder.sync()
+    before = folder.content()
+    report = folder.sync(Silent(), full=True)
+
+    assert before == folder.content()
+    assert "does not answer" in report.notes[0]
 
 
 @pytest.mark.parametrize("damage", [b"noise " * 5000, b""])

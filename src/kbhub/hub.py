@@ -263,7 +263,7 @@ class Hub:
 
         Args:
             names: ids of bases, none for all.
-            full: read every file again, even if it looks unchanged.
+            full: read every file again, even if it looks unchanged, and make every vector anew.
             check: read all of the indexes, too, and make one anew that is damaged.
             progress: called with (base id, files done, files to do).
         """

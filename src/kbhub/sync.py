@@ -48,6 +48,8 @@ BATCH_FILES, BATCH_BYTES = 256, 4 << 20
 BATCH_CHUNKS = 512
 """Chunks embedded at a time when only vectors are missing."""
 
+PROBE = "Can texts be embedded now?"
+
 LOCK_SECONDS = 0.1
 """How long a sync waits for the lock: longer than `is_being_indexed` holds it, shorter than a batch takes."""
 
@@ -90,7 +92,7 @@ def sync_base(
         max_files: limit of files in a base.
         kind_bytes: size limits of kinds of files that have their own.
         kept: folder of kept texts; see `keeping`.
-        full: read every file again, even if it looks unchanged.
+        full: read every file again, even if it looks unchanged, and make every vector anew.
         check: read all of the index first, and make it anew if something is wrong with it; so does `full`.
         progress: called after every batch.
         difference: what `compare` found just now.
@@ -282,15 +284,19 @@ class _Run:
             return
         had = self.writer.meta("embedder")
         try:
-            if had == self.embedder.fingerprint:
+            same = had == self.embedder.fingerprint
+            if same and not self.full:
                 return
             dimensions = self.embedder.dimensions
+            if same:  # vectors that are there are let go only for an embedder that makes others
+                self.embedder.embed([PROBE])
         except EmbedderError as error:
             self._no_vectors(error)
             return
         with self.writer.transaction():
             if had is not None:
                 self.writer.forget_vectors()
+            if had is not None and not same:
                 self.notes.append(f"The embedder changed to {self.embedder.name}; all vectors are made anew.")
             self.writer.set_meta(
                 {
@@ -332,9 +338,11 @@ class _Run:
 
     def _vectors(self, texts: Mapping[int, str]) -> dict[int, bytes | None]:
         """Give the vectors of texts by key: those that the index has, else new ones."""
-        if self.embedder is None or not texts:
+        if not texts:
             return {}
         vectors = self.writer.vectors(texts)
+        if self.embedder is None:  # those of an embedder that does not load now serve again when it does
+            return vectors
         self.reused += len(vectors)
         missing = [key for key in texts if key not in vectors]
         if not missing:

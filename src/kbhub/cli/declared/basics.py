@@ -107,7 +107,7 @@ def index(
     Args:
         bases: Ids of the bases.
         all_bases: Every base of the global config, also those not active here; for a cron job.
-        full: Read every file again, even if it looks unchanged.
+        full: Read every file again, even if it looks unchanged, and make every vector anew.
         keep_deleted: Keep the text of files of these names, from now on, so that it is found when they are deleted.
         forget_deleted: Delete what is kept of deleted files of these names, and keep no more of them.
         pull: First fetch and fast-forward those of your own bases that are git checkouts.
