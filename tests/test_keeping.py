@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -194,7 +195,9 @@ def test_markdown_and_pdf_are_kept_too(environment):
     hub = environment.hub()
     hub.sync(full=True)
 
-    assert before == hub.read(["n@note.md", "n@manual.pdf"])
+    after = hub.read(["n@note.md", "n@manual.pdf"]).readings
+    assert before.readings == tuple(one.model_copy(update={"deleted": None}) for one in after)
+    assert all("deleted" in one.deleted for one in after)
     assert ["pdf", "document"] == [hub.search(Query(text=text)).hits[0].kind for text in ("valve torque", "onions")]
 
 
@@ -308,3 +311,38 @@ def test_two_names_of_a_base_have_the_same_texts(place):
     root = Path(place.environment.env["KBHUB_DATA_DIR"]) / FOLDER
 
     assert Keeping(root, base).load("b.jsonl") == Keeping(root, other).load("b.jsonl") is not None
+
+
+def test_a_deleted_file_never_reads_as_if_it_lived(place, kbhub, environment):
+    """Hits, sources and what is read say that it is deleted and since when, in every format."""
+    (place.folder / "b.jsonl").unlink()
+    place.sync()
+    words = f"deleted, first missed on {datetime.now(UTC).date()}"
+
+    assert words in place.hub.search(Query(text="loud fan")).hits[0].outdated
+    assert words in place.hub.read(["logs@b.jsonl"]).readings[0].deleted
+    for form in ("--json", "--csv", "--xml", "--md", "--files", "--no-pager"):
+        for line in (("search", "loud fan", form), ("read", "logs@b.jsonl", form)):
+            done = kbhub(*line)
+            assert words in done.out + done.err, line
+    for form in ((), ("--md",), ("--json",)):
+        assert words in kbhub("ask", "Why is the fan loud?", "--threshold", "0", *form).out
+    assert "deleted" not in kbhub("read", "logs@2026/a.jsonl").err
+
+
+def test_since_when_a_file_is_deleted_survives_a_rebuild_and_starts_anew(place):
+    """The day is that on which the file was first missed, and a file that was there again was not."""
+    (place.folder / "b.jsonl").unlink()
+    place.sync()
+    keeping = Keeping(Path(place.environment.env["KBHUB_DATA_DIR"]) / FOLDER, place.hub.discovery().bases[0])
+    first = keeping.gone_since("b.jsonl")
+    place.sync(full=True)
+    assert first == keeping.gone_since("b.jsonl")
+
+    place.write("b.jsonl", TURNS.replace(b"pump", b"fan"))
+    place.sync()
+    assert keeping.gone_since("b.jsonl") is None
+    (place.folder / "b.jsonl").unlink()
+    place.sync()
+    assert keeping.gone_since("b.jsonl") > first
+    assert "loud" in place.hub.read(["logs@b.jsonl"]).readings[0].text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kbhub.covering import matching
 from kbhub.index.selection import DAY_SECONDS
 from kbhub.index.staleness import outdated
-from kbhub.keeping import is_gone
+from kbhub.keeping import deleted_words, is_gone
 from kbhub.query import excerpt, spans
 from kbhub.references import ref_of, short_docids
 from kbhub.reranking import same_text
@@ -83,6 +83,8 @@ class Manner:
     """Those of the global config, about every base."""
     bases: Sequence[Base]
     """All that a ref may name, searched or not."""
+    gone_since: Callable[[Base, str], float | None]
+    """Gives when the file of a kept text was first missed, seconds since the epoch."""
 
 
 class Documents:
@@ -164,6 +166,9 @@ def described(groups: Sequence[Group], documents: Documents, manner: Manner) -> 
     for number, one in enumerate(documents.searched):
         if mine := [row for key, row in rows.items() if key[0] == number]:
             ended |= {(number, row): why for row, why in outdated(one.index, mine, manner.now).items()}
+            for row in (row for row in mine if is_gone(row.size)):
+                gone = deleted_words(manner.gone_since(one.base, row.path))
+                ended[number, row.id] = "; ".join((*filter(None, (ended.get((number, row.id)),)), gone))
     docids = short_docids(
         {rows[group.chunks[0].document_key].docid for group in groups}, [one.index for one in documents.searched]
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -125,7 +126,9 @@ class DocumentReader:
         """
         try:
             if is_gone(entry.size):
+                self._note(entry.path, gone=True)
                 return self._kept(entry, known)
+            self._note(entry.path, gone=False)
             if reason := why_unreadable(self.base, entry.path):
                 self._fail(entry, reason)
                 return None
@@ -186,6 +189,10 @@ class DocumentReader:
         if kept.digest == known:
             return None
         return new_document(self.base, entry, kept.document, kept.kind, kept.digest)
+
+    def _note(self, path: str, *, gone: bool) -> None:
+        with suppress(OSError):  # then nothing says since when, which harms nothing
+            self.keeping.note(path, gone=gone)
 
     def _fail(self, entry: FileEntry, message: str) -> None:
         self.unread.add(entry.path)

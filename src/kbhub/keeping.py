@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 import zlib
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +62,8 @@ class Kept:
     """SHA-256 of the file."""
     kind: Kind
     document: Document
+    gone: float | None = None
+    """When its file was first missed, seconds since the epoch; none if that was not noted."""
 
 
 def gone_size(size: int) -> int:
@@ -70,6 +74,16 @@ def gone_size(size: int) -> int:
 def is_gone(size: int) -> bool:
     """Whether a size in the index is that of a document whose file is gone."""
     return size < 0
+
+
+def deleted_words(since: float | None) -> str:
+    """Say that a file is gone, and since when, for a reader of the text that was kept of it.
+
+    Args:
+        since: when it was first missed, seconds since the epoch.
+    """
+    when = f", first missed on {datetime.fromtimestamp(since, UTC).date()}" if since is not None else ""
+    return f"its file was deleted{when}; this is the text that was kept of it"
 
 
 class Keeping:
@@ -133,8 +147,40 @@ class Keeping:
                 return None
             kind = header["kind"]
             document = _unpacked(path, kind, json.loads(body))
-            return Kept(path, header["size"], header["mtimeNs"], bytes.fromhex(header["sha256"]), kind, document)
+            digest, gone = bytes.fromhex(header["sha256"]), header.get("gone")
+            return Kept(path, header["size"], header["mtimeNs"], digest, kind, document, gone and float(gone))
         except (OSError, ValueError, KeyError, TypeError, zlib.error):
+            return None
+
+    def note(self, path: str, *, gone: bool) -> None:
+        """Note when the file of a kept text was first missed, or that it is there again.
+
+        Raises:
+            OSError: that cannot be written.
+        """
+        if self.folder is None or not self.wants(path) or _name(path) not in self._names:
+            return
+        file = self.folder / _name(path)
+        with file.open("rb") as opened:
+            try:
+                header = json.loads(opened.readline(_HEADER_BYTES))
+            except ValueError:
+                return
+            if not isinstance(header, dict) or ("gone" in header) == gone:
+                return
+            header.pop("gone", None)
+            header |= {"gone": time.time()} if gone else {}
+            data = opened.read(MAX_BYTES)
+        write_atomically(file, json.dumps(header).encode() + b"\n" + data)
+
+    def gone_since(self, path: str) -> float | None:
+        """Give when the file of a kept text was first missed, seconds since the epoch; none if nothing says."""
+        if self.folder is None:
+            return None
+        try:
+            with (self.folder / _name(path)).open("rb") as file:
+                return float(json.loads(file.readline(_HEADER_BYTES))["gone"])
+        except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def with_gone(self, found: Scan) -> Scan:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from kbhub.errors import IndexUnavailable
 from kbhub.index.texts import indexed_document
-from kbhub.keeping import Keeping
+from kbhub.keeping import Keeping, deleted_words
 from kbhub.sources import read_source, why_unreadable
 from kbhub.sources.kinds import byte_limit, kind_of
 from kbhub.sources.parts import PART_LEVEL
@@ -35,8 +35,8 @@ class Opened:
     document: Document
     digest: bytes
     """SHA-256 of its file."""
-    kept: bool = False
-    """Whether the file is gone, and this is what was kept of it."""
+    deleted: str | None = None
+    """That the file is gone, since when, and that this is what was kept of it."""
 
 
 @struct
@@ -88,7 +88,7 @@ class Opener:
                 return self._read(base, path, file, index)
         except FileNotFoundError:
             if kept := Keeping(self.kept, base).load(path):
-                return Opened(kept.document, kept.digest, kept=True)
+                return Opened(kept.document, kept.digest, deleted_words(kept.gone))
             raise
 
     def _read(self, base: Base, path: str, file: BinaryIO, index: Index | None) -> Opened:

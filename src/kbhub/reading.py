@@ -195,6 +195,7 @@ class Library:
             rest=rest,
             hash=opened.digest.hex()[:HASH_DIGITS],
             contexts=matching(place.base.contexts, self._contexts, place.path),
+            deleted=opened.deleted,
         )
 
 

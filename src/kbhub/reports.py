@@ -25,6 +25,7 @@ class Reading(Model):
     rest: str | None = Field(None, description="The ref that reads on, if something was left out.")
     hash: str = Field("", description="First 12 hex digits of the SHA-256 of the file's bytes.")
     contexts: tuple[str, ...] = Field((), description="What the user says of the place where it lies.")
+    deleted: str | None = Field(None, description="That its file is gone, since when, and that its text was kept.")
 
 
 class Unread(Model):

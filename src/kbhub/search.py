@@ -79,6 +79,8 @@ class Surroundings:
     """Those of the global config, about every base."""
     standing: Callable[[Searched, Sequence[str]], Mapping[str, float]] = lambda *_: {}
     """Gives the factors of memories by path, for bases that hold memories."""
+    gone_since: Callable[[Base, str], float | None] = lambda *_: None
+    """Gives when the file of a kept text was first missed, by base and path, seconds since the epoch."""
     look: Callable[[str, Mapping[Key, str]], Mapping[Key, float]] | None = None
     """Gives the cosines of texts, best first, to a query by a better model; none for no second look."""
 
@@ -199,7 +201,7 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings, *, ev
         kept = [one for one in kept if one.score * scale >= query.min_score]
     groups = grouped(kept, ranked.evidence, by_document=query.granularity == "document")
     terms = tuple(term for term in (*asked.terms, *(one.term for one in made)))
-    manner = Manner(query, terms, scale, around.now, around.contexts, around.bases)
+    manner = Manner(query, terms, scale, around.now, around.contexts, around.bases, around.gone_since)
     mode: Mode = "hybrid" if len(rankings) == len(SIGNALS) else "keyword" if "keyword" in rankings else "semantic"
     log.debug("%s: terms %d, ranked %d, hits %d, confidence %.2f", mode, len(terms), len(fused), len(groups), sure)
     return Found(
@@ -250,7 +252,7 @@ def _listing(
     read = documents.chunks(row[1:] for row in ordered)
     fused = [Fused((number, chunk), read[number, chunk].document_id, ()) for _, number, chunk in ordered]
     groups = grouped(fused, {}, by_document=True)
-    manner = Manner(query, (), 0.0, around.now, around.contexts, around.bases)
+    manner = Manner(query, (), 0.0, around.now, around.contexts, around.bases, around.gone_since)
     total = sum(
         one.index.counts()[0] if selection is None else selection.documents
         for one, selection in zip(searched, selections, strict=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.confidence import PACKAGED
 from kbhub.errors import EmbedderError
+from kbhub.keeping import Keeping
 from kbhub.later import standing as standings
 from kbhub.query import parsed
 from kbhub.search import Surroundings
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kbhub.embedding import Embedder
     from kbhub.hits import Searched
     from kbhub.hub import Hub
+    from kbhub.types import Base
 
 
 def surroundings_of(hub: Hub, embedder: Embedder | None, notes: list[str]) -> Surroundings:
@@ -53,4 +55,9 @@ def surroundings_of(hub: Hub, embedder: Embedder | None, notes: list[str]) -> Su
 
     look = second_look(settings.search, hub.cache, notes.append)
     bases = hub.discovery().bases
-    return Surroundings(now, embed, bases, settings.embedder.model or PACKAGED, settings.contexts, standing, look)
+
+    def gone_since(base: Base, path: str) -> float | None:
+        return Keeping(hub.limits()["kept"], base).gone_since(path)
+
+    model = settings.embedder.model or PACKAGED
+    return Surroundings(now, embed, bases, model, settings.contexts, standing, gone_since, look)

@@ -298,7 +298,7 @@ class Hit(Value):
     stale: bool = False
     """Older than a year, past its day of review, or superseded."""
     outdated: str | None = None
-    """What it says itself: superseded, expired, to be reviewed."""
+    """Why it may no longer hold: superseded, expired, to be reviewed by its own word; or its file was deleted."""
     kept: bool = False
     """Whether its file is gone and only its text is kept."""
     contexts: tuple[str, ...] = ()

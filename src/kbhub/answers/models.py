@@ -75,7 +75,9 @@ class Source(Model):
     score: float | None = Field(description="That of the search; none for a neighbour that the search did not find.")
     tier: Tier = Field(description="`direct`, `summarized`, `related`, or `nearest` where nothing covers the question.")
     reason: str = Field(description="Why it is there.")
-    outdated: str | None = Field(None, description="What it says itself: superseded, expired, to be reviewed.")
+    outdated: str | None = Field(
+        None, description="Why it may no longer hold: superseded, expired, to be reviewed, or its file was deleted."
+    )
     duplicates: tuple[str, ...] = Field((), description="Refs of documents with the same text, left out.")
 
 

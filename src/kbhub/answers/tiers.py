@@ -9,6 +9,7 @@ from kbhub.answers.passages import Kept, Part, Texts, numbered, passage_of
 from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.graph import related
 from kbhub.index.staleness import outdated
+from kbhub.keeping import Keeping, deleted_words, is_gone
 from kbhub.sections import section
 
 if TYPE_CHECKING:
@@ -133,11 +134,16 @@ def _neighbour(hub: Hub, texts: Texts, one: Passage, neighbour: Neighbour, hit: 
 
 
 def _outdated(hub: Hub, base: str, path: str) -> str | None:
-    """Say why a document no longer holds by its own word; nothing if it does, or its index cannot be read."""
-    index = hub.index(hub.select([base])[0])
+    """Say why a document may no longer hold; nothing if it does, or its index cannot be read."""
+    one = hub.select([base])[0]
+    index = hub.index(one)
     try:
         with index.snapshot():
             row = index.document(path)
-            return outdated(index, [row], hub.options.clock()).get(row.id) if row else None
+            said = outdated(index, [row], hub.options.clock()).get(row.id) if row else None
+            if row is None or not is_gone(row.size):
+                return said
+            gone = deleted_words(Keeping(hub.limits()["kept"], one).gone_since(path))
+            return f"{said}; {gone}" if said else gone
     except IndexUnavailable:
         return None

@@ -87,7 +87,7 @@ def hits_listing(hub: Hub, result: SearchResult) -> Listing:
 
 def readings_listing(readings: Sequence[Reading]) -> Listing:
     """Give what was read as records."""
-    fields = ("docid", "ref", "title", "start_line", "end_line", "total_lines", "text")
+    fields = ("docid", "ref", "title", "start_line", "end_line", "total_lines", "deleted", "text")
     records = [
         {**one.model_dump(mode="json", include=set(fields)), "context": " / ".join(one.contexts)} for one in readings
     ]

@@ -16,7 +16,7 @@ from kbhub.render.model import (
 )
 from kbhub.render.plain import neutralised
 from kbhub.render.plain import one_line as visible_line
-from kbhub.render.words import counted
+from kbhub.render.words import counted, verdict_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,6 +90,7 @@ def answer_notes(answer: Answer) -> list[str]:
     """Say who wrote an answer and why, what was taken out of it, and what limits it."""
     written = answer.outcome in ("written", "not_answered")
     by = [f"Written by {WRITTEN[answer.written_by]}{_model(answer)}."] if written else []
+    by += [verdict_words(answer.verdict)] if answer.verdict else []
     return [*by, *answer.why, *_taken_out(answer), *answer.notes, *_left_out(answer)]
 
 

@@ -332,6 +332,8 @@ def _reading(reading: Reading, *, line_numbers: bool) -> str:
     if reading.hash:
         head.append(f"hash {reading.hash}")
     parts = [" · ".join(head), *([_about(reading.contexts)] if reading.contexts else [])]
+    if reading.deleted:
+        parts.append(one_line(f"note: {reading.deleted}", SENTENCE_BYTES))
     parts.append(fenced(numbered(reading) if line_numbers else reading.text))
     if reading.rest:
         rest = reading.rest if name else reading.docid + reading.rest.removeprefix(reading.ref)

@@ -16,3 +16,15 @@ def counted(count: int, noun: str) -> str:
 def message_of(problem: Problem) -> str:
     """Give the message of a problem without its subject, which some messages begin with."""
     return problem.message.removeprefix(f"{problem.subject}: ")
+
+
+def verdict_words(verdict: str) -> str:
+    """Say how well the bases cover what was asked, for whoever reads a format that has no field for it.
+
+    Args:
+        verdict: `strong`, `weak` or `none`.
+    """
+    return f"Verdict: {verdict}{_MEANING.get(verdict, '')}."
+
+
+_MEANING = {"weak": ", the bases may not cover this", "none": ""}

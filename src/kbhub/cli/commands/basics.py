@@ -84,6 +84,7 @@ def read(refs: Sequence[str], *, lines: Lines, formats: Formats) -> int:
             document=result.model_copy(update={"readings": readings}).model_dump_json(indent=2),
         )
     if form != "json":
+        complain_all(f"{one.ref}: {one.deleted}." for one in readings if one.deleted)
         complain_all(unread.message for unread in result.unread)
         if not hub.discovery().bases:
             complain_broken(hub)

@@ -16,6 +16,7 @@ from kbhub.hub import Hub
 from kbhub.index import noted_damage
 from kbhub.querylog.recording import flush, record
 from kbhub.render.terminal import Painter, search_notes, search_text
+from kbhub.render.words import verdict_words
 from kbhub.search import LEADING_NOTES
 from kbhub.types import Query
 
@@ -69,8 +70,12 @@ def search(
     if any(noted_damage(hub.index(base).path) for base in hub.select(bases)):  # which the search met
         bring_in_step(hub, bases)
         result = search_with(hub, query, options)
-    if form == "text":
-        complain_all(note for note in result.notes if note in LEADING_NOTES)
+    if form != "json":
+        verdict = [verdict_words(result.verdict)] if result.verdict and result.hits else []
+        leading = " ".join([*verdict, *(note for note in result.notes if note in LEADING_NOTES)])
+        complain_all([leading] if leading else [])
+    if form == "files":  # each other format has a place for it
+        complain_all(f"{hit.ref}: {hit.outdated}." for hit in result.hits if hit.kept)
     whole = options.full or options.around is not None
     present(
         formats,
