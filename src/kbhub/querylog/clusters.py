@@ -66,7 +66,7 @@ class Cluster:
         return 2 * counts[verdict] > sum(counts.values())
 
 
-def clusters(queries: Sequence[Distinct], vectors: NDArray[np.float32]) -> list[Cluster]:
+def clusters(queries: Sequence[Distinct], vectors: NDArray[np.float32], least: int = LEAST) -> list[Cluster]:
     """Gather the queries that ask the same: each joins the most asked one that it is near to and that leads.
 
     The result depends on the queries alone, not on their order.
@@ -74,9 +74,10 @@ def clusters(queries: Sequence[Distinct], vectors: NDArray[np.float32]) -> list[
     Args:
         queries: distinct ones.
         vectors: theirs, shape (queries, dimensions), of length 1; all zero where there is none, which is near to none.
+        least: askings of the smallest one that is given.
 
     Returns:
-        Those of at least `LEAST` askings, the most asked first.
+        Those of at least so many askings, the most asked first.
     """
     order = sorted(range(len(queries)), key=lambda number: (-queries[number].count, queries[number].key))
     queries, vectors = [queries[number] for number in order], vectors[order]
@@ -85,7 +86,7 @@ def clusters(queries: Sequence[Distinct], vectors: NDArray[np.float32]) -> list[
     for leader in np.unique(leaders):
         numbers = np.flatnonzero(leaders == leader)
         members = tuple(queries[number] for number in numbers)
-        if sum(one.count for one in members) < LEAST:
+        if sum(one.count for one in members) < least:
             continue
         center = numbers[_central(vectors[numbers], [one.count for one in members])]
         found.append(Cluster(members, queries[center], vectors[center]))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kbhub.embedding import PACKAGED_SHA256, packaged_embedder
 from kbhub.errors import EmbedderError, MemoriesUnavailable, WriteRefused
+from kbhub.index.querylog import ONCE_SECONDS
+from kbhub.memory.facts import timestamp
 from kbhub.memory.strength import DAY_SECONDS
-from kbhub.querylog.gaps import close_answered, find_gaps
-from kbhub.querylog.models import Maintained
+from kbhub.querylog.answers import answer_anywhere
+from kbhub.querylog.gaps import QUESTION_CHARACTERS, close_answered, find_gaps, list_gaps
+from kbhub.querylog.models import Maintained, Unanswered
 from kbhub.querylog.promotion import follow, may_promote, promote
 from kbhub.querylog.recording import log_of
 from kbhub.querylog.topics import Deadline, Topics
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from kbhub.embedding import Embedder
     from kbhub.hub import Hub
     from kbhub.index.querylog import QueryLog
+    from kbhub.querylog.models import Gaps
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +34,9 @@ MOST_QUERIES = 100_000
 
 MOST_DISTINCT = 10_000
 """Distinct queries that are compared, the latest ones: issue "Memories"."""
+
+MOST_UNANSWERED = 20
+"""Questions that are shown before they are gaps; each is asked again first."""
 
 _DONE = "maintained"
 
@@ -93,6 +101,43 @@ def _maintained(hub: Hub, queries: QueryLog, deadline: Deadline) -> Maintained:
         withdrawn=tuple(withdrawn),
         complete=deadline.met,
     )
+
+
+def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:
+    """Give the gaps, and the questions that may become some.
+
+    Args:
+        hub: of the workspace.
+        every: give those, too, that are answered or were closed.
+
+    Raises:
+        QueryLogUnavailable: the log cannot be read.
+    """
+    # As in `_maintained`.
+    from kbhub.querylog.clusters import LEAST, SIMILARITY, clusters  # noqa: PLC0415
+
+    found, queries, embedder = list_gaps(hub, every=every), log_of(hub), _packaged(hub)
+    distinct = queries.distinct(MOST_DISTINCT) if found.logged and queries.exists() else []
+    known = Topics(queries, "gap", embedder.embed, SIMILARITY)
+    asked = clusters(distinct, embedder.embed([one.subject for one in distinct]), least=1) if distinct else []
+    below = (one for one in asked if one.count < LEAST and one.mostly("none") and known.about(one) is None)
+    deadline = Deadline(MOST_SECONDS)
+    still = (one for one in below if not deadline.over() and not answer_anywhere(hub, one.center.subject).strong)
+    unanswered = tuple(
+        Unanswered(
+            question=one.center.subject[:QUESTION_CHARACTERS],
+            count=one.count,
+            needed=LEAST - one.count,
+            last_asked=timestamp(one.last),
+            clients=one.clients,
+        )
+        for one in islice(still, MOST_UNANSWERED)
+    )
+    rule = (
+        f"A question is a gap once it was asked {LEAST} times, in any words, and more than half of its answers had the "
+        f"verdict `none`; what a client asks again within {ONCE_SECONDS // 60} minutes counts once."
+    )
+    return found.model_copy(update={"unanswered": unanswered, "rule": rule})
 
 
 def _packaged(hub: Hub) -> Embedder:

@@ -42,12 +42,24 @@ class Cleared(Model):
     paths: tuple[Path, ...] = Field((), description="The files.")
 
 
+class Unanswered(Model):
+    """A question that nothing answered, and that was not asked often enough to be a gap."""
+
+    question: str = Field(description="As it was asked most often.")
+    count: int = Field(description="How often it was asked, in any words.")
+    needed: int = Field(description="How many more askings make it a gap.")
+    last_asked: str = Field(description="When it was last (ISO 8601, UTC).")
+    clients: tuple[str, ...] = Field((), description="Who asked.")
+
+
 class Gaps(Model):
     """Recurring questions that nothing answers, or answered."""
 
     gaps: tuple[Gap, ...] = Field((), description="Open ones first, and of those the most asked.")
     open: int = Field(0, description="How many are open.")
     logged: bool = Field(description="Whether queries are logged.")
+    unanswered: tuple[Unanswered, ...] = Field((), description="Not gaps yet, the most asked first, then the latest.")
+    rule: str = Field("", description="What makes a question a gap.")
 
 
 class Maintained(Model):

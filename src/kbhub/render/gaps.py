@@ -9,11 +9,14 @@ from kbhub.render.plain import one_line
 from kbhub.render.words import counted
 
 if TYPE_CHECKING:
-    from kbhub.querylog.models import Cleared, Gaps, LoggedQueries, Maintained
+    from kbhub.querylog.models import Cleared, Gaps, LoggedQueries, Maintained, Unanswered
     from kbhub.reports import Gap, QuerySummary
 
 GAP_FIELDS = ("id", "state", "count", "question", "last_asked", "clients", "since", "answer", "reopened")
 QUERY_FIELDS = ("asked", "verdict", "score", "mode", "client", "text", "bases", "hits", "read")
+
+NOT_YET = "not yet"
+"""State, in a table, of a question that was not asked often enough to be a gap."""
 
 _INDENT = "    "
 _NOT_JUDGED = "-"
@@ -21,12 +24,13 @@ _NOT_JUDGED = "-"
 
 def gaps_text(found: Gaps) -> str:
     """Give gaps, some lines each."""
-    return "\n\n".join(map(_gap, found.gaps))
+    return "\n\n".join([*map(_gap, found.gaps), *map(_unanswered, found.unanswered)])
 
 
 def gaps_listing(found: Gaps) -> Listing:
     """Give gaps as records."""
-    return Listing("gap", GAP_FIELDS, [gap.model_dump(mode="json") for gap in found.gaps])
+    below = [{**one.model_dump(mode="json"), "state": NOT_YET} for one in found.unanswered]
+    return Listing("gap", GAP_FIELDS, [*(gap.model_dump(mode="json") for gap in found.gaps), *below])
 
 
 def queries_text(log: LoggedQueries) -> str:
@@ -88,3 +92,12 @@ def _gap(gap: Gap) -> str:
     elif gap.state == "closed":
         lines.append(f"{_INDENT}closed {gap.since}")
     return "\n".join(lines)
+
+
+def _unanswered(one: Unanswered) -> str:
+    times = f"asked {counted(one.count, 'time')}, last {one.last_asked}"
+    clients = one_line(", ".join(one.clients))
+    return (
+        f"{one_line(one.question)}  (not a gap yet)\n{_INDENT}{times}{f', by {clients}' if clients else ''}; "
+        f"{one.needed} more to be a gap"
+    )

@@ -13,7 +13,7 @@ from kbhub.errors import KbhubError
 from kbhub.hub import Hub
 from kbhub.querylog.gaps import close_gap, list_gaps
 from kbhub.querylog.log import SHOWN, clear_log, show_log
-from kbhub.querylog.maintenance import maintain
+from kbhub.querylog.maintenance import gaps_and_unanswered, maintain
 from kbhub.querylog.models import Gaps
 from kbhub.render.gaps import cleared_text, gaps_listing, gaps_text, maintained_lines, queries_listing, queries_text
 
@@ -57,12 +57,14 @@ def gaps(*, every: bool, close: str | None, formats: Tables) -> int:
     else:
         bring_in_step(hub)
         complain_all(maintained_lines(maintain(hub)))
-        found = list_gaps(hub, every=every)
+        found = gaps_and_unanswered(hub, every=every)
     present(formats, lambda: gaps_listing(found), lambda: gaps_text(found), document=found.model_dump_json(indent=2))
     if not found.logged:
         complain(OFF)
-    elif not found.gaps:
-        complain("No gaps: nothing was asked five times here that is not answered.")
+    elif close is None:
+        if not found.gaps:
+            complain("No gaps yet." if found.unanswered else "No gaps: nothing was asked in vain here.")
+        complain(found.rule)
     return 0
 
 
