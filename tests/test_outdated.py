@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 
 import pytest
 from mcp import Client
@@ -110,3 +111,40 @@ def test_an_empty_successor_supersedes_nothing(outdated):
     hub.sync()
 
     assert hub.search(Query(text="zebras")).hits[0].outdated is None
+
+
+DECISIONS = {
+    "notes/front.md": ("---\nstatus: accepted\n---\n# Queue\n\nWe deploy by queue.\n", None),
+    "notes/madr.md": ("# Queue two\n\n* Status: Accepted\n* Date: 2020-01-01\n\nWe deploy by two queues.\n", None),
+    "notes/nygard.md": ("# Queue three\n\n## Status\n\nAccepted\n\n## Context\n\nWe deploy by three.\n", None),
+    "docs/ADR/0001-queue.md": ("# Queue four\n\nWe deploy by four queues.\n", None),
+    "docs/decisions/0002-queue.md": (
+        "# Queue five\n\n## Status\n\nSuperseded by [ADR 7](0007-queue.md)\n\nWe deploy by five.\n",
+        "superseded by ADR 7",
+    ),
+    "notes/deprecated.md": ("---\nstatus: Deprecated\n---\n# Queue six\n\nWe deploy by six queues.\n", "deprecated"),
+    "notes/plain.md": ("# Queue seven\n\nWe deploy by seven queues.\n", ""),
+    "notes/log.md": (
+        "# Queue eight\n\n" + "We deploy by eight.\n\n" * 20 + "status: accepted\n\nThat was a log.\n",
+        "",
+    ),
+}
+"""Path → its text, and why it is stale: none where it is not, empty for age alone."""
+
+
+def test_a_decision_does_not_go_stale_by_age(environment, kbhub):
+    """What was accepted holds until its own word says otherwise: in hits, and in an audit."""
+    for path, (text, _) in DECISIONS.items():
+        file = environment.write(f"knowledge/{path}", text)
+        os.utime(file, (1_500_000_000, 1_500_000_000))
+    hits = {hit["path"]: hit for hit in kbhub("search", "queue deploy", "-n", "20", "--json", code=0).json["hits"]}
+    audited = kbhub("audit", "--check", "stale", "--json").json["findings"]
+    told = {one["path"]: one["message"] for one in audited}
+
+    stale = {path for path, (_, why) in DECISIONS.items() if why is not None}
+    assert {path: hits[path]["outdated"] for path in DECISIONS} == {
+        path: why or None for path, (_, why) in DECISIONS.items()
+    }
+    assert {path for path in DECISIONS if hits[path]["stale"]} == stale
+    assert set(told) == stale
+    assert "superseded by ADR 7" in told["docs/decisions/0002-queue.md"]

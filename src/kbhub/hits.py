@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kbhub.covering import matching
 from kbhub.index.selection import DAY_SECONDS
-from kbhub.index.staleness import outdated
+from kbhub.index.staleness import outdated, settled
 from kbhub.keeping import deleted_words, is_gone
 from kbhub.query import excerpt, spans
 from kbhub.references import ref_of, short_docids
@@ -15,7 +15,7 @@ from kbhub.types import Hit, Signal, Span, Trace
 from kbhub.values import record, struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kbhub.evidence import Evidence
     from kbhub.fusion import Fused
@@ -163,16 +163,18 @@ def described(groups: Sequence[Group], documents: Documents, manner: Manner) -> 
     rows = documents.documents({one.document_key for group in groups for one in (group.chunks[0], *group.same)})
     documents.chunks(one.key for group in groups for one in group.chunks[: 1 + _also(manner)])  # all in one go
     ended: dict[Key, str] = {}
+    decided: set[Key] = set()
     for number, one in enumerate(documents.searched):
         if mine := [row for key, row in rows.items() if key[0] == number]:
             ended |= {(number, row): why for row, why in outdated(one.index, mine, manner.now).items()}
+            decided |= {(number, row) for row in settled(one.index, mine)}
             for row in (row for row in mine if is_gone(row.size)):
                 gone = deleted_words(manner.gone_since(one.base, row.path))
                 ended[number, row.id] = "; ".join((*filter(None, (ended.get((number, row.id)),)), gone))
     docids = short_docids(
         {rows[group.chunks[0].document_key].docid for group in groups}, [one.index for one in documents.searched]
     )
-    return tuple(_hit(group, documents, rows, docids, ended, manner) for group in groups)
+    return tuple(_hit(group, documents, rows, docids, ended, decided, manner) for group in groups)
 
 
 def _hit(
@@ -181,6 +183,7 @@ def _hit(
     rows: Mapping[Key, DocumentRow],
     docids: Mapping[str, str],
     ended: Mapping[Key, str],
+    decided: Collection[Key],
     manner: Manner,
 ) -> Hit:
     searched = documents.searched
@@ -205,7 +208,7 @@ def _hit(
         score=round(min(1.0, best.score * manner.scale), SCORE_DIGITS),
         kind=document.kind,
         age_days=age,
-        stale=age > STALE_DAYS or best.document_key in ended,
+        stale=best.document_key in ended or (age > STALE_DAYS and best.document_key not in decided),
         outdated=ended.get(best.document_key),
         kept=is_gone(document.size),
         contexts=matching(one.base.contexts, manner.contexts, document.path),

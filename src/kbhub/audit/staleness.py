@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kbhub.audit.material import front_lines
 from kbhub.hits import STALE_DAYS, age_days
 from kbhub.index.auditing import texts
-from kbhub.index.staleness import SUPERSEDED, SUPERSEDED_KEYS, UNTIL_KEYS, outdated
+from kbhub.index.staleness import ENDED, SUPERSEDED_KEYS, UNTIL_KEYS, outdated, settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,11 +23,12 @@ def stale_findings(material: Material) -> Iterator[AuditFinding]:
     index = material.hub.index(material.base)
     with index.snapshot():
         reasons = outdated(index, tuple(written.values()), now)
+        decided = settled(index, tuple(written.values()))
         told = [path for path, row in written.items() if row.id in reasons]
         fronts = {path: front_lines(text) for path, text in texts(index, told)}
     for path, row in written.items():
         why, age = reasons.get(row.id), age_days(row, now)
-        if why is not None and why.startswith(SUPERSEDED):
+        if why is not None and why.casefold().startswith(ENDED):
             line = _line(fronts.get(path, []), (*SUPERSEDED_KEYS, "status"))
             remedy = "Link to the one in its place, or delete it if nobody needs its history."
             yield material.finding("stale", "info", path, f"It says: {why}.", remedy, line=line)
@@ -41,7 +42,7 @@ def stale_findings(material: Material) -> Iterator[AuditFinding]:
                 remedy,
                 line=_line(fronts.get(path, []), UNTIL_KEYS),
             )
-        elif age > STALE_DAYS:
+        elif age > STALE_DAYS and row.id not in decided:
             remedy = "See whether it still holds; `updated` in front matter says when somebody did."
             yield material.finding("stale", "info", path, f"Nobody has changed it for {age} days.", remedy)
 
