@@ -213,6 +213,24 @@ def test_nothing_to_search_is_a_failure_that_helps(kbhub, environment, snapshot)
     assert anonymous(found.err, environment) == snapshot
 
 
+def test_status_is_short_until_asked_for_more(kbhub, environment):
+    """Of many places that were looked at, those that were there and do not count; all of them with --verbose."""
+    below = environment.project / "a" / "b" / "c" / "d"
+    below.mkdir(parents=True)
+    (environment.project.parent / "knowledge").mkdir()
+    root = ("--root", str(below))
+    short, long = kbhub("status", *root).out, process(environment, "status", "--verbose", *root).stdout.decode()
+    looked_for = kbhub("status", "--json", *root).json["looked_for"]
+
+    assert len(looked_for) > 20
+    assert f"Looked in {len(looked_for)} places; `kbhub status --verbose` lists them." in short
+    assert [line for line in short.splitlines() if line.startswith("  ")] == [
+        f"  {place}" for place in looked_for if place.endswith(")")
+    ]
+    assert "`kbhub init` makes a knowledge/ folder here." in short
+    assert all(f"  {place}\n" in long for place in looked_for)
+
+
 def test_switched_off_is_said(shop, environment, monkeypatch):
     """Nobody searches for a base that was switched off on purpose."""
     environment.write(".kbhub.json", '{"enabled": false}')
@@ -369,7 +387,7 @@ def test_status_without_knowledge_is_no_failure(kbhub):
     status = kbhub("status")
 
     assert status.code == 0
-    assert "No knowledge here. Looked for:" in status.out
+    assert "No knowledge here. Looked in " in status.out
 
 
 # -- init and trust ----------------------------------------------------------------------------------------------------

@@ -357,6 +357,25 @@ def test_stop_ends_the_daemon_and_windows_go_on(place, begin):
     assert pid_of(place) != old
 
 
+def test_status_names_the_daemon_that_runs(place, begin):
+    """Its process, address, version and since when, and what ends it; nothing once it has ended."""
+
+    def status(*options):
+        line = [sys.executable, "-m", "kbhub", "status", *options]
+        done = subprocess.run(line, cwd=place.project, env=settings(place), capture_output=True, text=True, check=True)
+        return done.stdout
+
+    begin().handshake()
+    told, text = json.loads(status("--json"))["daemon"], status()
+
+    assert (told["pid"], told["version"]) == (pid_of(place), kbhub.__version__)
+    assert f"process {told['pid']} at {told['address']}, since {told['since']}; `kbhub stop` ends it" in text
+    write_record(folder_of(place), read_record(folder_of(place))._replace(version="0.0.1"))
+    assert ", version 0.0.1; `kbhub stop` ends it" in status()
+    stop(folder_of(place))
+    assert json.loads(status("--json"))["daemon"] is None
+
+
 def test_a_process_that_only_has_the_number_is_left_alone(environment):
     """A stale record that names a living process of somebody else ends nothing, whoever holds the lock."""
     folder = folder_of(environment)

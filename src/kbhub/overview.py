@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from kbhub.comparing import behind_of, compare
+from kbhub.daemon.folder import Folder
+from kbhub.daemon.starting import running
 from kbhub.errors import BaseUnavailable, IndexUnavailable
 from kbhub.index.catalogue import tag_counts
 from kbhub.memory.known import all_known
 from kbhub.memory.strength import DAY_SECONDS, FADING_DAYS
+from kbhub.places import data_dir
 from kbhub.querylog.summary import summary
-from kbhub.reports import MemorySummary, TagUse
+from kbhub.reports import DaemonStatus, MemorySummary, TagUse
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.reports import BaseStatus, Status
     from kbhub.types import Base
+
+LOOPBACK = "127.0.0.1"
+"""Where a daemon listens on a port."""
 
 TAGS = 8
 """Tags that are named."""
@@ -32,8 +39,26 @@ def overview(hub: Hub) -> Status:
             "tags": top_tags(hub, [one.base for one in status.bases if one.documents]),
             "memories": memory_summary(hub),
             "queries": summary(hub),
+            "daemon": daemon_status(Folder(data_dir(hub.options.env))),
         }
     )
+
+
+def daemon_status(folder: Folder) -> DaemonStatus | None:
+    """Say which daemon is running; none if none is.
+
+    Args:
+        folder: of the daemon.
+    """
+    record = running(folder)
+    if record is None:
+        return None
+    try:
+        ready = datetime.fromtimestamp(folder.record.stat().st_mtime, UTC).isoformat(timespec="seconds")
+    except OSError:
+        ready = None
+    address = record.link if isinstance(record.link, str) else f"{LOOPBACK}:{record.link}"
+    return DaemonStatus(pid=record.pid, address=address, http=record.http, since=ready, version=record.version)
 
 
 def top_tags(hub: Hub, bases: list[Base]) -> tuple[TagUse, ...]:

@@ -123,6 +123,16 @@ class MemorySummary(Model):
     superseded: int = Field(description="Those that another one replaces.")
 
 
+class DaemonStatus(Model):
+    """The daemon that serves this user's editor windows."""
+
+    pid: int = Field(description="Its process.")
+    address: str = Field(description="Its socket, or the address of its port on the loopback interface.")
+    http: str | None = Field(None, description="Address of its HTTP endpoint, if it has one.")
+    since: str | None = Field(None, description="Since when it has been ready (ISO 8601, UTC).")
+    version: str = Field(description="Its version of kbhub, which may be another.")
+
+
 class Status(Model):
     """What is here: workspace, bases, problems."""
 
@@ -136,6 +146,7 @@ class Status(Model):
     tags: tuple[TagUse, ...] = Field((), description="The tags that most documents have; on the command line.")
     memories: MemorySummary | None = Field(None, description="The memories; on the command line, if there are any.")
     queries: QuerySummary | None = Field(None, description="What was asked lately, and what nothing answers.")
+    daemon: DaemonStatus | None = Field(None, description="The daemon; on the command line, if one is running.")
 
 
 class Finding(Model):

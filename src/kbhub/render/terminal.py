@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from kbhub.init import Initialised
     from kbhub.query import Term
-    from kbhub.reports import BaseStatus, Reading, Status, SyncReport
+    from kbhub.reports import BaseStatus, DaemonStatus, Reading, Status, SyncReport
     from kbhub.trust import Grant
     from kbhub.types import Hit, Problem, SearchResult, Trace
 
@@ -46,6 +46,9 @@ Next:
 _STARTER_STEP = 'kbhub search "how to write knowledge"'
 _THERE_STEP = "kbhub ls project     lists the documents that are there"
 """After `init`: the starter document answers a search; what documents of the user's answer is not known."""
+
+FEW_PLACES = 4
+"""Places that are named without being asked for; a folder three below its git root has 29."""
 
 _GUTTER = "  │ "
 _INDENT = "      "
@@ -132,13 +135,14 @@ def report_text(report: SyncReport) -> str:
     return "\n".join(lines)
 
 
-def status_text(status: Status, *, now: datetime, paint: Painter) -> str:
+def status_text(status: Status, *, now: datetime, paint: Painter, verbose: bool = False) -> str:
     """Say what is here: workspace, configuration, bases, problems.
 
     Args:
         status: what is here.
         now: the present, with its time zone, for ages.
         paint: puts colours.
+        verbose: whether every place that was looked at is named.
     """
     workspace = status.workspace
     where = f"{workspace.directory} ({workspace.source})" if workspace.directory else "none: no directory names one"
@@ -147,12 +151,14 @@ def status_text(status: Status, *, now: datetime, paint: Painter) -> str:
         ("workspace", where),
         ("config", str(status.config or "none")),
         ("embedder", status.embedder),
+        *([("daemon", _daemon(status.daemon, status.version))] if status.daemon else []),
     ]
     blocks = ["\n".join(f"{paint(f'{name:<9}', _DIM)}  {one_line(value)}" for name, value in facts)]
     if status.bases:
         blocks.append(_bases_table(status.bases, now, paint))
     else:
-        blocks.append(no_bases(status.looked_for, fresh=all(one.subject != "project" for one in status.problems)))
+        fresh = all(one.subject != "project" for one in status.problems)
+        blocks.append(no_bases(status.looked_for, fresh=fresh, verbose=verbose))
     if about := _overview_lines(status):
         blocks.append("\n".join(f"{paint(f'{name:<9}', _DIM)}  {one_line(value)}" for name, value in about))
     if status.queries and (status.queries.asked or status.queries.gaps):
@@ -160,7 +166,7 @@ def status_text(status: Status, *, now: datetime, paint: Painter) -> str:
             "\n".join([paint("queries", _DIM), *(f"  {line}" for line in gaps.summary_lines(status.queries))])
         )
     if status.bases and not any(one.base.id == "project" for one in status.bases):
-        blocks.append(_looked_for("No project base", status.looked_for))
+        blocks.append(_looked_for("No project base", status.looked_for, verbose=verbose))
     problems = [_problem(problem) for problem in status.problems]
     for one in status.bases:
         problems += [
@@ -176,15 +182,16 @@ def status_text(status: Status, *, now: datetime, paint: Painter) -> str:
     return "\n\n".join(blocks)
 
 
-def no_bases(looked_for: Sequence[str], *, fresh: bool = True) -> str:
+def no_bases(looked_for: Sequence[str], *, fresh: bool = True, verbose: bool = False) -> str:
     """Say that there is nothing to search, what was looked for, and what to do.
 
     Args:
         looked_for: the places.
         fresh: whether nothing is there yet; a project's knowledge that cannot be used has a remedy of its own.
+        verbose: whether every place is named.
     """
     remedy = "\n`kbhub init` makes a knowledge/ folder here." if fresh else ""
-    return _looked_for("No knowledge here", looked_for) + remedy
+    return _looked_for("No knowledge here", looked_for, verbose=verbose) + remedy
 
 
 def init_text(made: Initialised) -> str:
@@ -334,12 +341,23 @@ def _overview_lines(status: Status) -> list[tuple[str, str]]:
     return lines
 
 
-def _looked_for(opening: str, places: Sequence[str]) -> str:
-    return (
-        "\n".join([f"{opening}. Looked for:", *(f"  {one_line(place)}" for place in places)])
-        if places
-        else f"{opening}."
-    )
+def _looked_for(opening: str, places: Sequence[str], *, verbose: bool) -> str:
+    """Say where knowledge was looked for: every place, or those where something was that does not count."""
+    short = not verbose and len(places) > FEW_PLACES
+    # What was there and does not count has its reason behind it.
+    told = [place for place in places if place.endswith((")", "off here"))] if short else places
+    lines = [f"  {one_line(place)}" for place in told]
+    if not short:
+        return "\n".join([f"{opening}. Looked for:", *lines]) if places else f"{opening}."
+    first = f"{opening}. Looked in {counted(len(places), 'place')}; `kbhub status --verbose` lists them."
+    return "\n".join([f"{first} Of these:" if lines else first, *lines])
+
+
+def _daemon(daemon: DaemonStatus, version: str) -> str:
+    since = f", since {daemon.since}" if daemon.since else ""
+    http = f", {daemon.http}" if daemon.http else ""
+    other = f", version {daemon.version}" if daemon.version != version else ""
+    return f"process {daemon.pid} at {daemon.address}{http}{since}{other}; `kbhub stop` ends it"
 
 
 def _problem(problem: Problem) -> str:

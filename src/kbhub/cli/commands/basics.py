@@ -146,7 +146,12 @@ def status(*, formats: Formats) -> int:
     present(
         formats,
         lambda: status_listing(state.bases),
-        lambda: status_text(state, now=datetime.now(UTC), paint=Painter(wants_colour(sys.stdout, os.environ))),
+        lambda: status_text(
+            state,
+            now=datetime.now(UTC),
+            paint=Painter(wants_colour(sys.stdout, os.environ)),
+            verbose=formats.verbose,
+        ),
         document=state.model_dump_json(indent=2),
     )
     return 0
