@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.errors import UsageError, WriteRefused
+from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
 from kbhub.memory.foreign import is_memory_graph, memory_graph
 from kbhub.memory.forgetting import forget
 from kbhub.memory.listing import memories
+from kbhub.memory.moving import move
 from kbhub.memory.remember import remember
 from kbhub.memory.transfer import export, import_
 
@@ -248,3 +251,76 @@ def test_any_text_is_a_graph_or_is_not(text):
     if is_memory_graph(text):
         memory_graph(text, [])
     memory_graph(text, [])
+
+
+def ids_of_files(environment):
+    files = (Path(environment.env["KBHUB_DATA_DIR"]) / "memories").rglob("*.md")
+    return [re.search(r"^id: (\S+)$", file.read_text(), re.MULTILINE)[1] for file in files]
+
+
+def test_ids_stay_unique_over_all_folders(environment, hub, tmp_path):
+    """What is imported beside its original gets ids of its own, and what was moved on top of it is there once."""
+    old = remember(hub, "The timeout is 30 s").memory
+    remember(hub, "The timeout is 60 s", supersedes=[old.id])
+    exported = export(hub)
+    (tmp_path / "there").mkdir()
+    there = environment.hub(cwd=tmp_path / "there")
+    assert import_(there, exported.model_dump_json()).added == 2
+    ids = ids_of_files(environment)
+    assert len(set(ids)) == len(ids) == 4
+    assert import_(there, exported.model_dump_json()).known == 2
+    copies = {memory.text: memory for memory in memories(there).memories}
+    assert copies["The timeout is 60 s"].supersedes == (copies["The timeout is 30 s"].id,)
+
+    done = move(there, str(environment.project))
+    ids = ids_of_files(environment)
+
+    assert (done.moved, done.known) == (0, 2)
+    assert len(set(ids)) == len(ids) == 2
+    assert len(forget(there, [copies["The timeout is 30 s"].id]).memories) == 1
+    assert [memory.text for memory in memories(there).memories] == ["The timeout is 60 s"]
+
+
+def test_a_moved_memory_whose_id_another_one_has_gets_a_new_one(environment, hub, tmp_path):
+    """Files that were copied by hand, or came from another machine, have ids that nobody compared."""
+    one = remember(hub, "The timeout is 30 s").memory
+    newer = remember(hub, "The timeout is 60 s", supersedes=[one.id]).memory
+    (tmp_path / "there").mkdir()
+    there = environment.hub(cwd=tmp_path / "there")
+    other = remember(there, "Deploy on Mondays").memory
+    (file,) = (Path(environment.env["KBHUB_DATA_DIR"]) / "memories").rglob(f"*{other.id}.md")
+    file.write_text(file.read_text().replace(other.id, one.id))
+
+    done = move(there, str(environment.project))
+    found = {memory.text: memory for memory in memories(there, limit=10).memories}
+
+    assert (done.moved, done.known, done.renamed) == (2, 0, 1)
+    assert found["Deploy on Mondays"].id == one.id
+    assert len({memory.id for memory in found.values()}) == 3
+    assert found["The timeout is 60 s"].supersedes == (found["The timeout is 30 s"].id,) != (one.id,)
+    assert found["The timeout is 60 s"].id == newer.id
+
+
+def test_forgetting_an_id_that_several_have_touches_none_and_names_them(environment, hub):
+    """A copy made by hand has the id of its original; their refs tell them apart."""
+    one = remember(hub, "The timeout is 30 s").memory
+    (file,) = (Path(environment.env["KBHUB_DATA_DIR"]) / "memories").rglob(f"*{one.id}.md")
+    file.with_name("copy.md").write_text(file.read_text().replace("30 s", "40 s"))
+
+    with pytest.raises(MemoryNotFound, match=r"names several memories: memory@copy\.md, memory@.*Name one of these"):
+        forget(hub, [one.id])
+    assert memories(hub).total == 2
+    assert [memory.ref for memory in forget(hub, ["memory@copy.md"]).memories] == ["memory@copy.md"]
+    assert [memory.text for memory in memories(hub).memories] == ["The timeout is 30 s"]
+
+
+def test_one_id_is_not_given_twice_in_two_scopes_or_projects(environment, hub, tmp_path):
+    """The same words are one memory in a place, and another one elsewhere."""
+    (tmp_path / "there").mkdir()
+    there = environment.hub(cwd=tmp_path / "there")
+    remember(hub, "The timeout is 30 s")
+    again = remember(there, "The timeout is 30 s").memory
+    remember(hub, "The timeout is 30 s", scope="user")
+
+    assert len(set(ids_of_files(environment))) == 3
+    assert remember(there, "The timeout is 30 s").memory.id == again.id

@@ -15,7 +15,7 @@ from kbhub.memory.facts import facts_of, timestamp
 from kbhub.memory.folders import shelves
 from kbhub.memory.models import Memory
 from kbhub.memory.standing import uses_of
-from kbhub.memory.store import read, with_id
+from kbhub.memory.store import read
 from kbhub.memory.strength import strength
 from kbhub.references import ref_of
 from kbhub.values import struct
@@ -113,13 +113,10 @@ def located(hub: Hub, name: str, scope: Scope | None = None) -> Known:
     """
     wanted = name.strip().removeprefix("#")
     base_id, mark, path = wanted.rpartition("@")
-    places = [shelf for shelf in active_shelves(hub, scope) if not mark or shelf.base.id == base_id]
     wanted = path if mark else wanted
-    found = [one for shelf in places if (one := _by_name(hub, shelf, wanted))]
-    if not found:
-        names = {wanted, f"{wanted}.md"}
-        every = [one for shelf in places for one in known(hub, shelf)]
-        found = [one for one in every if wanted == one.facts.id or names & {one.path, one.path.rpartition("/")[2]}]
+    names = {wanted, f"{wanted}.md"}
+    every = [one for one in all_known(hub, scope) if not mark or one.shelf.base.id == base_id]
+    found = [one for one in every if wanted == one.facts.id or names & {one.path, one.path.rpartition("/")[2]}]
     if len(found) != 1:
         raise MemoryNotFound(name, [ref(hub, one) for one in found])
     return found[0]
@@ -205,11 +202,6 @@ def count_refs(hub: Hub, refs: Iterable[str]) -> None:
 def count_read(hub: Hub, result: ReadResult) -> None:
     """Count a use of each memory that was read."""
     count_refs(hub, (reading.ref.partition(":")[0] for reading in result.readings))
-
-
-def _by_name(hub: Hub, shelf: Shelf, name: str) -> Known | None:
-    stored = with_id(shelf, name)
-    return _read(hub, shelf, stored.path) if stored else None
 
 
 def known_as_stored(hub: Hub, stored: Stored, uses: Mapping[str, Use] | None = None) -> Known:

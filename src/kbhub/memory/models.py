@@ -81,6 +81,10 @@ class Moved(Model):
     """What `move` did."""
 
     moved: int = Field(description="Memories that are this project's now.")
+    known: int = Field(
+        0, description="Memories that this project had already; the files of the others are in the trash."
+    )
+    renamed: int = Field(0, description="Memories that got a new id, because another one here had theirs.")
     source: Path = Field(description="Where they were.")
     target: Path = Field(description="Where they are.")
 

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.gitroot import git_root
+from kbhub.memory.documents import changed_file, slug
 from kbhub.memory.folders import ABOUT_NAME, Shelf, described, project_folder, project_folders, shelf_for_writing
 from kbhub.memory.identity import identify_directory, path_identity
+from kbhub.memory.known import all_known
+from kbhub.memory.likeness import wording
 from kbhub.memory.models import Moved
+from kbhub.memory.renumbering import follow, free_id
 from kbhub.memory.standing import data_of, uses_of
-from kbhub.memory.store import locked, read
+from kbhub.memory.store import discard, locked, read, replace
 from kbhub.places import expand
 
 if TYPE_CHECKING:
@@ -42,28 +46,55 @@ def move(hub: Hub, old: str) -> Moved:
     if source == target.folder:
         raise UsageError(f"{old} is this project already; name where its memories were.")
     base = target.base.model_copy(update={"path": source})
-    moved = _moved(hub, Shelf("project", base), target)
+    done = _moved(hub, Shelf("project", base), target)
     hub.rediscover()
-    return Moved(moved=moved, source=source, target=target.folder)
+    return done
 
 
-def _moved(hub: Hub, source: Shelf, target: Shelf) -> int:
-    data, uses = data_of(hub), uses_of(hub)
+def _moved(hub: Hub, source: Shelf, target: Shelf) -> Moved:
+    """Move each memory; what is there in the same words is there once, and an id stays one memory's."""
+    data, uses, now = data_of(hub), uses_of(hub), hub.options.clock()
     counted = uses.all(source.place)
-    moved = 0
-    for name in sorted(entry.name for entry in source.folder.glob("*.md")):
+    paths = sorted(entry.name for entry in target.folder.glob("*.md"))
+    there = {one.content.facts.id: wording(one.content.body) for path in paths if (one := read(target, path))}
+    here = {words: name for name, words in there.items()}
+    others = {one.facts.id for one in all_known(hub) if one.shelf.place != target.place}
+    known_already = renamed = 0
+    names: dict[str, str] = {}
+    files: list[tuple[Shelf, str]] = []
+    for file in sorted(entry.name for entry in source.folder.glob("*.md")):
         with locked(data, source.place):
-            stored = read(source, name)
+            stored = read(source, file)
         if stored is None:
             continue
-        use = counted.get(stored.content.facts.id)
-        uses.put(target.place, {stored.content.facts.id: use} if use else {})
+        old, words = stored.content.facts.id, wording(stored.content.body)
+        name, known = old, here.get(words)
+        if known is not None:
+            name = known
+        elif old in there or old in others:
+            name = free_id(stored.content.body, there.keys() | others) or old
+        names |= {old: name} if name != old else {}
+        use = counted.get(old)
+        uses.put(target.place, {name: use} if use else {})
         with locked(data, target.place):
-            (source.folder / name).rename(target.folder / _free_name(target, name))
-        moved += 1
+            if known is not None:
+                discard(stored, data, now)
+                known_already += 1
+                continue
+            if name != old and not stored.content.problem:
+                replace(stored, changed_file(file, stored.content, {"id": name}))
+                renamed += 1
+                free = _free_name(target, f"{slug(stored.content.body)}-{name}.md")
+            else:
+                free = _free_name(target, file)
+            (source.folder / file).rename(target.folder / free)
+        there[name] = words
+        here[words] = name
+        files.append((target, f"{target.prefix}{free}"))
     uses.forget(source.place, counted)
+    follow(hub, files, names)
     _remove_if_empty(source.folder)
-    return moved
+    return Moved(moved=len(files), known=known_already, renamed=renamed, source=source.folder, target=target.folder)
 
 
 def _folder_of(hub: Hub, old: str) -> Path:

@@ -16,17 +16,15 @@ from kbhub.memory.known import active_shelves, known_as_stored, located, ref, sh
 from kbhub.memory.likeness import id_of, wording
 from kbhub.memory.models import Near, Remembered
 from kbhub.memory.nearness import nearest
+from kbhub.memory.renumbering import ATTEMPTS
 from kbhub.memory.standing import data_of
-from kbhub.memory.store import Stored, create, locked, sweep, with_id
+from kbhub.memory.store import Stored, create, locked, sweep, taken_ids, with_id
 from kbhub.memory.subjects import hashes_of
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.memory.folders import Scope, Shelf
     from kbhub.memory.strength import Source
-
-ATTEMPTS = 100
-"""Ids that are tried for a new memory; the second is needed once in a hundred million."""
 
 
 def remember(
@@ -151,11 +149,12 @@ def _store(hub: Hub, shelf: Shelf, text: str, fields: Mapping[str, Any]) -> tupl
     ours = wording(text)
     with locked(data_of(hub), shelf.place):
         sweep(shelf)
+        taken = taken_ids(data_of(hub), active_shelves(hub))
         for attempt in range(ATTEMPTS):
             name = id_of(text, attempt)
             if same := _same(shelf, name, ours):
                 return same, False
-            if with_id(shelf, name):
+            if name in taken:
                 continue
             whole = new_file({**fields, "id": name}, text)
             try:

@@ -16,14 +16,14 @@ from kbhub.document_names import MARKDOWN_SUFFIXES
 from kbhub.errors import MemoriesUnavailable
 from kbhub.later import filelock
 from kbhub.memory.documents import MAX_FILE_BYTES, parse_memory
-from kbhub.memory.folders import memories_folder
+from kbhub.memory.folders import USER_ID, memories_folder, project_folders
 from kbhub.memory.strength import DAY_SECONDS
 from kbhub.places import ABANDONED_SECONDS, private_directory, write_atomically
 from kbhub.values import struct
 from kbhub.walk import open_contained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from kbhub.memory.documents import MemoryText
     from kbhub.memory.folders import Shelf
@@ -32,6 +32,9 @@ LOCK_SECONDS = 30.0
 """How long to wait for other processes that write in a folder; each takes it some milliseconds."""
 
 TRASH = "trash"
+
+_NUMBERED = re.compile(r"-\d{1,3}$")
+"""What `memories move` puts behind a name that another file has."""
 
 _UNFINISHED = re.compile(r"\.[^.].*\.md\.(\d+\.new|[a-z0-9_]{8}\.tmp)|\.\.[^.].*\.md\.\d+\.new\.[a-z0-9_]{8}\.tmp")
 """Names that files have while `create` and `replace` write them."""
@@ -105,6 +108,22 @@ def with_id(shelf: Shelf, name: str) -> Stored | None:
         return None
     found = (read(shelf, f"{shelf.prefix}{entry}") for entry in names)
     return next((one for one in found if one and one.content.facts.id == name), None)
+
+
+def taken_ids(data: Path, shelves: Iterable[Shelf] = ()) -> set[str]:
+    """Give what may be the ids of memories in all folders, of other projects too, by the names of their files.
+
+    Args:
+        data: kbhub's data directory.
+        shelves: further folders.
+    """
+    folders = {*project_folders(data), memories_folder(data) / USER_ID, *(shelf.folder for shelf in shelves)}
+    found: set[str] = set()
+    for folder in folders:
+        with suppress(OSError), os.scandir(folder) as entries:
+            names = (_NUMBERED.sub("", entry.name.removesuffix(".md")) for entry in entries)
+            found |= {name.rpartition("-")[2] for name in names}
+    return found
 
 
 def create(shelf: Shelf, name: str, text: str) -> str:

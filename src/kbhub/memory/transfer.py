@@ -14,12 +14,12 @@ from kbhub.memory.documents import checked_text, new_file, parse_memory, slug, t
 from kbhub.memory.facts import facts_of, timestamp
 from kbhub.memory.folders import Shelf, shelf_for_writing
 from kbhub.memory.foreign import basic_memory, is_memory_graph, memory_graph
-from kbhub.memory.known import all_known, known_as_stored
+from kbhub.memory.known import active_shelves, all_known, known_as_stored
 from kbhub.memory.likeness import ID_CHARACTERS, id_of, wording
 from kbhub.memory.models import Exported, Imported, Incoming, Record
-from kbhub.memory.remember import ATTEMPTS
+from kbhub.memory.renumbering import ATTEMPTS, follow
 from kbhub.memory.standing import data_of, uses_of
-from kbhub.memory.store import create, locked, read, with_id
+from kbhub.memory.store import create, locked, read, taken_ids, with_id
 from kbhub.types import Problem
 
 if TYPE_CHECKING:
@@ -103,7 +103,10 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None) -> Impo
         raise WriteRefused("memories", f"{reason} in ~/.kbhub.json")
     form, records, problems = _read(source)
     shelves: dict[Scope, Shelf] = {}
-    added = known = 0
+    taken = taken_ids(data_of(hub), active_shelves(hub))
+    names: dict[str, str] = {}
+    files: list[tuple[Shelf, str]] = []
+    known = 0
     for number, one in enumerate(records, 1):
         name = f"memory {number}"
         try:
@@ -114,18 +117,21 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None) -> Impo
             if wanted not in shelves:
                 with locked(data_of(hub), "folders"):
                     shelves[wanted] = shelf_for_writing(hub.discovery(), data_of(hub), settings, wanted)
-            if _take(hub, shelves[wanted], record):
-                added += 1
+            name_here, path = _take(hub, shelves[wanted], record, taken)
+            names |= {record.id: name_here} if record.id not in ("", name_here) else {}
+            if path:
+                files.append((shelves[wanted], path))
             else:
                 known += 1
         except ValidationError as error:
             problems.append(Problem(subject=name, message=f"It is no memory of an export: {_reason(error)}."))
         except (UsageError, WriteRefused) as error:
             problems.append(Problem(subject=name, message=str(error)))
+    follow(hub, files, names)
     hub.rediscover()
     for shelf in shelves.values():
         bring_in_step(hub, shelf)
-    return Imported(format=form, added=added, known=known, failed=tuple(problems[:MOST_PROBLEMS]))
+    return Imported(format=form, added=len(files), known=known, failed=tuple(problems[:MOST_PROBLEMS]))
 
 
 def _read(source: Path | str) -> tuple[Literal["kbhub", "basic-memory", "mcp-memory"], Sequence[object], list[Problem]]:
@@ -163,30 +169,32 @@ def _reason(error: ValidationError) -> str:
     return f"{'.'.join(field)}: {message}" if field else message
 
 
-def _take(hub: Hub, shelf: Shelf, record: Record) -> bool:
-    """Write one record; says whether it is new."""
+def _take(hub: Hub, shelf: Shelf, record: Record, taken: set[str]) -> tuple[str, str]:
+    """Write one record; gives its id, and its path if it is new, else nothing."""
     text = checked_text(record.text)
     ours = wording(text)
     fields = _fields(hub, record, text)
     own = [record.id] if _could_be_ours(record.id) else []
+    tried = (*own, *(id_of(text, attempt) for attempt in range(ATTEMPTS)))
     with locked(data_of(hub), shelf.place):
-        for name in (*own, id_of(text)):
+        for name in (one for one in tried if one in taken):
             other = with_id(shelf, name)
             if other and wording(other.content.body) == ours:
-                return False
-        for name in (*own, *(id_of(text, attempt) for attempt in range(ATTEMPTS))):
-            if with_id(shelf, name):
+                return name, ""
+        for name in tried:
+            if name in taken or with_id(shelf, name):
                 continue
             file, whole = f"{slug(text)}-{name}.md", new_file({**fields, "id": name}, text)
             if parse_memory(file, whole.encode()).problem:
                 raise UsageError("Its tags, subjects and other fields are too long to be read again; shorten them.")
             try:
-                create(shelf, file, whole)
+                path = create(shelf, file, whole)
             except FileExistsError:
                 continue
             uses_of(hub).put(shelf.place, {name: use} if (use := _use(record)) else {})
-            return True
-    return False
+            taken.add(name)
+            return name, path
+    raise UsageError("All ids that would be its own are taken.")
 
 
 def _could_be_ours(name: str) -> bool:

@@ -84,7 +84,9 @@ def imported_text(done: Imported) -> str:
 def moved_text(done: Moved) -> str:
     """Say what was moved."""
     source, target = one_line(str(done.source)), one_line(str(done.target))
-    return f"Moved {counted_memories(done.moved)} from {source} to {target}."
+    known = f"; {done.known} known already, now in the trash" if done.known else ""
+    renamed = f"; {done.renamed} with a new id" if done.renamed else ""
+    return f"Moved {counted_memories(done.moved)} from {source} to {target}{known}{renamed}."
 
 
 def counted_memories(count: int) -> str:
