@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import sys
 import tomllib
@@ -88,7 +89,8 @@ def started(account, name) -> list[str]:
 
 
 def backups(file: Path) -> list[Path]:
-    return sorted(file.parent.glob(f"{file.name}.*.bak"))
+    assert list(file.parent.glob("*.bak")) == []
+    return sorted((Path(os.environ["KBHUB_DATA_DIR"]) / "setup").glob(f"*/{file.name}.*.bak"))
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -132,9 +134,9 @@ def _without_ours(data: bytes, name: str, path: str):
     return found
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name not in ("amp", "gemini-cli", "zed")])
+@pytest.mark.parametrize("name", FILES)
 def test_taking_it_out_gives_the_bytes_of_before(account, name):
-    """Of a file that had servers already, nothing shows that kbhub was there, or only a comma that JSON allows."""
+    """Nothing shows that kbhub was there, and no copy is left."""
     path, before = FILES[name]
     file = account.file(path, before)
     account.run("--yes", "--client", name)
@@ -142,6 +144,49 @@ def test_taking_it_out_gives_the_bytes_of_before(account, name):
 
     assert (code, out.split()[0]) == (0, "removed")
     assert file.read_bytes() == before.encode()
+    assert backups(file) == []
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name != "goose"])
+def test_taking_it_out_deletes_the_file_that_was_made_for_it(account, name):
+    """With the folders that were made for the file, and nothing of anybody else's."""
+    here = sorted(account.home.rglob("*"))
+    account.run("--yes", "--client", name)
+    code, _, _ = account.run("--yes", "--remove", "--client", name)
+
+    assert code == 0
+    assert sorted(account.home.rglob("*")) == here
+
+
+def test_what_somebody_wrote_meanwhile_stays_when_it_is_taken_out(account):
+    """What kbhub left empty goes; the file as it was just before is kept in kbhub's data."""
+    file = account.file(".cursor/mcp.json", '{"theme": "dark"}\n')
+    account.run("--yes", "--client", "cursor")
+    mine = file.read_text().replace('"dark"', '"light"')
+    file.write_text(mine)
+    account.run("--yes", "--remove", "--client", "cursor")
+
+    assert parse_jsonc(file.read_text(), file) == {"theme": "light"}
+    assert mine in [copy.read_text() for copy in backups(file)]
+
+
+def test_an_old_registration_does_not_come_back_when_it_is_taken_out(account):
+    """The file of before had one, of an older installation."""
+    file = account.file(".cursor/mcp.json", UPDATED["cursor"])
+    account.run("--yes", "--client", "cursor")
+    account.run("--yes", "--remove", "--client", "cursor")
+
+    assert b"kbhub" not in file.read_bytes()
+    assert UPDATED["cursor"] in [copy.read_text() for copy in backups(file)]
+
+
+def test_gemini_is_told_about_folders_that_it_does_not_trust(account):
+    """It lists the server as disabled there, which looks like a fault."""
+    for more in ((), ("--project",)):
+        assert "In a folder that it does not trust" in " ".join(
+            account.run("--yes", "--client", "gemini-cli", *more)[1].split()
+        )
+        assert "does not trust" not in account.run("--yes", "--client", "gemini-cli", "--remove", *more)[1]
 
 
 @pytest.mark.parametrize("mark", ["\u2028", "\x85"])
@@ -212,7 +257,7 @@ def test_links_are_followed_and_modes_kept(account):
     assert b"kbhub" in real.read_bytes()
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
     (copy,) = backups(link)
-    assert (copy.read_text(), stat.S_IMODE(copy.stat().st_mode)) == (CURSOR, 0o640)
+    assert (copy.read_text(), stat.S_IMODE(copy.stat().st_mode)) == (CURSOR, 0o600)
 
 
 @pytest.mark.parametrize("name", UPDATED)
@@ -444,7 +489,7 @@ def test_vs_code_gets_an_entry_as_json(account):
 
     assert (option, json.loads(entry)) == ("--add-mcp", {"name": "kbhub", "command": command, "args": args})
     assert len(account.calls("code")) == 1
-    assert "kbhub" not in (account.home / ".config/Code/User/mcp.json").read_text()
+    assert not (account.home / ".config/Code/User/mcp.json").exists()
 
 
 @posix
@@ -505,7 +550,7 @@ def test_a_projects_registration_goes_again_and_only_that(account):
     code, _, _ = account.run("--yes", "--project", "--remove")
 
     assert (code, (account.home / ".cursor/mcp.json").read_bytes()) == (0, mine)
-    assert json.loads((account.project / ".cursor/mcp.json").read_text()) == {"mcpServers": {}}
+    assert [path.name for path in account.project.iterdir()] == [".git"]
 
 
 def test_a_projects_file_is_found_without_its_client(account):
@@ -515,7 +560,17 @@ def test_a_projects_file_is_found_without_its_client(account):
     code, out, err = account.run("--yes", "--project", "--remove")
 
     assert (code, err, out.count("removed")) == (0, "", 3)
-    assert json.loads((account.project / ".mcp.json").read_text()) == {"mcpServers": {}}
+    assert [path.name for path in account.project.iterdir()] == [".git"]
+
+
+def test_a_teams_file_keeps_what_nobody_here_wrote(account):
+    """Who did not register the server takes out its entry and nothing else."""
+    file = account.project / ".mcp.json"
+    account.run("--yes", "--project", "--client", "claude-code")
+    shutil.rmtree(account.env["KBHUB_DATA_DIR"])
+    account.run("--yes", "--project", "--client", "claude-code", "--remove")
+
+    assert json.loads(file.read_text()) == {"mcpServers": {}}
 
 
 @pytest.mark.parametrize(

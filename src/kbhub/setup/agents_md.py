@@ -73,7 +73,7 @@ def _task(file: Path, root: Path, *, remove: bool) -> Task:
 
 
 def _do(step: Step, file: Path, root: Path, *, remove: bool) -> Step:
-    edit(file, lambda content: _changed(content, file, remove=remove), within=root, backup=False)
+    edit(file, lambda content: _changed(content, file, remove=remove), within=root)
     return done(step)
 
 

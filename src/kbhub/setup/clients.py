@@ -118,6 +118,8 @@ class Client:
     """Way to the servers in the client's next major version."""
     hint: str = ""
     """What to do after a change."""
+    caveat: str = ""
+    """What else keeps the client from starting a registered server."""
 
 
 _STDIO = Shape(before={"type": "stdio"})
@@ -224,6 +226,8 @@ CLIENTS: tuple[Client, ...] = (
             "gemini", ("mcp", "add", "-s", "user", SERVER, "{argv}"), ("mcp", "remove", "-s", "user", SERVER)
         ),
         project=ProjectFile((".gemini/settings.json",)),
+        caveat="In a folder that it does not trust, Gemini CLI lists the server as disabled; `/permissions` there "
+        "trusts the folder.",
         skills="{home}/.agents/skills",
     ),
     Client(

@@ -131,6 +131,49 @@ def without_entry(text: str, place: Place) -> str:
     return _checked(text, bom + edited, place, None)
 
 
+def without_empty(text: str, before: str, place: Place) -> str:
+    """Give the text without the empty objects on the way to the servers that it did not have before.
+
+    JSON alone has some.
+
+    Raises:
+        ConfigError: it is malformed.
+    """
+    if place.form != "json":
+        return text
+    for depth in range(len(place.keys), 0, -1):
+        keys = place.keys[:depth]
+        bom, body = _without_bom(text)
+        if not _is_empty_at(parse(text, place.form, place.path), keys):
+            break
+        if _is_there(parse(before, place.form, place.path), keys):
+            break
+        text = bom + config_editing.remove_value(body, list(keys), place.path)
+    return text
+
+
+def says_the_same(one: str, other: str, place: Place) -> bool:
+    """Whether two texts say the same, but for empty objects on the way to the servers; raises as `parse`."""
+    return bool(
+        _plain(parse(one, place.form, place.path), place.keys)
+        == _plain(parse(other, place.form, place.path), place.keys)
+    )
+
+
+def _is_there(data: Any, keys: Sequence[str]) -> bool:
+    for key in keys:
+        if not isinstance(data, Mapping) or key not in data:
+            return False
+        data = data[key]
+    return True
+
+
+def _is_empty_at(data: Any, keys: Sequence[str]) -> bool:
+    for key in keys:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    return isinstance(data, Mapping) and not data
+
+
 def _checked(before: str, after: str, place: Place, entry: dict[str, Any] | None) -> str:
     """Give the edited text if it says the same but for the one entry."""
     expected = parse(before, place.form, place.path)

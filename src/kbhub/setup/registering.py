@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kbhub.errors import ConfigError
+from kbhub.places import data_dir
 from kbhub.setup import own_commands
 from kbhub.setup.clients import CLIENTS, SERVER, client_named
-from kbhub.setup.entries import Place, decode, with_entry, with_fields, without_entry
-from kbhub.setup.files import back_up, edit
+from kbhub.setup.entries import Place, decode, says_the_same, with_entry, with_fields, without_empty, without_entry
+from kbhub.setup.files import edit, read_bytes
 from kbhub.setup.models import Action, Step
+from kbhub.setup.records import Records, digest, missing_folders
 from kbhub.setup.targets import SERVE, current_text, project_target, registered, user_target
 from kbhub.setup.tasks import Task, done, failed
 
@@ -120,7 +123,7 @@ def _registration(target: Target, step: Step, entry: Entry | None, machine: Mach
         return Task(_told(step, "nothing", command=entry.argv, notes=off))
     argv = target.argv_instead_of(entry)
     step = _told(step, "update", command=argv, before=entry.argv, notes=off)
-    return Task(step, lambda: _edited(target, step))
+    return Task(step, lambda: _recorded(target, machine, lambda: _edited(target, step)))
 
 
 def _removal(target: Target, step: Step, entry: Entry | None, machine: Machine) -> Task:
@@ -152,17 +155,57 @@ def _done_by(
     target: Target, step: Step, line: tuple[str, ...], machine: Machine, succeeded: Callable[[], bool]
 ) -> Step:
     """Let the client do it; edit the file if it has no command for it, or that fails, or the file shows no effect."""
-    if not line:
-        return _edited(target, step)
-    before = current_text(target)
-    copy = back_up(target.file)
-    fault = own_commands.run(line, machine)
-    if not fault and succeeded():
-        return done(step, backup=copy, notes=_hint(target))
-    if copy is not None and current_text(target) == before:
-        copy.unlink()
-    reason = fault or f"{target.file} does not show that it did anything"
-    return _edited(target, step, f"`{line[0]}` failed ({reason}), so the file was edited instead.")
+
+    def change() -> Step:
+        if not line:
+            return _edited(target, step)
+        fault = own_commands.run(line, machine)
+        if not fault and succeeded():
+            return done(step, notes=_hint(target, step))
+        reason = fault or f"{target.file} does not show that it did anything"
+        return _edited(target, step, f"`{line[0]}` failed ({reason}), so the file was edited instead.")
+
+    return _recorded(target, machine, change)
+
+
+def _recorded(target: Target, machine: Machine, change: Callable[[], Step]) -> Step:
+    """Do a change of a file of which a copy is kept, and note it; a removal gives back the file of before."""
+    records, before, made = Records(data_dir(machine.env)), read_bytes(target.file), missing_folders(target.file)
+    copy = records.copied(target.file, before)
+    try:
+        step = change()
+        if step.action == "remove":
+            return _taken_back(target, step, records, before, copy)
+        after = read_bytes(target.file)
+        if after == before:
+            return step
+        return step.model_copy(update={"backup": records.changed(target.file, copy, before, after, made)})
+    finally:
+        if copy and read_bytes(target.file) == before:
+            copy.unlink(missing_ok=True)
+
+
+def _taken_back(target: Target, step: Step, records: Records, before: bytes | None, copy: Path | None) -> Step:
+    """Make the file what it was before kbhub came; where somebody else changed it, take out what kbhub left empty."""
+    change, now = records.of(target.file), read_bytes(target.file)
+    if change is None:
+        return step.model_copy(update={"backup": copy})
+    place = Place(target.form, target.keys, SERVER, target.file)
+    text, first = decode(now, target.file), decode(change.content, target.file)
+    wanted = now
+    if says_the_same(text, first, place) and (change.after == digest(before) or change.content is None):
+        wanted = change.content
+    elif now is not None:
+        wanted = without_empty(text, first, place).encode()
+    edit(target.file, lambda _: wanted, within=target.within)
+    if wanted != change.content:
+        records.undone(target.file)
+        return step.model_copy(update={"backup": copy})
+    records.undone(target.file, copy, change.copy)
+    for folder in change.folders if wanted is None else ():
+        with suppress(OSError):  # something else is in it now
+            folder.rmdir()
+    return step
 
 
 def _edited(target: Target, step: Step, note: str = "") -> Step:
@@ -182,13 +225,17 @@ def _edited(target: Target, step: Step, note: str = "") -> Step:
             return content
         return with_fields(text, place, target.shape.fields(step.command)).encode()
 
-    changed = edit(target.file, change, within=target.within, backup=target.within is None)
-    notes = (note, *_hint(target)) if note else _hint(target)
-    return done(step.model_copy(update={"through": ""}), backup=changed.backup, notes=notes)
+    edit(target.file, change, within=target.within)
+    notes = (note, *_hint(target, step)) if note else _hint(target, step)
+    return done(step.model_copy(update={"through": ""}), notes=notes)
 
 
-def _hint(target: Target) -> tuple[str, ...]:
-    return (target.client.hint,) if target.client.hint and target.within is None else ()
+def _hint(target: Target, step: Step) -> tuple[str, ...]:
+    client = target.client
+    return (
+        *((client.hint,) if client.hint and target.within is None else ()),
+        *((client.caveat,) if client.caveat and step.action != "remove" else ()),
+    )
 
 
 def _told(step: Step, action: Action, **more: Any) -> Step:

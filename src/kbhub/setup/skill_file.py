@@ -49,7 +49,7 @@ def _task(file: Path, title: str, *, remove: bool) -> Task:
 
 
 def _do(step: Step, file: Path, *, remove: bool) -> Step:
-    edit(file, lambda content: _wanted(content, file, remove=remove), backup=False)
+    edit(file, lambda content: _wanted(content, file, remove=remove))
     if remove and not any(file.parent.iterdir()):
         file.parent.rmdir()
     return done(step)
