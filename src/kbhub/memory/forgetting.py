@@ -61,9 +61,9 @@ def forget(
     if names and (filtered or everything):
         raise UsageError("Name memories, or choose them by a filter, not both; nothing was forgotten.")
     if names:
-        chosen = list(
-            {(one.shelf.place, one.path): one for one in (located(hub, name, scope) for name in names)}.values()
-        )
+        every = all_known(hub, scope)
+        found = [located(hub, name, scope, every) for name in names]
+        chosen = list({(one.shelf.place, one.path): one for one in found}.values())
     else:
         chosen = _filtered(hub, tags, namespace, scope, older_than, filtered=filtered, everything=everything)
     return _discarded(hub, chosen)

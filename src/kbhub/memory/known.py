@@ -22,7 +22,7 @@ from kbhub.values import struct
 from kbhub.walk import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kbhub.hub import Hub
     from kbhub.index.uses import Use
@@ -105,8 +105,14 @@ def all_known(hub: Hub, scope: Scope | None = None) -> list[Known]:
     return found
 
 
-def located(hub: Hub, name: str, scope: Scope | None = None) -> Known:
+def located(hub: Hub, name: str, scope: Scope | None = None, among: Sequence[Known] | None = None) -> Known:
     """Find the memory that an id, a ref or a file's name leads to.
+
+    Args:
+        hub: what owns the bases.
+        name: the id, ref or file's name.
+        scope: only of `project`, `user` or `shared`.
+        among: what `all_known` gave, for who looks for several.
 
     Raises:
         MemoryNotFound: none is, or several are.
@@ -115,7 +121,8 @@ def located(hub: Hub, name: str, scope: Scope | None = None) -> Known:
     base_id, mark, path = wanted.rpartition("@")
     wanted = path if mark else wanted
     names = {wanted, f"{wanted}.md"}
-    every = [one for one in all_known(hub, scope) if not mark or one.shelf.base.id == base_id]
+    known_here = all_known(hub, scope) if among is None else among
+    every = [one for one in known_here if not mark or one.shelf.base.id == base_id]
     found = [one for one in every if wanted == one.facts.id or names & {one.path, one.path.rpartition("/")[2]}]
     if len(found) != 1:
         raise MemoryNotFound(name, [ref(hub, one) for one in found])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -35,6 +36,9 @@ MAX_IMPORT_BYTES = 64 << 20
 
 MOST_USES = 1_000_000
 """Uses of a memory that are taken over: seven say all (see `strength`), and SQLite counts no further than 2^63."""
+
+LIKELY = 3
+"""Ids under which a text that is known may be: the first, and those it has where other folders know it, too."""
 
 MOST_PROBLEMS = 200
 """Memories that are named as not imported; more of them tell nobody more."""
@@ -175,13 +179,13 @@ def _take(hub: Hub, shelf: Shelf, record: Record, taken: set[str]) -> tuple[str,
     ours = wording(text)
     fields = _fields(hub, record, text)
     own = [record.id] if _could_be_ours(record.id) else []
-    tried = (*own, *(id_of(text, attempt) for attempt in range(ATTEMPTS)))
+    likely = (*own, *(id_of(text, attempt) for attempt in range(LIKELY)))
     with locked(data_of(hub), shelf.place):
-        for name in (one for one in tried if one in taken):
+        for name in (one for one in likely if one in taken):
             other = with_id(shelf, name)
             if other and wording(other.content.body) == ours:
                 return name, ""
-        for name in tried:
+        for name in chain(likely, (id_of(text, attempt) for attempt in range(LIKELY, ATTEMPTS))):
             if name in taken or with_id(shelf, name):
                 continue
             file, whole = f"{slug(text)}-{name}.md", new_file({**fields, "id": name}, text)
