@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kbhub.cli.given import Formats, Hits
-    from kbhub.types import Granularity, Mode
+    from kbhub.types import Granularity, Mode, SearchResult
 
 QUERY_BYTES = 1 << 20
 """Bytes of a query read from standard input; more than `query.MAX_TERMS` words are not looked up anyway."""
@@ -70,12 +70,7 @@ def search(
     if any(noted_damage(hub.index(base).path) for base in hub.select(bases)):  # which the search met
         bring_in_step(hub, bases)
         result = search_with(hub, query, options)
-    if form != "json":
-        verdict = [verdict_words(result.verdict)] if result.verdict and result.hits else []
-        leading = " ".join([*verdict, *(note for note in result.notes if note in LEADING_NOTES)])
-        complain_all([leading] if leading else [])
-    if form == "files":  # each other format has a place for it
-        complain_all(f"{hit.ref}: {hit.outdated}." for hit in result.hits if hit.kept)
+    complain_all(_said_first(result, form))
     whole = options.full or options.around is not None
     present(
         formats,
@@ -92,6 +87,16 @@ def search(
     record(hub, result, query)
     flush()
     return 0 if result.searched else 1
+
+
+def _said_first(result: SearchResult, form: str) -> list[str]:
+    """Say what the answer is worth, and what its format has no place for."""
+    verdict = [verdict_words(result.verdict)] if result.verdict and result.hits else []
+    leading = " ".join([*verdict, *(note for note in result.notes if note in LEADING_NOTES)])
+    said = [leading] if leading and form != "json" else []
+    if form == "files":  # each other format has a place for it
+        said += [f"{hit.ref}: {hit.outdated}." for hit in result.hits if hit.kept]
+    return said
 
 
 def _standard_input() -> str:
