@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kbhub.errors import UsageError
 from kbhub.expansion import ALREADY_STRONG, Expansion, expand, is_strong, plain_words, printable
 from kbhub.fusion import RRF_K
+from kbhub.search import ENDS_WITH_NEAREST
 from kbhub.tracing import with_part
 from kbhub.types import Signal
 
@@ -33,6 +34,9 @@ MOST_HITS = 100
 
 MOST_QUERIES, MOST_CHARACTERS = 5, 2000
 """Other queries that a client may give, and characters of its passage: each is a search."""
+
+ENDS_JOINED = "The list ends with the first {} hits of each wording; search for one alone for all of its own."
+"""Note of the last page of an answer to several queries that have more hits than are joined."""
 
 PART = "expansion"
 """Name of the part of a trace that other queries add; in parentheses, the one that found the hit, if not the query."""
@@ -109,12 +113,19 @@ def search_expanded(hub: Hub, query: Query, expansion: Expansion) -> SearchResul
     decides = surest if is_strong(surest) and not is_strong(original) else original
     best = _best_score(decides) or max(_best_score(result) for _, result in results)
     hits = _joined(original, results, best, by_chunk=query.granularity == "chunk")
+    every = all(one.total_exact and len(one.hits) == one.total for one in (original, *dict(results).values()))
     return original.model_copy(
         update={
             "hits": tuple(hits[query.offset : query.offset + query.limit]),
             "total": len(hits),
+            "total_exact": every,
             "verdict": decides.verdict,
-            "notes": (*decides.notes, *note, f"Also searched for: {'; '.join(label for label, _ in results)}."),
+            "notes": (
+                *(one for one in decides.notes if one != ENDS_WITH_NEAREST),
+                *note,
+                f"Also searched for: {'; '.join(label for label, _ in results)}.",
+                *([] if every or query.offset + query.limit < len(hits) else [ENDS_JOINED.format(wide["limit"])]),
+            ),
             "terms": tuple(dict.fromkeys(term for result in (original, *asked) for term in result.terms)),
         }
     )

@@ -210,6 +210,7 @@ class Hub:
             mode=found.mode,
             hits=found.hits,
             total=found.total,
+            total_exact=not found.ends,
             searched=tuple(one.base.id for one in searched),
             skipped=tuple(skipped),
             unmatched=found.unmatched,

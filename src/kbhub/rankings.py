@@ -114,7 +114,7 @@ def spread(
     while True:
         kept = _largest(values, wanted)
         if each is not None and len(kept) > each:
-            kept = kept[_first_of_each(documents[kept], values[kept], each)]
+            kept = kept[first_of_each(documents[kept], values[kept], each)]
         if len(kept) >= limit or wanted >= len(values):
             return kept
         wanted *= 4
@@ -127,8 +127,14 @@ def _largest(values: NDArray[np.float64], wanted: int) -> NDArray[np.int64]:
     return np.concatenate([np.flatnonzero(values > last), np.flatnonzero(values == last)[:TIED]])
 
 
-def _first_of_each(documents: NDArray[np.signedinteger], values: NDArray[np.float64], each: int) -> NDArray[np.int64]:
-    """Give the places of the best of each document."""
+def first_of_each(documents: NDArray[np.signedinteger], values: NDArray[np.float64], each: int) -> NDArray[np.int64]:
+    """Give the places of the best chunks of each document.
+
+    Args:
+        documents: of the chunks.
+        values: of the chunks; larger is better.
+        each: how many of one document.
+    """
     order = np.lexsort((-values, documents))
     ordered = documents[order]
     here = np.arange(len(order))

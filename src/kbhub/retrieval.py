@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.index import Index
+    from kbhub.index.columns import Columns
     from kbhub.index.postings import Postings
     from kbhub.index.selection import Selection
     from kbhub.query import Term
@@ -59,6 +60,22 @@ class WeightedTerm:
 
 
 @struct
+class Matches:
+    """All chunks of a base that have a term, a column each."""
+
+    base: int
+    """Its number."""
+    columns: Columns
+    """Of the base."""
+    positions: NDArray[np.int64]
+    """Ascending."""
+    documents: NDArray[np.int32]
+    """Ids of their documents."""
+    values: NDArray[np.float64]
+    """BM25; larger is better."""
+
+
+@struct
 class KeywordRanking:
     """What the keyword signal found."""
 
@@ -70,6 +87,8 @@ class KeywordRanking:
     """Terms that occur in no base."""
     absent: tuple[str, ...] = ()
     """Names that occur in no base as they were typed, although words of theirs do."""
+    matches: tuple[Matches, ...] = ()
+    """What was ranked, of each base."""
 
     @property
     def unmatched(self) -> tuple[str, ...]:
@@ -104,7 +123,7 @@ def keyword_ranking(
     rows, tokens = sum(size[0] for size in sizes), sum(size[1] for size in sizes)
     counted, weighted, missing, absent = _counted(indexes, terms, rows)
     weights = [inverse_document_frequency(rows, sum(map(len, found))) for found in counted]
-    found = []
+    matches = []
     for number, (index, selection) in enumerate(zip(indexes, allowed, strict=True)):
         here = [(postings[number], weight) for postings, weight in zip(counted, weights, strict=True)]
         columns = index.columns()
@@ -112,10 +131,13 @@ def keyword_ranking(
         if selection is not None:
             inside = columns.selected(selection.chunks)[positions]
             positions, values = positions[inside], values[inside]
-        chosen = spread(columns.documents[positions], values, RANKED, each)
-        positions, values = positions[chosen], values[chosen]
-        found.append(Ranking(columns.ids[positions] + numbered(number), columns.documents[positions], values))
-    return KeywordRanking(_best(indexes, found), weighted, missing, absent)
+        matches.append(Matches(number, columns, positions, columns.documents[positions], values))
+    found = []
+    for one in matches:
+        chosen = spread(one.documents, one.values, RANKED, each)
+        ids = one.columns.ids[one.positions[chosen]] + numbered(one.base)
+        found.append(Ranking(ids, one.documents[chosen], one.values[chosen]))
+    return KeywordRanking(_best(indexes, found), weighted, missing, absent, tuple(matches))
 
 
 @struct
@@ -128,6 +150,8 @@ class SemanticRanking:
     """All chunks whose vector was compared, as `rankings.numbered` gives them, ascending."""
     similarities: NDArray[np.float64]
     """Their cosines."""
+    complete: bool = True
+    """Whether every document with a chunk that is near is in it."""
 
 
 def semantic_ranking(
@@ -148,9 +172,11 @@ def semantic_ranking(
     """
     allowed = selections or [None] * len(indexes)
     asked = [(number, index, allowed[number]) for number, index in enumerate(indexes) if index]
-    near = likely([index.signed(selection, len(vector)) for _, index, selection in asked], vector, RANKED)
+    signed = [index.signed(selection, len(vector)) for _, index, selection in asked]
+    near = likely(signed, vector, RANKED)
+    every = sum(map(len, near)) == sum(np.count_nonzero(one.signed & there) for one, there in signed)
     quantised = quantise(vector)
-    found, compared, similarities = [], [NO_CHUNKS], [np.zeros(0)]
+    found, compared, similarities, close_by = [], [NO_CHUNKS], [np.zeros(0)], 0
     for (number, index, selection), positions in zip(asked, near, strict=True):
         columns = index.columns()
         besides = others[(others >= numbered(number)) & (others < numbered(number + 1))] - numbered(number)
@@ -158,10 +184,13 @@ def semantic_ranking(
         compared.append(chunks := ids + numbered(number))
         similarities.append(values)
         close = np.flatnonzero(values >= (LEAST_SIMILARITY if selection is None else -np.inf))
+        close_by += len(close)
         documents = columns.documents[columns.positions(ids[close])]
         chosen = spread(documents, values[close], RANKED, each)
         found.append(Ranking(chunks[close[chosen]], documents[chosen], values[close[chosen]]))
-    return SemanticRanking(_best(indexes, found), np.concatenate(compared), np.concatenate(similarities))
+    ranking = _best(indexes, found)
+    complete = every and (close_by <= RANKED or len(ranking) < RANKED)
+    return SemanticRanking(ranking, np.concatenate(compared), np.concatenate(similarities), complete)
 
 
 def _counted(

@@ -6,6 +6,7 @@ import logging
 import math
 import sys
 from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,9 +20,11 @@ from kbhub.index.selection import known_keys, newest, select
 from kbhub.indexing import embedded_text
 from kbhub.query import MAX_CHARACTERS, parsed
 from kbhub.rankings import NO_CHUNKS, Ranking
+from kbhub.remaining import Remaining
 from kbhub.reranking import LOOKED_AT, answer_confidence, rerank
 from kbhub.retrieval import (
     EACH,
+    RANKED,
     KeywordRanking,
     SemanticRanking,
     WeightedTerm,
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from kbhub.hits import Group
     from kbhub.index import Index
     from kbhub.index.selection import Selection
     from kbhub.query import ParsedQuery, Term
@@ -55,6 +59,12 @@ NEAR_ONLY = "None of the query's words occurs in a document; the hits are near i
 
 NOT_COVERED = "Nothing in these bases covers this; what follows is the nearest there is."
 """Note of an answer whose hits most likely answer something else."""
+
+ENDS_WITH_NEAREST = f"The list ends with the {RANKED} nearest passages; by meaning alone, there is always a next one."
+"""Note of the last page of an answer by meaning alone."""
+
+ENDS_WITH_BOTH = f"The list ends with what is among the {RANKED} best passages by words and by meaning alike."
+"""Note of the last page of an answer that both signals must have found."""
 
 LEADING_NOTES = (NEAR_ONLY, NOT_COVERED)
 """Notes to be read before the hits."""
@@ -100,6 +110,10 @@ class Found:
     """Whether filters and exclusions leave no document at all."""
     near_only: bool = False
     """Whether no term of the query occurs, so that the hits are near in meaning and no more."""
+    last: bool = True
+    """Whether no hits follow those of this page."""
+    ends: str = ""
+    """Where the list ends, in a sentence, although further documents may match; empty if it has all of them."""
 
 
 def leading_notes(found: Found) -> list[str]:
@@ -126,6 +140,8 @@ def notes_on(found: Found, chosen: Sequence[str]) -> list[str]:
     notes += [f"Searched for {one.used!r} in place of {one.typed!r}." for one in found.corrections]
     if found.filtered_out and chosen:
         notes.append(f"No document fulfils {' '.join(chosen)}.")
+    if found.ends and found.last:
+        notes.append(found.ends)
     return notes
 
 
@@ -199,14 +215,14 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings, *, ev
     scale = sure / kept[0].score if kept and kept[0].score else 0.0
     if query.min_score:
         kept = [one for one in kept if one.score * scale >= query.min_score]
-    groups = grouped(kept, ranked.evidence, by_document=query.granularity == "document")
+    page, total = _page(query, kept, ranked, keyword if "keyword" in rankings else None, scale, documents, around)
     terms = tuple(term for term in (*asked.terms, *(one.term for one in made)))
     manner = Manner(query, terms, scale, around.now, around.contexts, around.bases, around.gone_since)
     mode: Mode = "hybrid" if len(rankings) == len(SIGNALS) else "keyword" if "keyword" in rankings else "semantic"
-    log.debug("%s: terms %d, ranked %d, hits %d, confidence %.2f", mode, len(terms), len(fused), len(groups), sure)
+    log.debug("%s: terms %d, ranked %d, hits %d, confidence %.2f", mode, len(terms), len(fused), total, sure)
     return Found(
-        described(groups[query.offset : query.offset + query.limit], documents, manner),
-        len(groups),
+        described(page, documents, manner),
+        total,
         mode,
         asked,
         tuple(word for word in keyword.unmatched if word not in fixed) if complete else (),
@@ -214,6 +230,8 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings, *, ev
         verdict(sure if kept else 0.0) if complete else None,
         complete and all(one is not None and not one.documents for one in selections),
         complete and keyword.finds_nothing,
+        total <= query.offset + query.limit,
+        _ends(query, rankings, keyword, near),
     )
 
 
@@ -260,6 +278,32 @@ def _listing(
     return Found(described(groups, documents, manner), total, query.mode, asked, filtered_out=complete and not total)
 
 
+def _page(
+    query: Query,
+    kept: Sequence[Fused],
+    ranked: Ranked,
+    keyword: KeywordRanking | None,
+    scale: float,
+    documents: Documents,
+    around: Surroundings,
+) -> tuple[list[Group], int]:
+    """Give the hits of a page, and the number of all: those of the ranking, then all others that have a word."""
+    by_document = query.granularity == "document"
+    groups = grouped(kept, ranked.evidence, by_document=by_document)
+    matches = keyword.matches if keyword and query.min_signals == 1 else ()
+    rest = Remaining(matches, ranked.fused, by_document=by_document)
+    weigh = partial(_weighed, query, documents=documents, around=around) if _uneven(query, documents) else None
+    return rest.page(query, groups, scale, places_in([one.index for one in documents.searched]), weigh)
+
+
+def _ends(query: Query, rankings: Mapping[str, Ranking], keyword: KeywordRanking, near: SemanticRanking) -> str:
+    """Say where a list ends that may not have every match; empty if it has."""
+    if query.min_signals > 1 and len(rankings) == len(SIGNALS):
+        every = near.complete and sum(len(one.positions) for one in keyword.matches) == len(keyword.ranking)
+        return "" if every else ENDS_WITH_BOTH
+    return ENDS_WITH_NEAREST if "keyword" not in rankings and not near.complete else ""
+
+
 def _by_words(
     query: Query, indexes: Sequence[Index], terms: tuple[Term, ...], selections: Sequence[Selection | None]
 ) -> tuple[KeywordRanking, tuple[Spelt, ...]]:
@@ -303,11 +347,11 @@ def _rankings(
 
 def _weighed(query: Query, fused: list[Fused], documents: Documents, around: Surroundings) -> list[Fused]:
     """Apply what is said of bases and documents as a whole: weight, strength of memories, recency."""
+    if not _uneven(query, documents):
+        return fused
     bases = [one.base for one in documents.searched]
     weights = {base.weight for base in bases}
     memories = [number for number, base in enumerate(bases) if base.kind == "memory"]
-    if len(weights) < 2 and not memories and not query.recency:
-        return fused
     weighed = [one.times("weight", bases[one.key[0]].weight / max(weights)) for one in fused]
     for number in memories:
         paths = documents.paths(one.document_key for one in weighed if one.key[0] == number)
@@ -318,6 +362,12 @@ def _weighed(query: Query, fused: list[Fused], documents: Documents, around: Sur
         ages = {key: age_days(row, around.now) for key, row in rows.items()}
         weighed = [one.times("recency", recency(ages[one.document_key], query.recency)) for one in weighed]
     return best_first(weighed)
+
+
+def _uneven(query: Query, documents: Documents) -> bool:
+    """Whether anything is said of bases and documents as a whole."""
+    bases = [one.base for one in documents.searched]
+    return query.recency > 0 or len({base.weight for base in bases}) > 1 or any(b.kind == "memory" for b in bases)
 
 
 def recency(age: float, weight: float) -> float:

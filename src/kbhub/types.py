@@ -341,7 +341,9 @@ class SearchResult(Value):
     verdict: Verdict | None = None
     """Whether the bases cover the query: `strong`, `weak`, or `none`; none given if not judged."""
     total: int = 0
-    """Ranked hits in all, of which `limit` are here; the hundred best places by words and by meaning are ranked."""
+    """Hits in all, of which `limit` are here: those nearest in meaning, and all that have a word of the query."""
+    total_exact: bool = True
+    """Whether `total` counts every match; else there may be more, and a note of the last page says where it ends."""
     searched: tuple[str, ...] = ()
     """Bases that were searched."""
     skipped: tuple[Skipped, ...] = ()

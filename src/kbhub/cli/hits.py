@@ -137,13 +137,12 @@ def _every_hit(hub: Hub, query: Query) -> SearchResult:
     """Search page by page until there are no more hits."""
     query = query.model_copy(update={"limit": MOST_HITS, "offset": 0})
     result = hub.search(query)
-    hits = list(result.hits)
-    while len(hits) < result.total:
-        more = hub.search(query.model_copy(update={"offset": len(hits)})).hits
-        if not more:
-            break
-        hits += more
-    return result.model_copy(update={"hits": tuple(hits), "total": len(hits)})
+    hits, page = list(result.hits), result
+    while page.hits and len(hits) < page.total:
+        page = hub.search(query.model_copy(update={"offset": len(hits)}))
+        hits += page.hits
+    notes = tuple(dict.fromkeys((*result.notes, *page.notes)))
+    return result.model_copy(update={"hits": tuple(hits), "total": len(hits), "notes": notes})
 
 
 def _shown(hub: Hub, hit: Hit, terms: tuple[Term, ...], options: Hits, query: Query, *, first: bool) -> Hit:

@@ -29,6 +29,9 @@ LISTED = 20
 PAGE = 100
 """Hits of one search, as many as `Query` allows."""
 
+MOST_FOUND = 200
+"""Hits of a query that are looked at: each is read, and what comes later has one of its words and little else."""
+
 
 def memories(
     hub: Hub,
@@ -105,7 +108,7 @@ def _hits(hub: Hub, query: str, bases: tuple[str, ...]) -> list[Hit]:
     while bases:
         result = hub.search(Query(text=query, bases=bases, limit=PAGE, offset=len(hits)))
         hits += result.hits
-        if not result.hits or len(hits) >= result.total:
+        if not result.hits or len(hits) >= min(result.total, MOST_FOUND):
             break
     return hits
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kbhub.later import querying, searching
 from kbhub.render.numbering import numbered
-from kbhub.render.words import counted
+from kbhub.render.words import counted, total_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -199,7 +199,7 @@ def _heading(result: SearchResult, query: Query, shown: int) -> str:
     first = query.offset + 1
     range_ = f"Hit {first}" if shown == 1 else f"Hits {first}-{query.offset + shown}"
     order = "newest first" if result.listed else result.mode
-    return f"{range_} of {result.total} for {asked} {where} ({order})"
+    return f"{range_} of {total_of(result)} for {asked} {where} ({order})"
 
 
 def _quoted_hit(number: int, hit: Hit, limit: int, above: Hit | None = None, *, scored: bool) -> list[str]:
@@ -314,7 +314,7 @@ def _advice(result: SearchResult, query: Query) -> list[str]:
     if not result.searched:
         return ["`status` says how far indexing is, and what is wrong."]
     if query.offset:
-        return [f"There are {result.total} hits in all; search without `cursor` for the first."]
+        return [f"There are {total_of(result)} hits in all; search without `cursor` for the first."]
     return ["Try other words, fewer of them or all bases; `status` says what is here and what is indexed."]
 
 

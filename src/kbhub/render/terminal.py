@@ -15,7 +15,7 @@ from kbhub.index.selection import DAY_SECONDS
 from kbhub.later import gaps
 from kbhub.query import excerpt, spans, terms_of
 from kbhub.render.plain import neutralised, one_line
-from kbhub.render.words import counted, message_of
+from kbhub.render.words import counted, message_of, total_of
 from kbhub.search import LEADING_NOTES, NEAR_ONLY
 from kbhub.values import struct
 
@@ -93,14 +93,18 @@ def search_notes(result: SearchResult, *, offset: int, page: int) -> list[str]:
     near_only = NEAR_ONLY in result.notes
     searched = ", ".join(result.searched)
     if not result.hits and result.searched:
-        beyond = f" on page {page}, only {result.total} in all" if result.total else ""
+        beyond = (
+            f" on page {page}, only {result.total} {'in all' if result.total_exact else 'listed'}"
+            if result.total
+            else ""
+        )
         notes.append(f"No hits{beyond}. Searched: {searched}.")
     if result.unmatched and result.searched and not near_only:
         notes.append(f"Found nowhere: {', '.join(result.unmatched)}.")
     notes += [f"Not searched: {skipped.base}. {skipped.reason}" for skipped in result.skipped]
     shown = offset + len(result.hits)
     if result.hits and shown < result.total:
-        notes.append(f"Hits {offset + 1} to {shown} of {result.total}; `--page {page + 1}` shows the next.")
+        notes.append(f"Hits {offset + 1} to {shown} of {total_of(result)}; `--page {page + 1}` shows the next.")
     return notes
 
 

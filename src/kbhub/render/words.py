@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kbhub.types import Problem
+    from kbhub.types import Problem, SearchResult
 
 
 def counted(count: int, noun: str) -> str:
@@ -28,3 +28,8 @@ def verdict_words(verdict: str) -> str:
 
 
 _MEANING = {"weak": ", the bases may not cover this", "none": ""}
+
+
+def total_of(result: SearchResult) -> str:
+    """Give the number of hits in all, as `at least` so many where there may be more."""
+    return str(result.total) if result.total_exact else f"at least {result.total}"

@@ -1,0 +1,231 @@
+"""Lists are complete: pages, totals and `--all` have every match of the words, the ranked ones first."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import shutil
+
+import pytest
+
+from kbhub.paging import make_cursor
+from kbhub.render import model
+from kbhub.retrieval import RANKED
+from kbhub.search import ENDS_WITH_BOTH, ENDS_WITH_NEAREST
+from kbhub.types import Query
+
+MATCHING, OTHERS = 260, 40
+"""Documents with the word, many more than are ranked; documents without it."""
+
+WORDS = ("deploy", "release", "index", "query", "cache", "token", "invoice", "payment", "latency", "schema", "replica")
+
+
+def text_of(number: int) -> str:
+    """Make a text of some words, the same for a number on every run, that has `zebra` once to four times."""
+    choose = random.Random(number)
+    words = [choose.choice(WORDS) for _ in range(choose.randrange(8, 60))]
+    return f"# Note {number}\n\n{' '.join(words)}{' zebra' * (number < MATCHING) * choose.randrange(1, 5)}\n"
+
+
+def write_notes(environment, folder="knowledge"):
+    """Write the documents in folders of fifty."""
+    for number in range(MATCHING + OTHERS):
+        environment.write(f"{folder}/{number // 50}/{number:03}.md", text_of(number))
+
+
+def configure(environment, folder, **said):
+    """Make a folder a base of the user's, `other`."""
+    config = {"bases": {"other": {"knowledge": str(folder), **said}}, "repos": {"*": ["other"]}}
+    environment.write(environment.home / ".kbhub.json", json.dumps(config))
+
+
+@pytest.fixture
+def hub(environment):
+    """A hub with 260 documents that have the word `zebra`, and 40 that have not."""
+    write_notes(environment)
+    hub = environment.hub()
+    hub.sync()
+    return hub
+
+
+def walk(hub, **asked):
+    """Give the hits of all pages, which all name the same number."""
+    hits, totals = [], set()
+    for _ in range(1000):
+        page = hub.search(Query(**{"text": "zebra", "limit": 37, **asked, "offset": len(hits)}))
+        totals.add((page.total, page.total_exact))
+        hits += page.hits
+        if len(hits) >= page.total:
+            break
+    assert {total for total, _ in totals} == {len(hits)}
+    return hits, page
+
+
+def names(hits):
+    return [(hit.ref, hit.start_line) for hit in hits]
+
+
+@pytest.mark.parametrize("mode", ["keyword", "hybrid"])
+def test_pages_have_every_document_with_the_word_once(hub, mode):
+    """Nothing ends at the hundred best, and the scores never rise."""
+    hits, last = walk(hub, mode=mode)
+    wanted = {f"{number // 50}/{number:03}.md" for number in range(MATCHING)}
+
+    assert last.total_exact
+    assert len(set(names(hits))) == len(hits)
+    assert wanted <= {hit.ref for hit in hits}
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert len({hit.score for hit in hits[-30:]}) > 1, "what is further down is told apart, too"
+    if mode == "keyword":
+        assert wanted == {hit.ref for hit in hits}
+
+
+def test_pages_are_cut_from_one_list(hub):
+    """However long they are, and as one has them again."""
+    assert (
+        names(walk(hub)[0])
+        == names(walk(hub, limit=100)[0])
+        == names(walk(hub, limit=1)[0][:100]) + names(walk(hub, limit=13)[0][100:])
+    )
+
+
+def test_every_chunk_is_listed_where_a_hit_is_a_chunk(environment):
+    """A long document gives all of its sections, in both kinds of hits only once."""
+    part = "zebra and what is to be said of it. " * 20
+    for name, parts in (("log", 150), ("guide", 40), ("short", 1)):
+        text = "\n\n".join(f"## {name} {number}\n\n{part}{number}" for number in range(parts))
+        environment.write(f"knowledge/{name}.md", f"# The {name}\n\n{text}\n")
+    hub = environment.hub()
+    hub.sync()
+
+    assert {hit.ref for hit in walk(hub)[0]} == {"log.md", "guide.md", "short.md"}
+    chunks, last = walk(hub, granularity="chunk")
+    assert len(set(names(chunks))) == len(chunks) >= 191
+    assert last.total_exact
+
+
+def test_filters_leave_out_what_they_leave_out_everywhere(hub):
+    """Also beyond the ranked ones."""
+    hits, _ = walk(hub, text="zebra -path:0/ -path:3/", mode="keyword")
+
+    assert {hit.ref for hit in hits} == {f"{n // 50}/{n:03}.md" for n in range(MATCHING) if n // 50 not in (0, 3)}
+
+
+def test_the_order_is_the_same_however_a_corpus_is_cut(environment):
+    """The list of two bases is that of one with all of their documents."""
+    write_notes(environment)
+    whole = environment.hub()
+    whole.sync()
+    other = environment.home / "other"
+    other.mkdir()
+    one = [(hit.path, hit.score) for hit in walk(whole, mode="keyword")[0]]
+    for folder in "135":
+        shutil.move(environment.project / "knowledge" / folder, other / folder)
+    configure(environment, other)
+    cut = environment.hub()
+    cut.sync()
+
+    assert one == [(hit.path, hit.score) for hit in walk(cut, mode="keyword")[0]]
+
+
+def test_a_least_score_cuts_the_list_where_the_score_is_lower(hub):
+    """Nothing above it is left out, nothing below it is counted."""
+    every, _ = walk(hub)
+    least = every[200].score + 0.00006  # between two that are told
+    hits, last = walk(hub, min_score=least)
+
+    assert names(hits) == names(one for one in every if one.score >= least)
+    assert (last.total, last.total_exact) == (len(hits), True)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+def test_recency_and_weights_count_to_the_end(environment, weight):
+    """What comes after the ranked ones is ordered by them, too."""
+    write_notes(environment)
+    other = environment.home / "other"
+    write_notes(environment, other)
+    configure(environment, other, weight=weight)
+    hub = environment.hub()
+    hub.sync()
+    hits, last = walk(hub, recency=1.0, explain=True)
+
+    assert len(hits) == last.total
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert all(("weight" in hit.trace.factors) == (hit.base == "other" and weight < 1) for hit in hits)
+    assert {f"{number // 50}/{number:03}.md" for number in range(MATCHING)} <= {
+        ref.removeprefix("other@") for hit in hits for ref in (hit.ref, *hit.duplicates)
+    }
+
+
+def test_a_copy_that_is_told_with_its_twin_is_not_listed_again(environment):
+    """Each document is named once, as a hit or as what has the same text."""
+    write_notes(environment)
+    text = "# The zebra\n\nzebra zebra zebra zebra lives where the grass is high and the river is near.\n"
+    for number in range(8):
+        environment.write(f"knowledge/copies/{number}.md", text)
+    hub = environment.hub()
+    hub.sync()
+    hits, _ = walk(hub, mode="keyword")
+    named = [ref for hit in hits for ref in (hit.ref, *hit.duplicates)]
+
+    assert len(named) == len(set(named)) == MATCHING + 8
+    assert len(hits[0].duplicates) == 7
+
+
+def test_by_meaning_alone_it_is_said_where_the_list_ends(hub):
+    """Everything is near, more or less: the number is the least there are, and the last page says why."""
+    first = hub.search(Query(text="zebra deploy", mode="semantic"))
+    hits, last = walk(hub, text="zebra deploy", mode="semantic")
+
+    assert (first.total_exact, last.total_exact) == (False, False)
+    assert ENDS_WITH_NEAREST in last.notes
+    assert ENDS_WITH_NEAREST not in first.notes
+    assert len(hits) <= RANKED
+    small = hub.search(Query(text="zebra path:0/00", mode="semantic"))
+    assert (small.total, small.total_exact, small.notes) == (10, True, ())
+
+
+def test_of_what_both_signals_found_it_is_said_where_the_list_ends(hub):
+    """Only what is among the best of either can be."""
+    _, last = walk(hub, min_signals=2)
+
+    assert not last.total_exact
+    assert ENDS_WITH_BOTH in last.notes
+
+
+def test_all_lists_every_file(hub, kbhub):
+    """As many lines as there are documents, in the order of the pages."""
+    listed = kbhub("search", "zebra", "--mode", "keyword", "--all", "--files", code=0)
+
+    assert MATCHING == len(listed.out.splitlines())
+    assert [line.split(",")[2] for line in listed.out.splitlines()] == [hit.ref for hit in walk(hub, mode="keyword")[0]]
+    rows = csv.reader(io.StringIO(kbhub("search", "zebra", "--mode", "keyword", "--all", "--csv").out))
+    assert MATCHING + 1 == len(list(rows))
+    assert MATCHING == len(kbhub("search", "zebra", "--mode", "keyword", "--all", "--json").json["hits"])
+    cut = kbhub("search", "zebra", "--mode", "keyword", "--files", "--limit", "7", "--page", "30")
+    assert f"Hits 204 to 210 of {MATCHING};" in cut.err
+    near = kbhub("search", "zebra deploy", "--mode", "semantic", "--all", "--files")
+    assert ENDS_WITH_NEAREST in near.err
+    few = kbhub("search", "zebra deploy", "--mode", "semantic", "--files")
+    assert " of at least " in few.err
+
+
+def test_a_model_can_turn_all_pages(hub):
+    """The heading says how many there are or at least are, and the last page offers none."""
+
+    def answer(query):
+        return model.search_answer(hub.search(query), query, lambda offset: make_cursor(query, offset))
+
+    query = Query(text="zebra", limit=50, mode="keyword")
+    seen, pages = 0, 0
+    while True:
+        text, shown = answer(query.model_copy(update={"offset": seen}))
+        seen, pages = seen + len(shown.hits), pages + 1
+        assert text.startswith(f"Hits {seen - len(shown.hits) + 1}-{seen} of {MATCHING} for")
+        assert ("Next page: " in text) == (shown.cursor is not None) == (seen < MATCHING)
+        if shown.cursor is None or pages > MATCHING:
+            break
+    assert MATCHING == seen
+    assert " of at least " in answer(Query(text="zebra deploy", mode="semantic"))[0]
