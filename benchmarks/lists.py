@@ -65,7 +65,9 @@ def main() -> None:
         hub = prepare(Path(name).resolve(), count)
         hub.search(Query(text="zebra"))
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        print("| list | hits | pages | seconds | first page ms | median ms | slowest ms |\n|---|---|---|---|---|---|---|")
+        print(
+            "| list | hits | pages | seconds | first page ms | median ms | slowest ms |\n|---|---|---|---|---|---|---|"
+        )
         for what, asked in ways.items():
             seen, times = walk(hub, limit=limit, **asked)
             figures = f"{sum(times) / 1000:.1f} | {times[0]:.0f} | {statistics.median(times):.0f} | {max(times):.0f}"

@@ -35,6 +35,9 @@ ALSO = 3
 STALE_DAYS = 365
 """Age from which a document is called stale."""
 
+FILE_ENDS = 2
+"""Bytes of the end of the last line, which no chunk has."""
+
 SCORE_DIGITS = 4
 """Digits of a score that are told."""
 
@@ -211,6 +214,7 @@ def _hit(
         stale=best.document_key in ended or (age > STALE_DAYS and best.document_key not in decided),
         outdated=ended.get(best.document_key),
         kept=is_gone(document.size),
+        whole=_is_whole(chunk, document, part),
         contexts=matching(one.base.contexts, manner.contexts, document.path),
         also=tuple(Span(start_line=other.start_line, end_line=other.end_line) for other in others),
         duplicates=tuple(
@@ -233,6 +237,13 @@ def _excerpt(chunk: ChunkRow, terms: tuple[Term, ...]) -> tuple[str, int]:
         part, offset = excerpt(prose, terms, EXCERPT_CHARACTERS)
         return part, offset + front.count("\n")
     return excerpt(chunk.text, terms, EXCERPT_CHARACTERS)
+
+
+def _is_whole(chunk: ChunkRow, document: DocumentRow, part: str) -> bool:
+    """Whether an excerpt is all of a document but its front matter."""
+    size = len(chunk.text.encode("utf-8", "surrogatepass"))
+    alone = chunk.start_line == 1 and size + FILE_ENDS >= document.size >= 0
+    return alone and part.strip() == chunk.text[chunk.prose :].strip()
 
 
 def _trace(best: Fused, scale: float) -> Trace:

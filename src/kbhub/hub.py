@@ -199,7 +199,7 @@ class Hub:
         notes = [
             *searching.leading_notes(found),
             *notes,
-            *searching.notes_on(found, chosen),
+            *searching.notes_on(found, chosen, query, self.discovery()),
             # Copies, for indexing on other threads adds to them and takes away.
             *searching.unfinished(searched, dict(self._progress), dict(self._behind), dict(self._failed)),
         ]

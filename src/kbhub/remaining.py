@@ -62,16 +62,17 @@ class Remaining:
             weigh: none where nothing is said of bases and documents as a whole.
         """
         start, stop, count = query.offset - len(ranked), query.offset + query.limit - len(ranked), len(self)
+        ordered, smaller = list[Fused](), 1.0
         if query.min_score and count:
-            count = 0
             if self._last * scale >= query.min_score:
-                hits, smaller = self._ordered(len(self), places, weigh)
-                count = len([one for one in hits if one.score * smaller * scale >= query.min_score])
+                ordered, smaller = self._ordered(count, places, weigh)
+            count = len([one for one in ordered if one.score * smaller * scale >= query.min_score])
         stop = min(stop, count)
         page = list(ranked[query.offset : query.offset + query.limit])
         if stop > max(start, 0):
-            hits, smaller = self._ordered(stop, places, weigh)
-            page += [self._group(one, smaller) for one in hits[max(start, 0) : stop]]
+            if not ordered:
+                ordered, smaller = self._ordered(stop, places, weigh)
+            page += [self._group(one, smaller) for one in ordered[max(start, 0) : stop]]
         return page, len(ranked) + count
 
     def _ordered(self, wanted: int, places: Places, weigh: Weigh | None) -> tuple[list[Fused], float]:

@@ -183,7 +183,9 @@ def semantic_ranking(
         ids, values = index.similarities(quantised, union(columns.ids[positions], besides))
         compared.append(chunks := ids + numbered(number))
         similarities.append(values)
-        close = np.flatnonzero(values >= (LEAST_SIMILARITY if selection is None else -np.inf))
+        close = np.flatnonzero(
+            values >= (-np.inf if selection is not None and selection.filtered else LEAST_SIMILARITY)
+        )
         close_by += len(close)
         documents = columns.documents[columns.positions(ids[close])]
         chosen = spread(documents, values[close], RANKED, each)

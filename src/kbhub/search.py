@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.confidence import PACKAGED, verdict
+from kbhub.errors import BaseNotFound
 from kbhub.evidence import AMOUNTS
 from kbhub.fusion import SIGNALS, Fused, best_first, fuse
 from kbhub.hits import Documents, Manner, Searched, age_days, described, grouped
 from kbhub.identifiers import is_name
-from kbhub.index.selection import known_keys, newest, select
+from kbhub.index.selection import known_keys, newest
 from kbhub.indexing import embedded_text
+from kbhub.nested import selections_of
 from kbhub.query import MAX_CHARACTERS, parsed
+from kbhub.query.filtering import ANY
+from kbhub.query.tokens import fold
 from kbhub.rankings import NO_CHUNKS, Ranking
 from kbhub.remaining import Remaining
 from kbhub.reranking import LOOKED_AT, answer_confidence, rerank
@@ -50,7 +54,7 @@ if TYPE_CHECKING:
     from kbhub.ranking import Key
     from kbhub.reranking import Ranked
     from kbhub.spelling import Correction as Spelt
-    from kbhub.types import Base, Query
+    from kbhub.types import Base, Discovery, Query
 
 log = logging.getLogger(__name__)
 
@@ -123,12 +127,14 @@ def leading_notes(found: Found) -> list[str]:
     return [NOT_COVERED] if found.hits and found.verdict == "none" else []
 
 
-def notes_on(found: Found, chosen: Sequence[str]) -> list[str]:
+def notes_on(found: Found, chosen: Sequence[str], query: Query, active: Discovery) -> list[str]:
     """Say how a query was understood, where that is not as it was asked.
 
     Args:
         found: what it found.
         chosen: its filters and exclusions, as they were understood.
+        query: it.
+        active: the bases that there are.
     """
     asked, notes = found.understood, list[str]()
     if asked.unread:
@@ -140,6 +146,13 @@ def notes_on(found: Found, chosen: Sequence[str]) -> list[str]:
     notes += [f"Searched for {one.used!r} in place of {one.typed!r}." for one in found.corrections]
     if found.filtered_out and chosen:
         notes.append(f"No document fulfils {' '.join(chosen)}.")
+    ids = [base.id for base in active.bases]
+    known = {fold(name) for base in active.bases for name in (base.id, *base.names)} | {ANY}
+    for value in (value for one in asked.filters if one.key == "base" for value in one.values):
+        if fold(value.text) not in known:
+            notes.append(str(BaseNotFound(value.text, ids, active.problem_of(value.text))))
+    if query.min_signals > 1 and found.mode != "hybrid" and asked.terms and not found.hits:
+        notes.append(f"Hits of {query.min_signals} signals were asked for, and only the {found.mode} signal ran.")
     if found.ends and found.last:
         notes.append(found.ends)
     return notes
@@ -183,9 +196,7 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings, *, ev
     complete = everything and bool(searched) and all(one.complete for one in searched)
     indexes = [one.index for one in searched]
     asked = understand(query.text, indexes)
-    selections = [
-        select(one.index, {one.base.id, *one.base.names}, asked.filters, asked.excluded, around.now) for one in searched
-    ]
+    selections = selections_of(searched, asked, around.now)
     if not asked.terms and (asked.filters or asked.excluded):
         return _listing(query, asked, searched, selections, around, complete=complete)
     keyword = KeywordRanking(Ranking.joined(()), ())

@@ -307,6 +307,8 @@ class Hit(Value):
     """Other matching chunks of the same document."""
     duplicates: tuple[str, ...] = ()
     """Refs of documents with the same text, left out."""
+    whole: bool = False
+    """Whether the excerpt is all of the document but its front matter."""
     trace: Trace | None = None
     """How the score came about, if asked for."""
 

@@ -44,10 +44,17 @@ class Selection:
     """Ids of the chunks, ascending."""
     documents: int
     """Documents that they are of."""
+    filtered: bool = True
+    """Whether a filter or an exclusion chose them."""
 
 
 def select(
-    index: Index, names: Collection[str], filters: Sequence[Filter], excluded: Sequence[Term], now: float
+    index: Index,
+    names: Collection[str],
+    filters: Sequence[Filter],
+    excluded: Sequence[Term],
+    now: float,
+    elsewhere: Sequence[str] = (),
 ) -> Selection | None:
     """Find what filters and exclusions leave of a base.
 
@@ -57,6 +64,7 @@ def select(
         filters: all of which a document must fulfil.
         excluded: terms of which a document must have none, in any of its chunks, its title, path or tags.
         now: seconds since the epoch, for `age:`.
+        elsewhere: paths of documents that are found in another base.
 
     Returns:
         What is left; none if that is everything.
@@ -70,6 +78,9 @@ def select(
     if excluded:
         lacking = "SELECT document_id FROM chunk WHERE id IN (SELECT rowid FROM fts WHERE fts MATCH ?)"
         conditions.append((f"id NOT IN ({lacking})", [" OR ".join(term.match for term in excluded)]))
+    filtered = bool(conditions)
+    if elsewhere:
+        conditions.append(("path NOT IN (SELECT value FROM json_each(?))", [json.dumps(list(elsewhere))]))
     if not conditions:
         return None
     documents = "SELECT id FROM document WHERE " + " AND ".join(f"({sql})" for sql, _ in conditions)
@@ -77,7 +88,24 @@ def select(
         f"SELECT id, document_id FROM chunk WHERE document_id IN ({documents}) ORDER BY id",
         *(value for _, values in conditions for value in values),
     )
-    return Selection(array("q", [row[0] for row in rows]), len({row[1] for row in rows}))
+    return Selection(array("q", [row[0] for row in rows]), len({row[1] for row in rows}), filtered)
+
+
+def paths_of(index: Index, selection: Selection | None) -> list[str]:
+    """Give the paths of the documents of a selection, or of all.
+
+    Args:
+        index: it, within a snapshot.
+        selection: of its documents; none for all.
+
+    Raises:
+        IndexUnavailable: the index cannot be read.
+    """
+    where, values = within("chunk.id", selection)
+    rows = index._rows(
+        f"SELECT path FROM document WHERE id IN (SELECT document_id FROM chunk WHERE 1 {where})", *values
+    )
+    return [path for (path,) in rows]
 
 
 def known_keys(index: Index, keys: Iterable[str]) -> frozenset[str]:
@@ -179,6 +207,9 @@ def _properties(key: str, value: Value) -> list[Condition]:
         return [("1", [])]
     if key == "tag":
         name = " ".join(text.lstrip("#").rstrip("/").split())
+        return [("value = ?", [name]), ("value > ? AND value < ?", [f"{name}/", f"{name}0"])]
+    if key == "namespace":
+        name = text.strip("/")
         return [("value = ?", [name]), ("value > ? AND value < ?", [f"{name}/", f"{name}0"])]
     same: list[Condition] = [("value IN (?, ?)", [text, _SPELLINGS.get(text, text)])]
     if (number := number_of(text)) is not None:

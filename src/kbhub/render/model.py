@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kbhub.later import querying, searching
 from kbhub.render.numbering import numbered
-from kbhub.render.words import counted, total_of
+from kbhub.render.words import contribution_of, counted, total_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -207,6 +207,8 @@ def _quoted_hit(number: int, hit: Hit, limit: int, above: Hit | None = None, *, 
     lines = [f"{number}. {_hit_line(hit, scored=scored)}", *_place_lines(hit, above), fenced(text)]
     whole = hit.end_line - hit.start_line + 1
     shown = text.count("\n") + 1
+    if hit.kind == "memory" and hit.whole and text == hit.excerpt:
+        return lines + _trace_lines(hit)  # to read it would bring nothing more
     if shown < whole or "…" in text[:1] + text[-1:]:
         call = _read_call(hit, f":{hit.start_line}:{whole}")
         lines.append(f"   lines {hit.excerpt_line}-{hit.excerpt_line + shown - 1} shown; all of it: {call}")
@@ -259,7 +261,7 @@ def _trace_lines(hit: Hit) -> list[str]:
         return []
     signals = "; ".join(
         f"{signal.name}{f' rank {signal.rank}' if signal.rank else ''} ({signal.value:.3f}) adds "
-        f"{signal.contribution:.4f}"
+        f"{contribution_of(signal).removeprefix('+')}"
         for signal in hit.trace.signals
     )
     factors = "".join(f" × {name} {value:g}" for name, value in hit.trace.factors.items())

@@ -15,7 +15,7 @@ from kbhub.index.selection import DAY_SECONDS
 from kbhub.later import gaps
 from kbhub.query import excerpt, spans, terms_of
 from kbhub.render.plain import neutralised, one_line
-from kbhub.render.words import counted, message_of, total_of
+from kbhub.render.words import contribution_of, counted, message_of, total_of
 from kbhub.search import LEADING_NOTES, NEAR_ONLY
 from kbhub.values import struct
 
@@ -307,7 +307,7 @@ def _highlighted(text: str, terms: tuple[Term, ...], paint: Painter) -> str:
 
 def _trace_text(trace: Trace) -> str:
     signals = [
-        f"{one.name}{f' #{one.rank}' if one.rank else ''} ({one.value:.3g}) +{one.contribution:.4f}"
+        f"{one.name}{f' #{one.rank}' if one.rank else ''} ({one.value:.3g}) {contribution_of(one)}"
         for one in trace.signals
     ]
     return " · ".join(signals) + "".join(f" × {name} {value:g}" for name, value in trace.factors.items())

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kbhub.types import Problem, SearchResult
+    from kbhub.types import Problem, SearchResult, Signal
+
+CONTRIBUTION_DIGITS = 4
+"""Digits of what a signal adds to a score; as many as a score has."""
 
 
 def counted(count: int, noun: str) -> str:
@@ -28,6 +31,11 @@ def verdict_words(verdict: str) -> str:
 
 
 _MEANING = {"weak": ", the bases may not cover this", "none": ""}
+
+
+def contribution_of(signal: Signal) -> str:
+    """Give what a signal adds to a score, with its sign; what rounds to nothing has none of its own."""
+    return f"{round(signal.contribution, CONTRIBUTION_DIGITS) + 0.0:+.{CONTRIBUTION_DIGITS}f}"
 
 
 def total_of(result: SearchResult) -> str:

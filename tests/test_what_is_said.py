@@ -1,0 +1,162 @@
+"""An answer says why it has nothing, names what is there, and offers no call that brings nothing more."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kbhub.errors import BaseNotFound
+from kbhub.memory.remember import remember
+from kbhub.render import model
+from kbhub.render.terminal import Painter, search_text
+from kbhub.types import Query, Signal, Trace
+
+
+def configure(environment, **bases):
+    """Make folders bases of the user's."""
+    config = {"bases": {name: {"knowledge": str(folder)} for name, folder in bases.items()}, "repos": {"*": [*bases]}}
+    environment.write(environment.home / ".kbhub.json", json.dumps(config))
+
+
+def shown(result, query):
+    return model.search_answer(result, query, str)[0]
+
+
+def test_two_signals_of_one_ranking_are_said_to_be_too_many(environment, kbhub):
+    """Nothing can be found by words and by meaning where words alone are searched."""
+    environment.write("knowledge/deploy.md", "# Deploy\n\nRoll back a release.\n")
+    told = "Hits of 2 signals were asked for, and only the keyword signal ran."
+    kbhub("index")
+    one = kbhub("search", "release", "--mode", "keyword", "--min-signals", "2")
+    both = kbhub("search", "release", "--min-signals", "2", code=0)
+
+    assert told in one.err
+    assert (told in both.err, "deploy.md" in both.out) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [(-0.00004, "+0.0000"), (-0.0, "+0.0000"), (-0.25, "-0.2500"), (0.1234, "+0.1234")]
+)
+def test_what_a_signal_adds_has_one_sign(environment, value, told):
+    """What rounds to nothing is not less than nothing."""
+    environment.write("knowledge/deploy.md", "# Deploy\n\nRoll back a release.\n")
+    hub = environment.hub()
+    hub.sync()
+    query = Query(text="release", explain=True)
+    found = hub.search(query)
+    trace = Trace(signals=(Signal(name="rerank", value=2, contribution=value),))
+    found = found.model_copy(update={"hits": (found.hits[0].model_copy(update={"trace": trace}),)})
+
+    assert f"rerank (2) {told}" in search_text(found, Painter())
+    assert f"rerank (2.000) adds {told.removeprefix('+')}" in shown(found, query)
+
+
+def test_a_base_that_is_not_there_is_told_with_those_that_are(environment):
+    """A filter says what `--in` says."""
+    environment.write("knowledge/deploy.md", "# Deploy\n\nRoll back a release.\n")
+    environment.write(environment.home / "notes/a.md", "# A\n\nrelease\n")
+    configure(environment, notes=environment.home / "notes")
+    hub = environment.hub()
+    hub.sync()
+    with pytest.raises(BaseNotFound, match="Active bases: project, notes"):
+        hub.search(Query(text="release", bases=("nosuch",)))
+
+    for text in ("release base:nosuch", "base:nosuch", "release base:notes,nosuch", "release -base:nosuch"):
+        assert "No base 'nosuch'. Active bases: project, notes." in hub.search(Query(text=text)).notes
+    for text in ("release base:Notes", "release base:*", "base:project"):
+        assert not any("No base" in note for note in hub.search(Query(text=text)).notes)
+
+
+def test_a_namespace_takes_in_those_below_it(environment):
+    """As a tag does, and as `memories --namespace` does."""
+    for number, namespace in enumerate(("infra", "infra/vpn", "infra/vpn/keys", "infrared", "app")):
+        environment.write(f"knowledge/{number}.md", f"---\nnamespace: {namespace}\n---\n# {number}\n\nbastion\n")
+    hub = environment.hub()
+    hub.sync()
+
+    def found(text):
+        return {hit.ref for hit in hub.search(Query(text=text, limit=20, mode="keyword")).hits}
+
+    assert found("bastion namespace:infra") == found("namespace:Infra/") == {"0.md", "1.md", "2.md"}
+    assert found("bastion namespace:infra/vpn") == {"1.md", "2.md"}
+    assert found("bastion -namespace:infra") == {"3.md", "4.md"}
+    assert found("bastion namespace:app,infrared") == {"3.md", "4.md"}
+
+
+@pytest.fixture
+def nested(environment):
+    """A base `vault` with a base `vpn` in one of its folders."""
+    vault = environment.home / "vault"
+    for number in range(4):
+        environment.write(vault / f"{number}.md", f"# Note {number}\n\nbastion host {number}\n")
+        environment.write(vault / f"infra/vpn/{number}.md", f"# Tunnel {number}\n\nbastion key {number}\n")
+    configure(environment, vault=vault, vpn=vault / "infra/vpn")
+    hub = environment.hub()
+    hub.sync()
+    return hub
+
+
+@pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
+@pytest.mark.parametrize("text", ["bastion", "age:<9000d", "bastion age:<9000d"])
+def test_a_file_in_two_bases_is_found_once(nested, mode, text):
+    """In the innermost base; the number says so, too."""
+    result = nested.search(Query(text=text, mode=mode, limit=20))
+    named = [ref for hit in result.hits for ref in (hit.ref, *hit.duplicates)]
+
+    assert sorted(named) == [f"vault@{number}.md" for number in range(4)] + [f"vpn@{number}.md" for number in range(4)]
+    assert result.total == len(result.hits)
+
+
+def test_a_file_in_two_bases_is_found_in_the_one_that_is_asked_for(nested):
+    """Whichever it is, and whatever leaves the other out."""
+    for query in (
+        Query(text="bastion", bases=("vault",), limit=20),
+        Query(text="bastion base:vault", limit=20),
+        Query(text="bastion -base:vpn", limit=20),
+    ):
+        assert {hit.base for hit in nested.search(query).hits} == {"vault"}
+        assert 8 == nested.search(query).total
+    tunnels = nested.search(Query(text="bastion path:infra/", limit=20))
+    assert {f"vault@infra/vpn/{number}.md" for number in range(4)} == {hit.ref for hit in tunnels.hits}
+
+
+def test_what_the_inner_base_leaves_out_is_found_in_the_outer_one(environment):
+    """No file is lost between them."""
+    vault = environment.home / "vault"
+    for name in ("kept", "left"):
+        environment.write(vault / f"infra/{name}.md", f"# {name}\n\nbastion key\n")
+    config = {
+        "bases": {
+            "vault": {"knowledge": str(vault)},
+            "infra": {"knowledge": str(vault / "infra"), "exclude": ["left.md"]},
+        },
+        "repos": {"*": ["vault", "infra"]},
+    }
+    environment.write(environment.home / ".kbhub.json", json.dumps(config))
+    hub = environment.hub()
+    hub.sync()
+
+    assert {"infra@kept.md", "vault@infra/left.md"} == {hit.ref for hit in hub.search(Query(text="bastion")).hits}
+
+
+def test_a_memory_that_is_quoted_whole_is_not_offered_to_be_read(environment):
+    """A longer one is, and a document is, whose front matter may be wanted."""
+    hub = environment.hub()
+    short = "Releases are announced in the channel of the team."
+    remember(hub, short)
+    query = Query(text="releases announced channel")
+    answer = shown(hub.search(query), query)
+    assert short in answer
+    assert "read(" not in answer
+
+    long = "\n\n".join(f"The staging cluster restarts on day {number} of the month. " * 9 for number in range(12))
+    remember(hub, long)
+    query = Query(text="staging cluster restarts")
+    assert "read(" in shown(hub.search(query), query)
+
+    environment.write("knowledge/zebra.md", "# Zebra\n\nA zebra has stripes.\n")
+    hub = environment.hub()
+    hub.sync()
+    query = Query(text="zebra stripes")
+    assert 'whole document: read(refs="zebra.md")' in shown(hub.search(query), query)
