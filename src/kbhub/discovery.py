@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -108,14 +109,17 @@ def discover(
         return Discovery(
             workspace=workspace,
             problems=config.warnings,
+            warnings=config.warnings,
             looked_for=("KBHUB_DISABLE is set: kbhub is off here",),
             off=True,
         )
     home = Path(os.path.realpath(home))
     project = find_project(workspace, trust, home, config=config.path, owned=owned)
-    problems = [*config.warnings, *project.problems]
+    warnings = (*config.warnings, *project.warnings)
+    problems = [*warnings, *project.problems]
+    found = Discovery(workspace=workspace, warnings=warnings)
     if project.off:
-        return Discovery(workspace=workspace, problems=tuple(problems), looked_for=tuple(project.looked_for), off=True)
+        return replace(found, problems=tuple(problems), looked_for=tuple(project.looked_for), off=True)
     entries = config.settings.entries()
     active = _active_ids(workspace.directory, config, home, case_insensitive=case_insensitive)
     bases = []
@@ -132,12 +136,7 @@ def discover(
     log.debug("workspace: %s (%s), git root: %s", workspace.directory, workspace.source, workspace.git_root)
     for base in united:
         log.debug("base %s: %s, found as %s", base.id, base.path, base.origin)
-    return Discovery(
-        workspace=workspace,
-        bases=united,
-        problems=tuple(problems),
-        looked_for=tuple(project.looked_for),
-    )
+    return replace(found, bases=united, problems=tuple(problems), looked_for=tuple(project.looked_for))
 
 
 def missing(discovery: Discovery, configured: Iterable[str]) -> list[Problem]:

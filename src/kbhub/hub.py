@@ -344,6 +344,8 @@ class Hub:
             discovery = with_memories(discovery, data_dir(options.env), config.settings)
             discovery = with_completions(discovery, data_dir(options.env), config.settings.bases)
             self._look_back = (time.monotonic(), config, discovery)
+            if options.warn:
+                options.warn(discovery.warnings)
             return config, discovery
 
     def limits(self) -> Limits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.shared import Shared
+    from kbhub.types import Problem
 
 
 @struct
@@ -44,6 +45,8 @@ class HubOptions:
     """Seconds since the epoch."""
     shared: Shared | None = None
     """What it has in common with other hubs of the process; none for nothing."""
+    warn: Callable[[Sequence[Problem]], object] | None = None
+    """Told after each look which fields and variables have no effect; none where nobody is to be told."""
     ask_roots: bool = True
     """Whether the client's roots may name the workspace: not where several clients have one hub."""
 

@@ -52,6 +52,8 @@ class Project:
 
     base: Base | None = None
     problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    """Fields of the pointer that have no effect."""
     looked_for: list[str] = field(default_factory=list)
     off: bool = False
     """Whether the pointer switches kbhub off here."""
@@ -258,7 +260,7 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
             project.problems.append(Problem(subject=PROJECT_ID, message=message))
             return
         pointer, warnings = read_pointer(match.pointer)
-        project.problems += warnings
+        project.warnings += warnings
         if not pointer.enabled:
             project.off = True
             project.looked_for[-1] += ' (it says "enabled": false, so kbhub is off here)'

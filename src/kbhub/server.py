@@ -121,6 +121,12 @@ class KbhubServer(MCPServer[None]):
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool. What can be foreseen to go wrong is an answer the model reads, word for word."""
+        result = await self._called(name, arguments, context)
+        return await self.calls.with_warnings(name, result) if isinstance(result, CallToolResult) else result
+
+    async def _called(
+        self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None
+    ) -> CallToolResult | InputRequiredResult:
         schema: dict[str, Any] = {}
         try:
             await self.calls.run(self._ready, name)

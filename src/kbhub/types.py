@@ -86,6 +86,8 @@ class Discovery(Value):
     """Active bases: the project base first, then by id."""
     problems: tuple[Problem, ...] = ()
     """Bases and settings that cannot be used, and why."""
+    warnings: tuple[Problem, ...] = ()
+    """Those of them that are about fields and variables which have no effect."""
     looked_for: tuple[str, ...] = ()
     """Places that were tried for the project base, in order."""
     off: bool = False

@@ -5,18 +5,30 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from kbhub.cli.console import complain
 from kbhub.cli.verbosity import log_to_stderr
 from kbhub.discovery import parse_base_arguments
 from kbhub.errors import UsageError
 from kbhub.options import HubOptions
 from kbhub.places import WORKING_DIRECTORY_GONE, working_directory
+from kbhub.render.words import warnings_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kbhub.cli.given import Places
+    from kbhub.types import Problem
 
 
-def hub_options(places: Places, *, serve: bool = False, every_base: bool = False) -> HubOptions:
+def hub_options(places: Places, *, serve: bool = False, every_base: bool = False, warn: bool = True) -> HubOptions:
     """Give what the command line says about where to look.
+
+    Args:
+        places: what it says.
+        serve: whether a client's own variables may name the workspace.
+        every_base: whether every base of the global config is active.
+        warn: whether to say on standard error which fields of the configuration have no effect; not where the
+            command's own result does, nor by a server, which tells its client.
 
     Raises:
         UsageError, ConfigError: `--base` or `KBHUB_BASES` is no list of ID=PATH, or there is no directory to work for.
@@ -36,7 +48,21 @@ def hub_options(places: Places, *, serve: bool = False, every_base: bool = False
         every_base=every_base,
         env=env,
         typed_in=None if serve else here,
+        warn=_Warnings() if warn and not serve else None,
     )
+
+
+class _Warnings:
+    """Says each warning once, all new ones on one line."""
+
+    def __init__(self) -> None:
+        self._told: set[Problem] = set()
+
+    def __call__(self, warnings: Sequence[Problem]) -> None:
+        fresh = [one for one in warnings if one not in self._told]
+        self._told.update(fresh)
+        if fresh:
+            complain(warnings_text(fresh))
 
 
 def decoded(argument: str) -> str:

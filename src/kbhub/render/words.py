@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kbhub.types import Problem, SearchResult, Signal
 
 CONTRIBUTION_DIGITS = 4
@@ -41,3 +43,11 @@ def contribution_of(signal: Signal) -> str:
 def total_of(result: SearchResult) -> str:
     """Give the number of hits in all, as `at least` so many where there may be more."""
     return str(result.total) if result.total_exact else f"at least {result.total}"
+
+
+def warnings_text(warnings: Sequence[Problem]) -> str:
+    """Say in one sentence which fields and variables have no effect; empty if there are none."""
+    if not warnings:
+        return ""
+    first, more = warnings[0], len(warnings) - 1
+    return f"{first.subject}: {message_of(first)}" + (f" {more} more; `kbhub status` lists them." if more else "")

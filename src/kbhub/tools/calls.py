@@ -10,8 +10,11 @@ from anyio.to_thread import run_sync
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
 from kbhub.background import Background
+from kbhub.errors import KbhubError
 from kbhub.later import recording
 from kbhub.render import status_answers
+from kbhub.render.model import sentences
+from kbhub.render.words import warnings_text
 from kbhub.roots import RootsQuestion
 from kbhub.watch import Watcher
 from kbhub.workspace import FROM_ROOTS
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from kbhub.announcing import Announcer
     from kbhub.frozen import Model
     from kbhub.hub import Hub
+    from kbhub.types import Problem
     from kbhub.values import Value
     from kbhub.watch import Changes
 
@@ -59,6 +63,7 @@ class Calls:
         self.roots = RootsQuestion()
         self.watcher = Watcher(self.hub, self._notice)
         self._begun = self._prepared = False
+        self._warned: set[Problem] = set()
 
     def begin(self, preparation: Callable[[], object] | None = None) -> None:
         """Start indexing and watching, once; not before the handshake is done.
@@ -144,6 +149,28 @@ class Calls:
         """Make a tool's result: a text, and what it says as JSON where that is wanted."""
         structured = result.model_dump(mode="json") if self.structured and not is_error else None
         return text_result(text, structured, is_error=is_error)
+
+    async def with_warnings(self, tool: str, result: CallToolResult) -> CallToolResult:
+        """Add which fields and variables have no effect, each once: the user does not see the server's log.
+
+        Args:
+            tool: what was called; `status` says it in its answer.
+            result: its answer.
+        """
+        try:
+            warnings = (await self.run(self.hub.discovery)).warnings
+        except KbhubError:  # the configuration cannot be read, as the answer says
+            return result
+        fresh = [one for one in warnings if one not in self._warned]
+        self._warned.update(fresh)
+        if not fresh or tool == "status" or not isinstance(result.content[0], TextContent):
+            return result
+        (note,) = sentences("Note", [warnings_text(fresh)])
+        text = TextContent(type="text", text=f"{result.content[0].text}\n{note}")
+        structured = result.structured_content
+        if structured and isinstance(notes := structured.get("notes"), list):
+            structured = {**structured, "notes": [*notes, note.removeprefix("Note: ")]}
+        return result.model_copy(update={"content": [text, *result.content[1:]], "structured_content": structured})
 
     async def nothing(self, empty: Model | Value) -> CallToolResult:
         """Say that no base is active, with an empty result."""

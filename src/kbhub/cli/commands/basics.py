@@ -141,8 +141,8 @@ def index(
 
 def status(*, formats: Formats) -> int:
     """Print what is here."""
-    formats.format()
-    state = overview(Hub(hub_options(formats)))
+    listed = formats.format() in ("text", "json")
+    state = overview(Hub(hub_options(formats, warn=not listed)))
     present(
         formats,
         lambda: status_listing(state.bases),
@@ -162,7 +162,7 @@ def doctor(*, fix: bool, common: Common) -> int:
     # It asks the watcher what it could watch, whose library no other command but `serve` needs.
     from kbhub.doctor import examine, mend  # noqa: PLC0415
 
-    hub = Hub(hub_options(common))
+    hub = Hub(hub_options(common, warn=False))
     diagnosis = examine(hub)
     if fix:
         diagnosis = mend(hub, diagnosis)

@@ -1,0 +1,119 @@
+"""A setting that means nothing is said wherever it may be missed, once and in one line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from mcp import Client
+
+from kbhub.server import create_server
+
+FIELD = "unknown field 'repso'; did you mean 'repos'?"
+WRONG = {"bases": {"notes": "~/notes"}, "repso": {"*": ["notes"]}}
+
+COMMANDS = [
+    ["search", "rollback"],
+    ["search", "rollback", "--json"],
+    ["read", "rollback.md"],
+    ["ask", "how", "to", "roll", "back"],
+    ["index"],
+    ["ls"],
+    ["bases", "list"],
+    ["context", "list"],
+    ["memories"],
+    ["recall", "rollback"],
+    ["remember", "a canary takes five minutes"],
+    ["log", "show"],
+    ["gaps"],
+    ["tags"],
+    ["related", "rollback.md"],
+    ["audit", "--fail-on", "never"],
+    ["cleanup", "--dry-run"],
+    ["init"],
+    ["trust"],
+    ["embed", "rollback"],
+    ["write", "new.md", "--text", "# New"],
+    ["status", "--csv"],
+]
+
+
+@pytest.fixture
+def mistaken(environment):
+    """A project with a document, and a global config that misspells `repos`."""
+    environment.write("knowledge/rollback.md", "# Roll back\n\nRun `shop rollback`.\n")
+    environment.write(f"{environment.home}/notes/a.md", "# A\n")
+    environment.write(f"{environment.home}/.kbhub.json", json.dumps(WRONG))
+    return environment
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_names_an_unknown_field(mistaken, kbhub, command):
+    """On one line of standard error, with the field that is nearest."""
+    said = [line for line in kbhub(*command).err.splitlines() if "unknown field" in line]
+
+    assert said == [f"kbhub: {mistaken.home / '.kbhub.json'}: {FIELD}"]
+
+
+@pytest.mark.parametrize("command", [["status"], ["status", "--json"], ["doctor"]], ids=" ".join)
+def test_a_command_that_lists_problems_does_not_say_it_twice(mistaken, kbhub, command):
+    """It stands among them."""
+    done = kbhub(*command)
+
+    assert "unknown field 'repso'" in done.out
+    assert "unknown field" not in done.err
+
+
+def test_several_warnings_are_one_line_that_counts_them(mistaken, kbhub, monkeypatch):
+    """A misspelt variable is one of them."""
+    monkeypatch.setenv("KBHUB_SERCH__LIMIT", "3")
+    mistaken.write("knowledge/.keep", "")
+    mistaken.write(".kbhub.json", '{"weight": 3}')
+
+    (line,) = [line for line in kbhub("search", "rollback").err.splitlines() if "unknown" in line]
+
+    assert line.endswith(f"{FIELD} 2 more; `kbhub status` lists them.")
+
+
+def test_a_misspelt_variable_is_named_by_every_command(mistaken, kbhub, monkeypatch):
+    """With the variable that is nearest."""
+    (mistaken.home / ".kbhub.json").unlink()
+    monkeypatch.setenv("KBHUB_SERCH__LIMIT", "3")
+
+    err = kbhub("ls").err
+
+    assert err == "kbhub: KBHUB_SERCH__LIMIT: unknown variable; did you mean KBHUB_SEARCH__LIMIT?\n"
+
+
+def texts(results):
+    return ["\n".join(part.text for part in result.content) for result in results]
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("first", [("search", {"query": "rollback"}), ("read", {"refs": "nosuch.md"})], ids=["", "x"])
+async def test_the_first_answer_of_a_session_names_it_and_no_other(mistaken, mode, first):
+    """Also where the answer is that something is wrong."""
+    async with Client(create_server(mistaken.hub()), mode=mode) as client:
+        results = [await client.call_tool(*first), await client.call_tool("search", {"query": "rollback"})]
+    async with Client(create_server(mistaken.hub()), mode=mode) as client:
+        again = await client.call_tool(*first)
+
+    said = [FIELD in text for text in texts([*results, again])]
+    assert said == [True, False, True]
+    assert f"Note: {mistaken.home / '.kbhub.json'}: {FIELD}" in texts(results)[0].splitlines()
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("patient")
+async def test_status_names_it_once_and_what_is_structured_has_it_too(mistaken, mode):
+    """As a problem there, and among the notes of a search."""
+    async with Client(create_server(mistaken.hub()), mode=mode) as client:
+        status = await client.call_tool("status", {})
+        search = await client.call_tool("search", {"query": "rollback"})
+    async with Client(create_server(mistaken.hub(), structured=True), mode=mode) as client:
+        structured = await client.call_tool("search", {"query": "rollback"})
+
+    assert texts([status])[0].count(FIELD) == 1
+    assert FIELD not in texts([search])[0]
+    assert any(FIELD in note for note in structured.structured_content["notes"])
