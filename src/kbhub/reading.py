@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kbhub.covering import matching
 from kbhub.errors import DocumentNotFound, KbhubError, UsageError
 from kbhub.paging import offset_of_reading, reading_cursor
-from kbhub.references import LONGEST_REF, Reference, expand_braces, split_refs
+from kbhub.references import LONGEST_REF, Reference, expand_braces, is_pattern, split_refs
 from kbhub.reports import Reading, ReadResult, Unread
 from kbhub.sections import section
 from kbhub.values import struct
@@ -82,7 +82,7 @@ class Library:
         """Read documents or parts of them, as they are on disk now.
 
         Args:
-            refs: one string holds one ref, or several with commas; see `parse_reference`, and `{a,b}.md` and
+            refs: each string holds one ref, or several with commas; see `parse_reference`, and `{a,b}.md` and
                 `runbooks/*.md` for several documents.
             options: how much of them.
 
@@ -121,7 +121,7 @@ class Library:
 
     def _wanted(self, refs: str | Sequence[str]) -> list[_Wanted]:
         """Give what is to be read, in the order asked for; what several refs name is read once."""
-        given = self._split(refs) if isinstance(refs, str) else refs
+        given = [part for one in _listed(refs) for part in self._split(one)]
         texts = [ref.encode("utf-8", "replace").decode("utf-8") for ref in given]
         return list(dict.fromkeys(one for text in texts for one in self._expanded(text)))
 
@@ -197,6 +197,20 @@ class Library:
             contexts=matching(place.base.contexts, self._contexts, place.path),
             deleted=opened.deleted,
         )
+
+
+def by_index(refs: str | Sequence[str], result: ReadResult) -> bool:
+    """Whether refs lead elsewhere once the index is in step: patterns do, and what was not found may be new.
+
+    Args:
+        refs: as they were read.
+        result: what came of it.
+    """
+    return bool(result.unread) or any(map(is_pattern, _listed(refs)))
+
+
+def _listed(refs: str | Sequence[str]) -> Sequence[str]:
+    return (refs,) if isinstance(refs, str) else refs
 
 
 def fit(lines: Sequence[str], room: int, extra: int = 0) -> tuple[list[str], int]:

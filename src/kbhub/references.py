@@ -182,6 +182,13 @@ def named_base(ref: str, bases: Iterable[Base]) -> Base | None:
     return next((base for base in bases if name in (base.id, *base.names)), None) if mark else None
 
 
+def below_base(ref: str, bases: Iterable[Base]) -> tuple[Base, str] | None:
+    """Give the base that a ref names as a folder, as `ls` takes it, and what stands behind; none if it names none."""
+    name, _, path = ref.partition("/")
+    base = next((base for base in bases if name in (base.id, *base.names)), None)
+    return (base, path) if base and path else None
+
+
 def unknown_base(ref: str, bases: Iterable[Base]) -> str | None:
     """Give what a ref has before its `@` if it may be the id of a base and is none of these."""
     name, mark, _ = ref.partition("@")

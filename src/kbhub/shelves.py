@@ -16,6 +16,7 @@ from kbhub.limits import opener_of
 from kbhub.places import is_directory
 from kbhub.references import (
     Reference,
+    below_base,
     check_length,
     is_pattern,
     named_base,
@@ -88,7 +89,8 @@ class Shelves:
     def find(self, ref: str) -> tuple[Reference, Place] | None:
         """Find the one document that a ref leads to, with what it asks of it; none if no base has it.
 
-        A path or docid is what it is before it is anybody's title, and that before it is a path of the shell.
+        A path or docid is what it is before it is anybody's title, that before it is a path of the shell, and that
+        before it is BASE/PATH.
 
         Raises:
             AmbiguousReference: several documents answer to it.
@@ -96,7 +98,7 @@ class Shelves:
         """
         check_length(ref)
         meanings = parse_reference(ref)
-        for look in (self._by_path, self._by_name, self._as_typed):
+        for look in (self._by_path, self._by_name, self._as_typed, self._below_base):
             for meaning in meanings:
                 if place := look(meaning.target):
                     return meaning, place
@@ -109,7 +111,7 @@ class Shelves:
         """
         for meaning in parse_reference(ref):
             if is_pattern(meaning.target):
-                for bases, pattern in self._groups(meaning.target):
+                for bases, pattern in (*self._groups(meaning.target), *self._others(meaning.target)):
                     if places := [place for base in bases for place in self._match(base, pattern)]:
                         return meaning, places
         return None
@@ -174,8 +176,25 @@ class Shelves:
 
     def _as_typed(self, target: str) -> Place | None:
         """Find the document that a path from the shell's working directory leads to."""
-        typed = typed_into(self._hub.options.typed_in, target, self.bases)
+        typed = self._typed(target)
         return next((place for base, path in typed for place in self._in_base(base, path)), None)
+
+    def _below_base(self, target: str) -> Place | None:
+        """Find the document that BASE/PATH or BASE/TITLE names."""
+        if not (below := below_base(target, self.bases)):
+            return None
+        base, name = below
+        in_it = f"{base.id}@{name}"
+        return self._by_path(in_it) or self._by_name(in_it)
+
+    def _typed(self, target: str) -> list[tuple[Base, str]]:
+        return typed_into(self._hub.options.typed_in, target, self.bases)
+
+    def _others(self, target: str) -> Iterator[tuple[list[Base], str]]:
+        """Give where a path may lead that is one in no base: from the shell's working directory, or BASE/PATH."""
+        below = below_base(target, self.bases)
+        for base, path in (*self._typed(target), *([below] if below else [])):
+            yield [base], path
 
     def _first(self, target: str, look: Callable[[Base, str], list[Place]], what: str) -> Place | None:
         for bases, name in self._groups(target):

@@ -11,7 +11,7 @@ from pydantic import Field
 from kbhub.errors import UsageError
 from kbhub.later import known
 from kbhub.querylog.recording import note_read
-from kbhub.reading import ReadOptions
+from kbhub.reading import ReadOptions, by_index
 from kbhub.render import model
 from kbhub.reports import ReadResult
 from kbhub.tools.calls import Calls, client_name
@@ -41,21 +41,23 @@ class Reading:
     ) -> Annotated[CallToolResult, ReadResult]:
         """Read documents, or parts of them, as they are on disk now. Use it to open what `search` or a link names."""
         calls = self._calls
-        wanted = refs if isinstance(refs, str) else [ref for ref in refs if ref.strip()]
-        if not wanted or (isinstance(wanted, str) and not wanted.strip(" ,")):
+        listed = [ref for ref in ([refs] if isinstance(refs, str) else refs) if ref.strip(" ,")]
+        if not listed:
             raise UsageError("read needs at least one ref in `refs`; `search` finds refs.")
-        if (wanted.count(",") if isinstance(wanted, str) else len(wanted)) > MAX_REFS:
+        if sum(ref.count(",") for ref in listed) + len(listed) > MAX_REFS:
             raise UsageError(f"read opens at most {MAX_REFS} refs at a time; ask for the others in further calls.")
         if not await calls.has_bases():
             return await calls.nothing(ReadResult())
         options = ReadOptions(line_numbers=line_numbers, cursor=cursor)
-        result = await calls.run(self._read, wanted, options, client_name(context))
+        wanted = refs if isinstance(refs, str) else listed
+        result = await calls.run(calls.hub.read, wanted, options)
+        if by_index(wanted, result):
+            await calls.freshen(context, first_index=True)
+            result = await calls.run(calls.hub.read, wanted, options)
+        await calls.run(self._note, result, client_name(context))
         text = model.read_answer(result, wanted, line_numbers=line_numbers)
         return calls.result(text, result, is_error=not result.readings)
 
-    def _read(self, refs: str | list[str], options: ReadOptions, client: str | None) -> ReadResult:
-        hub = self._calls.hub
-        result = hub.read(refs, options)
-        known.count_read(hub, result)
-        note_read(hub, [reading.ref for reading in result.readings], client)
-        return result
+    def _note(self, result: ReadResult, client: str | None) -> None:
+        known.count_read(self._calls.hub, result)
+        note_read(self._calls.hub, [reading.ref for reading in result.readings], client)

@@ -20,6 +20,7 @@ from kbhub.cli.hubs import decoded, hub_options
 from kbhub.cli.output import present
 from kbhub.cli.readiness import (
     active_and_broken,
+    bring_in_step,
     complain_all,
     complain_broken,
     complain_nothing,
@@ -35,7 +36,7 @@ from kbhub.overview import overview
 from kbhub.pointer import POINTER_NAMES
 from kbhub.project import PROJECT_ID, find_pointer, trust_pointer
 from kbhub.querylog.recording import flush, note_read
-from kbhub.reading import ReadOptions
+from kbhub.reading import ReadOptions, by_index
 from kbhub.render.diagnosis import diagnosis_text
 from kbhub.render.listing import status_listing
 from kbhub.render.terminal import (
@@ -67,7 +68,11 @@ def read(refs: Sequence[str], *, lines: Lines, formats: Formats) -> int:
     if not refs:
         raise UsageError("Nothing to read. Name a ref: kbhub read PATH, or a docid in quotes: kbhub read '#a1b2c3'.")
     hub = Hub(hub_options(formats))
-    result = hub.read([decoded(ref) for ref in refs], ReadOptions(answer_bytes=EVERYTHING_READ))
+    wanted, whole = [decoded(ref) for ref in refs], ReadOptions(answer_bytes=EVERYTHING_READ)
+    result = hub.read(wanted, whole)
+    if by_index(wanted, result):
+        bring_in_step(hub)
+        result = hub.read(wanted, whole)
     count_read(hub, result)
     note_read(hub, [reading.ref for reading in result.readings])
     readings = tuple(cut_reading(reading, lines.first, lines.count) for reading in result.readings)

@@ -75,8 +75,9 @@ def read(
 ) -> int:
     """Print documents, or parts of them, as they are on disk now.
 
-    A ref is a path in the project base, ID@PATH in another, a docid (quote it: '#a1b2c3'), or a path from the working
-    directory that leads to a document. It may end in :LINE, :FROM-TO, :FROM:COUNT or '#Heading'.
+    A ref is a path in the project base, ID@PATH or ID/PATH in another, a title, a docid (quote it: '#a1b2c3'), or a
+    path from the working directory that leads to a document. It may end in :LINE, :FROM-TO, :FROM:COUNT or '#Heading'.
+    Several: 'runbooks/*.md', '{a,b}.md' (quote them), or with commas.
 
     Example: kbhub read runbooks/rollback.md:10-30
 

@@ -1,0 +1,88 @@
+"""`kbhub read` and the tool `read` take the same refs, in a project that was never indexed, too."""
+
+from __future__ import annotations
+
+import pytest
+from mcp import Client
+
+from kbhub.server import create_server
+
+SAME = [
+    ("runbooks/canary.md,glossary.md", ["runbooks/canary.md", "glossary.md"]),
+    ("glossary.md, ops@vpn.md", ["glossary.md", "ops@vpn.md"]),
+    ("runbooks/*.md", ["runbooks/canary.md", "runbooks/rollback.md"]),
+    ("runbooks/r*.md,glossary", ["runbooks/rollback.md", "glossary.md"]),
+    ("{glossary,runbooks/canary}.md", ["glossary.md", "runbooks/canary.md"]),
+    ("project/glossary.md", ["glossary.md"]),
+    ("ops/vpn.md", ["ops@vpn.md"]),
+    ("ops/vpn.md:1-1", ["ops@vpn.md"]),
+    ("ops/*.md", ["ops@dns.md", "ops@vpn.md"]),
+    ("ops/Tunnels", ["ops@vpn.md"]),
+    ("a, b.md", ["a, b.md"]),
+    ("Words, explained", ["glossary.md"]),
+]
+
+
+@pytest.fixture
+def several(environment):
+    """A project with a base of the user's beside it; neither was indexed."""
+    for name in ("runbooks/rollback", "runbooks/canary"):
+        environment.write(f"knowledge/{name}.md", f"# The {name}\n")
+    environment.write("knowledge/glossary.md", "# Words, explained\n")
+    environment.write("knowledge/a, b.md", "# Both\n")
+    environment.write(f"{environment.home}/handbook/vpn.md", "# Tunnels\n\nTwo.\n")
+    environment.write(f"{environment.home}/handbook/dns.md", "# Names\n")
+    config = '{"bases": {"ops": "~/handbook"}, "repos": {"*": ["ops"]}, "docsFallback": false}'
+    environment.write(f"{environment.home}/.kbhub.json", config)
+    return environment
+
+
+@pytest.mark.parametrize(("refs", "found"), SAME, ids=[refs for refs, _ in SAME])
+def test_one_argument_names_several_documents(several, kbhub, refs, found):
+    """Commas, braces, patterns, and bases as folders."""
+    done = kbhub("read", refs, "--json", code=0)
+
+    assert [one["ref"] for one in done.json["readings"]] == found
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("form", [str, lambda refs: [refs]], ids=["text", "list"])
+@pytest.mark.parametrize(("refs", "found"), SAME, ids=[refs for refs, _ in SAME])
+async def test_the_tool_reads_what_the_command_reads(several, mode, refs, found, form):
+    """Whether they come as a text or in a list."""
+    async with Client(create_server(several.hub(), structured=True), mode=mode) as client:
+        result = await client.call_tool("read", {"refs": form(refs)})
+
+    assert [one["ref"] for one in result.structured_content["readings"]] == found
+
+
+def test_a_pattern_from_the_working_directory_is_one_of_documents(several, kbhub):
+    """As the path of one document is."""
+    done = kbhub("read", "knowledge/runbooks/*.md", "--json", code=0)
+
+    assert [one["ref"] for one in done.json["readings"]] == ["runbooks/canary.md", "runbooks/rollback.md"]
+
+
+def test_a_pattern_matches_what_is_new(several, kbhub):
+    """The index is brought in step first."""
+    kbhub("read", "runbooks/*.md", code=0)
+    several.write("knowledge/runbooks/deploy.md", "# Deploy\n")
+
+    assert "# Deploy" in kbhub("read", "runbooks/*.md", code=0).out
+
+
+def test_a_folder_of_a_base_wins_over_a_base_of_its_name(several, kbhub):
+    """A path in the project base is what it is first."""
+    several.write("knowledge/ops/vpn.md", "# Ours\n")
+
+    assert kbhub("read", "ops/vpn.md", code=0).out == "# Ours\n"
+    assert kbhub("read", "ops@vpn.md", code=0).out == "# Tunnels\n\nTwo.\n"
+
+
+def test_a_part_that_leads_nowhere_is_named_alone(several, kbhub):
+    """The others are printed."""
+    done = kbhub("read", "glossary.md,nosuch.md", code=1)
+
+    assert done.out == "# Words, explained\n"
+    assert done.err.startswith("kbhub: No document 'nosuch.md'")
