@@ -510,7 +510,8 @@ def test_the_version_is_printed(kbhub):
 
 WRONG = [
     ["serch", "x"],
-    ["--json", "status"],
+    ["--mode", "keyword", "search"],
+    ["--json"],
     ["search"],
     ["search", "  "],
     ["search", "x", "--mod", "keyword"],

@@ -8,6 +8,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from kbhub.cli import INTERRUPTED
+from kbhub.cli.arrangement import ALONE, arranged
 from kbhub.frugality import be_frugal, end_frugally
 
 if TYPE_CHECKING:
@@ -30,10 +31,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         be_frugal(os.environ)
         _open_closed_streams()
         _make_streams_total()
-        given = sys.argv[1:] if arguments is None else list(arguments)
+        typed = sys.argv[1:] if arguments is None else list(arguments)
+        given = arranged(typed)
         if (code := _connected(given)) is not None or (code := _served(given)) is not None:
             return code
         code = _answered(given)
+        if code == 0 and len(typed) == 1 and typed[0] in ALONE:
+            sys.stdout.flush()
+            print(f"kbhub: `kbhub {typed[0]} --help` shows what else it does.", file=sys.stderr)  # noqa: T201
         sys.stdout.flush()
         if arguments is None:  # the process is over, and not only a call
             end_frugally()

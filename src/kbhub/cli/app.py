@@ -10,7 +10,8 @@ from kbhub.cli.columns import Columns
 app = App(
     name="kbhub",
     help="Search the Markdown knowledge of a project and your own, from the shell and from coding agents.\n\n"
-    "`kbhub COMMAND --help` shows a command's options and an example.",
+    "`kbhub COMMAND --help` shows a command's options and an example. Common options, such as `--root DIR` and "
+    "`--json`, may come before or after the command.",
     group_parameters=Group("Options", sort_key=1),
     version=__version__,
     help_format="plaintext",

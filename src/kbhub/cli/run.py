@@ -9,6 +9,7 @@ from cyclopts import CycloptsError, UnknownCommandError, UnknownOptionError, Unu
 
 from kbhub.cli import declared
 from kbhub.cli.app import app
+from kbhub.cli.arrangement import FLAGS, VALUES
 from kbhub.cli.console import complain
 from kbhub.errors import KbhubError, UsageError
 
@@ -51,5 +52,7 @@ def _usage_text(error: CycloptsError) -> str:
     if isinstance(error, UnknownOptionError) and command in _DASHES:
         text += f" Put {_DASHES[command]} that start with a dash after `--`."
     if isinstance(error, UnknownCommandError) and error.unused_tokens and error.unused_tokens[0].startswith("-"):
-        text = f"{error.unused_tokens[0]} comes after the command."
+        option = error.unused_tokens[0]
+        common = option.partition("=")[0] in FLAGS | VALUES
+        text = f"A command is missing after {option}." if common else f"{option} comes after the command."
     return f"{text} `{command} --help` shows how."

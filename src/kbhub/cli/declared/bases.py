@@ -10,8 +10,16 @@ from kbhub.cli import commands
 from kbhub.cli.app import app
 from kbhub.cli.options import Common, Formats
 
-bases_app = App(name="bases", help="List, add, remove and rename your own bases, in ~/.kbhub.json.")
-context_app = App(name="context", help="Say what lies where, for people and agents.")
+bases_app = App(
+    name="bases",
+    help="List, add, remove and rename your own bases, in ~/.kbhub.json.\n\nWithout a command, `list`.",
+    usage="kbhub bases [COMMAND]",
+)
+context_app = App(
+    name="context",
+    help="Say what lies where, for people and agents.\n\nWithout a command, `list`.",
+    usage="kbhub context [COMMAND]",
+)
 app.command(bases_app)
 app.command(context_app)
 

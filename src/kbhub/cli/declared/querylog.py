@@ -16,8 +16,8 @@ MOST_SHOWN = 100_000
 
 log_app = App(
     name="log",
-    help="Show or clear the log of this project's queries. It never leaves this machine.",
-    usage="kbhub log COMMAND",
+    help="Show or clear the log of this project's queries. It never leaves this machine.\n\nWithout a command, `show`.",
+    usage="kbhub log [COMMAND]",
 )
 app.command(log_app)
 

@@ -1,0 +1,113 @@
+"""Options that commands share may stand before the command, and a group of commands alone lists."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from kbhub.cli import pages
+from kbhub.cli.arrangement import ALONE, FLAGS, GROUPS, VALUES, arranged
+from kbhub.cli.run import app
+
+LINES = {
+    "--root /x search a b": "search --root /x a b",
+    "--root=/x --json search a": "search --root=/x --json a",
+    "--verbose --base a=1 --base b=2 search -- -a": "search --verbose --base a=1 --base b=2 -- -a",
+    "--json bases list": "bases list --json",
+    "bases --root /x list": "bases list --root /x",
+    "--json bases --root /x show a": "bases show --json --root /x a",
+    "--root /x serve --connect": "serve --root /x --connect",
+    "memories --json export": "memories export --json",
+    "memories --json deploy": "memories --json deploy",
+    "bases": "bases list",
+    "bases --csv": "bases list --csv",
+    "--csv bases": "bases list --csv",
+    "context": "context list",
+    "log -n 3": "log show -n 3",
+    "--root /x --help": "--help",
+    "--json --version": "--version",
+}
+
+AS_THEY_ARE = [
+    "",
+    "search --root /x a",
+    "search a",
+    "serve",
+    "--help",
+    "bases --help",
+    "bases lst",
+    "bases list --json",
+    "memories",
+    "--root",
+    "--root --json search a",
+    "--root /x",
+    "--nope search a",
+    "-h",
+]
+
+
+@pytest.mark.parametrize("line", [*LINES, *AS_THEY_ARE])
+def test_the_command_comes_first(line):
+    """With what stood before it behind it; a line that is none is left to be told so."""
+    assert shlex.join(arranged(shlex.split(line))) == LINES.get(line, line)
+
+
+def test_the_common_options_are_those_of_the_pages():
+    """Each with a value where it takes one."""
+    panels = [panel for page in json.loads(pages.FILE.read_bytes()).values() for panel in page["panels"]]
+    names = {name for title, entries in panels if title == "Common options" for name, _ in entries}
+
+    assert {name.split(" ")[0] for name in names if " " in name} == VALUES
+    assert {name for name in names if " " not in name} == FLAGS
+
+
+def test_the_groups_are_those_of_the_application():
+    """And each that does nothing by itself has a subcommand that stands for it."""
+    groups = {name: app[name] for name in app if not name.startswith("-") and app[name].default_command is None}
+    subcommands = {name: {one for one in app[name] if not one.startswith("-")} for name in GROUPS}
+
+    assert {name: set(known) for name, known in GROUPS.items()} == subcommands
+    assert groups.keys() == ALONE.keys()
+    assert all(meant in GROUPS[name] for name, meant in ALONE.items())
+
+
+@pytest.mark.parametrize("command", ["search crate", "ls", "bases list"])
+def test_a_common_option_before_the_command_means_the_same(environment, kbhub, command):
+    """What is searched is the project that it names."""
+    environment.write("../other/knowledge/crates.md", "# Crates\n\nA crate holds bottles.\n")
+    environment.write("../other/.git/HEAD", "")
+    words, other = command.split(), str(environment.project.parent / "other")
+
+    before = kbhub("--root", other, "--json", *words, code=0).json
+
+    assert before == kbhub(*words, "--root", other, "--json", code=0).json
+    assert "crates.md" in str(before) or "other" in str(before)
+
+
+@pytest.mark.parametrize("line", ["--root x", "--json", "--base=a=b --verbose"])
+def test_a_command_that_is_missing_is_said_so(kbhub, line):
+    """In one line, as wrong usage."""
+    done = kbhub(*line.split(), code=2)
+
+    assert done.err == f"kbhub: A command is missing after {line.split()[0]}. `kbhub --help` shows how.\n"
+
+
+@pytest.mark.parametrize("group", ALONE)
+def test_a_group_alone_lists_and_says_what_else_there_is(environment, kbhub, group):
+    """On standard error; with an option it is a list and nothing else."""
+    environment.write("knowledge/crates.md", "# Crates\n")
+    environment.write(".kbhub.json", '{"contexts": {"": "All about crates"}}')
+    kbhub("search", "crate")
+
+    alone, listed = kbhub(group, code=0), kbhub(group, ALONE[group], code=0)
+
+    assert alone.out == listed.out != ""
+    assert alone.err == f"{listed.err}kbhub: `kbhub {group} --help` shows what else it does.\n"
+    assert kbhub(group, "--csv", code=0).err == listed.err
+
+
+def test_a_misspelt_subcommand_is_not_a_list(kbhub):
+    """What was meant is suggested."""
+    assert 'Unknown command "lst". Did you mean "list"?' in kbhub("bases", "lst", code=2).err
