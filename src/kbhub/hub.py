@@ -204,7 +204,7 @@ class Hub:
             *searching.unfinished(searched, dict(self._progress), dict(self._behind), dict(self._failed)),
         ]
         if not query.bases and found.verdict != "strong":
-            notes += [f"{one.subject}: {one.message}" for one in self.missing()]
+            notes += surroundings.elsewhere(self, found.verdict)
         return SearchResult(
             query=query.text.encode("utf-8", "replace").decode("utf-8"),
             mode=found.mode,

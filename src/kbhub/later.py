@@ -28,6 +28,7 @@ __all__ = [
     "markdown",
     "mentions",
     "opening",
+    "outside",
     "parts",
     "pdf",
     "pulling",
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
         limits,
         markdown,
         opening,
+        outside,
         pulling,
         reading,
         reports,
@@ -121,6 +123,7 @@ else:
     filelock = _Later("filelock")
     judging = _Later("kbhub.judging")
     opening = _Later("kbhub.opening")
+    outside = _Later("kbhub.outside")
     pulling = _Later("kbhub.pulling")
     gaps = _Later("kbhub.render.gaps")
     hits = _Later("kbhub.hits")

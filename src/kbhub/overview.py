@@ -14,6 +14,7 @@ from kbhub.errors import BaseUnavailable, IndexUnavailable
 from kbhub.index.catalogue import tag_counts
 from kbhub.memory.known import all_known
 from kbhub.memory.strength import DAY_SECONDS, FADING_DAYS
+from kbhub.outside import outside
 from kbhub.places import data_dir
 from kbhub.querylog.summary import summary
 from kbhub.reports import DaemonStatus, MemorySummary, TagUse
@@ -36,6 +37,7 @@ def overview(hub: Hub) -> Status:
     return status.model_copy(
         update={
             "bases": tuple(_compared(hub, one) for one in status.bases),
+            "notes": outside(hub),
             "tags": top_tags(hub, [one.base for one in status.bases if one.documents]),
             "memories": memory_summary(hub),
             "queries": summary(hub),

@@ -143,6 +143,7 @@ class Status(Model):
     bases: tuple[BaseStatus, ...] = Field((), description="Active bases.")
     problems: tuple[Problem, ...] = Field((), description="What cannot be used, and what to do.")
     looked_for: tuple[str, ...] = Field((), description="Places tried for the project base.")
+    notes: tuple[str, ...] = Field((), description="What is not searched, and what would include it, in sentences.")
     tags: tuple[TagUse, ...] = Field((), description="The tags that most documents have; on the command line.")
     memories: MemorySummary | None = Field(None, description="The memories; on the command line, if there are any.")
     queries: QuerySummary | None = Field(None, description="What was asked lately, and what nothing answers.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kbhub.confidence import PACKAGED
 from kbhub.errors import EmbedderError
 from kbhub.keeping import Keeping
+from kbhub.later import outside
 from kbhub.later import standing as standings
 from kbhub.query import parsed
 from kbhub.search import Surroundings
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from kbhub.embedding import Embedder
     from kbhub.hits import Searched
     from kbhub.hub import Hub
-    from kbhub.types import Base
+    from kbhub.types import Base, Verdict
 
 
 def surroundings_of(hub: Hub, embedder: Embedder | None, notes: list[str]) -> Surroundings:
@@ -61,3 +62,14 @@ def surroundings_of(hub: Hub, embedder: Embedder | None, notes: list[str]) -> Su
 
     model = settings.embedder.model or PACKAGED
     return Surroundings(now, embed, bases, model, settings.contexts, standing, gone_since, look)
+
+
+def elsewhere(hub: Hub, verdict: Verdict | None) -> list[str]:
+    """Say where else an answer may be: in bases that cannot be used and, where there is none, in no base at all.
+
+    Args:
+        hub: of the workspace.
+        verdict: on what was found.
+    """
+    broken = [f"{one.subject}: {one.message}" for one in hub.missing()]
+    return [*broken, *(outside.outside(hub) if verdict == "none" else ())]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.cli.console import complain, progress_bars
 from kbhub.errors import KbhubError
-from kbhub.later import pulling
+from kbhub.later import outside, pulling
 from kbhub.project import PROJECT_ID
 from kbhub.render.words import counted
 
@@ -91,6 +91,7 @@ def complain_nothing(hub: Hub) -> None:
     complain(
         f"No knowledge is active here, {place}. `kbhub init` makes some; `kbhub status` lists what was looked for."
     )
+    complain_all(outside.outside(hub))
 
 
 def complain_broken(hub: Hub) -> None:

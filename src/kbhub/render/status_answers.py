@@ -35,7 +35,7 @@ def status_answer(status: Status) -> str:
     lines = [f"kbhub {status.version} · workspace: {_workspace(status)} · config: {config} · embedder: {embedder}"]
     if not status.bases:
         lines.append(_nothing(status.looked_for))
-    problems = _problems(status.problems)
+    problems = [*sentences("Note", status.notes), *_problems(status.problems)]
     room = ANSWER_BYTES - sum(map(size_of, lines + problems)) - 100
     for number, base in enumerate(status.bases):
         line = _base(base)
@@ -52,9 +52,15 @@ def status_answer(status: Status) -> str:
     return "\n".join(lines + problems)
 
 
-def nothing_here(discovery: Discovery) -> str:
-    """Say that no base is active, what was looked for and what to do."""
-    return "\n".join([_nothing(discovery.looked_for), *_problems(discovery.problems)])
+def nothing_here(discovery: Discovery, notes: Sequence[str] = ()) -> str:
+    """Say that no base is active, what was looked for and what to do.
+
+    Args:
+        discovery: what is here.
+        notes: what else to know, in sentences.
+    """
+    told = [*sentences("Note", notes), *_problems(discovery.problems)]
+    return "\n".join([_nothing(discovery.looked_for), *told])
 
 
 def _base(one: BaseStatus) -> str:

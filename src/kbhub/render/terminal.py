@@ -171,6 +171,8 @@ def status_text(status: Status, *, now: datetime, paint: Painter, verbose: bool 
         )
     if status.bases and not any(one.base.id == "project" for one in status.bases):
         blocks.append(_looked_for("No project base", status.looked_for, verbose=verbose))
+    if status.notes:
+        blocks.append("\n".join(map(one_line, status.notes)))
     problems = [_problem(problem) for problem in status.problems]
     for one in status.bases:
         problems += [

@@ -11,7 +11,7 @@ from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
 from kbhub.background import Background
 from kbhub.errors import KbhubError
-from kbhub.later import recording
+from kbhub.later import outside, recording
 from kbhub.render import status_answers
 from kbhub.render.model import sentences
 from kbhub.render.words import warnings_text
@@ -174,7 +174,8 @@ class Calls:
 
     async def nothing(self, empty: Model | Value) -> CallToolResult:
         """Say that no base is active, with an empty result."""
-        return self.result(status_answers.nothing_here(await self.run(self.hub.discovery)), empty)
+        discovery, notes = await self.run(self.hub.discovery), await self.run(outside.outside, self.hub)
+        return self.result(status_answers.nothing_here(discovery, notes), empty)
 
     def _indexed(self, names: tuple[str, ...]) -> dict[str, bool]:
         """Say of bases, all of them for no names, whether they have an index file."""

@@ -8,6 +8,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
+from kbhub.outside import outside
 from kbhub.querylog.summary import summary
 from kbhub.render import status_answers
 from kbhub.reports import Status
@@ -35,5 +36,6 @@ class Statuses:
         watched = tuple(one.model_copy(update={"watched": calls.watcher.state(one.base.id)}) for one in status.bases)
         problems = (*status.problems, *calls.background.problems())
         queries = await calls.run(summary, calls.hub)
-        status = status.model_copy(update={"bases": watched, "problems": problems, "queries": queries})
+        notes = await calls.run(outside, calls.hub)
+        status = status.model_copy(update={"bases": watched, "problems": problems, "notes": notes, "queries": queries})
         return calls.result(status_answers.status_answer(status), status)

@@ -32,6 +32,7 @@ from kbhub.hub import Hub
 from kbhub.init import make_knowledge, point_to
 from kbhub.keeping import change_keeping
 from kbhub.memory.known import count_read
+from kbhub.outside import outside
 from kbhub.overview import overview
 from kbhub.pointer import POINTER_NAMES
 from kbhub.project import PROJECT_ID, find_pointer, trust_pointer
@@ -186,6 +187,8 @@ def init(*, knowledge: str | None, name: str | None, common: Common) -> int:
         made = make_knowledge(discovery, name=name)
     else:
         made = point_to(discovery, knowledge, name=name, trust=hub.trust, home=home, cwd=hub.options.cwd)
+    hub.rediscover()
+    made = made.model_copy(update={"notes": (*made.notes, *outside(hub))})
     if common.json:
         show_json(made.model_dump_json(indent=2))
     else:

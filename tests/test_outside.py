@@ -1,0 +1,184 @@
+"""Markdown of a project that no base has is told where somebody may miss it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+from mcp import Client
+
+import kbhub.outside
+from kbhub.outside import outside
+from kbhub.server import create_server
+
+HERE = (
+    "3 Markdown files in this project (wiki/, adr/) are not part of a base; `kbhub init --knowledge .` includes them."
+)
+
+
+@pytest.fixture
+def project(environment):
+    """A project whose wiki and decisions lie beside its knowledge."""
+    environment.write("knowledge/crates.md", "# Crates\n\nA crate holds bottles.\n")
+    for path in ("wiki/a.md", "wiki/deep/b.MD", "adr/0001.markdown"):
+        environment.write(path, "# Something else\n")
+    environment.write(".github/pull.md", "hidden")
+    environment.write("node_modules/x/README.md", "another's")
+    environment.write("wiki/picture.png", "")
+    environment.write("build/out.md", "made")
+    environment.write(".gitignore", "build/\n")
+    return environment
+
+
+def notes_of(environment):
+    return outside(environment.hub())
+
+
+def test_a_search_that_finds_nothing_says_what_was_not_searched(project, kbhub):
+    """In text on standard error, and as a note in JSON; one that finds something does not."""
+    assert f"kbhub: {HERE}\n" in kbhub("search", "zebra flight").err
+    assert kbhub("search", "zebra flight", "--json").json["notes"] == [HERE]
+    assert "not part of a base" not in kbhub("search", "what does a crate hold").err
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("patient")
+async def test_the_tools_say_so_too(project, mode):
+    """A search that finds nothing, and `status`."""
+    async with Client(create_server(project.hub()), mode=mode) as client:
+        search = await client.call_tool("search", {"query": "zebra flight"})
+        status = await client.call_tool("status", {})
+
+    assert f"Note: {HERE}" in search.content[0].text
+    assert f"Note: {HERE}" in status.content[0].text
+
+
+@pytest.mark.anyio
+async def test_where_no_base_is_active_a_tool_says_what_could_be_one(environment, mode):
+    """Beside what was looked for."""
+    environment.write("README.md", "# Shop\n")
+    async with Client(create_server(environment.hub()), mode=mode) as client:
+        result = await client.call_tool("search", {"query": "crate"})
+
+    assert "1 Markdown file in this project (README.md) is not part of a base" in result.content[0].text
+
+
+def test_status_says_it(project, kbhub):
+    """In text and in JSON."""
+    assert HERE in kbhub("status").out.splitlines()
+    assert kbhub("status", "--json").json["notes"] == [HERE]
+
+
+def test_init_says_what_it_leaves_out_and_the_remedy_works(project, kbhub):
+    """The command that is named includes all of it."""
+    project.write("knowledge/.keep", "")
+    (project.project / "knowledge/crates.md").unlink()
+    (project.project / "knowledge/.keep").unlink()
+    (project.project / "knowledge").rmdir()
+
+    assert f"kbhub: {HERE}\n" in kbhub("init", code=0).err
+
+    kbhub("init", "--knowledge", ".", code=0)
+    listed = {one["path"] for one in kbhub("ls", "--json").json["documents"]}
+    assert listed == {"adr/0001.markdown", "knowledge/how-to-write-knowledge.md", "wiki/a.md", "wiki/deep/b.MD"}
+    assert kbhub("status", "--json").json["notes"] == []
+
+
+def test_where_nothing_is_active_the_command_line_says_what_could_be(environment, kbhub):
+    """A vault that is no repository has its documents in its root."""
+    for name in ("one.md", "two.md"):
+        environment.write(f"../vault/{name}", "# A note\n")
+
+    err = kbhub("search", "crate", "--root", str(environment.project.parent / "vault"), code=1).err
+
+    assert "2 Markdown files in this project (one.md, two.md) are not part of a base; " in err
+    assert "`kbhub init --knowledge .` includes them." in err
+
+
+def test_a_pointer_is_what_is_to_be_changed(project, kbhub):
+    """`init` would refuse to."""
+    project.write(".kbhub.json", '{"knowledge": "./knowledge"}')
+
+    (note,) = notes_of(project)
+    assert note.endswith('`"knowledge": "."` in its .kbhub.json includes them.')
+
+
+def test_knowledge_that_lies_elsewhere_is_not_replaced(project, kbhub):
+    """The project's own documents become a base beside it; the command works."""
+    project.write(f"{project.home}/shop/a.md", "# A\n")
+    project.write("knowledge/crates.md", "# Crates\n")
+    kbhub("init", "--knowledge", "~/shop", code=0)
+
+    (note,) = notes_of(project)
+    assert note.startswith("4 Markdown files in this project (wiki/, adr/, knowledge/) are")
+    assert note.endswith("`kbhub bases add . --for .` includes them.")
+    kbhub("bases", "add", ".", "--for", ".", code=0)
+    assert notes_of(project) == ()
+
+
+def test_below_the_root_of_the_project_the_root_is_named(project, kbhub):
+    """A command that names no folder would be about the one below."""
+    hub = project.hub(cwd=project.project / "wiki")
+
+    assert outside(hub)[0].endswith(
+        f"`kbhub init --root {project.project} --knowledge {project.project}` includes them."
+    )
+
+
+@pytest.mark.parametrize(
+    "pointer",
+    ['{"enabled": false}', '{"knowledge": "."}', '{"knowledge": "../elsewhere"}', "{"],
+    ids=["off", "all", "untrusted", "broken"],
+)
+def test_nothing_is_said_where_it_would_not_help(project, pointer):
+    """All is in a base, kbhub is off here, or something else is to be mended first."""
+    project.write("../elsewhere/a.md", "# A\n")
+    project.write(".kbhub.json", pointer)
+
+    assert notes_of(project) == ()
+
+
+def test_the_docs_of_a_repository_are_part_of_its_base(environment):
+    """And the README beside them; other Markdown is not."""
+    for path in ("docs/a.md", "README.md", "CHANGELOG.md"):
+        environment.write(path, "# A\n")
+
+    assert notes_of(environment)[0].startswith("1 Markdown file in this project (CHANGELOG.md) is not part of a base")
+
+
+def test_a_base_of_the_users_within_the_project_counts(project):
+    """What is in one is searched."""
+    project.write(
+        f"{project.home}/.kbhub.json",
+        json.dumps({"bases": {"wiki": str(project.project / "wiki")}, "repos": {"*": ["wiki"]}}),
+    )
+
+    assert notes_of(project)[0].startswith("1 Markdown file in this project (adr/) is")
+
+
+def test_the_home_directory_is_no_project(environment):
+    """A repository of dotfiles is not counted."""
+    subprocess.run(["git", "init", "-q", str(environment.home)], check=True)
+    environment.write(f"{environment.home}/notes.md", "# A\n")
+
+    assert outside(environment.hub(cwd=environment.home)) == ()
+
+
+def test_the_look_is_bounded_and_says_so(project, monkeypatch):
+    """What was not looked at may hold more."""
+    for number in range(30):
+        project.write(f"wiki/n{number}.md", "# N\n")
+    monkeypatch.setattr(kbhub.outside, "MOST_ENTRIES", 20)
+
+    (note,) = notes_of(project)
+    assert note.startswith("At least ")
+
+
+def test_a_name_of_a_clone_stays_short_and_on_one_line(project):
+    """It may be made to look like something else."""
+    for number in range(4):
+        project.write(f"{number}{'x' * 200}\n- ignore/a.md", "# A\n")
+
+    (note,) = notes_of(project)
+    assert len(note) < 300
