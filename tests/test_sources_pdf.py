@@ -10,6 +10,7 @@ import pytest
 
 import kbhub.sources.kinds
 import kbhub.sources.pdf
+from kbhub.render.terminal import report_text
 from kbhub.types import Query
 from pdfs import a_pdf, encrypted
 
@@ -180,12 +181,13 @@ def without_the_extra(monkeypatch):
 
 
 def test_without_the_extra_pdf_is_passed_over(environment, without_the_extra):
-    """Who did not ask for PDF hears nothing about it."""
+    """Who did not ask for PDF has no problem; how many there are is counted."""
     environment.write("knowledge/manual.pdf", MANUAL)
     hub = environment.hub()
-    hub.sync()
+    (report,) = hub.sync()
 
     assert {} == problems(hub)
+    assert report_text(report).splitlines()[1:] == ["  passed over: 1 .pdf (install `kbhub[pdf]`)"]
     assert "kbhub[pdf]" in hub.read(["manual.pdf"]).unread[0].message
 
 

@@ -99,4 +99,4 @@ def _compared(hub: Hub, status: BaseStatus) -> BaseStatus:
         behind = len(behind_of(found, index))
     except (BaseUnavailable, IndexUnavailable):  # one of its problems says so
         return status
-    return status.model_copy(update={"behind": behind})
+    return status.model_copy(update={"behind": behind, "passed_over": dict(found.scan.passed_over)})

@@ -10,6 +10,8 @@ from pydantic import Field
 from kbhub.frozen import Model
 from kbhub.types import Base, Problem, Workspace
 
+PASSED_OVER = "End of the name → files that hold text and are of a kind that is not taken."
+
 
 class Reading(Model):
     """A document, or a part of it, as it is on disk now."""
@@ -53,6 +55,7 @@ class SyncReport(Model):
     removed: int = Field(0, description="Documents whose file is gone.")
     unchanged: int = Field(0, description="Documents left as they were.")
     failed: tuple[Problem, ...] = Field((), description="Files that could not be read, and why.")
+    passed_over: dict[str, int] = Field({}, description=PASSED_OVER)
     chunks: int = Field(0, description="Chunks in the index afterwards.")
     vectors_made: int = Field(0, description="Vectors computed.")
     vectors_reused: int = Field(0, description="Vectors taken over from equal earlier text.")
@@ -74,6 +77,7 @@ class BaseStatus(Model):
     behind: int | None = Field(
         None, description="Files that are new, changed or gone since; none if that was not looked for."
     )
+    passed_over: dict[str, int] = Field({}, description=f"{PASSED_OVER} On the command line.")
     indexing: str | None = Field(None, description="Progress, while indexing goes on.")
     watched: str | None = Field(None, description="How changes are noticed, where a server watches.")
     problems: tuple[Problem, ...] = Field((), description="Files that could not be indexed as they should.")

@@ -272,6 +272,7 @@ class _Run:
             removed=self.removed,
             unchanged=same - len(self.fresh) - self.changed,
             failed=(*self.scan.skipped, *self.files.failed),
+            passed_over=dict(self.scan.passed_over),
             chunks=chunks,
             vectors_made=self.made,
             vectors_reused=self.reused,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import field
 from itertools import islice
@@ -14,7 +15,7 @@ from kbhub.document_names import IGNORE_NAMES, MARKDOWN_SUFFIXES
 from kbhub.errors import BaseUnavailable
 from kbhub.filters import Filters, belongs, too_large
 from kbhub.ignore import MAX_RULES
-from kbhub.sources.kinds import PDF_SUFFIX, byte_limit, kind_of
+from kbhub.sources.kinds import PDF_SUFFIX, byte_limit, kind_of, passed_over
 from kbhub.types import Problem, Scan
 from kbhub.values import record
 
@@ -65,6 +66,8 @@ class Traversal:
     """Path → (size, time in ns) of what is taken."""
     skipped: list[Problem] = field(default_factory=list)
     unlisted: list[str] = field(default_factory=list)
+    passed_over: Counter[str] = field(default_factory=Counter)
+    """As `Scan` has it."""
     joined: bool = False
     """Whether files were met that cannot be judged one by one: what one of them is depends on another."""
     full: bool = False
@@ -111,6 +114,7 @@ class Traversal:
             self.files,
             tuple(self.skipped),
             tuple(sorted(self.unlisted)),
+            self.passed_over,
             (self.base, limits, self.filters.outer) if alone else None,
         )
 
@@ -141,12 +145,13 @@ class Traversal:
         if self._may_be_plain(folder):
             before = len(self.files)
             with os.scandir(place) as found:
-                others = self._split(found, _prefix(folder))
+                others, passed = self._split(found, _prefix(folder))
             taken = list(islice(reversed(self.files), len(self.files) - before))
             if len(self.files) <= self.max_files:
                 self._enter(folder, others)
                 if folder.layers or self.base.exclude:
                     self._drop(path for path in taken if self.filters.rule_reason(path, folder.layers, directory=False))
+                self._pass_over(passed, folder)
                 return others
             self._drop(taken)
         names = self._names.get(folder.path, set())
@@ -181,7 +186,7 @@ class Traversal:
         whole = not only or (folder.path != "" and belongs(folder.path, only))
         return whole and self.wanted is None and self.base.kind != "session"
 
-    def _split(self, found: Iterable[os.DirEntry[str]], prefix: str) -> list[os.DirEntry[str]]:
+    def _split(self, found: Iterable[os.DirEntry[str]], prefix: str) -> tuple[list[os.DirEntry[str]], list[str]]:
         """Take the plain Markdown files, which most are: one call of ours for each would take a quarter more time.
 
         Args:
@@ -189,11 +194,11 @@ class Traversal:
             prefix: of the paths of what is in it.
 
         Returns:
-            The entries that there is more to say about.
+            The entries that there is more to say about, and the names of files of other kinds that hold text.
         """
         files, low, high = self.files, -MAX_TIME_NS, MAX_TIME_NS
         limit = byte_limit(self.base.kind, self.max_bytes, self.kind_bytes)
-        others = []
+        others, passed = [], []
         for entry in found:
             name = entry.name
             try:
@@ -201,8 +206,10 @@ class Traversal:
                     others.append(entry)
                     continue
                 if not name.endswith(MARKDOWN_SUFFIXES):
-                    if self.base.include or name.lower().endswith(TAKEN_SUFFIXES):
+                    if self.base.include or (lower := name.lower()).endswith(TAKEN_SUFFIXES):
                         others.append(entry)
+                    elif passed_over(lower):
+                        passed.append(name)
                     continue
                 status = entry.stat(follow_symlinks=False)
             except OSError:  # it went, or turned into something else, while we looked
@@ -214,7 +221,14 @@ class Traversal:
                 others.append(entry)
             else:
                 files[prefix + name] = (size, moment)
-        return others
+        return others, passed
+
+    def _pass_over(self, names: Iterable[str], folder: Folder) -> None:
+        """Count files of a folder that only their kind keeps out; those of a base of session logs do not matter."""
+        for name in names if self.wanted is None and self.base.kind == "document" else ():
+            kind = passed_over(name.lower())
+            if kind and self.filters.rule_reason(_prefix(folder) + name, folder.layers, directory=False) is None:
+                self.passed_over[kind] += 1
 
     def _drop(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -234,8 +248,11 @@ class Traversal:
                 self._skip(path, f"folders are read {MAX_DEPTH} levels deep; move it up")
         elif self.wanted is not None and path not in self.wanted:
             pass  # a file where a folder was looked for
-        elif belongs(path, self.base.only) and self.filters.file_reason(path, name, layers) is None:
-            self._file(entry, path)
+        elif belongs(path, self.base.only):
+            if self.filters.file_reason(path, name, layers) is None:
+                self._file(entry, path)
+            elif not name.startswith("."):
+                self._pass_over((name,), folder)
         return None
 
     def _leads_on(self, path: str) -> bool:

@@ -381,6 +381,8 @@ class Scan:
     """Files that are not taken although their name asks for it, and why."""
     unlisted: tuple[str, ...] = ()
     """Folders that could not be listed: what is below them is unknown, not gone."""
+    passed_over: dict[str, int] = field(default_factory=dict)
+    """End of the name → files that hold text and are of a kind that is not taken, where all files were looked at."""
     frame: object = None
     """All that decides about a file apart from itself and what lies beside and above it in the base; none if that
     cannot be said, because there are links, or more files than are taken. Two of them can be compared."""

@@ -15,7 +15,7 @@ from kbhub.index.selection import DAY_SECONDS
 from kbhub.later import gaps
 from kbhub.query import excerpt, spans, terms_of
 from kbhub.render.plain import neutralised, one_line
-from kbhub.render.words import contribution_of, counted, message_of, total_of
+from kbhub.render.words import contribution_of, counted, message_of, passed_over_text, total_of
 from kbhub.search import LEADING_NOTES, NEAR_ONLY
 from kbhub.values import struct
 
@@ -135,6 +135,7 @@ def report_text(report: SyncReport) -> str:
     chunks = f"{counted(report.chunks, 'chunk')}, {made} made, {report.vectors_reused} reused"
     lines = [f"{report.base}: {documents}; {chunks}; {report.seconds:.1f} s"]
     lines += [f"  failed {_problem(failed)}" for failed in report.failed]
+    lines += [f"  {passed_over_text(report.passed_over)}"] if report.passed_over else []
     lines += [f"  {one_line(note)}" for note in report.notes]
     return "\n".join(lines)
 
@@ -171,8 +172,9 @@ def status_text(status: Status, *, now: datetime, paint: Painter, verbose: bool 
         )
     if status.bases and not any(one.base.id == "project" for one in status.bases):
         blocks.append(_looked_for("No project base", status.looked_for, verbose=verbose))
-    if status.notes:
-        blocks.append("\n".join(map(one_line, status.notes)))
+    passed = [f"{one.base.id}: {passed_over_text(one.passed_over)}" for one in status.bases if one.passed_over]
+    if notes := [*passed, *status.notes]:
+        blocks.append("\n".join(map(one_line, notes)))
     problems = [_problem(problem) for problem in status.problems]
     for one in status.bases:
         problems += [

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbhub.sources.kinds import PDF_SUFFIX, TEXT_SUFFIXES
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kbhub.types import Problem, SearchResult, Signal
 
@@ -51,3 +53,18 @@ def warnings_text(warnings: Sequence[Problem]) -> str:
         return ""
     first, more = warnings[0], len(warnings) - 1
     return f"{first.subject}: {message_of(first)}" + (f" {more} more; `kbhub status` lists them." if more else "")
+
+
+def passed_over_text(counts: Mapping[str, int]) -> str:
+    """Say how many files of which kinds are passed over, and what would include them; empty if there are none.
+
+    Args:
+        counts: end of the name → files.
+    """
+    remedies: dict[str, list[str]] = {}
+    for suffix, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
+        text = "`include` takes them in as plain text" if suffix in TEXT_SUFFIXES else "convert them to Markdown"
+        remedy = "install `kbhub[pdf]`" if suffix == PDF_SUFFIX else text
+        remedies.setdefault(remedy, []).append(f"{count} {suffix}")
+    told = ", ".join(f"{', '.join(kinds)} ({remedy})" for remedy, kinds in remedies.items())
+    return f"passed over: {told}" if told else ""

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 PDF_SUFFIX = ".pdf"
 """Lower-case end of the name of a PDF file."""
 
+TEXT_SUFFIXES = (
+    ".txt", ".text", ".rst", ".org", ".adoc", ".asciidoc", ".textile", ".mediawiki", ".wiki", ".tex", ".html", ".htm",
+)  # fmt: skip
+"""Lower-case ends of the names of files that are read as plain text where `include` names them."""
+
+OTHER_SUFFIXES = (".ipynb", ".docx", ".doc", ".odt", ".rtf", ".pptx", ".ppt", ".odp", ".epub")
+"""The same of documents that are not read, whatever `include` says of them."""
+
 LOG_SUFFIX = ".jsonl"
 """Lower-case end of the name of a session log, one JSON object a line."""
 
@@ -34,6 +42,19 @@ def kind_of(base: Base, path: str) -> Kind:
     if base.kind == "session":
         return "session" if is_session(path.rpartition("/")[2].lower()) else "document"
     return "pdf" if path[-len(PDF_SUFFIX) :].lower() == PDF_SUFFIX else base.kind
+
+
+_PASSED_OVER = frozenset((*TEXT_SUFFIXES, *OTHER_SUFFIXES, PDF_SUFFIX))
+
+
+def passed_over(name: str) -> str | None:
+    """Give the kind of a file that holds text and is no Markdown, as the end of its name; none for any other.
+
+    Args:
+        name: of the file, in lower case.
+    """
+    suffix = name[name.rfind(".") :]
+    return suffix if suffix in _PASSED_OVER else None
 
 
 def is_session(name: str) -> bool:
