@@ -117,3 +117,26 @@ async def test_status_names_it_once_and_what_is_structured_has_it_too(mistaken, 
     assert texts([status])[0].count(FIELD) == 1
     assert FIELD not in texts([search])[0]
     assert any(FIELD in note for note in structured.structured_content["notes"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["search", "x", "--in", "nosuch"],
+        ["ask", "x", "--in", "nosuch"],
+        ["tags", "--in", "nosuch"],
+        ["distil", "claude", "x", "--in", "nosuch"],
+        ["audit", "nosuch"],
+        ["index", "nosuch"],
+        ["write", "nosuch@a.md", "--text", "x"],
+    ],
+    ids=" ".join,
+)
+def test_every_command_that_takes_a_base_names_those_that_there_are(environment, kbhub, command):
+    """In one line, as wrong usage, and nothing is done."""
+    environment.write("knowledge/rollback.md", "# Roll back\n")
+
+    done = kbhub(*command, code=2)
+
+    assert done.out == ""
+    assert done.err.startswith("kbhub: No base 'nosuch'. Active bases: project.")
