@@ -28,6 +28,10 @@ LINES = {
     "log -n 3": "log show -n 3",
     "--root /x --help": "--help",
     "--json --version": "--version",
+    "help": "--help",
+    "help bases add": "bases add --help",
+    "version": "--version",
+    "-V": "--version",
 }
 
 AS_THEY_ARE = [
@@ -111,3 +115,29 @@ def test_a_group_alone_lists_and_says_what_else_there_is(environment, kbhub, gro
 def test_a_misspelt_subcommand_is_not_a_list(kbhub):
     """What was meant is suggested."""
     assert 'Unknown command "lst". Did you mean "list"?' in kbhub("bases", "lst", code=2).err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("related", "`kbhub related` needs REF."),
+        ("bases show", "`kbhub bases show` needs ID."),
+        ("rerank", "`kbhub rerank` needs QUERY."),
+        ("search x --root", "--root needs a value."),
+        ("search x --limit many", 'Invalid value "many" for --limit. Expected a whole number.'),
+        ("search x --recency new", 'Invalid value "new" for --recency. Expected a number.'),
+        ("--nosuch", "--nosuch is no common option; others follow a command."),
+    ],
+)
+def test_wrong_usage_is_told_in_words_of_the_help(kbhub, line, said):
+    """Not in those of our functions."""
+    assert kbhub(*line.split(), code=2).err.startswith(f"kbhub: {said} ")
+
+
+def test_a_base_that_was_never_indexed_has_no_number_of_documents(environment, kbhub):
+    """Zero would say that it is empty."""
+    environment.write("knowledge/crates.md", "# Crates\n")
+    before = kbhub("bases").out.splitlines()[1]
+    kbhub("index")
+
+    assert [line.split()[-2] for line in (before, kbhub("bases").out.splitlines()[1])] == ["-", "1"]

@@ -151,6 +151,18 @@ def test_a_place_is_named_by_base_and_path(notes, text, place):
     assert parse_place(notes.hub(), text) == place
 
 
+def test_beside_the_project_base_a_path_that_it_has_needs_no_name(environment):
+    """As for `ls`; one that it does not have may be a misspelt base."""
+    environment.write("knowledge/runbooks/rollback.md", "# Roll back\n")
+    hub = environment.hub()
+
+    assert parse_place(hub, "runbooks") == Place("project", "runbooks")
+    assert parse_place(hub, "runbooks/rollback.md") == Place("project", "runbooks/rollback.md")
+    for text in ("nosuch", "../shop", "a\0b"):
+        with pytest.raises(UsageError, match="No base"):
+            parse_place(hub, text)
+
+
 def test_inside_a_base_its_name_is_not_needed(notes):
     """The working directory says which base and where."""
     inside = notes.hub(cwd=notes.home / "notes" / "api")

@@ -136,7 +136,7 @@ def parse_place(hub: Hub, text: str | None) -> Place:
     Args:
         hub: of the workspace.
         text: `/` for every base, BASE, BASE/PATH or BASE@PATH, a path relative to the working directory inside a
-            base, or none for the working directory itself.
+            base, or none for the working directory itself; elsewhere, a path that the project base has.
 
     Raises:
         UsageError: it is no place, or the working directory is in no base.
@@ -152,6 +152,8 @@ def parse_place(hub: Hub, text: str | None) -> Place:
     here = Path(os.path.realpath(hub.options.cwd))
     target = Path(os.path.normpath(here / (text or ".")))
     around = [base for base in hub.discovery().bases if here.is_relative_to(base.path)]
+    if not around and text and (place := _in_project(hub, text)):
+        return place
     if not around and text:
         raise unknown_base(text.partition("/")[0], known)
     if not around:
@@ -161,6 +163,15 @@ def parse_place(hub: Hub, text: str | None) -> Place:
         raise UsageError(f"{text!r} leads out of the base {base.id!r}.")
     inside = target.relative_to(base.path).as_posix()
     return Place(base.id, "" if inside == "." else inside)
+
+
+def _in_project(hub: Hub, text: str) -> Place | None:
+    """Give the place of a path that is there in the project base, as `ls` takes it."""
+    base = next((base for base in hub.discovery().bases if base.id == PROJECT_ID), None)
+    odd = "\0" in text or Path(text).is_absolute() or ".." in Path(text).parts
+    if base is None or odd or not os.path.lexists(base.path / text):
+        return None
+    return Place(base.id, _contained(text))
 
 
 @struct

@@ -27,15 +27,21 @@ ALONE = {"bases": "list", "context": "list", "log": "show"}
 
 _HELP = ("--help", "-h")
 _NO_COMMAND = (*_HELP, "--version")
+_WORDS = {"help": "--help", "version": "--version", "-V": "--version"}
+"""What people try → what does it."""
 
 
 def arranged(given: Sequence[str]) -> list[str]:
     """Put the command first, options that stood before it behind it, and name the subcommand that is meant.
 
+    `help COMMAND` is `COMMAND --help`.
+
     Args:
         given: what follows the program's name.
     """
     common, rest = _leading(given)
+    if rest and (option := _WORDS.get(rest[0])):
+        return [*rest[1:], option]
     if not rest or rest[0].startswith("-"):
         return rest if rest[:1] and rest[0] in _NO_COMMAND else list(given)
     command, rest = rest[:1], rest[1:]

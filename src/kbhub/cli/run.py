@@ -5,7 +5,14 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from cyclopts import CycloptsError, UnknownCommandError, UnknownOptionError, UnusedCliTokensError
+from cyclopts import (
+    CoercionError,
+    CycloptsError,
+    MissingArgumentError,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 
 from kbhub.cli import declared
 from kbhub.cli.app import app
@@ -15,6 +22,8 @@ from kbhub.errors import KbhubError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from cyclopts.argument import Argument
 
 __all__ = ["app", "declared", "run"]
 
@@ -43,16 +52,33 @@ _DASHES = {"kbhub search": "words", "kbhub read": "refs"}
 """Commands whose arguments may well begin like options, and what those arguments are."""
 
 
+_NUMBERS: dict[object, str] = {int: "a whole number", float: "a number"}
+"""Type of an option → what it takes, in words."""
+
+
 def _usage_text(error: CycloptsError) -> str:
     error.verbose = False  # the verbose text is about our functions
     text = " ".join(str(error).split())
+    command = " ".join(("kbhub", *(error.command_chain or ())))
+    if isinstance(error, MissingArgumentError) and error.argument:
+        text = f"{error.keyword} needs a value." if error.keyword else f"`{command}` needs {_name(error.argument)}."
+    if isinstance(error, CoercionError) and error.token and (wanted := _NUMBERS.get(error.target_type)):
+        text = f'Invalid value "{error.token.value}" for {error.token.keyword}. Expected {wanted}.'
     if isinstance(error, UnusedCliTokensError):
         text = f"Too many arguments: {shlex.join(error.unused_tokens or [])}."
-    command = " ".join(("kbhub", *(error.command_chain or ())))
     if isinstance(error, UnknownOptionError) and command in _DASHES:
         text += f" Put {_DASHES[command]} that start with a dash after `--`."
     if isinstance(error, UnknownCommandError) and error.unused_tokens and error.unused_tokens[0].startswith("-"):
         option = error.unused_tokens[0]
         common = option.partition("=")[0] in FLAGS | VALUES
-        text = f"A command is missing after {option}." if common else f"{option} comes after the command."
+        text = (
+            f"A command is missing after {option}."
+            if common
+            else f"{option} is no common option; others follow a command."
+        )
     return f"{text} `{command} --help` shows how."
+
+
+def _name(argument: Argument) -> str:
+    """Give the name of an argument as its page of help has it."""
+    return argument.parameter.metavar or argument.name.strip("-_").upper()

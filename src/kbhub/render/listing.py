@@ -187,7 +187,8 @@ def _place(context: Context) -> str:
 def _base_row(one: KnownBase) -> tuple[str, ...]:
     where = places_text(one.places) if one.places else "" if one.origin == "config" else f"found: {one.origin}"
     state = "yes" if one.active else "no"
-    return (one_line(one.id), state, one_line(where), str(one.documents), one_line(str(one.path)))
+    documents = str(one.documents) if one.index else "-"  # not looked at yet, which is not none
+    return (one_line(one.id), state, one_line(where), documents, one_line(str(one.path)))
 
 
 def _cut(text: str, characters: int) -> str:

@@ -41,10 +41,10 @@ _BOLD, _DIM, _REF, _TERM, _WARNING = "1", "2", "1;36", "1;33", "33"
 NEXT_STEPS = """\
 Next:
   {first}
-  kbhub setup     shows the coding agents on this machine, and registers the server with them"""
+  kbhub setup       shows the coding agents on this machine, and registers the server with them"""
 
 _STARTER_STEP = 'kbhub search "how to write knowledge"'
-_THERE_STEP = "kbhub ls project     lists the documents that are there"
+_THERE_STEP = "kbhub ls project  lists the documents that are there"
 """After `init`: the starter document answers a search; what documents of the user's answer is not known."""
 
 FEW_PLACES = 4

@@ -238,7 +238,7 @@ def _untrusted_pointer(hub: Hub, *, writable: bool) -> Path:
     base = next((base for base in discovery.bases if base.id == PROJECT_ID), None)
     problems = [problem for problem in discovery.problems if problem.subject == PROJECT_ID]
     if base and not problems and (base.writable or not writable):
-        raise UsageError(f"{found} asks for nothing that is not allowed already; nothing was recorded.")
+        raise UsageError(f"{found} asks for nothing that is not allowed already. `kbhub trust --list` shows what is.")
     return found
 
 
