@@ -237,7 +237,7 @@ def test_switched_off_is_said(shop, environment, monkeypatch):
     assert '"enabled": false' in shop("search", "crate").err
 
     monkeypatch.setenv("KBHUB_DISABLE", "1")
-    assert "KBHUB_DISABLE" in shop("search", "crate").err
+    assert shop("search", "crate").err == "kbhub: KBHUB_DISABLE is set: kbhub is off here\n"
 
 
 def test_a_base_that_cannot_be_used_is_named_beside_the_hits(shop, environment):

@@ -356,6 +356,12 @@ def test_an_empty_variable_counts_as_not_set(home):
     assert load(home, {"search": {"limit": 3}}, {"KBHUB_SEARCH__LIMIT": ""}).settings.search.limit == 3
 
 
+def test_a_variable_that_is_no_number_is_said_so_once(home):
+    """Not in two wordings."""
+    with pytest.raises(ConfigError, match='expected a valid integer, not "many"'):
+        load(home, {}, {"KBHUB_SEARCH__LIMIT": "many"})
+
+
 def test_an_unknown_variable_is_a_warning_with_the_nearest_known_name(home):
     (warning,) = load(home, env={"KBHUB_SERACH__LIMIT": "3"}).warnings
     assert warning.subject == "KBHUB_SERACH__LIMIT"

@@ -331,6 +331,19 @@ def test_nothing_here_is_one_sentence_and_the_problems():
     )
 
 
+def test_where_kbhub_is_off_nothing_else_is_recommended():
+    """`kbhub init` would change nothing."""
+    text = status_answers.nothing_here(
+        Discovery(
+            workspace=Workspace(directory=None, source="none"),
+            looked_for=("/w/.kbhub.json", "KBHUB_DISABLE is set: kbhub is off here"),
+            off=True,
+        )
+    )
+
+    assert text == "No knowledge is searched here: KBHUB_DISABLE is set: kbhub is off here."
+
+
 @pytest.mark.parametrize("limit", [8, 9, 10, 11, 12, 40])
 def test_a_line_is_cut_by_bytes_at_a_character(limit):
     """The cap holds in every script and never leaves half a character."""

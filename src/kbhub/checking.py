@@ -276,6 +276,7 @@ def first_error(error: ValidationError) -> tuple[tuple[str, ...], str]:
     if first["type"] == "missing":
         return field, "is missing"
     message = first["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    message = message.partition(", unable to ")[0]  # which says in other words what the input shows
     message = _CHOICES.get(str(first["loc"][-1]) if first["loc"] else "", message)
     return field, f"{message}, not {shown(first['input'])}"
 

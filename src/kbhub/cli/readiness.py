@@ -79,10 +79,12 @@ def active_and_broken(hub: Hub) -> list[str]:
 
 
 def complain_nothing(hub: Hub) -> None:
-    """Say that no base is active, what was looked for, and what to do."""
+    """Say that no base is active, what was looked for, and what to do, unless kbhub is switched off here."""
     discovery = hub.discovery()
     # What was there and does not count has its reason behind it; the rest was not there.
     complain_all(place for place in discovery.looked_for if place.endswith((")", "off here")))
+    if discovery.off:
+        return
     if any(problem.subject == PROJECT_ID for problem in discovery.problems):
         complain("No knowledge is active here; `kbhub status` says more.")
         return

@@ -60,7 +60,8 @@ def nothing_here(discovery: Discovery, notes: Sequence[str] = ()) -> str:
         notes: what else to know, in sentences.
     """
     told = [*sentences("Note", notes), *_problems(discovery.problems)]
-    return "\n".join([_nothing(discovery.looked_for), *told])
+    off = f"No knowledge is searched here: {one_line(discovery.looked_for[-1], NAME_BYTES)}." if discovery.off else ""
+    return "\n".join([off or _nothing(discovery.looked_for), *told])
 
 
 def _base(one: BaseStatus) -> str:
