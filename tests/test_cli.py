@@ -349,6 +349,13 @@ def test_index_takes_every_base_of_the_config(shop, environment):
     assert [report["base"] for report in shop("index", "--json").json["reports"]] == ["project"]
 
 
+def test_where_the_config_has_no_base_every_base_is_none(shop):
+    """That the project has one does not matter there."""
+    done = shop("index", "--all-bases", code=1)
+
+    assert done.err == "kbhub: The global config names no base to index. `kbhub bases add PATH` adds one.\n"
+
+
 def test_a_base_that_cannot_be_indexed_fails_the_command(shop, environment):
     """The others are indexed first, so that a cron job's mail is about the one."""
     environment.write(str(environment.home / ".kbhub.json"), '{"bases": {"gone": "~/gone"}, "repos": {"*": ["gone"]}}')

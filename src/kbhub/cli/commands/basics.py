@@ -140,7 +140,9 @@ def index(
     if interrupted:
         complain("Interrupted. The indexes are usable as far as they got; the next `kbhub index` goes on from there.")
         return INTERRUPTED
-    if not names:
+    if not names and all_bases:
+        complain("The global config names no base to index. `kbhub bases add PATH` adds one.")
+    elif not names:
         complain_nothing(hub)
     return 1 if failed or not names or any(one.state == "failed" for one in pulled) else 0
 
