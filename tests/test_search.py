@@ -326,3 +326,35 @@ def test_a_filter_that_leaves_nothing_is_named(shop):
 def test_a_query_without_a_word_is_told_so_alone(shop, text):
     """That the model does not know its words would be untrue: it has none."""
     assert search(shop, text).notes == ("The query has no word to look up.",)
+
+
+@pytest.mark.parametrize("query", ["EIP-1559 base fee", "eip-1559", "base fee of eip 1559"])
+def test_a_document_that_the_query_names_comes_first(environment, query):
+    """A file name with a number is found before those that only mention it, however often."""
+    environment.write("knowledge/EIPS/eip-1559.md", "# Fee market change\n\nA transaction pricing mechanism.\n")
+    for number in range(1560, 1572):
+        environment.write(
+            f"knowledge/EIPS/eip-{number}.md", "# Base fee\n\nEIP-1559 base fee, the base fee of EIP-1559.\n"
+        )
+
+    assert refs(search(environment, query))[0] == "EIPS/eip-1559.md"
+
+
+def test_words_of_a_file_name_are_evidence(environment):
+    """Whoever names a file after what people look for is not told that nothing covers it."""
+    environment.write("knowledge/runbooks/kafka.md", "# Restarting consumers\n\nStop one after the other.\n")
+    environment.write("knowledge/bread.md", "# Bread\n\nSourdough is baked in a hot oven.\n")
+    result = search(environment, "kafka")
+
+    assert refs(result)[0] == "runbooks/kafka.md"
+    assert result.verdict in ("strong", "weak")
+    assert NOT_COVERED not in result.notes
+
+
+def test_a_name_that_occurs_nowhere_as_typed_is_said_to(environment):
+    """`ORCHARD_TOKEN` is not found because the word orchard is; the verdict is not strong."""
+    environment.write("knowledge/orchard.md", "# Orchard\n\nThe orchard is a tool. A token is a coin.\n")
+    result = search(environment, "ORCHARD_TOKEN")
+
+    assert result.unmatched == ("ORCHARD_TOKEN",)
+    assert result.verdict == "weak"

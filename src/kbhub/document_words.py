@@ -1,12 +1,27 @@
-"""The words of a document's path, as a person reads them."""
+"""The words of a document's path, and whether a query names the document by them."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
-from kbhub.query.tokens import cased_parts
+from kbhub.fusion import Part, best_first
+from kbhub.query.tokens import cased_parts, normalise, paired, stems
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from kbhub.fusion import Fused
+    from kbhub.ranking import Key
+
+SIGNAL = "name"
+"""Its name in traces and in `Query.without`."""
+
+NAME_AMOUNT = 2.0
+"""What a document that the query names gains: more than all other parts of a score together. No figure of the six sets
+and the handbook changes."""
 
 PATHS = 4096
 """Paths whose words are remembered."""
@@ -19,9 +34,55 @@ def words_of(path: str) -> str:
     """Give a path without its ending, followed by its words cut at separators, case and digits.
 
     Args:
-        path: relative, with `/`; `runbooks/kafkaRestart2.md` → `runbooks/kafkaRestart2 kafka Restart 2`, with all
-            parts of the name that are words of it already.
+        path: relative, with `/`; `runbooks/kafkaRestart.md` → `runbooks/kafkaRestart runbooks kafka Restart`.
     """
     name = str(PurePosixPath(path).with_suffix(""))
-    parts = [part for found in _PART.findall(name) for part in (found, *cased_parts(found))]
-    return " ".join([name, *parts])
+    return " ".join([name, *_words(name)])
+
+
+def named_first(fused: list[Fused], text: str, paths: Callable[[Iterable[Key]], Mapping[Key, str]]) -> list[Fused]:
+    """Lift the documents that a query names by their file names: `EIP-1559 base fee` means `eip-1559.md`.
+
+    Args:
+        fused: best first.
+        text: of the query, without filters.
+        paths: gives the paths of documents.
+    """
+    asked = _stems(text)
+    if not asked:
+        return fused
+    there = paths(dict.fromkeys(one.document_key for one in fused))
+    named = {key for key, path in there.items() if _names(asked, path)}
+    if not named:
+        return fused
+    lifted = []
+    for one in fused:
+        if one.document_key in named:
+            named.discard(one.document_key)  # of each document its best chunk
+            lifted.append(one.and_parts([Part(SIGNAL, 1.0, NAME_AMOUNT)]))
+        else:
+            lifted.append(one)
+    return best_first(lifted)
+
+
+def _names(asked: tuple[str, ...], path: str) -> bool:
+    """Say whether a query is a document's file name, or has one in it that nothing but a name looks like.
+
+    A name of words alone (`cargo-add`) in a longer question may be what it is about or not; lifting those costs the
+    sections .004.
+    """
+    name = _stems(PurePosixPath(path).stem)
+    if asked in (name, name[1:] if name and name[0].isdigit() else name):
+        return True
+    if len(name) < 2 or not any(part.isdigit() for part in name):
+        return False
+    return any(asked[at : at + len(name)] == name for at in range(len(asked) - len(name) + 1))
+
+
+@lru_cache(maxsize=PATHS)
+def _stems(text: str) -> tuple[str, ...]:
+    return stems(paired(" ".join(_words(normalise(text)))))
+
+
+def _words(text: str) -> list[str]:
+    return [part for found in _PART.findall(text) for part in (cased_parts(found) or (found,))]

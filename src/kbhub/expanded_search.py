@@ -84,6 +84,10 @@ def search_expanding(hub: Hub, query: Query, settings: ExpansionSettings) -> Sea
     return search_expanded(hub, query, expansion)
 
 
+_VERDICTS = (None, "none", "weak", "strong")
+"""What is known of an answer, the surest last."""
+
+
 def search_expanded(hub: Hub, query: Query, expansion: Expansion) -> SearchResult:
     """Search for a query and for other words of it, by both signals, and join what is found by its ranks.
 
@@ -110,7 +114,7 @@ def search_expanded(hub: Hub, query: Query, expansion: Expansion) -> SearchResul
     results = [(label, hub.search(other.model_copy(update=wide))) for label, other in others]
     asked = [result for label, result in results if label != PASSAGE]
     surest = max(asked, key=_best_score, default=original)
-    decides = surest if is_strong(surest) and not is_strong(original) else original
+    decides = surest if _worth(surest) > _worth(original) else original
     best = _best_score(decides) or max(_best_score(result) for _, result in results)
     hits = _joined(original, results, best, by_chunk=query.granularity == "chunk")
     every = all(one.total_exact and len(one.hits) == one.total for one in (original, *dict(results).values()))
@@ -191,6 +195,10 @@ def _key(hit: Hit, known: dict[_Key, _Key], *, by_chunk: bool) -> _Key:
 
 def _part(label: str) -> str:
     return f"{PART} ({label})" if label else PART
+
+
+def _worth(result: SearchResult) -> int:
+    return _VERDICTS.index(result.verdict)
 
 
 def _best_score(result: SearchResult) -> float:

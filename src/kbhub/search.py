@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.confidence import PACKAGED, verdict
+from kbhub.document_words import SIGNAL as NAME
+from kbhub.document_words import named_first
 from kbhub.errors import BaseNotFound
 from kbhub.evidence import AMOUNTS
 from kbhub.fusion import SIGNALS, Fused, best_first, fuse
@@ -210,7 +212,7 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings, *, ev
     rankings, near = _rankings(query, searched, keyword, vector, selections)
     documents = Documents(searched)
     fused = fuse(rankings, near.compared, near.similarities, places_in(indexes), query.fusion)
-    fused = _weighed(query, fused, documents, around)
+    fused = _weighed(query, _named(query, fused, text, documents), documents, around)
     looked_for = keyword.terms or tuple(WeightedTerm(term.text, term.tokens, 1.0) for term in asked.terms)
     ranked = _looked_again(query, text, _second_look(query, fused, looked_for, documents), documents, around.look)
     fixed = {one.typed for one in made}
@@ -354,6 +356,12 @@ def _rankings(
     if "keyword" in query.without and "semantic" in rankings:
         rankings.pop("keyword", None)
     return rankings, near
+
+
+def _named(query: Query, fused: list[Fused], text: str, documents: Documents) -> list[Fused]:
+    """Lift the documents that the query names, where names are not left out."""
+    left_out = query.mode == "semantic" or NAME in query.without
+    return fused if left_out else named_first(fused, text, documents.paths)
 
 
 def _weighed(query: Query, fused: list[Fused], documents: Documents, around: Surroundings) -> list[Fused]:

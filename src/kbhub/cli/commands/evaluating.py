@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.cli.console import progress_bars, show, show_json
 from kbhub.cli.hubs import hub_options
+from kbhub.document_words import SIGNAL as NAME
 from kbhub.errors import UsageError
 from kbhub.evaluation import Options, load_dataset
 from kbhub.evaluation import evaluate as measure
@@ -49,7 +50,7 @@ def evaluate(
     if not datasets and not log:
         raise UsageError("Nothing to measure on. Name a folder: kbhub eval DATASET; or --log, for what was asked here.")
     chosen = tuple(dict.fromkeys(modes)) or DEFAULT_MODES
-    signals = (*SIGNALS, *AMOUNTS, SECOND_LOOK)
+    signals = (*SIGNALS, *AMOUNTS, NAME, SECOND_LOOK)
     for name in (name.strip() for group in without for name in group.split(",")):
         if name not in signals:
             raise UsageError(f"There is no signal {name!r} to leave out; there are {', '.join(signals)}.")
