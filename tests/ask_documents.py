@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kbhub.answers.models import AskOptions, Passage, Prepared, Weight
+
 QUESTION = "how do we roll back a release"
 
 DOCUMENTS = {
@@ -26,3 +28,28 @@ def write_documents(environment):
     for path, text in DOCUMENTS.items():
         environment.write(f"knowledge/{path}", text)
     return environment
+
+
+ROLL_BACK = "Redeploy the tag before. A canary takes five minutes.\n\n```sh\nship --to v1\n```\n"
+
+
+def passage(number=1, text=ROLL_BACK, **fields):
+    values = {
+        "ref": f"runbooks/p{number}.md",
+        "docid": f"#{number:06x}",
+        "title": "Deploying",
+        "start_line": 10,
+        "end_line": 10 + text.count("\n"),
+        "score": 0.9,
+        "tier": "direct",
+        "reason": "score 0.90 ≥ 0.7",
+    }
+    return Passage(number=number, text=text, **{**values, **fields})
+
+
+def prepared(*passages, question="how do we roll back", options=None, words=("roll", "back")):
+    weights = tuple(Weight(text=word, stems=(word,), weight=1.0) for word in words)
+    numbers = tuple(one.number for one in passages)
+    return Prepared(
+        question=question, options=options or AskOptions(), passages=passages, sent=numbers, weights=weights
+    )

@@ -22,7 +22,7 @@ def test_a_question_is_answered_with_sources(kbhub):
     code, out, err = kbhub("ask", *QUESTION.split())
 
     assert code == 0
-    assert "Roll back first and ask why later. [1]" in out
+    assert "Roll back first and ask why later. A rollback takes ninety seconds." in out
     assert "Sources:" in out
     assert "runbooks/" in out
     assert err.startswith("kbhub: Written by kbhub, in sentences of the documents.\n")
@@ -61,7 +61,7 @@ def test_json_and_markdown(kbhub):
 
     code, out, _ = kbhub("ask", QUESTION, "--md")
     assert code == 0
-    assert out.startswith(f"# {QUESTION}\n\nRoll back first")
+    assert out.startswith(f"# {QUESTION}\n\n**Rolling back a release**\n\nRoll back first")
     assert "| 1 | runbooks/" in out
 
 

@@ -9,37 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ask_documents import passage, prepared
 from kbhub.answers.citations import check, supports
 from kbhub.answers.extractive import extract
-from kbhub.answers.models import AskOptions, Passage, Prepared, Weight
+from kbhub.answers.models import AskOptions
 from kbhub.answers.prompts import LONGEST_RUN, request_of, says_no_answer
 from kbhub.answers.sentences import units
 from kbhub.answers.tokens import estimated_tokens
 from kbhub.embedding import packaged_embedder
-
-ROLL_BACK = "Redeploy the tag before. A canary takes five minutes.\n\n```sh\nship --to v1\n```\n"
-
-
-def passage(number=1, text=ROLL_BACK, **fields):
-    values = {
-        "ref": f"runbooks/p{number}.md",
-        "docid": f"#{number:06x}",
-        "title": "Deploying",
-        "start_line": 10,
-        "end_line": 10 + text.count("\n"),
-        "score": 0.9,
-        "tier": "direct",
-        "reason": "score 0.90 ≥ 0.7",
-    }
-    return Passage(number=number, text=text, **{**values, **fields})
-
-
-def prepared(*passages, question="how do we roll back", options=None, words=("roll", "back")):
-    weights = tuple(Weight(text=word, stems=(word,), weight=1.0) for word in words)
-    numbers = tuple(one.number for one in passages)
-    return Prepared(
-        question=question, options=options or AskOptions(), passages=passages, sent=numbers, weights=weights
-    )
 
 
 def texts(text, **options):
@@ -338,7 +315,7 @@ def test_the_sentences_that_answer_are_quoted_in_the_order_of_their_document(emb
     )
     draft = extract(prepared(passage(1, text), question="how do I roll back a release"), embedder)
 
-    assert draft.text.startswith("To roll back a release, redeploy the tag before. [1]")
+    assert draft.text.startswith("To roll back a release, redeploy the tag before.\n\nRoll back the schema")
     assert "cat" not in draft.text
     assert [one.line for one in draft.support] == sorted(one.line for one in draft.support)
     assert all(one.quote in text for one in draft.support)

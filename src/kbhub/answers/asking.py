@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from kbhub.answers.extractive import best_line
 from kbhub.answers.models import AskOptions, Prepared, Weight
 from kbhub.answers.packing import fitting, packed
 from kbhub.answers.prompts import request_of
-from kbhub.answers.tiers import SEARCHED_HITS, nearest, tiered
+from kbhub.answers.tiers import SEARCHED_HITS, in_short, nearest, tiered
 from kbhub.answers.writers import Written, finish_extracted, finish_unwritten, finish_written
 from kbhub.assisted import search_assisted
 from kbhub.embedding import StaticEmbedder, packaged_embedder
@@ -110,11 +111,15 @@ def prepare(
         verdict=result.verdict,
         searched=result.searched,
         skipped=result.skipped,
+        unmatched=result.unmatched,
         notes=tuple(note for note in result.notes if note not in LEADING_NOTES),
     )
     covered = result.verdict != "none" and any(hit.score >= options.threshold for hit in result.hits)
     if not covered:
-        return made.model_copy(update={"outcome": "not_covered", "passages": nearest(hub, result)})
+        found = nearest(hub, result)
+        weighed = made.model_copy(update={"passages": found, "weights": _weights(hub, result)})
+        line = best_line(weighed, _sentence_embedder(hub)) if found else None
+        return made.model_copy(update={"outcome": "not_covered", "passages": in_short(hub, result, found, line)})
     if options.budget or options.written_by == "none":
         budget = options.budget or BUDGET
         passages = packed(hub, result, options, budget)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from kbhub.answers.citations import composed
 from kbhub.answers.models import Support
-from kbhub.answers.sentences import Unit, is_table, units
+from kbhub.answers.sentences import Unit, units
+from kbhub.answers.tables import answering, is_table
+from kbhub.answers.telling import Choice, filled, heading_of, label_tokens, told, without_promises
 from kbhub.answers.tokens import estimated_tokens
+from kbhub.blocks import is_item
 from kbhub.errors import EmbedderError
 from kbhub.query import searchable, stems
 from kbhub.values import struct
@@ -17,7 +20,7 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.answers.models import Passage, Prepared, Weight
+    from kbhub.answers.models import Prepared, Weight
     from kbhub.embedding import Embedder
 
 COVERAGE, NEARNESS, RANK = 1.0, 1.0, 2.0
@@ -48,8 +51,17 @@ MOST_LOOKED_AT = 400
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--.*?-->", re.DOTALL)
 """HTML between the words of a sentence."""
 
-_BRACKETED = re.compile(r"(?<!\\)\[(?=\^?\d{1,4}\](?!\())")
-"""A number in brackets in the text of a document, which would look like a citation of ours."""
+_IMAGE = re.compile(r"!\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])|\[\s*\]\([^()]*\)")
+"""A picture, or a link of which nothing but a picture can be seen; taken out from the inside."""
+
+_LINK = re.compile(r"\[[^\[\]]*\]\([^()]*(?:\([^()]*\))?[^()]*\)")
+
+_POINTER = re.compile(
+    r"(?:for [^.\[]{1,60} )?(?:please )?see (?:also )?(?:the )?\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])?"
+    r"(?: (?:for|on|about)\b[^.]{0,60})?\.?",
+    re.IGNORECASE,
+)
+"""A sentence that says nothing but where to look."""
 
 
 @struct
@@ -58,18 +70,6 @@ class Draft:
 
     text: str
     support: tuple[Support, ...]
-
-
-@dataclass(slots=True)
-class _Choice:
-    """A part of a passage that may be quoted."""
-
-    unit: Unit
-    passage: Passage
-    size: int
-    own: frozenset[str]
-    above: frozenset[str]
-    near: float = 0.0
 
 
 def extract(prepared: Prepared, embedder: Embedder | None) -> Draft | None:
@@ -82,80 +82,105 @@ def extract(prepared: Prepared, embedder: Embedder | None) -> Draft | None:
     Returns:
         The answer, of at most the tokens asked for; none if no passage has a sentence.
     """
-    choices = _choices(prepared)
+    choices = _choices(prepared, embedder)
     _see_nearness(prepared.question, choices, embedder)
-    chosen = _chosen(choices, prepared.weights, prepared.options.max_tokens)
+    chosen, room = _chosen(choices, prepared.weights, prepared.options.max_tokens)
     if not chosen:
         return None
-    chosen.sort(key=lambda one: (one.passage.number, one.unit.line, one.unit.paragraph))
-    kept = [(_apart(one), _marked(one.unit), (one.passage.number,)) for one in chosen]
+    chosen = without_promises(filled(chosen, choices, room))
     support = tuple(
         Support(number=one.passage.number, claim=one.unit.text, quote=one.unit.text, line=one.unit.line, overlap=1.0)
         for one in chosen
     )
-    return Draft(composed(kept), support)
+    return Draft(told(chosen), support)
 
 
-def _choices(prepared: Prepared) -> list[_Choice]:
+def best_line(prepared: Prepared, embedder: Embedder | None) -> int | None:
+    """Give the line where the part of the first passage begins that comes nearest to the question, if it has parts.
+
+    Args:
+        prepared: the question and its passages.
+        embedder: as for `extract`.
+    """
+    choices = _choices(prepared.model_copy(update={"passages": prepared.passages[:1]}), embedder)
+    _see_nearness(prepared.question, choices, embedder)
+    chosen, _ = _chosen(choices, prepared.weights, prepared.options.max_tokens)
+    return chosen[0].unit.line if chosen else None
+
+
+def _choices(prepared: Prepared, embedder: Embedder | None) -> list[Choice]:
     found = []
     room = prepared.options.max_tokens
-    wanted = frozenset(stem for weight in prepared.weights for stem in weight.stems)
+    near = partial(_nearness, prepared.question, embedder=embedder)
     for passage in prepared.passages:
-        above = frozenset(stems(searchable(" ".join((passage.title, *passage.headings)))))
-        for unit in filter(None, map(_plain, units(passage.text, passage.start_line, in_code=passage.in_code))):
-            fitted = unit if estimated_tokens(unit.text) < room else _fitted(unit, room, wanted)
+        parts = units(passage.text, passage.start_line, in_code=passage.in_code, table_header=passage.table_header)
+        for at, unit in enumerate(filter(None, map(_plain, parts))):
+            names = (passage.title, *passage.headings, unit.heading)
+            above = frozenset(stems(searchable(" ".join(names))))
+            if unit.kind == "block" and is_table(unit.text):
+                fitted = replace(unit, text=answering(unit.text, prepared.weights, above, room, near))
+            else:
+                fitted = unit if estimated_tokens(unit.text) < room else _fitted(unit, room)
             size = estimated_tokens(fitted.text) + CITATION_TOKENS
             if size <= room:
-                found.append(_Choice(fitted, passage, size, frozenset(stems(searchable(fitted.text))), above))
+                found.append(Choice(fitted, passage, at, size, frozenset(stems(searchable(fitted.text))), above))
     return found[:MOST_LOOKED_AT]
 
 
 def _plain(unit: Unit) -> Unit | None:
-    """Give a part without HTML tags, none if nothing is left of it."""
-    text = unit.text if unit.kind == "block" or "<" not in unit.text else _untagged(unit.text)
-    return replace(unit, text=text) if any(map(str.isalnum, text)) else None
+    """Give a part without HTML tags and pictures, none if nothing is left of it."""
+    text = unit.text if unit.kind == "block" and not is_item(unit.text.split("\n", 1)[0]) else _untagged(unit.text)
+    if unit.kind == "sentence" and (_POINTER.fullmatch(text) or not any(map(str.isalnum, _LINK.sub("", text)))):
+        return None
+    if not any(map(str.isalnum, text)):
+        return None
+    return replace(unit, text=text)
 
 
 def _untagged(text: str) -> str:
-    """Take out the tags, but not what stands in code (`<name>` is a placeholder there)."""
+    """Take out tags and pictures, but not what stands in code (`<name>` is a placeholder there)."""
+    if "<" not in text and "](" not in text and "![" not in text:
+        return text
     parts = re.split(r"(`+[^`]*`+)", text)
-    return "".join(part if at % 2 else _TAG.sub("", part) for at, part in enumerate(parts)).strip("\n").rstrip()
+    bare = (part if at % 2 else _TAG.sub("", _IMAGE.sub("", _IMAGE.sub("", part))) for at, part in enumerate(parts))
+    return "".join(bare).strip("\n").rstrip()
 
 
-def _fitted(unit: Unit, room: int, wanted: frozenset[str]) -> Unit:
-    """Cut a block that is too long: of a table the rows with a word of the question, of others the first lines."""
-    lines = unit.text.split("\n")
-    if unit.kind == "block" and is_table(unit.text):
-        rule = next((at for at, line in enumerate(lines) if line.strip() and not line.strip("|-: \t")), 1)
-        rows = [line for line in lines[rule + 1 :] if wanted.intersection(stems(searchable(line)))]
-        lines = [*lines[: rule + 1], *rows]
-    elif unit.text.startswith(("```", "~~~")) or unit.kind != "block":
+def _fitted(unit: Unit, room: int) -> Unit:
+    """Cut a list that is too long to its first lines; code and prose are not cut."""
+    if unit.kind != "block" or unit.text.startswith(("```", "~~~")):
         return unit
     taken: list[str] = []
-    for line in lines:
+    for line in unit.text.split("\n"):
         room -= estimated_tokens(line) + 1
         if room <= 0:
             break
         taken.append(line)
-    return Unit("\n".join(taken), unit.line, unit.kind, unit.paragraph) if taken else unit
+    return replace(unit, text="\n".join(taken)) if taken else unit
 
 
-def _see_nearness(question: str, choices: Sequence[_Choice], embedder: Embedder | None) -> None:
+def _see_nearness(question: str, choices: Sequence[Choice], embedder: Embedder | None) -> None:
     """Note how near each is to the question in meaning."""
-    if embedder is None or not choices:
-        return
-    texts = [" ".join((*one.passage.headings[-1:], one.unit.text)) for one in choices]
-    try:
-        vectors = embedder.embed([question, *texts])
-    except EmbedderError:  # words alone will do
-        return
-    for one, cosine in zip(choices, (vectors[1:] @ vectors[0]).tolist(), strict=True):
+    texts = [" ".join((heading_of(one.unit, one.passage), one.unit.text)) for one in choices]
+    for one, cosine in zip(choices, _nearness(question, texts, embedder=embedder), strict=False):
         one.near = max(0.0, cosine)
 
 
-def _chosen(choices: Sequence[_Choice], weights: Sequence[Weight], room: int) -> list[_Choice]:
-    """Take the best again and again, each judged by what it adds to those before it."""
-    left, chosen = list(choices), list[_Choice]()
+def _nearness(question: str, texts: Sequence[str], *, embedder: Embedder | None) -> list[float]:
+    """Give the cosine of each text to the question; nothing if words alone have to do."""
+    if embedder is None or not texts:
+        return []
+    try:
+        vectors = embedder.embed([question, *texts])
+    except EmbedderError:
+        return []
+    cosines: list[float] = (vectors[1:] @ vectors[0]).tolist()
+    return cosines
+
+
+def _chosen(choices: Sequence[Choice], weights: Sequence[Weight], room: int) -> tuple[list[Choice], int]:
+    """Take the best again and again, each judged by what it adds to those before it; give the room left, too."""
+    left, chosen = list(choices), list[Choice]()
     covered: set[str] = set()
     first = 0.0
     while left and len(chosen) < MOST_SENTENCES:
@@ -163,23 +188,24 @@ def _chosen(choices: Sequence[_Choice], weights: Sequence[Weight], room: int) ->
         best = left.pop(-at)
         if worth <= 0 or worth < LEAST_SHARE * first:
             break
-        if best.size > room:
+        size = best.size + label_tokens(best, chosen)
+        if size > room:
             continue
         first = first or worth
-        room -= best.size
+        room -= size
         covered |= best.own
         chosen.append(best)
         left = [one for one in left if not _says_the_same(one, best)]
-    return chosen
+    return chosen, room
 
 
-def _worth(one: _Choice, weights: Sequence[Weight], covered: set[str]) -> float:
+def _worth(one: Choice, weights: Sequence[Weight], covered: set[str]) -> float:
     total = sum(weight.weight for weight in weights) or 1.0
     coverage = sum(weight.weight * _share(weight, one, covered) for weight in weights) / total
     return COVERAGE * coverage + NEARNESS * one.near + RANK * (one.passage.score or 0.0)
 
 
-def _share(weight: Weight, one: _Choice, covered: set[str]) -> float:
+def _share(weight: Weight, one: Choice, covered: set[str]) -> float:
     """Give the share of a word of the question that a sentence has, less if it was said before."""
     found = sum(
         (AGAIN_SHARE if stem in covered else 1.0) if stem in one.own else HEADING_SHARE * (stem in one.above)
@@ -188,25 +214,10 @@ def _share(weight: Weight, one: _Choice, covered: set[str]) -> float:
     return found / len(weight.stems) if weight.stems else 0.0
 
 
-def _says_the_same(one: _Choice, other: _Choice) -> bool:
+def _says_the_same(one: Choice, other: Choice) -> bool:
     common = len(one.own & other.own)
     return bool(common) and common >= SAME_SHARE * len(one.own | other.own)
 
 
 SAME_SHARE = 0.9
 """Share of their distinct words that two sentences have in common from which the second is not quoted."""
-
-
-def _apart(one: _Choice) -> Unit:
-    """Give a part so that paragraphs of different passages are told apart."""
-    unit = one.unit
-    return Unit(unit.text, unit.line, unit.kind, one.passage.number * _PARAGRAPHS + unit.paragraph)
-
-
-_PARAGRAPHS = 1_000_000
-"""More than a passage has."""
-
-
-def _marked(unit: Unit) -> str:
-    """Give a part as it is quoted: a number in brackets of its own is written so that it is no citation of ours."""
-    return unit.text if unit.kind == "block" else _BRACKETED.sub(r"\\[", unit.text)

@@ -85,7 +85,13 @@ class Passage(Source):
     """The same with its text."""
 
     in_code: bool = Field(False, description="Whether it begins within a code block that was opened before it.")
+    table_header: str = Field("", description="Header of the table that it begins within, which stands before it.")
     text: str = Field(description="The lines, verbatim.")
+
+    @property
+    def readable(self) -> str:
+        """The text, with the header of a table that it begins within."""
+        return f"{self.table_header}\n{self.text}" if self.table_header else self.text
 
 
 class Reference(Source):
@@ -113,14 +119,21 @@ class Answer(Model):
         description="`written`; `passages`, for you to write from; `not_answered`: a model read the passages and says "
         "they do not answer; `not_covered`: nothing here is near enough."
     )
-    text: str = Field(description="The answer, Markdown; `[n]` cites reference n. Empty for `passages`.")
+    text: str = Field(
+        description="The answer, Markdown; `[n]` cites reference n for what stands before it. Empty for `passages`."
+    )
     written_by: Writer = Field(description="Who wrote it.")
     model: str | None = Field(None, description="The model that wrote it, as it calls itself.")
     why: tuple[str, ...] = Field((), description="Why this writer, in sentences.")
     verdict: Verdict | None = Field(None, description="Whether the bases cover the question, as the search judges it.")
     references: tuple[Reference, ...] = Field((), description="What was found, best first.")
-    passages: tuple[Passage, ...] = Field((), description="Strong hits, verbatim; with a budget, all that fit.")
+    passages: tuple[Passage, ...] = Field(
+        (),
+        description="Strong hits, verbatim, unless the text quotes them; with a budget, all that fit; "
+        "for `not_covered`, the nearest.",
+    )
     support: tuple[Support, ...] = Field((), description="What each sentence rests on.")
+    unmatched: tuple[str, ...] = Field((), description="Words of the question that occur nowhere in the bases.")
     removed: int = Field(0, description="Citations that pointed nowhere and were taken out.")
     dropped: tuple[str, ...] = Field((), description="Sentences of the model that cited nothing and were taken out.")
     tokens: int = Field(0, description="Estimated tokens of `text` and `passages`.")
@@ -146,6 +159,7 @@ class Prepared(Model):
     passages: tuple[Passage, ...] = Field((), description="Best first.")
     sent: tuple[int, ...] = Field((), description="Numbers of those that a model gets.")
     weights: tuple[Weight, ...] = Field((), description="Words of the question.")
+    unmatched: tuple[str, ...] = Field((), description="Those that occur nowhere in the bases.")
     verdict: Verdict | None = Field(None, description="That of the search.")
     searched: tuple[str, ...] = Field((), description="Bases that were searched.")
     skipped: tuple[Skipped, ...] = Field((), description="Bases that were not, and why.")

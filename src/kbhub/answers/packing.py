@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.answers.passages import Kept, Part, Texts, lines_of, numbered, passage_of, shortened
+from kbhub.answers.tiers import by_strength, neighbours
 from kbhub.answers.tokens import estimated_tokens
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def fitting(passages: Sequence[Passage], room: int) -> tuple[int, ...]:
     """
     chosen: list[int] = []
     for one in passages:
-        size = estimated_tokens(one.text) + frame_tokens(one)
+        size = estimated_tokens(one.readable) + frame_tokens(one)
         if size <= room or not chosen:
             chosen.append(one.number)
             room -= size
@@ -52,7 +53,8 @@ def fitting(passages: Sequence[Passage], room: int) -> tuple[int, ...]:
 def packed(hub: Hub, result: SearchResult, options: AskOptions, budget: int) -> tuple[Passage, ...]:
     """Choose passages for a budget: whole sections where they fit, each text once, best first.
 
-    What was found twice in one section is there once. Of the last that does not fit, the lines that do are given.
+    Neighbours of direct hits come before weaker hits. What was found twice in one section is there once. Of the last
+    that does not fit, the lines that do are given.
 
     Args:
         hub: what searched.
@@ -60,27 +62,55 @@ def packed(hub: Hub, result: SearchResult, options: AskOptions, budget: int) -> 
         options: with the thresholds.
         budget: estimated tokens of the whole answer.
     """
-    texts, kept = Texts(hub), Kept()
-    room = budget - HEAD_TOKENS - estimated_tokens(result.query)
-    found: list[Passage] = []
-    for hit in result.hits:
-        if hit.score < options.threshold:
-            break
-        free = room - frame_tokens(hit)
-        document = texts.document(hit.docid, hit.path)
+    packing = _Packing(hub, budget - HEAD_TOKENS - estimated_tokens(result.query))
+    strong, weak = by_strength(result, options)
+    for hit in strong:
+        packing.add(hit, "direct")
+    for one in neighbours(hub, packing.found, result, packing.texts, Kept()):
+        packing.add_neighbour(one)
+    for hit in weak:
+        packing.add(hit, "summarized")
+    return numbered(packing.found)
+
+
+class _Packing:
+    """Passages so far, and the room that is left.
+
+    Args:
+        hub: what searched.
+        room: estimated tokens.
+    """
+
+    def __init__(self, hub: Hub, room: int) -> None:
+        self.texts = Texts(hub)
+        self.found: list[Passage] = []
+        self._kept, self._room = Kept(), room
+
+    def add(self, hit: Hit, tier: Tier) -> None:
+        """Take what fits of a hit, its section if that does."""
+        free = self._room - frame_tokens(hit)
+        document = self.texts.document(hit.docid, hit.path)
         part = _whole(document, hit, free) if document else None
-        part = part or texts.part(hit)
-        size = estimated_tokens(part.text)
-        if size > free:
+        part = part or self.texts.part(hit)
+        if (size := _size(part)) > free:
             part = shortened(part, hit.excerpt_line, document, free)
-            size = estimated_tokens(part.text)
-            if size > free or size < LEAST_PART:
-                continue
-        if kept.takes(hit.docid, part, hit.headings, hit.title):
-            tier: Tier = "direct" if hit.score >= options.direct_threshold else "summarized"
-            found.append(passage_of(hit, part, tier, f"score {hit.score:.2f}"))
-            room = free - size
-    return numbered(found)
+            if (size := _size(part)) > free or size < LEAST_PART:
+                return
+        if self._kept.takes(hit.docid, part, hit.headings, hit.title):
+            self.found.append(passage_of(hit, part, tier, f"score {hit.score:.2f}"))
+            self._room = free - size
+
+    def add_neighbour(self, one: Passage) -> None:
+        """Take a neighbour, if it fits."""
+        part = Part(one.start_line, one.end_line, one.text, one.in_code, one.table_header)
+        free = self._room - frame_tokens(one) - _size(part)
+        if free >= 0 and self._kept.takes(one.docid, part, one.headings, one.title):
+            self.found.append(one)
+            self._room = free
+
+
+def _size(part: Part) -> int:
+    return estimated_tokens(part.text) + estimated_tokens(part.table_header)
 
 
 def _whole(document: Document, hit: Hit, free: int) -> Part | None:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 PASSAGE_TOKENS = 700
 """Estimated tokens of a passage: nearly every chunk (300 words) is shorter, tables and code may be longer."""
 
+TABLE_HEADER_LINES = 2
+"""Names of the columns, and the rule below them."""
+
 
 @struct
 class Part:
@@ -36,6 +39,8 @@ class Part:
     text: str
     in_code: bool = False
     """Whether it begins within a code block."""
+    table_header: str = ""
+    """Header of the table that it begins within."""
 
 
 class Texts:
@@ -97,8 +102,17 @@ def lines_of(document: Document, start: int, end: int) -> Part | None:
 
 
 def _part(document: Document, start: int, end: int) -> Part:
-    in_code = _within(document, start)
-    return Part(start, end, "\n".join(document.lines[start - 1 : end]), in_code)
+    text = "\n".join(document.lines[start - 1 : end])
+    return Part(start, end, text, _within(document, start), _header_above(document, start))
+
+
+def _header_above(document: Document | None, line: int) -> str:
+    """Give the header of the table that a line is a row of, none if it is no row."""
+    tables = document.tables if document else ()
+    start = next((first for first, last in tables if first + TABLE_HEADER_LINES <= line <= last), None)
+    if document is None or start is None:
+        return ""
+    return "\n".join(document.lines[start - 1 : start - 1 + TABLE_HEADER_LINES])
 
 
 def _within(document: Document | None, line: int) -> bool:
@@ -127,7 +141,8 @@ def shortened(part: Part, line: int, document: Document | None, room: int = PASS
         taken.append(one)
     start = part.start_line + first
     in_code = part.in_code if not first else _within(document, start)
-    return Part(start, start + len(taken) - 1, "\n".join(taken), in_code)
+    header = part.table_header if not first else _header_above(document, start)
+    return Part(start, start + len(taken) - 1, "\n".join(taken), in_code, header)
 
 
 class Kept:
@@ -178,6 +193,7 @@ def passage_of(hit: Hit, part: Part, tier: Tier, reason: str, number: int = 0) -
         outdated=hit.outdated,
         duplicates=hit.duplicates,
         in_code=part.in_code,
+        table_header=part.table_header,
         text=part.text,
     )
 

@@ -58,7 +58,7 @@ def request_of(prepared: Prepared) -> WritingRequest:
     """
     chosen = [one for one in prepared.passages if one.number in prepared.sent]
     question = _quotable(prepared.question[:QUESTION_CHARACTERS])
-    texts = [_quotable(one.text) for one in chosen]
+    texts = [_quotable(one.readable) for one in chosen]
     longest = max((len(run) for text in (question, *texts) for run in _RUN.findall(text)), default=0)
     fence = "`" * max(LEAST_FENCE, longest + 1)
     parts = [f"Passages, each between two lines of exactly {len(fence)} backticks:"]

@@ -13,6 +13,8 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kbhub.blocks import Blocks
+
 LIST_TOKENS = 150
 """Estimated tokens of a list that is quoted as a whole; of a longer one, items."""
 
@@ -51,9 +53,13 @@ class Unit:
     kind: Kind
     paragraph: int
     """Number of the paragraph or list in the text; units of one belong together."""
+    heading: str = ""
+    """The heading of the text that it stands below; empty before the first."""
 
 
-def units(text: str, first_line: int = 1, *, in_code: bool = False, whole_lists: bool = True) -> list[Unit]:
+def units(
+    text: str, first_line: int = 1, *, in_code: bool = False, table_header: str = "", whole_lists: bool = True
+) -> list[Unit]:
     """Take a text apart, in its order. Headings, rules and link definitions are left out.
 
     A code block, a table or a short list is one unit with the line that announces it.
@@ -62,6 +68,7 @@ def units(text: str, first_line: int = 1, *, in_code: bool = False, whole_lists:
         text: Markdown.
         first_line: number of its first line in the document.
         in_code: whether it begins within a code block; what there is of that is given with a fence of its own.
+        table_header: header of the table that it begins within, if it does.
         whole_lists: whether short lists are one unit; otherwise each item is.
     """
     lines = text.split("\n")
@@ -71,9 +78,12 @@ def units(text: str, first_line: int = 1, *, in_code: bool = False, whole_lists:
         code = "\n".join(lines[:end])
         found = [Unit(f"{CODE_FENCE}\n{code}\n{CODE_FENCE}", first_line, "block", -1)] if code.strip() else []
         lines[: end + 1] = [""] * len(lines[: end + 1])
-    for number, (start, end, what) in enumerate(_regions(lines)):
+    header = table_header.split("\n") if table_header else []
+    lines = [*header, *lines]
+    blocks = scan_blocks(lines, 0, 0)
+    for number, (start, end, what) in enumerate(_regions(lines, blocks)):
         region = lines[start:end]
-        line = first_line + start
+        line = first_line + max(0, start - len(header))
         if what == "block":
             found = _announced(found, Unit("\n".join(region), line, "block", number))
         elif what == "list":
@@ -84,12 +94,8 @@ def units(text: str, first_line: int = 1, *, in_code: bool = False, whole_lists:
                 found += _items(region, line, number)
         else:
             found += _sentences(region, line, number)
-    return found
-
-
-def is_table(text: str) -> bool:
-    """Say whether a block is, or ends with, a pipe table."""
-    return "|" in text.rsplit("\n", 1)[-1] and not text.rstrip().endswith(("```", "~~~"))
+    above = [(one.line - len(header) - 1 + first_line, one.text) for one in blocks.headings]
+    return [replace(one, heading=next((text for at, text in reversed(above) if at < one.line), "")) for one in found]
 
 
 def _announced(found: list[Unit], block: Unit) -> list[Unit]:
@@ -100,9 +106,8 @@ def _announced(found: list[Unit], block: Unit) -> list[Unit]:
     return [*found, block]
 
 
-def _regions(lines: Sequence[str]) -> Iterator[tuple[int, int, Literal["block", "list", "text"]]]:
+def _regions(lines: Sequence[str], blocks: Blocks) -> Iterator[tuple[int, int, Literal["block", "list", "text"]]]:
     """Give (first line, line after the last, what it is), lines as indices."""
-    blocks = scan_blocks(lines, 0, 0)
     opaque = {start - 1: end for start, end in [*blocks.fences, *blocks.tables]}
     hidden = {start - 1: end for start, end in blocks.raw}
     headings = {one.line - 1 for one in blocks.headings}

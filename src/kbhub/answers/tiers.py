@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.answers.models import Passage
-from kbhub.answers.passages import Kept, Part, Texts, numbered, passage_of
+from kbhub.answers.passages import Kept, Part, Texts, numbered, passage_of, shortened
 from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.graph import related
 from kbhub.index.staleness import outdated
@@ -13,7 +13,7 @@ from kbhub.keeping import Keeping, deleted_words, is_gone
 from kbhub.sections import section
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kbhub.answers.models import AskOptions
     from kbhub.graph import Neighbour
@@ -33,8 +33,9 @@ EXPANDED, NEIGHBOURS = 3, 3
 NEIGHBOURS_LOOKED_AT = 10
 """Neighbours of each kind that are looked at of one hit."""
 
-NEAREST = 3
-"""Hits that are named where nothing covers the question."""
+NEAREST, NEAREST_TOKENS = 3, 160
+"""Hits that are named where nothing covers the question, and estimated tokens that are shown of the first: a paragraph
+or a small table."""
 
 
 def tiered(hub: Hub, result: SearchResult, options: AskOptions) -> tuple[Passage, ...]:
@@ -46,17 +47,36 @@ def tiered(hub: Hub, result: SearchResult, options: AskOptions) -> tuple[Passage
         options: with the thresholds.
 
     Returns:
-        Direct hits first, then the weaker ones, then neighbours of direct ones.
+        Direct hits first, then neighbours of them, then weaker hits.
     """
     texts, kept = Texts(hub), Kept()
-    found: list[Passage] = []
-    for hit in result.hits:
-        if hit.score < options.threshold or len(found) == HITS:
-            break
-        part = texts.part(hit)
-        if kept.takes(hit.docid, part, hit.headings, hit.title):
-            found.append(_judged(hit, part, options))
-    return numbered([*found, *_neighbours(hub, found, result, texts, kept)])
+    strong, weak = by_strength(result, options)
+
+    def taken(hits: Iterable[Hit], room: int) -> list[Passage]:
+        found: list[Passage] = []
+        for hit in hits:
+            if len(found) == room:
+                break
+            part = texts.part(hit)
+            if kept.takes(hit.docid, part, hit.headings, hit.title):
+                found.append(_judged(hit, part, options))
+        return found
+
+    direct = taken(strong, HITS)
+    linked = list(neighbours(hub, direct, result, texts, kept))
+    return numbered([*direct, *linked, *taken(weak, HITS - len(direct))])
+
+
+def by_strength(result: SearchResult, options: AskOptions) -> tuple[list[Hit], list[Hit]]:
+    """Give the hits that are quoted directly, and the weaker ones that may be used.
+
+    Args:
+        result: of a search.
+        options: with the thresholds.
+    """
+    used = [hit for hit in result.hits if hit.score >= options.threshold]
+    strong = [hit for hit in used if hit.score >= options.direct_threshold]
+    return strong, used[len(strong) :]
 
 
 def nearest(hub: Hub, result: SearchResult) -> tuple[Passage, ...]:
@@ -67,21 +87,47 @@ def nearest(hub: Hub, result: SearchResult) -> tuple[Passage, ...]:
     )
 
 
+def in_short(hub: Hub, result: SearchResult, found: Sequence[Passage], line: int | None) -> tuple[Passage, ...]:
+    """Cut the first of the nearest passages to what is shown of it.
+
+    Args:
+        hub: what searched.
+        result: of the search.
+        found: the nearest passages.
+        line: where the part begins that comes nearest; none to go by the excerpt of the hit.
+    """
+    texts = Texts(hub)
+    short = []
+    for one, hit in zip(found[:1], result.hits, strict=False):
+        document = texts.document(hit.docid, hit.path)
+        whole = Part(one.start_line, one.end_line, one.text, one.in_code, one.table_header)
+        part = shortened(whole, line or hit.excerpt_line, document, NEAREST_TOKENS)
+        short.append(passage_of(hit, part, one.tier, one.reason, one.number))
+    return (*short, *found[1:])
+
+
 def _judged(hit: Hit, part: Part, options: AskOptions) -> Passage:
     if hit.score >= options.direct_threshold:
         return passage_of(hit, part, "direct", f"score {hit.score:.2f} ≥ {options.direct_threshold:g}")
     return passage_of(hit, part, "summarized", f"score {hit.score:.2f}, from {options.threshold:g}")
 
 
-def _neighbours(
-    hub: Hub, found: Sequence[Passage], result: SearchResult, texts: Texts, kept: Kept
+def neighbours(
+    hub: Hub, direct: Sequence[Passage], result: SearchResult, texts: Texts, kept: Kept
 ) -> Iterator[Passage]:
-    """Give a passage of each neighbour: what the search found in it, else what the link names, else its beginning."""
-    direct = [one for one in found if one.tier == "direct"][:EXPANDED]
-    taken = {one.docid for one in found}
+    """Give a passage of each neighbour: what the search found in it, else what the link names, else its beginning.
+
+    Args:
+        hub: what searched.
+        direct: what is quoted directly.
+        result: of the search.
+        texts: reads documents.
+        kept: what has been chosen so far.
+    """
+    taken = {one.docid for one in direct}
     best = {hit.docid: hit for hit in reversed(result.hits)}
     left: list[tuple[float, int, Passage, Neighbour]] = []
-    for one in direct:
+    for one in direct[:EXPANDED]:
         for neighbour in _linked(hub, one):
             if neighbour.docid in taken or neighbour.base not in result.searched:
                 continue
@@ -129,6 +175,7 @@ def _neighbour(hub: Hub, texts: Texts, one: Passage, neighbour: Neighbour, hit: 
         reason=reason,
         outdated=_outdated(hub, neighbour.base, path),
         in_code=part.in_code,
+        table_header=part.table_header,
         text=part.text,
     )
 

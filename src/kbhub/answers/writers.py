@@ -12,7 +12,7 @@ from kbhub.answers.tokens import estimated_tokens
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from kbhub.answers.models import Outcome, Prepared, Writer
     from kbhub.embedding import Embedder
@@ -93,7 +93,7 @@ def _answer(
     support = checked.support if checked else ()
     cited = {one.number for one in support}
     got = set(prepared.sent) if sent and by in ("sampling", "ollama") else set()
-    passages = prepared.passages if outcome == "passages" else _shown(prepared)
+    passages = prepared.passages if outcome == "passages" else _shown(prepared, cited if by == "extractive" else ())
     return Answer(
         question=prepared.question,
         outcome=outcome,
@@ -107,22 +107,27 @@ def _answer(
         ),
         passages=passages,
         support=support,
+        unmatched=prepared.unmatched,
         removed=checked.removed if checked else 0,
         dropped=checked.dropped if checked else (),
-        tokens=estimated_tokens(text) + sum(estimated_tokens(one.text) for one in passages),
+        tokens=estimated_tokens(text) + sum(estimated_tokens(one.readable) for one in passages),
         searched=prepared.searched,
         skipped=prepared.skipped,
         notes=prepared.notes,
     )
 
 
-def _shown(prepared: Prepared) -> tuple[Passage, ...]:
-    """Give the direct passages that an answer shows whole."""
+def _shown(prepared: Prepared, quoted: Collection[int]) -> tuple[Passage, ...]:
+    """Give the passages that an answer shows whole: direct ones that it does not quote; the nearest, if none covers."""
+    if prepared.outcome == "not_covered":
+        return prepared.passages[:1]
     room = SHOWN_TOKENS
     shown: list[Passage] = []
     for one in prepared.passages:
-        size = estimated_tokens(one.text)
-        if one.tier == "direct" and len(shown) < SHOWN_PASSAGES and (size <= room or not shown):
+        size = estimated_tokens(one.readable)
+        if one.number in quoted or one.tier != "direct":
+            continue
+        if len(shown) < SHOWN_PASSAGES and (size <= room or not (shown or quoted)):
             shown.append(one)
             room -= size
     return tuple(shown)

@@ -19,9 +19,9 @@ from kbhub.render.plain import one_line as visible_line
 from kbhub.render.words import counted, verdict_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from kbhub.answers.models import Answer, Source, Support
+    from kbhub.answers.models import Answer, Passage, Source, Support
 
 QUOTE_BYTES = 240
 """UTF-8 bytes shown of the excerpt that supports a citation; the structured answer has all of it."""
@@ -29,8 +29,12 @@ QUOTE_BYTES = 240
 NOTES = 4
 """Notes and bases left out that are written out."""
 
-SAME = 2
-"""Documents of the same text that are named."""
+OTHERS = 3
+"""Sources without a citation that are listed for a person."""
+
+NOWHERE = 8
+"""Words that occur nowhere that are named."""
+
 
 WRITTEN = {
     "sampling": "your own model",
@@ -49,7 +53,7 @@ def answer_for_model(answer: Answer) -> str:
     if answer.outcome == "passages":
         number = counted(len(answer.passages), "passage")
         head = f"{number} for {asked}, best first. Write the answer from them, and cite refs."
-        parts = [head, *(f"{_named(one)}\n{fenced(one.text)}" for one in answer.passages)]
+        parts = [head, *(f"{_named(one)}\n{fenced(one.readable)}" for one in answer.passages)]
         return "\n\n".join([*parts, *_joined(_notes(answer))])
     if answer.outcome == "not_covered":
         head = f"Nothing in these bases covers {asked}."
@@ -57,33 +61,79 @@ def answer_for_model(answer: Answer) -> str:
             head = f"No base could be searched for {asked}."
         elif answer.verdict is None:  # not all could be looked at
             head = f"Nothing that was searched covers {asked}."
-        nearest = ["What follows is no answer, but the nearest there is:", *map(_named, answer.references)]
-        return "\n\n".join([head, *(_joined(nearest) if answer.references else []), *_joined(_notes(answer))])
+        if answer.unmatched:
+            head += f" {_nowhere(answer)}"
+        parts = [head]
+        if answer.references:
+            parts.append("What follows is no answer, but the nearest there is:")
+            parts += [f"{_named(one)}\n{fenced(one.readable)}" for one in answer.passages]
+            parts += _joined([_named(one) for one in answer.references[len(answer.passages) :]])
+        return "\n\n".join([*parts, *_joined(_notes(answer))])
     by = f"{WRITTEN[answer.written_by]}{_model(answer)}"
     if answer.outcome == "not_answered":
         parts = [f"The passages nearest to {asked} do not answer it, says {by}."]
     else:
         parts = [f"Answer to {asked}, written by {by}; [n] is a source below.", fenced(answer.text)]
-    parts += [f"[{one.number}] whole:\n{fenced(one.text)}" for one in answer.passages]
+    parts += [f"[{one.number}] whole:\n{fenced(one.readable)}" for one in answer.passages]
     parts.append("\n".join(["Sources:", *_sources(answer)]))
     return "\n\n".join([*parts, *_joined([*_whys(answer), *_notes(answer)])])
 
 
-def answer_text(answer: Answer) -> str:
-    """Write an answer for a terminal."""
+def answer_text(answer: Answer, draw: Callable[[str, int], str] | None = None) -> str:
+    """Write an answer for a person: the text, what it cites, then what else was found.
+
+    Args:
+        answer: what was answered.
+        draw: lays Markdown out for a terminal, behind so many columns; none gives it as it stands.
+    """
+    laid_out = draw or _as_it_stands
     if answer.outcome == "passages":
-        return "\n\n".join(
-            f"{visible_line(_plain_name(one))}\n{_indented(neutralised(one.text))}" for one in answer.passages
-        )
-    lines = [neutralised(answer.text), ""]
-    if answer.references:
-        lines.append("Nearest:" if answer.outcome == "not_covered" else "Sources:")
-    for one in answer.references:
+        return "\n\n".join(_shown_whole(one, laid_out) for one in answer.passages)
+    if answer.outcome == "not_covered":
+        return _nearest_text(answer, laid_out)
+    lines = [laid_out(answer.text, 0).rstrip("\n"), "", "Sources:"]
+    by_model = answer.written_by in ("sampling", "ollama")
+    cited = [one for one in answer.references if one.cited] if answer.outcome == "written" else []
+    for one in cited:
         lines.append(f"  {visible_line(_plain_name(one))}")
-        lines.append(f"{_INDENT}{_INDENT}{visible_line(', '.join(_facts(one, answer)))}")
-        if answer.written_by in ("sampling", "ollama") and (found := _best(answer, one.number)):
+        if by_model and (found := _best(answer, one.number)):
             lines.append(f"{_INDENT}{_INDENT}“{_shortened(visible_line(found.quote))}” line {found.line}")
+    others = [one for one in answer.references if one not in cited]
+    if others and cited:
+        lines += ["", "Also found:"]
+    lines += [f"  {visible_line(f'{_plain_name(one)}  {_ground(one)}')}" for one in others[:OTHERS]]
+    if len(others) > OTHERS:
+        lines.append(f"  and {len(others) - OTHERS} more; --json has all.")
     return "\n".join(lines).rstrip()
+
+
+def _nearest_text(answer: Answer, laid_out: Callable[[str, int], str]) -> str:
+    """Say that nothing covers a question, what occurs nowhere, and what comes nearest."""
+    parts = [" ".join([answer.text, *([visible_line(_nowhere(answer))] if answer.unmatched else [])])]
+    if answer.references:
+        parts.append("Nearest:")
+        parts += [_shown_whole(one, laid_out) for one in answer.passages]
+        rest = answer.references[len(answer.passages) :]
+        parts += _joined([visible_line(_plain_name(one)) for one in rest])
+    return "\n\n".join(parts)
+
+
+def _shown_whole(one: Passage, laid_out: Callable[[str, int], str]) -> str:
+    text = laid_out(one.readable, len(_INDENT)).rstrip("\n")
+    return f"{visible_line(_plain_name(one))}\n{_indented(text)}"
+
+
+def _as_it_stands(text: str, indent: int) -> str:  # noqa: ARG001 - lines of a file have no width
+    return neutralised(text)
+
+
+def _nowhere(answer: Answer) -> str:
+    return f"Found nowhere: {', '.join(one_line(word, NAME_BYTES) for word in answer.unmatched[:NOWHERE])}."
+
+
+def _ground(one: Source) -> str:
+    """Say in short why a source is there."""
+    return one.reason if one.score is None else f"score {one.score:.2f}"
 
 
 def answer_notes(answer: Answer) -> list[str]:
@@ -100,7 +150,7 @@ def answer_markdown(answer: Answer) -> str:
     if answer.text:
         parts.append(answer.text)
     if answer.outcome == "passages":
-        parts += [f"## [{one.number}] {_place(one)}\n\n{fenced(one.text)}" for one in answer.passages]
+        parts += [f"## [{one.number}] {_place(one)}\n\n{fenced(one.readable)}" for one in answer.passages]
     if answer.references:
         parts.append(
             "\n".join(["| # | ref | score | tier | reason | sent |", "|---|---|---|---|---|---|", *_rows(answer)])
