@@ -558,3 +558,15 @@ async def test_a_client_may_give_other_wordings_of_its_own(shop, mode):
 
     assert "Also searched for: roll back" in helped
     assert "Also searched for" not in alone
+
+
+async def test_an_empty_handed_answer_is_short(shop, mode):
+    """What nothing covers is said to be covered by nothing: three refs at most, no quotes, and what occurs nowhere."""
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        text = await told(client, "search", query="zxqv zxqw soup zxqt zxqu zxqy zxqz")
+
+    assert "Nothing in these bases covers this" in text
+    assert "Words that occur nowhere: " in text
+    assert "```" not in text
+    assert "\n   >" not in text
+    assert len(re.findall(r"^\d+\. ", text, re.MULTILINE)) <= 3

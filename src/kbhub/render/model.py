@@ -37,6 +37,9 @@ GLANCE_CHARACTERS, GLANCE_BYTES = 160, 480
 NAME_BYTES, TITLE_BYTES, SENTENCE_BYTES, ERROR_BYTES = 240, 160, 260, 1_500
 """UTF-8 bytes shown of a path, of a title with its headings, of a note or reason, and of an error."""
 
+NEAREST = 3
+"""Refs shown where nothing covers the query."""
+
 LIST_BYTES = 320
 """UTF-8 bytes of a list within a sentence."""
 
@@ -124,6 +127,8 @@ def search_answer(
     footer = _limits_of(result)
     if not result.hits:
         return "\n".join([_heading(result, query, 0), *footer, *_advice(result, query)]), result
+    if result.verdict == "none" and not full and not query.explain:
+        return _empty_handed(result, query, footer)
     number = query.offset + 1
     scored = not result.listed
     first = _quoted_hit(number, result.hits[0], FULL_ANSWER_BYTES * 3 // 4 if full else EXCERPT_BYTES, scored=scored)
@@ -151,6 +156,15 @@ def search_answer(
     text = "\n".join([_heading(result, query, shown), "", *first, *pointers, *last])
     following = cursor(end) if end < result.total else None
     return text, result.model_copy(update={"hits": result.hits[:shown], "cursor": following})
+
+
+def _empty_handed(result: SearchResult, query: Query, footer: Sequence[str]) -> tuple[str, SearchResult]:
+    """Say that nothing covers the query, and where the nearest is: a model takes what is quoted for an answer."""
+    nearest = tuple(hit.model_copy(update={"excerpt": ""}) for hit in result.hits[:NEAREST])
+    leading = [note for note in result.notes if note in searching.LEADING_NOTES]
+    places = [f"{number}. {_hit_line(hit, scored=True)}" for number, hit in enumerate(nearest, query.offset + 1)]
+    lines = [_heading(result, query, len(nearest)), "", *leading, "", *places, "", *footer, *_advice(result, query)]
+    return "\n".join(lines), result.model_copy(update={"hits": nearest})
 
 
 def cut_lines(lines: Sequence[tuple[str, T | None]], limit: int, advice: str) -> tuple[str, list[T]]:

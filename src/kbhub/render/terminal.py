@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from kbhub.trust import Grant
     from kbhub.types import Hit, Problem, SearchResult, Trace
 
+NEAREST = 3
+"""Refs shown where nothing covers the query."""
+
 OTHER_EXCERPT_CHARACTERS = 300
 """Excerpt of every hit but the first, which is shown as it came: some four lines of 80 columns."""
 
@@ -74,11 +77,18 @@ def search_text(result: SearchResult, paint: Painter, *, whole: bool = False) ->
         whole: whether excerpts are shown as they came; else all but the first are cut.
     """
     terms = terms_of(result.terms)
+    if empty_handed(result) and not whole:
+        return "\n".join(_place(hit, paint, scored=True) for hit in result.hits[:NEAREST])
     blocks = [
         _hit_block(hit, terms, paint, whole=whole or number == 0, scored=not result.listed)
         for number, hit in enumerate(result.hits)
     ]
     return "\n\n".join(blocks)
+
+
+def empty_handed(result: SearchResult) -> bool:
+    """Whether nothing covers the query, so that where the nearest is says enough; scores asked for are shown."""
+    return result.verdict == "none" and not any(hit.trace for hit in result.hits)
 
 
 def search_notes(result: SearchResult, *, offset: int, page: int) -> list[str]:
@@ -103,7 +113,7 @@ def search_notes(result: SearchResult, *, offset: int, page: int) -> list[str]:
         notes.append(f"Found nowhere: {', '.join(result.unmatched)}.")
     notes += [f"Not searched: {skipped.base}. {skipped.reason}" for skipped in result.skipped]
     shown = offset + len(result.hits)
-    if result.hits and shown < result.total:
+    if result.hits and shown < result.total and not empty_handed(result):
         notes.append(f"Hits {offset + 1} to {shown} of {total_of(result)}; `--page {page + 1}` shows the next.")
     return notes
 
@@ -275,13 +285,17 @@ def _grant_text(grant: Grant) -> str:
     return f"have its knowledge in {target}" + (", and agents may write there" if grant.writable else "")
 
 
-def _hit_block(hit: Hit, terms: tuple[Term, ...], paint: Painter, *, whole: bool, scored: bool) -> str:
+def _place(hit: Hit, paint: Painter, *, scored: bool) -> str:
     place = paint(one_line(f"{hit.ref}:{hit.start_line}-{hit.end_line}"), _REF)
     years = (hit.age_days or 0) // STALE_DAYS
     age = f"  {counted(years, 'year')} old" if hit.stale and years else ""
     ended = "  " + paint(one_line(f"outdated: {hit.outdated}"), _WARNING) if hit.outdated else ""
     score = f"{hit.score:.2f}  " if scored else ""
-    lines = [f"{score}{place}  {paint(hit.docid + age, _DIM)}{ended}"]
+    return f"{score}{place}  {paint(hit.docid + age, _DIM)}{ended}"
+
+
+def _hit_block(hit: Hit, terms: tuple[Term, ...], paint: Painter, *, whole: bool, scored: bool) -> str:
+    lines = [_place(hit, paint, scored=scored)]
     thread = [hit.title, *hit.headings]
     thread = thread[1:] if hit.headings[:1] == (hit.title,) else thread
     lines.append(_INDENT + paint(one_line(" › ".join(thread)), _BOLD))
