@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from kbhub.fusion import Part, best_first
-from kbhub.query.tokens import cased_parts, normalise, paired, stems
+from kbhub.query.tokens import cased_parts, normalise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -48,11 +48,12 @@ def named_first(fused: list[Fused], text: str, paths: Callable[[Iterable[Key]], 
         text: of the query, without filters.
         paths: gives the paths of documents.
     """
-    asked = _stems(text)
+    asked = _name(text)
     if not asked:
         return fused
     there = paths(dict.fromkeys(one.document_key for one in fused))
-    named = {key for key, path in there.items() if _names(asked, path)}
+    telling = {asked[0], *filter(str.isdigit, asked)}  # without one of these, a path need not be taken apart
+    named = {key for key, path in there.items() if any(map(path.lower().count, telling)) and _names(asked, path)}
     if not named:
         return fused
     lifted = []
@@ -71,7 +72,7 @@ def _names(asked: tuple[str, ...], path: str) -> bool:
     A name of words alone (`cargo-add`) in a longer question may be what it is about or not; lifting those costs the
     sections .004.
     """
-    name = _stems(PurePosixPath(path).stem)
+    name = _name(path.rpartition("/")[2].rpartition(".")[0])
     if asked in (name, name[1:] if name and name[0].isdigit() else name):
         return True
     if len(name) < 2 or not any(part.isdigit() for part in name):
@@ -80,8 +81,8 @@ def _names(asked: tuple[str, ...], path: str) -> bool:
 
 
 @lru_cache(maxsize=PATHS)
-def _stems(text: str) -> tuple[str, ...]:
-    return stems(paired(" ".join(_words(normalise(text)))))
+def _name(text: str) -> tuple[str, ...]:
+    return tuple(word.lower() for word in _words(normalise(text)))
 
 
 def _words(text: str) -> list[str]:

@@ -224,7 +224,7 @@ def find(query: Query, searched: Sequence[Searched], around: Surroundings, *, ev
         as_asked=[term.text for term in looked_for] == list(dict.fromkeys(term.text for term in asked.terms)),
         absent=complete and any(map(is_name, set(keyword.unmatched) - fixed)),
     )
-    kept = [one for one in ranked.fused if _signals_of(one) >= query.min_signals]
+    kept = [one for one in ranked.fused if query.min_signals < 2 or _signals_of(one) >= query.min_signals]
     scale = sure / kept[0].score if kept and kept[0].score else 0.0
     if query.min_score:
         kept = [one for one in kept if one.score * scale >= query.min_score]
