@@ -14,6 +14,7 @@ from kbhub import __version__
 from kbhub.__main__ import main
 from kbhub.cli import pages
 from kbhub.cli.columns import Columns, _description, _names, _paragraphs, _plain
+from kbhub.cli.console import USUAL_WIDTH
 from kbhub.cli.run import app
 
 
@@ -43,7 +44,7 @@ def kept_page(words):
     taken, before = Kept(), app.help_formatter
     app.help_formatter = taken
     try:
-        app.help_print(list(words), console=console(pages.USUAL_WIDTH))
+        app.help_print(list(words), console=console(USUAL_WIDTH))
     finally:
         app.help_formatter = before
     return taken.page

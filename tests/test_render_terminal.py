@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbhub.render.layout import table
 from kbhub.render.plain import json_escaped, neutralised, one_line
 from kbhub.render.terminal import (
     Painter,
@@ -22,7 +23,6 @@ from kbhub.render.terminal import (
     search_text,
     size_text,
     status_text,
-    table,
     trust_text,
 )
 from kbhub.reports import BaseStatus, Reading, Status, SyncReport

@@ -29,6 +29,7 @@ __all__ = [
     "mentions",
     "opening",
     "outside",
+    "pages",
     "parts",
     "pdf",
     "pulling",
@@ -112,7 +113,7 @@ if TYPE_CHECKING:
     from kbhub.memory import known, standing
     from kbhub.querylog import maintenance, recording
     from kbhub.render import formats as listings
-    from kbhub.render import gaps
+    from kbhub.render import gaps, pages
     from kbhub.sources import parts, pdf, sessions
 else:
     Number = _Called("cyclopts.validators", "Number")
@@ -134,6 +135,7 @@ else:
     listings = _Later("kbhub.render.formats")
     markdown = _Later("kbhub.markdown")
     mentions = _Later("kbhub.index.mentions")
+    pages = _Later("kbhub.render.pages")
     parts = _Later("kbhub.sources.parts")
     pdf = _Later("kbhub.sources.pdf")
     querying = _Later("kbhub.query")

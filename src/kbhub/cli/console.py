@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from kbhub.errors import KbhubError
+from kbhub.render.layout import fitted, wrapped
 from kbhub.render.plain import json_escaped, one_line
 
 if TYPE_CHECKING:
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
 
 MESSAGE_CHARACTERS = 2_000
 """Of one message at most: a screen full. Paths are up to 4,096 (Linux), arguments up to 131,072."""
+
+DUMB = ("dumb", "unknown")
+"""Values of TERM of terminals that only print."""
+
+USUAL_WIDTH = 80
+"""Columns where nothing says how many there are."""
 
 PATIENCE_SECONDS = 0.2
 """Time before a progress bar appears: what takes less would only flicker."""
@@ -32,6 +40,43 @@ def wants_colour(stream: TextIO, env: Mapping[str, str]) -> bool:
     if env.get("NO_COLOR"):
         return False
     return bool(env.get("FORCE_COLOR")) or (stream.isatty() and env.get("TERM") != "dumb")
+
+
+def line_width(env: Mapping[str, str]) -> int:
+    """Give the columns of the terminal: `COLUMNS`, then what one of the standard streams says, as rich has it.
+
+    Args:
+        env: environment variables.
+    """
+    if sys.stdout.isatty() and env.get("TERM") in DUMB:
+        return USUAL_WIDTH
+    if (columns := env.get("COLUMNS", "")).isdigit() and int(columns):
+        return int(columns)
+    for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__):
+        try:
+            columns_there = os.get_terminal_size(stream.fileno()).columns if stream else 0
+        except (ValueError, OSError):  # closed, or no terminal
+            continue
+        if columns_there:
+            return columns_there - (os.name == "nt")  # an old console there ends a full line by itself
+    return USUAL_WIDTH
+
+
+def terminal_width() -> int | None:
+    """Give the columns of the terminal that results are shown on; none if they go elsewhere, or it only prints."""
+    if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in DUMB:
+        return None
+    return line_width(os.environ)
+
+
+def show_text(text: str) -> None:
+    """Print a result for a person: in a terminal, no line is wider than it.
+
+    Raises:
+        KbhubError: as for `show`.
+    """
+    width = terminal_width()
+    show(text if width is None else fitted(text, width))
 
 
 def show(text: str) -> None:
@@ -64,10 +109,13 @@ def show_json(document: str) -> None:
 
 
 def complain(message: str) -> None:
-    """Say something that is no result, on one line of standard error."""
+    """Say something that is no result, on one line of standard error; in a terminal, broken at words to its width."""
     # What is printed may quote a file; results must come before what is said about them.
     sys.stdout.flush()
-    sys.stderr.write(f"kbhub: {one_line(shortened(message))}\n")
+    line = f"kbhub: {one_line(shortened(message))}"
+    if sys.stderr.isatty():
+        line = "\n  ".join(wrapped(line, line_width(os.environ) - len("  ")))
+    sys.stderr.write(f"{line}\n")
 
 
 def shortened(message: str) -> str:

@@ -9,8 +9,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from kbhub.cli.console import show, show_json
+from kbhub.cli.console import show, show_json, terminal_width
 from kbhub.later import listings
+from kbhub.render.layout import fitted
 from kbhub.render.plain import neutralised
 
 if TYPE_CHECKING:
@@ -61,12 +62,15 @@ def present(
 
 
 def page(text: str, *, pager: bool = True) -> None:
-    """Print text, with the user's pager if it goes to a terminal that it does not fit on.
+    """Print text; in a terminal, broken to its width, and with the user's pager if it does not fit on it.
 
     Args:
         text: made harmless for a terminal.
         pager: whether a pager may be used.
     """
+    width = terminal_width()
+    if width is not None:
+        text = fitted(text, width)
     command = _pager() if pager and _is_longer_than_screen(text) else None
     if command is None:
         show(text)

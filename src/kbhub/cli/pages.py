@@ -7,14 +7,12 @@ the libraries of the command line (0.2 s). tests/test_help_pages.py writes that 
 from __future__ import annotations
 
 import json
-import os
-import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbhub import __version__
-from kbhub.cli.console import show
+from kbhub.cli.console import line_width, show
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,9 +27,6 @@ WIDEST_NAMES = 26
 
 WIDEST_LINE = 100
 """Columns of a line at most; longer ones are hard to read."""
-
-USUAL_WIDTH = 80
-"""Columns where nothing says how many there are."""
 
 _INDENT = 2
 _SPACE_BESIDE = 20
@@ -113,23 +108,3 @@ def panel_text(title: str, entries: Sequence[Sequence[str]], width: int) -> str:
         )
         lines.append(text or opening)
     return "\n".join(lines) + "\n"
-
-
-def line_width(env: Mapping[str, str]) -> int:
-    """Give the columns of the terminal: `COLUMNS`, then what one of the standard streams says, as rich has it.
-
-    Args:
-        env: environment variables.
-    """
-    if sys.stdout.isatty() and env.get("TERM") in ("dumb", "unknown"):
-        return USUAL_WIDTH
-    if (columns := env.get("COLUMNS", "")).isdigit() and int(columns):
-        return int(columns)
-    for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__):
-        try:
-            columns_there = os.get_terminal_size(stream.fileno()).columns if stream else 0
-        except (ValueError, OSError):  # closed, or no terminal
-            continue
-        if columns_there:
-            return columns_there - (os.name == "nt")  # an old console there ends a full line by itself
-    return USUAL_WIDTH

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from kbhub.graph.models import EDGE_KINDS, LeftLink, Neighbour
 from kbhub.render.formats import Listing
+from kbhub.render.layout import table
 from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, SENTENCE_BYTES, TITLE_BYTES, cut_lines, plain_ref, quoted
 from kbhub.render.plain import one_line
-from kbhub.render.terminal import table
 from kbhub.render.words import counted
 
 if TYPE_CHECKING:
@@ -31,21 +31,22 @@ TITLE_CHARACTERS = 60
 _LEFT_WORDS = {"broken": "Broken", "outside": "Outside every base", "file": "Other files"}
 
 
-def related_text(result: Related) -> str:
+def related_text(result: Related, *, width: int | None = None) -> str:
     """Give the neighbours of a document for a person, those of a kind under a heading."""
     tags = f"  {one_line(' '.join(f'#{tag}' for tag in result.tags))}" if result.tags else ""
+    inner = None if width is None else width - 2
     lines = [f"{one_line(result.ref)}  {result.docid}  {_short(result.title)}{tags}"]
     for kind in EDGE_KINDS:
         mine = [one for one in result.neighbours if one.kind == kind]
         total = result.totals.get(kind, 0)
         if total:
             lines += ["", f"{HEADINGS[kind]} ({_share(mine, total)})"]
-            lines += [f"  {line}" for line in table([_neighbour_row(one) for one in mine])] if mine else []
+            lines += [f"  {line}" for line in table([_neighbour_row(one) for one in mine], width=inner)] if mine else []
     for status, words in _LEFT_WORDS.items():
         left = [one for one in result.left if one.status == status]
         if left:
             rows = [(_line(one.line), one_line(one.target), one_line(one.why)) for one in left]
-            lines += ["", f"{words} ({len(left)})", *(f"  {line}" for line in table(rows))]
+            lines += ["", f"{words} ({len(left)})", *(f"  {line}" for line in table(rows, width=inner))]
     return "\n".join(lines)
 
 
@@ -56,16 +57,16 @@ def related_listing(result: Related) -> Listing:
     return Listing("neighbour", fields, records)
 
 
-def tags_text(result: Tags) -> str:
+def tags_text(result: Tags, *, width: int | None = None) -> str:
     """Give tags, or the documents of some, for a person; empty if there are none."""
     if result.names:
         rows = [
             (one.docid, one_line(one.ref), _short(one.title), _tag_names(one.tags), _way(one, one_line))
             for one in result.documents
         ]
-        return "\n".join(table(rows)) if rows else ""
+        return "\n".join(table(rows, width=width)) if rows else ""
     rows_of_tags = [(f"{'  ' * one.depth}#{one_line(one.tag)}", str(one.count)) for one in result.tags]
-    return "\n".join(table(rows_of_tags, right=frozenset({1}))) if rows_of_tags else ""
+    return "\n".join(table(rows_of_tags, right=frozenset({1}), width=width)) if rows_of_tags else ""
 
 
 def tags_listing(result: Tags) -> Listing:

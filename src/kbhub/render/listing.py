@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.render.formats import Listing
+from kbhub.render.layout import table
 from kbhub.render.plain import one_line
-from kbhub.render.terminal import ago_text, size_text, table
+from kbhub.render.terminal import ago_text, size_text
 from kbhub.render.words import counted
 
 if TYPE_CHECKING:
@@ -29,17 +30,17 @@ TAGS_CHARACTERS = 40
 EVERYWHERE_TEXT = "every project"
 
 
-def bases_text(bases: Sequence[KnownBase], config: Path) -> str:
+def bases_text(bases: Sequence[KnownBase], config: Path, *, width: int | None = None) -> str:
     """Give a table of bases, with what is wrong with them below it."""
     if not bases:
         return f"No bases: none in {one_line(str(config))}, and none is active here. `kbhub bases add PATH` adds one."
     header = ("base", "active", "for", "documents", "path")
     rows = [header, *(_base_row(one) for one in bases)]
     problems = [one_line(f"{one.id}: {one.problem}") for one in bases if one.problem]
-    return "\n".join([*table(rows, right=frozenset({3})), *(["", *problems] if problems else [])])
+    return "\n".join([*table(rows, right=frozenset({3}), width=width), *(["", *problems] if problems else [])])
 
 
-def base_text(base: KnownBase) -> str:
+def base_text(base: KnownBase, *, width: int | None = None) -> str:
     """Give all there is to know of a base, a line each."""
     facts = [
         ("base", base.id),
@@ -58,7 +59,7 @@ def base_text(base: KnownBase) -> str:
         ("synced", base.synced or "never"),
         ("problem", base.problem or ""),
     ]
-    lines = table([(name, one_line(value)) for name, value in facts if value])
+    lines = table([(name, one_line(value)) for name, value in facts if value], width=width)
     if base.contexts:
         lines += [
             "contexts",
@@ -109,7 +110,7 @@ def places_text(places: Sequence[str]) -> str:
     return ", ".join(f"projects below {place}" for place in places) or "no project"
 
 
-def documents_text(documents: Sequence[Listed]) -> str:
+def documents_text(documents: Sequence[Listed], *, width: int | None = None) -> str:
     """Give a table of documents; empty if there are none."""
     if not documents:
         return ""
@@ -123,7 +124,7 @@ def documents_text(documents: Sequence[Listed]) -> str:
         )
         for one in documents
     ]
-    return "\n".join(table(rows))
+    return "\n".join(table(rows, width=width))
 
 
 def documents_listing(documents: Sequence[Listed]) -> Listing:
@@ -150,10 +151,10 @@ def status_listing(bases: Sequence[BaseStatus]) -> Listing:
     return Listing("base", fields, records)
 
 
-def contexts_text(contexts: Sequence[Context]) -> str:
+def contexts_text(contexts: Sequence[Context], *, width: int | None = None) -> str:
     """Give contexts, a line each; empty if there are none."""
     rows = [(one_line(_place(one)), one_line(one.context)) for one in contexts]
-    return "\n".join(table(rows)) if rows else ""
+    return "\n".join(table(rows, width=width)) if rows else ""
 
 
 def contexts_listing(contexts: Sequence[Context]) -> Listing:
@@ -162,15 +163,15 @@ def contexts_listing(contexts: Sequence[Context]) -> Listing:
     return Listing("context", ("base", "path", "context", "file"), records)
 
 
-def cleanup_text(cleanup: Cleanup) -> str:
+def cleanup_text(cleanup: Cleanup, *, width: int | None = None) -> str:
     """Say what would be deleted, and what that frees."""
     lines = [f"Nothing to delete in {one_line(str(cleanup.cache))}."]
     if cleanup.found:
         total = f"{counted(len(cleanup.found), 'thing')}, {size_text(cleanup.bytes)}"
-        lines = [*table([_place_row(one) for one in cleanup.found], right=frozenset({0})), total]
+        lines = [*table([_place_row(one) for one in cleanup.found], right=frozenset({0}), width=width), total]
     if cleanup.spared:
         told = "Kept texts of deleted documents, of no base any more; they cannot be made anew, so they stay:"
-        lines += ["", told, *table([_place_row(one) for one in cleanup.spared], right=frozenset({0}))]
+        lines += ["", told, *table([_place_row(one) for one in cleanup.spared], right=frozenset({0}), width=width)]
     return "\n".join(lines)
 
 

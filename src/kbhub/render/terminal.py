@@ -6,21 +6,21 @@ Everything that comes from a file or its name passes `neutralised` or `one_line`
 from __future__ import annotations
 
 import shlex
-import unicodedata
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kbhub.hits import STALE_DAYS
 from kbhub.index.selection import DAY_SECONDS
-from kbhub.later import gaps
+from kbhub.later import gaps, pages
 from kbhub.query import excerpt, spans, terms_of
+from kbhub.render.layout import cell_width, table
 from kbhub.render.plain import neutralised, one_line
 from kbhub.render.words import contribution_of, counted, message_of, passed_over_text, total_of
 from kbhub.search import LEADING_NOTES, NEAR_ONLY
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from kbhub.init import Initialised
@@ -68,19 +68,28 @@ class Painter:
         return f"\x1b[{parameters}m{text}\x1b[0m" if self.colour and text else text
 
 
-def search_text(result: SearchResult, paint: Painter, *, whole: bool = False) -> str:
+def search_text(
+    result: SearchResult, paint: Painter, *, whole: bool = False, verbatim: bool = False, width: int | None = None
+) -> str:
     """Give the hits, one block each; empty if there are none.
 
     Args:
         result: the answer.
         paint: puts colours.
         whole: whether excerpts are shown as they came; else all but the first are cut.
+        verbatim: whether their lines stay as they are in the file.
+        width: columns of the terminal that excerpts are laid out for; none gives their Markdown.
     """
     terms = terms_of(result.terms)
     if empty_handed(result) and not whole:
         return "\n".join(_place(hit, paint, scored=True) for hit in result.hits[:NEAREST])
     blocks = [
-        _hit_block(hit, terms, paint, whole=whole or number == 0, scored=not result.listed)
+        _hit_block(
+            hit,
+            _excerpt_lines(hit, terms, paint, whole=whole or number == 0, width=None if verbatim else width),
+            paint,
+            scored=not result.listed,
+        )
         for number, hit in enumerate(result.hits)
     ]
     return "\n\n".join(blocks)
@@ -118,20 +127,23 @@ def search_notes(result: SearchResult, *, offset: int, page: int) -> list[str]:
     return notes
 
 
-def read_text(readings: Sequence[Reading], *, headers: bool, verbatim: bool) -> str:
+def read_text(
+    readings: Sequence[Reading], *, headers: bool, verbatim: bool, draw: Callable[[str], str] = neutralised
+) -> str:
     """Give documents, or parts of them.
 
     Args:
         readings: what was read.
         headers: whether a line before each says what it is.
         verbatim: whether the text stays as it is in the file, control characters too.
+        draw: lays a text out for a terminal, if it does not stay so.
     """
     blocks = []
     for reading in readings:
         text = f"{reading.text}\n" if reading.end_line >= reading.start_line else ""
         lines = f"{reading.ref}:{reading.start_line}-{reading.end_line} of {reading.total_lines}"
         header = one_line(f"==> {lines}  {reading.docid}  {reading.title} <==") + "\n" if headers else ""
-        blocks.append(header + (text if verbatim else neutralised(text)))
+        blocks.append(header + (text if verbatim else draw(text)))
     return "\n".join(blocks) if headers else "".join(blocks)
 
 
@@ -150,7 +162,9 @@ def report_text(report: SyncReport) -> str:
     return "\n".join(lines)
 
 
-def status_text(status: Status, *, now: datetime, paint: Painter, verbose: bool = False) -> str:
+def status_text(
+    status: Status, *, now: datetime, paint: Painter, verbose: bool = False, width: int | None = None
+) -> str:
     """Say what is here: workspace, configuration, bases, problems.
 
     Args:
@@ -158,6 +172,7 @@ def status_text(status: Status, *, now: datetime, paint: Painter, verbose: bool 
         now: the present, with its time zone, for ages.
         paint: puts colours.
         verbose: whether every place that was looked at is named.
+        width: columns of the terminal, if tables are to fit it.
     """
     workspace = status.workspace
     where = f"{workspace.directory} ({workspace.source})" if workspace.directory else "none: no directory names one"
@@ -170,7 +185,7 @@ def status_text(status: Status, *, now: datetime, paint: Painter, verbose: bool 
     ]
     blocks = ["\n".join(f"{paint(f'{name:<9}', _DIM)}  {one_line(value)}" for name, value in facts)]
     if status.bases:
-        blocks.append(_bases_table(status.bases, now, paint))
+        blocks.append(_bases_table(status.bases, now, paint, width))
     else:
         fresh = all(one.subject != "project" for one in status.problems)
         blocks.append(no_bases(status.looked_for, fresh=fresh, verbose=verbose))
@@ -260,29 +275,19 @@ def ago_text(seconds: float) -> str:
     return "just now"
 
 
-def table(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset()) -> list[str]:
-    """Align rows in columns by the width that terminals give to characters.
-
-    Args:
-        rows: cells, every row of the same length.
-        right: columns that are aligned to the right.
-    """
-    widths = [max(_width(cell) for cell in column) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = []
-        for number, cell in enumerate(row):
-            space = " " * (widths[number] - _width(cell))
-            cells.append(space + cell if number in right else cell + space)
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
 def _grant_text(grant: Grant) -> str:
     target = one_line(str(grant.target))
     if grant.use == "cacheDir":
         return f"keep its index in {target}"
     return f"have its knowledge in {target}" + (", and agents may write there" if grant.writable else "")
+
+
+def _excerpt_lines(hit: Hit, terms: tuple[Term, ...], paint: Painter, *, whole: bool, width: int | None) -> list[str]:
+    text = (hit.excerpt if whole else excerpt(hit.excerpt, terms, OTHER_EXCERPT_CHARACTERS)[0]).strip("\n")
+    if width is None:
+        return _highlighted(text, terms, paint).split("\n")
+    room = width - cell_width(_GUTTER)
+    return pages.drawn(text, room, colour=paint.colour, terms=terms).split("\n")
 
 
 def _place(hit: Hit, paint: Painter, *, scored: bool) -> str:
@@ -294,15 +299,14 @@ def _place(hit: Hit, paint: Painter, *, scored: bool) -> str:
     return f"{score}{place}  {paint(hit.docid + age, _DIM)}{ended}"
 
 
-def _hit_block(hit: Hit, terms: tuple[Term, ...], paint: Painter, *, whole: bool, scored: bool) -> str:
+def _hit_block(hit: Hit, text: Sequence[str], paint: Painter, *, scored: bool) -> str:
     lines = [_place(hit, paint, scored=scored)]
     thread = [hit.title, *hit.headings]
     thread = thread[1:] if hit.headings[:1] == (hit.title,) else thread
     lines.append(_INDENT + paint(one_line(" › ".join(thread)), _BOLD))
     if hit.trace:
         lines.append(_INDENT + _trace_text(hit.trace))
-    text = hit.excerpt if whole else excerpt(hit.excerpt, terms, OTHER_EXCERPT_CHARACTERS)[0]
-    lines += [f"{paint(_GUTTER, _DIM)}{line}" for line in _highlighted(text.strip("\n"), terms, paint).split("\n")]
+    lines += [f"{paint(_GUTTER, _DIM)}{line}" for line in text]
     if hit.also:
         also = ", ".join(f"{span.start_line}-{span.end_line}" for span in hit.also)
         lines.append(_INDENT + paint(f"also lines {also}", _DIM))
@@ -331,10 +335,10 @@ def _trace_text(trace: Trace) -> str:
     return " · ".join(signals) + "".join(f" × {name} {value:g}" for name, value in trace.factors.items())
 
 
-def _bases_table(bases: Sequence[BaseStatus], now: datetime, paint: Painter) -> str:
+def _bases_table(bases: Sequence[BaseStatus], now: datetime, paint: Painter, width: int | None) -> str:
     header = ("base", "origin", "documents", "chunks", "index", "synced", "path")
     rows = [header, *(_base_row(one, now) for one in bases)]
-    first, *others = table(rows, right=frozenset({2, 3, 4}))
+    first, *others = table(rows, right=frozenset({2, 3, 4}), width=width)
     return "\n".join([paint(first, _DIM), *others])
 
 
@@ -384,11 +388,3 @@ def _daemon(daemon: DaemonStatus, version: str) -> str:
 
 def _problem(problem: Problem) -> str:
     return one_line(f"{problem.subject}: {message_of(problem)}")
-
-
-def _width(text: str) -> int:
-    """Give the columns that a terminal gives to a text: two for wide characters, none for combining ones."""
-    return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        for character in text
-    )

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
 from kbhub.answers import AskOptions
 from kbhub.answers import ask as answer_question
-from kbhub.cli.console import show, show_json
+from kbhub.cli.console import show, show_json, show_text, terminal_width, wants_colour
 from kbhub.cli.hubs import hub_options
 from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
+from kbhub.later import pages
+from kbhub.query import STOP_WORDS, parsed
 from kbhub.querylog.recording import USER, flush
 from kbhub.render.answers import answer_markdown, answer_notes, answer_text
 from kbhub.render.plain import neutralised
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kbhub.answers.models import Writer
     from kbhub.cli.options import Common
@@ -63,8 +66,18 @@ def ask(
         # A file gets what the documents say; a terminal would act upon some of it.
         show(neutralised(written) if sys.stdout.isatty() else written)
     else:
-        show(answer_text(answer))
+        show_text(answer_text(answer, _drawing(question)))
     if not common.json:
         complain_all(answer_notes(answer))
     flush()
     return 0 if answer.outcome == "written" or (answer.outcome == "passages" and answer.passages) else 1
+
+
+def _drawing(question: str) -> Callable[[str, int], str] | None:
+    """Give what lays an answer out for a terminal, with the words of the question highlighted; none elsewhere."""
+    width = terminal_width()
+    if width is None:
+        return None
+    colour = wants_colour(sys.stdout, os.environ)
+    terms = tuple(term for term in parsed(question).terms if not STOP_WORDS.issuperset(term.tokens))
+    return lambda text, indent: pages.drawn(text, width - indent, colour=colour, terms=terms)

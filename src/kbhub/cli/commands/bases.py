@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kbhub.base_changes import NewBase, add_base, remove_base, rename_base
 from kbhub.bases import list_bases, show_base
 from kbhub.cleanup import delete, examine_cache
-from kbhub.cli.console import complain, show_json
-from kbhub.cli.console import show as print_text
+from kbhub.cli.console import complain, show_json, terminal_width
+from kbhub.cli.console import show_text as print_text
 from kbhub.cli.hubs import hub_options
 from kbhub.cli.output import present
 from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
@@ -50,7 +50,7 @@ def list_(*, formats: Formats) -> int:
     present(
         formats,
         lambda: bases_listing(listed.bases),
-        lambda: bases_text(listed.bases, listed.config),
+        lambda: bases_text(listed.bases, listed.config, width=terminal_width()),
         document=listed.model_dump_json(indent=2),
     )
     return 0
@@ -98,7 +98,7 @@ def show(name: str, *, common: Common) -> int:
     if common.json:
         show_json(base.model_dump_json(indent=2))
     else:
-        print_text(base_text(base))
+        print_text(base_text(base, width=terminal_width()))
     return 0
 
 
@@ -111,7 +111,7 @@ def ls(place: str | None, *, formats: Formats) -> int:
     present(
         formats,
         lambda: documents_listing(result.documents),
-        lambda: documents_text(result.documents),
+        lambda: documents_text(result.documents, width=terminal_width()),
         document=result.model_dump_json(indent=2),
     )
     complain_all(f"Not listed: {skipped.base}. {skipped.reason}" for skipped in result.skipped)
@@ -136,7 +136,7 @@ def list_contexts(place: str | None, *, formats: Formats) -> int:
     formats.format()
     hub = Hub(hub_options(formats))
     found = contexts_at(hub, parse_place(hub, place) if place is not None else None)
-    present(formats, lambda: contexts_listing(found), lambda: contexts_text(found))
+    present(formats, lambda: contexts_listing(found), lambda: contexts_text(found, width=terminal_width()))
     if not found:
         complain('No contexts. `kbhub context add BASE/PATH "what lies there"` adds one.')
     return 0
@@ -156,7 +156,7 @@ def cleanup(*, yes: bool, dry_run: bool, common: Common) -> int:
     found = examine_cache(hub)
     asked = not (yes or dry_run or common.json)
     if not common.json:
-        print_text(cleanup_text(found))
+        print_text(cleanup_text(found, width=terminal_width()))
     wanted = yes or (asked and bool(found.found) and _agreed(found))
     done = delete(hub, found) if wanted and found.found else found
     if common.json:

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from kbhub.cli import INTERRUPTED, commands
-from kbhub.cli.console import complain, progress_bars, show, show_json, wants_colour, write_verbatim
+from kbhub.cli.console import (
+    complain,
+    progress_bars,
+    show_json,
+    show_text,
+    terminal_width,
+    wants_colour,
+    write_verbatim,
+)
 from kbhub.cli.hits import (
     cut_reading,
     numbered,
@@ -31,6 +39,7 @@ from kbhub.errors import BaseNotFound, KbhubError, UsageError
 from kbhub.hub import Hub
 from kbhub.init import make_knowledge, point_to
 from kbhub.keeping import change_keeping
+from kbhub.later import pages
 from kbhub.memory.known import count_read
 from kbhub.outside import outside
 from kbhub.overview import overview
@@ -40,6 +49,7 @@ from kbhub.querylog.recording import flush, note_read
 from kbhub.reading import ReadOptions, by_index
 from kbhub.render.diagnosis import diagnosis_text
 from kbhub.render.listing import status_listing
+from kbhub.render.plain import neutralised
 from kbhub.render.terminal import (
     Painter,
     init_text,
@@ -52,7 +62,7 @@ from kbhub.trust import identity
 from kbhub.types import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kbhub.cli.options import Common, Formats, Lines, Places
     from kbhub.reports import SyncReport
@@ -86,7 +96,7 @@ def read(refs: Sequence[str], *, lines: Lines, formats: Formats) -> int:
         present(
             formats,
             lambda: readings_listing(readings),
-            lambda: read_text(readings, headers=headers, verbatim=False),
+            lambda: read_text(readings, headers=headers, verbatim=False, draw=_drawing(numbered=lines.numbers)),
             document=result.model_copy(update={"readings": readings}).model_dump_json(indent=2),
         )
     if form != "json":
@@ -97,6 +107,15 @@ def read(refs: Sequence[str], *, lines: Lines, formats: Formats) -> int:
             complain_nothing(hub)
     flush()
     return 1 if result.unread else 0
+
+
+def _drawing(*, numbered: bool) -> Callable[[str], str]:
+    """Give what lays a document out: for a terminal, unless its lines are to be told by their numbers."""
+    width = None if numbered else terminal_width()
+    if width is None:
+        return neutralised
+    colour = wants_colour(sys.stdout, os.environ)
+    return lambda text: f"{pages.drawn(text, width, colour=colour)}\n"
 
 
 def index(
@@ -135,7 +154,7 @@ def index(
         show_json(result.model_dump_json(indent=2))
     else:
         for report in reports:
-            show(report_text(report))
+            show_text(report_text(report))
         complain_all(f"{one.subject}: {one.message}" for one in failed)
     if interrupted:
         complain("Interrupted. The indexes are usable as far as they got; the next `kbhub index` goes on from there.")
@@ -159,6 +178,7 @@ def status(*, formats: Formats) -> int:
             now=datetime.now(UTC),
             paint=Painter(wants_colour(sys.stdout, os.environ)),
             verbose=formats.verbose,
+            width=terminal_width(),
         ),
         document=state.model_dump_json(indent=2),
     )
@@ -177,7 +197,7 @@ def doctor(*, fix: bool, common: Common) -> int:
     if common.json:
         show_json(diagnosis.model_dump_json(indent=2))
     else:
-        show(diagnosis_text(diagnosis, Painter(wants_colour(sys.stdout, os.environ))))
+        show_text(diagnosis_text(diagnosis, Painter(wants_colour(sys.stdout, os.environ))))
     return 1 if any(finding.level == "error" for finding in diagnosis.findings) else 0
 
 
@@ -194,7 +214,7 @@ def init(*, knowledge: str | None, name: str | None, common: Common) -> int:
     if common.json:
         show_json(made.model_dump_json(indent=2))
     else:
-        show(init_text(made))
+        show_text(init_text(made))
         complain_all(made.notes)
     return 0
 
@@ -214,7 +234,7 @@ def trust(pointer: Path | None, *, writable: bool, listed: bool, revoke: Path | 
     if common.json:
         show_json(result.model_dump_json(indent=2))
     else:
-        show(trust_text(result.grants, result.revoked, listed=listed))
+        show_text(trust_text(result.grants, result.revoked, listed=listed))
     return 0
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from kbhub.cli.console import complain, show, show_json
+from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.hubs import hub_options
 from kbhub.cli.results import StopResult
 from kbhub.daemon.asked import Http, Start
@@ -45,7 +45,7 @@ def stop(*, common: Common) -> int:
     if common.json:
         show_json(StopResult(**done._asdict()).model_dump_json(indent=2))
     elif done.stopped:
-        show(done.message)
+        show_text(done.message)
     else:
         complain(done.message)
     return 0 if done.stopped else 1

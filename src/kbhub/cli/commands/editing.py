@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from kbhub import editing
-from kbhub.cli.console import complain, show, show_json
+from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.hubs import hub_options
 from kbhub.cli.texts import argument, optional, standard_input
 from kbhub.cli.trash_results import TrashResult
@@ -49,7 +49,7 @@ def write(
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
-        show(written_text(done))
+        show_text(written_text(done))
         _complain_all(done.warnings)
     return 0
 
@@ -60,7 +60,7 @@ def delete(ref: str, *, based_on: str | None, common: Common) -> int:
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
-        show(deleted_text(done))
+        show_text(deleted_text(done))
         _complain_all(f"{link}: the link to it leads nowhere now." for link in done.broken)
     return 0
 
@@ -75,14 +75,14 @@ def restore(name: str | None, *, listed: bool, empty_older_than: float | None, c
         if common.json:
             show_json(done.model_dump_json(indent=2))
         else:
-            show(restored_text(done))
+            show_text(restored_text(done))
         return 0
     removed = () if empty_older_than is None else editing.empty_trash(hub, older_than_days=empty_older_than)
     result = TrashResult(entries=editing.trash(hub) if listed else (), removed=removed)
     if common.json:
         show_json(result.model_dump_json(indent=2))
     else:
-        show(trash_text(result.entries if listed else result.removed, emptied=not listed))
+        show_text(trash_text(result.entries if listed else result.removed, emptied=not listed))
     return 0
 
 
@@ -92,7 +92,7 @@ def rename(ref: str, new: str, *, mend_links: bool, common: Common) -> int:
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
-        show(renamed_text(done))
+        show_text(renamed_text(done))
         _complain_all(f"{one.subject}: {one.message}" for one in done.unmended)
         if done.links and not mend_links:
             complain("The links are as they were; --mend-links rewrites them when a document is renamed.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kbhub.cli.console import progress_bars, show, show_json
+from kbhub.cli.console import progress_bars, show_json, show_text
 from kbhub.cli.hubs import hub_options
 from kbhub.document_words import SIGNAL as NAME
 from kbhub.errors import UsageError
@@ -74,5 +74,5 @@ def evaluate(
     if common.json:
         show_json(report.model_dump_json(indent=2))
     else:
-        show(evaluation_text(report))
+        show_text(evaluation_text(report))
     return 1 if report.below else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub import graph
-from kbhub.cli.console import complain
+from kbhub.cli.console import complain, terminal_width
 from kbhub.cli.hubs import hub_options
 from kbhub.cli.output import present
 from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
@@ -32,7 +32,7 @@ def related(ref: str, *, hops: int, kinds: Sequence[EdgeKind], limit: int | None
     present(
         formats,
         lambda: related_listing(result),
-        lambda: related_text(result),
+        lambda: related_text(result, width=terminal_width()),
         document=result.model_dump_json(indent=2),
     )
     return _said(result.skipped)
@@ -54,7 +54,12 @@ def tags(
     hub = Hub(hub_options(formats))
     bring_in_step(hub, bases)
     result = graph.tags(hub, names, bases=bases, hops=hops, limit=limit or TAGS_LIMIT, everything=everything)
-    present(formats, lambda: tags_listing(result), lambda: tags_text(result), document=result.model_dump_json(indent=2))
+    present(
+        formats,
+        lambda: tags_listing(result),
+        lambda: tags_text(result, width=terminal_width()),
+        document=result.model_dump_json(indent=2),
+    )
     if not hub.discovery().bases:
         complain_broken(hub)
         complain_nothing(hub)

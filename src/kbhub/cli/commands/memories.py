@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbhub.cli.console import complain, show, show_json
+from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.hubs import decoded, hub_options
 from kbhub.cli.output import present
 from kbhub.cli.texts import argument, optional, standard_input
@@ -71,7 +71,7 @@ def remember(
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
-        show(remembered_text(done))
+        show_text(remembered_text(done))
     return 0
 
 
@@ -159,7 +159,7 @@ def forget(
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
-        show(forgotten_text(done))
+        show_text(forgotten_text(done))
     return 0
 
 
@@ -184,7 +184,7 @@ def import_(path: str | None, *, stdin: bool, scope: Scope | None, common: Commo
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
-        show(imported_text(done))
+        show_text(imported_text(done))
         for problem in done.failed:
             complain(f"{problem.subject}: {problem.message}")
     return 1 if done.failed else 0
@@ -196,5 +196,5 @@ def move(old: str, *, common: Common) -> int:
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
-        show(moved_text(done))
+        show_text(moved_text(done))
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.background import TIDY_EVERY_SECONDS
-from kbhub.cli.console import complain, show, show_json
+from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.hubs import hub_options
 from kbhub.cli.output import present
 from kbhub.cli.readiness import bring_in_step, complain_all
@@ -43,7 +43,7 @@ def clear_queries(*, every_project: bool, common: Common) -> int:
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
-        show(cleared_text(done))
+        show_text(cleared_text(done))
     return 0
 
 

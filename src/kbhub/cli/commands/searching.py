@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from kbhub.cli.console import wants_colour
+from kbhub.cli.console import terminal_width, wants_colour
 from kbhub.cli.hits import MACHINE_LIMIT, hits_listing, search_with
 from kbhub.cli.hubs import decoded, hub_options
 from kbhub.cli.output import present
@@ -75,7 +75,13 @@ def search(
     present(
         formats,
         lambda: hits_listing(hub, result),
-        lambda: search_text(result, Painter(wants_colour(sys.stdout, os.environ)), whole=whole),
+        lambda: search_text(
+            result,
+            Painter(wants_colour(sys.stdout, os.environ)),
+            whole=whole,
+            verbatim=options.line_numbers or options.around is not None,
+            width=terminal_width(),
+        ),
         document=lambda: result.model_dump_json(indent=2),
     )
     if form != "json":  # which says all of it

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbhub.cli.console import complain, show, show_json, wants_colour
+from kbhub.cli.console import complain, show_json, show_text, wants_colour
 from kbhub.cli.verbosity import log_to_stderr
 from kbhub.errors import UsageError
 from kbhub.places import WORKING_DIRECTORY_GONE, working_directory
@@ -108,7 +108,7 @@ def _agreed(steps: Sequence[Step], *, json: bool) -> bool:
     text = plan_text(steps, Path.home(), Painter(wants_colour(sys.stderr, os.environ)))
     if not sys.stdin.isatty():
         if not json:
-            show(text)
+            show_text(text)
         raise UsageError(ASK_FIRST)
     sys.stderr.write(f"{text}\n\n{question(steps)} [y/N] ")
     sys.stderr.flush()
@@ -122,7 +122,7 @@ def _reported(report: SetupReport, common: Common) -> int:
     else:
         paint = Painter(wants_colour(sys.stdout, os.environ))
         text = plan_text if report.dry_run else report_text
-        show(text(report.steps, Path.home(), paint))
+        show_text(text(report.steps, Path.home(), paint))
         for note in report.notes:
             complain(note)
     return 1 if not report.steps or any(step.state == "failed" for step in report.steps) else 0

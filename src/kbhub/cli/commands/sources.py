@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kbhub.cli.console import complain, show, show_json
+from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.hubs import hub_options
 from kbhub.cli.texts import argument, standard_input
 from kbhub.distil import distil as save_answer
@@ -24,9 +24,9 @@ def distil(model: str, text: str | None, *, base_id: str | None, common: Common)
     if common.json:
         show_json(saved.model_dump_json(indent=2))
         return 0
-    show(f"Saved {saved.ref}")
+    show_text(f"Saved {saved.ref}")
     if saved.related:
-        show(f"related: {', '.join(saved.related)}")
+        show_text(f"related: {', '.join(saved.related)}")
     for note in saved.notes:
         complain(note)
     return 0

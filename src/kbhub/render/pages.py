@@ -1,0 +1,282 @@
+"""Markdown → what a terminal shows: headings, lists, tables and code, laid out to its width.
+
+Loaded where somebody looks on: rich takes a tenth of a second to import. A document is a stranger's, so no character of
+it that a terminal would act upon is drawn, and no link of it can be clicked.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from itertools import chain
+from typing import TYPE_CHECKING, ClassVar
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich import box
+from rich.console import Console
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+from rich.theme import Theme
+
+from kbhub.blocks import scan_blocks
+from kbhub.frontmatter import read_front_matter
+from kbhub.query import spans
+from kbhub.render.layout import TAB_COLUMNS, column_widths, fitted
+from kbhub.render.plain import neutralised
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import ConsoleOptions, RenderResult
+    from rich.segment import Segment
+
+    from kbhub.query import Term
+
+DRAWN_CHARACTERS = 200_000
+"""Of a text that is laid out; a longer one is only broken into lines."""
+
+HIGHLIGHTED_CHARACTERS = 4_000
+"""Of code whose language is coloured: what colours it takes its time with code made to cost some."""
+
+MOST_FRONT_LINES = 200
+"""Of front matter."""
+
+_YAML = re.compile(r"[A-Za-z_][\w-]*:(?:\s|$)|\s+\S|-\s|#")
+"""A line of front matter."""
+
+LEAST_WIDTH = 20
+"""Columns that a page has at least."""
+
+TABLE_GAP = 3
+"""Columns between two columns of a table, as rich draws it."""
+
+TERM_STYLE = "bold yellow"
+CODE_THEME = "ansi_dark"
+
+THEME = Theme(
+    {
+        "markdown.h1": "bold underline",
+        "markdown.h2": "bold underline",
+        "markdown.h3": "bold",
+        "markdown.h4": "bold",
+        "markdown.h5": "bold",
+        "markdown.h6": "bold",
+        "markdown.code": "cyan",
+        "markdown.a": "underline",
+        "markdown.block_quote": "italic",
+        "markdown.item.bullet": "cyan",
+        "markdown.item.number": "cyan",
+        "markdown.table.header": "bold",
+        "markdown.table.border": "dim",
+    }
+)
+
+
+def drawn(text: str, width: int, *, colour: bool, terms: tuple[Term, ...] = ()) -> str:
+    """Lay Markdown out for a terminal, each line of at most its width; front matter stays as it is.
+
+    Text that cannot be told apart (it ends, or began, within a code block) or is very long is broken into lines as it
+    is.
+
+    Args:
+        text: Markdown of a document, or a part of it.
+        width: columns.
+        colour: whether there may be any; without, headings and code in a line keep their marks.
+        terms: words of a query, to be highlighted.
+    """
+    lines = neutralised(text).split("\n")
+    front = _front_matter_end(lines)
+    text = "\n".join(lines[front:])
+    width = max(width, LEAST_WIDTH)
+    body = _drawn(text, width, colour=colour, terms=terms)
+    return "\n".join([*(fitted(line, width) for line in lines[:front]), *([""] if front else []), body])
+
+
+def _drawn(text: str, width: int, *, colour: bool, terms: tuple[Term, ...]) -> str:
+    if len(text) > DRAWN_CHARACTERS or _cut_in_code(text):
+        return fitted(text, width)
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        color_system="standard" if colour else None,
+        force_terminal=True,
+        legacy_windows=False,
+        theme=THEME,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        no_color=not colour,
+    )
+    pieces = console.render_lines(_Page(text, colour=colour), pad=False)
+    made = [_line(console, line, terms if colour else ()) for line in pieces]
+    return fitted("\n".join(made).strip("\n"), width)
+
+
+def _front_matter_end(lines: Sequence[str]) -> int:
+    """Give the number of lines of the front matter that a text begins with, or within; 0 if there is none."""
+    if closing := read_front_matter(lines[:MOST_FRONT_LINES]).closing:
+        return closing + 1
+    for number, line in enumerate(lines[:MOST_FRONT_LINES]):
+        if line.rstrip() == "---":
+            return number + 1 if number else 0
+        if not _YAML.match(line):
+            return 0
+    return 0
+
+
+def _line(console: Console, segments: Iterable[Segment], terms: tuple[Term, ...]) -> str:
+    """Give a line with the terms of a query highlighted, without space at its end."""
+    line = Text(no_wrap=True, end="")
+    for text, style, control in segments:
+        if not control:
+            line.append(neutralised(text), style)
+    line.rstrip()
+    for start, end in spans(line.plain, terms) if terms else ():
+        line.stylize(TERM_STYLE, start, end)
+    return "".join(
+        segment.style.render(segment.text, color_system=console._color_system) if segment.style else segment.text
+        for segment in line.render(console)
+    )
+
+
+def _cut_in_code(text: str) -> bool:
+    """Say whether a code block of a text has no end."""
+    lines = text.split("\n")
+    fences = scan_blocks(lines, 0, 0).fences
+    if not fences:
+        return False
+    first, last = fences[-1]
+    return last >= len(lines) and (first == last or not lines[-1].strip(" \t>").startswith(("```", "~~~")))
+
+
+class _Page(Markdown):
+    """Markdown with nothing of it left out, and nothing that a document could act by.
+
+    Args:
+        text: the Markdown.
+        colour: whether there are colours.
+    """
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]]
+    inlines: ClassVar[set[str]] = {*Markdown.inlines, "a"}  # type: ignore[misc]
+
+    def __init__(self, text: str, *, colour: bool) -> None:
+        super().__init__("", code_theme=CODE_THEME, hyperlinks=False)
+        # Of HTML, the tags are shown: `<name>` is a placeholder more often than an element.
+        parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+        self.colour = colour
+        self.parsed = [_harmless(token, colour=colour) for token in parser.parse(text)]
+
+
+class _Heading(Heading):
+    """At the left; with the marks of its level where there is no other way to see it."""
+
+    @classmethod
+    def create(cls, markdown: Markdown, token: Token) -> _Heading:
+        made = cls(token.tag)
+        made.marked = isinstance(markdown, _Page) and not markdown.colour
+        return made
+
+    marked = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        mark = f"{'#' * int(self.tag[1:])} " if self.marked else ""
+        yield Text.assemble(mark, self.text)
+
+
+class _Code(CodeBlock):
+    """Indented, and broken where it is too wide; colours of its language alone."""
+
+    @classmethod
+    def create(cls, markdown: Markdown, token: Token) -> _Code:
+        name = (token.info or "").strip().partition(" ")[0]
+        coloured = isinstance(markdown, _Page) and markdown.colour and len(token.content) <= HIGHLIGHTED_CHARACTERS
+        return cls(name if coloured and name else "text", markdown.code_theme)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Syntax(
+            str(self.text).rstrip(),
+            self.lexer_name,
+            theme=self.theme,
+            word_wrap=True,
+            padding=(0, 2),
+            background_color="default",
+            tab_size=TAB_COLUMNS,
+        )
+
+
+class _Table(TableElement):
+    """With nothing of a cell cut off."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        cells = self.header.row.cells if self.header is not None and self.header.row is not None else []
+        header = [cell.content.copy() for cell in cells]
+        for cell in header:
+            cell.stylize("markdown.table.header")
+        body = self.body.rows if self.body is not None else []
+        rows = [[cell.content for cell in row.cells[: len(header)]] for row in body]
+        columns = [[cell.plain for cell in column] for column in zip(header, *rows, strict=True)]
+        widths = column_widths(columns, options.max_width - TABLE_GAP * (len(header) - 1))
+        if widths is None:
+            yield from _records(header, rows)
+            return
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, style="markdown.table.border", show_edge=False)
+        for cell, width in zip(header, widths, strict=True):
+            table.add_column(cell, overflow="fold", width=width)
+        for row in rows:
+            table.add_row(*row)
+        yield table
+
+
+def _records(header: Sequence[Text], rows: Sequence[Sequence[Text]]) -> Iterable[Text]:
+    """Give a table that is too wide, row by row, a line for each cell."""
+    for number, row in enumerate(rows):
+        if number:
+            yield Text()
+        for name, cell in zip(header, row, strict=True):
+            if cell.plain.strip():
+                yield Text.assemble(name, ": ", cell) if name.plain.strip() else cell
+    if not rows:
+        yield Text("  ").join(header)
+
+
+_Page.elements = {
+    **Markdown.elements,
+    "heading_open": _Heading,
+    "fence": _Code,
+    "code_block": _Code,
+    "table_open": _Table,
+}
+
+
+def _harmless(token: Token, *, colour: bool) -> Token:
+    """Give a token whose text a terminal only shows: an entity may stand for any character, a link leads anywhere."""
+    content = neutralised(token.content)
+    if token.type == "code_inline" and not colour:
+        content = f"`{content}`"
+    inner = token.children
+    children = list(chain.from_iterable(_inline(inner, token.content, colour=colour))) if inner else inner
+    return token.copy(content=content, info=neutralised(token.info), children=children)
+
+
+def _inline(children: Sequence[Token], content: str, *, colour: bool) -> Iterable[list[Token]]:
+    rows = content.lstrip().startswith("|")  # of a table whose header is elsewhere: each stays on its line
+    targets: list[tuple[str, int]] = []
+    for at, child in enumerate(children):
+        if child.type == "image":
+            yield [Token("text", "", 0, content=neutralised(f"[{child.content or 'image'}]"))]
+        elif child.type == "link_open":
+            targets.append((str(child.attrs.get("href", "")), at))
+            yield [child.copy(type="mark_open")]
+        elif child.type == "link_close":
+            href, opened = targets.pop() if targets else ("", at)
+            told = "".join(one.content for one in children[opened:at])
+            shown = [] if not href or href.startswith("#") or told in href else [f" ({neutralised(href)})"]
+            yield [child.copy(type="mark_close"), *(Token("text", "", 0, content=one) for one in shown)]
+        elif child.type == "softbreak" and rows:
+            yield [child.copy(type="hardbreak")]
+        else:
+            yield [_harmless(child, colour=colour)]

@@ -1,0 +1,165 @@
+"""What the command line prints in a real terminal of some width, and what it prints elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kbhub.render.layout import cell_width
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no pseudoterminals")
+
+ROOT = Path(__file__).parent.parent
+TEAM = ROOT / "examples" / "team" / "knowledge"
+END_SECONDS = 60
+"""How long a command may take."""
+
+STYLES = re.compile(r"\x1b\[[0-9;]*m")
+QUESTION = "how do I deploy a release to production"
+SHORT = (["search", "deploy"], ["ask", QUESTION], ["read", "runbooks/incident.md"], ["status"])
+OTHERS = (
+    *(["bases", "list"], ["ls"], ["related", "runbooks/deploy.md"], ["tags"], ["memories"], ["recall", "deploys"]),
+    *(["audit"], ["context", "list"], ["log"], ["gaps"], ["cleanup", "--dry-run"], ["doctor"], ["trust", "--list"]),
+    *(
+        ["search", "deploy", "-C", "1", "--line-numbers"],
+        ["search", "deploy", "--explain"],
+        ["search", "--full", "flag"],
+    ),
+    *(["ask", "who won the world cup in brazil"], ["ask", QUESTION, "--budget", "900"], ["read", "nowhere/at/all.md"]),
+)
+
+
+@pytest.fixture
+def team(environment):
+    """A project with the example's documents, a memory that is long, and an index."""
+    for file in TEAM.rglob("*.md"):
+        environment.write(f"knowledge/{file.relative_to(TEAM).as_posix()}", file.read_bytes())
+    run(environment, ["remember", "--tag", "deploys", "Deploys wait for the board " + "that is green and not red " * 9])
+    run(environment, ["index"])
+    return environment
+
+
+def settings(environment, **changes):
+    return {**environment.env, "PYTHONPATH": str(ROOT / "src"), "PAGER": "cat", "TERM": "xterm-256color", **changes}
+
+
+def run(environment, arguments, **changes):
+    """Run a command whose output goes into a pipe."""
+    return subprocess.run(
+        [sys.executable, "-m", "kbhub", *arguments],
+        cwd=environment.project,
+        env=settings(environment, **changes),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        timeout=END_SECONDS,
+    ).stdout
+
+
+def shown(environment, arguments, columns, **changes):
+    """Run a command in a terminal of some columns, and give what it is sent."""
+    import fcntl
+    import termios
+
+    ours, its = os.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    with subprocess.Popen(
+        [sys.executable, "-m", "kbhub", *arguments],
+        cwd=environment.project,
+        env=settings(environment, **changes),
+        stdin=its,
+        stdout=its,
+        stderr=its,
+    ) as process:
+        os.close(its)
+        data = b""
+        with contextlib.suppress(OSError):  # its end, as Linux says it
+            while piece := os.read(ours, 1 << 16):
+                data += piece
+        process.wait(END_SECONDS)
+    os.close(ours)
+    return data.decode("utf-8").replace("\r\n", "\n")
+
+
+def words(text):
+    """Words that a line can hold, without marks of Markdown and of the layout."""
+    return set(re.findall(r"(?<![\w/.-])[a-z]{4,25}(?!\.?[\w/-])", text))
+
+
+def check(environment, arguments, columns):
+    """Assert that a terminal has nothing to break, that it is not acted upon, and that no word is cut."""
+    seen = shown(environment, arguments, columns)
+    bare = STYLES.sub("", seen)
+
+    assert "\x1b" not in bare
+    assert [line for line in bare.split("\n") if cell_width(line) > columns] == []
+    assert words(run(environment, arguments)) - words(bare) == set()
+    return bare
+
+
+def test_nothing_is_wider_than_a_terminal_and_no_word_is_cut(team):
+    """Search, answers, documents and tables, in one that is narrow."""
+    for arguments in SHORT:
+        assert check(team, arguments, 60).strip()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_nothing_is_wider_than_any_terminal(team, columns):
+    """The same of every command that lists or tells something."""
+    for arguments in (*SHORT, *OTHERS):
+        check(team, arguments, columns)
+
+
+def test_a_terminal_shows_documents_laid_out_and_a_pipe_gets_them_as_they_are(team):
+    """A table is aligned for a reader; a program reads Markdown."""
+    seen = STYLES.sub("", shown(team, ["read", "runbooks/incident.md"], 80))
+    file = (TEAM / "runbooks" / "incident.md").read_text("utf-8")
+
+    assert "| SEV1 |" not in seen
+    assert re.search(r"^SEV1 +cannot pay", seen, re.MULTILINE)
+    assert run(team, ["read", "runbooks/incident.md"]) == file
+    assert run(team, ["read", "runbooks/incident.md"], FORCE_COLOR="1") == file
+
+
+def test_colours_are_left_out_where_they_are_not_wanted(team):
+    """By NO_COLOR; a terminal that only prints gets text as it is, in lines of its own."""
+    assert "\x1b[1" in shown(team, ["search", "deploy"], 80)
+    plain = shown(team, ["search", "deploy"], 80, NO_COLOR="1")
+    dumb = shown(team, ["read", "runbooks/incident.md"], 80, TERM="dumb")
+
+    assert "\x1b" not in plain
+    assert "│ ## Before you deploy" in plain
+    assert "\x1b" not in dumb
+    assert "| SEV1 | cannot pay" in dumb
+
+
+def test_what_a_document_says_is_not_acted_on(environment):
+    """Escape sequences, names of characters and links, laid out or not; a clone brings them."""
+    text = (
+        "# Deploy \x1b]0;owned\x07\n\nDeploy \x1b[2J now &#27;[31m &#x202e;txt [here](https://a.example/\x1b]8;;x\x07).\n\n"
+        "```\x1b[5m\nrm \x9b2J\n```\n\n| a \x1b[7m |\n|---|\n| \u202e b |\n"
+    )
+    environment.write("knowledge/deploy.md", text)
+    for arguments in (["search", "deploy"], ["ask", "how to deploy now"], ["read", "deploy.md"]):
+        for term in ("xterm-256color", "dumb"):
+            bare = STYLES.sub("", shown(environment, arguments, 70, TERM=term))
+            assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", bare), (arguments, term)
+            assert "␛" in bare
+
+
+def test_a_pager_gets_lines_that_fit(team):
+    """It is asked for as before, with what the terminal would show."""
+    seen = shown(team, ["search", "release", "--all"], 60, PAGER="sed s/^/./", LINES="10", COLUMNS="60")
+    pages = [line for line in STYLES.sub("", seen).split("\n") if line.startswith(".")]
+
+    assert len(pages) > 10
+    assert max(map(cell_width, pages)) <= 61
