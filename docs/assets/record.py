@@ -1,12 +1,13 @@
 """Record the terminal session that the README shows: `python docs/assets/record.py` writes `session.svg` beside it.
 
-Runs the real command line, with an empty home, in a copy of `examples/team`, and draws what it prints with rich. The
-picture names no address, so nothing is fetched when it is shown. `tests/test_docs_site.py` compares its text with that
-of a new run; ids and scores differ between runs and machines, and are left out there.
+Runs the real command line in a terminal, with an empty home, in a copy of `examples/team`, and draws what it prints
+with rich. The picture names no address, so nothing is fetched when it is shown. `tests/test_docs_site.py` compares its
+text with that of a new run; ids and scores differ between runs and machines, and are left out there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -34,8 +35,8 @@ COMMANDS = (
 )
 """What is typed."""
 
-COLUMNS = 118
-"""Width of the terminal: the longest line of the documents fits."""
+COLUMNS = 100
+"""Width of the terminal."""
 
 THEME = TerminalTheme(
     (24, 28, 36),
@@ -74,7 +75,7 @@ def run(folder: Path) -> list[tuple[str, str]]:
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(ROOT / "src"),
         "COLUMNS": str(COLUMNS),
-        "FORCE_COLOR": "1",
+        "TERM": "xterm-256color",
         "LANG": "C.UTF-8",
     }
     return [(command, _printed(command, project, env)) for command in COMMANDS]
@@ -82,10 +83,19 @@ def run(folder: Path) -> list[tuple[str, str]]:
 
 def _printed(command: str, project: Path, env: dict[str, str]) -> str:
     arguments = [sys.executable, "-m", *shlex.split(command)]
-    done = subprocess.run(  # noqa: S603 - our own commands
-        arguments, cwd=project, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True, timeout=120
-    )
-    return done.stdout.decode()
+    ours, its = os.openpty()
+    data = b""
+    with subprocess.Popen(  # noqa: S603 - our own commands
+        arguments, cwd=project, env=env, stdin=subprocess.DEVNULL, stdout=its, stderr=its
+    ) as process:
+        os.close(its)
+        with contextlib.suppress(OSError):  # how Linux says that the other end was closed
+            while piece := os.read(ours, 1 << 16):
+                data += piece
+    os.close(ours)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, arguments, data)
+    return data.decode().replace("\r\n", "\n")
 
 
 def draw(session: list[tuple[str, str]]) -> str:

@@ -41,7 +41,7 @@ class Asking:
         bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
         options: AskOptions | None = None,
     ) -> Annotated[CallToolResult, Answer] | InputRequiredResult:
-        """Answer a question from the Markdown knowledge, every sentence with its source. Says so if nothing covers it.
+        """Answer a question from the Markdown knowledge, with its sources. Says so if nothing covers it.
         To write it yourself, set `options.budget`.
         """
         calls = self._calls
