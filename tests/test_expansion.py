@@ -531,6 +531,12 @@ def test_clients_give_their_own_words(hub):
         given_expansion(["a"] * 6)
 
 
+def test_a_wording_that_is_cut_is_said_to_be(hub):
+    long = given_expansion(["restore " * 1000])
+    assert any("first 2,000 characters" in note for note in search_expanded(hub, Query(text="rollback"), long).notes)
+    assert given_expansion(["restore"], "a passage").note is None
+
+
 def test_nothing_to_add_is_the_query_alone(hub):
     """With the note why."""
     query = Query(text="undo")

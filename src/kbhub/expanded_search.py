@@ -35,6 +35,9 @@ MOST_HITS = 100
 MOST_QUERIES, MOST_CHARACTERS = 5, 2000
 """Other queries that a client may give, and characters of its passage: each is a search."""
 
+CUT = "Only the first {:,} characters of each other wording are read."
+"""Note of an answer to a wording that is longer."""
+
 ENDS_JOINED = "The list ends with the first {} hits of each wording; search for one alone for all of its own."
 """Note of the last page of an answer to several queries that have more hits than are joined."""
 
@@ -61,7 +64,11 @@ def given_expansion(queries: Sequence[str], passage: str = "") -> Expansion:
     if len(queries) > MOST_QUERIES:
         raise UsageError(f"{len(queries)} other queries are more than the {MOST_QUERIES} that are searched for.")
     plain = dict.fromkeys(printable(one)[:MOST_CHARACTERS].strip() for one in queries)
-    return Expansion(queries=tuple(one for one in plain if one), passage=printable(passage)[:MOST_CHARACTERS].strip())
+    return Expansion(
+        queries=tuple(one for one in plain if one),
+        passage=printable(passage)[:MOST_CHARACTERS].strip(),
+        note=CUT.format(MOST_CHARACTERS) if any(len(one) > MOST_CHARACTERS for one in (*queries, passage)) else None,
+    )
 
 
 def search_expanding(hub: Hub, query: Query, settings: ExpansionSettings) -> SearchResult:

@@ -56,14 +56,9 @@ def search(
     chosen = form == "text" or ("search", "limit") in config.said
     size = limit or (defaults.limit if chosen else MACHINE_LIMIT)
     offset = (page - 1) * size
+    mode = mode or defaults.mode
     query = Query(
-        text=text,
-        bases=bases,
-        mode=mode or defaults.mode,
-        limit=size,
-        offset=offset,
-        granularity=granularity,
-        explain=explain,
+        text=text, bases=bases, mode=mode, limit=size, offset=offset, granularity=granularity, explain=explain
     )
     bring_in_step(hub, bases)
     result = search_with(hub, query, options)
