@@ -49,6 +49,17 @@ def refs(result):
     return [hit.ref for hit in result.hits]
 
 
+def test_a_base_without_an_index_is_behind_however_recently_it_was_compared(environment):
+    """Of calls side by side, each waits for the first index, not only the one that found it missing."""
+    environment.write("knowledge/deploy.md", "# Deploy\n")
+    hub = environment.hub()
+    first = hub.freshen()
+    again = hub.freshen(max_age=3600)
+
+    assert [(behind.base, behind.new_index) for behind in first] == [("project", True)]
+    assert again == first
+
+
 def test_a_query_is_answered_from_all_bases(two):
     """Hits of the project base have plain refs, others name their base."""
     hub = two.hub()

@@ -299,13 +299,17 @@ class Hub:
                 self._looks.forget(index.path)
             paths = (changed or {}).get(base.id)
             due = partial(self._looks.due, index.path, max_age, asked)
+            # Even if another call has just compared: its result may not be queued yet.
+            unindexed = [] if index.path.exists() else [Behind(base.id, self._behind.get(base.id, 0), new_index=True)]
             if paths is None and not due():
+                more += unindexed
                 continue
             if self._looks.still_elsewhere(index.path):
                 more.append(Behind(base.id, 0, not index.path.exists(), busy=True))
                 continue
             try:
                 if (difference := self._looks.compare(base, index, self.limits(), paths, due)) is None:
+                    more += unindexed
                     continue
                 self._behind[base.id] = len(difference)
                 if not (difference.new_index or len(difference) or self._other_embedder(base)):
