@@ -186,6 +186,7 @@ class Children:
         """Run a function of this module in a process of its own; gives its result."""
         self.start(name, *arguments)
         result = self.line()
+        assert not result.startswith("ended "), f"{name} failed; standard error says why"
         assert self.ended() == 0, result
         return json.loads(result)
 

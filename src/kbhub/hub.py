@@ -299,13 +299,13 @@ class Hub:
                 self._looks.forget(index.path)
             paths = (changed or {}).get(base.id)
             due = partial(self._looks.due, index.path, max_age, asked)
-            # Even if another call has just compared: its result may not be queued yet.
-            unindexed = [] if index.path.exists() else [Behind(base.id, self._behind.get(base.id, 0), new_index=True)]
+            indexed = os.path.exists(index.path)  # noqa: PTH110 - no error for a folder that may not be read
+            unindexed = [] if indexed else [Behind(base.id, self._behind.get(base.id, 0), new_index=True)]
             if paths is None and not due():
-                more += unindexed
+                more += unindexed  # what another call has just found may not be queued yet
                 continue
             if self._looks.still_elsewhere(index.path):
-                more.append(Behind(base.id, 0, not index.path.exists(), busy=True))
+                more.append(Behind(base.id, 0, not indexed, busy=True))
                 continue
             try:
                 if (difference := self._looks.compare(base, index, self.limits(), paths, due)) is None:
@@ -315,7 +315,7 @@ class Hub:
                 if not (difference.new_index or len(difference) or self._other_embedder(base)):
                     self._failed.pop(base.id, None)
                 elif self._looks.is_elsewhere(index.path):
-                    more.append(Behind(base.id, 0, not index.path.exists(), busy=True))
+                    more.append(Behind(base.id, 0, not indexed, busy=True))
                 elif difference.new_index or difference.certain > FRESHEN_CHANGES or difference.young > FRESHEN_YOUNG:
                     more.append(Behind(base.id, len(difference), difference.new_index))
                 else:

@@ -19,10 +19,12 @@ from mcp.types import (
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
+    RequestId,
 )
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
+from kbhub.announcing import LISTEN
 from kbhub.frames import Frames
 
 if TYPE_CHECKING:
@@ -45,6 +47,10 @@ ENVELOPE = "io.modelcontextprotocol/protocolVersion"
 
 LAST_WORDS_SECONDS = 0.4
 """How long a client that has closed its end may take to read what is still said; clients kill after two seconds."""
+
+
+LAST_ANSWERS_SECONDS = 1.5
+"""Time for calls that run when the client ends its input; clients kill after two seconds."""
 
 
 class Client(Protocol):
@@ -70,13 +76,43 @@ async def converse(server: KbhubServer, client: Client, protocol: str) -> None:
     """
     received, read = anyio.create_memory_object_stream[Any](0)
     write, sent = anyio.create_memory_object_stream[Any](0)
+    calls = _Calls()
     async with anyio.create_task_group() as group:
-        group.start_soon(_say, sent, client, group.cancel_scope)
-        group.start_soon(_hear, client, received, write.clone())
+        group.start_soon(_say, sent, client, group.cancel_scope, calls)
+        group.start_soon(_hear, client, received, write.clone(), calls)
         await serve_messages(server, read, write, protocol)
 
 
-async def _hear(client: Client, received: MemoryObjectSendStream[Any], write: MemoryObjectSendStream[Any]) -> None:
+class _Calls:
+    """The requests of a client that are still to be answered."""
+
+    def __init__(self) -> None:
+        self._ids: set[RequestId] = set()
+        self._answered = anyio.Event()
+
+    def heard(self, message: JSONRPCMessage) -> None:
+        """Take note of a message from the client."""
+        if isinstance(message, JSONRPCRequest) and message.method != LISTEN:
+            self._ids.add(message.id)
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._ids.discard((message.params or {}).get("requestId"))
+
+    def said(self, message: JSONRPCMessage) -> None:
+        """Take note of a message to the client."""
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            self._ids.discard(message.id)
+            self._answered.set()
+
+    async def over(self) -> None:
+        """Wait until all are answered."""
+        while self._ids:
+            self._answered = anyio.Event()
+            await self._answered.wait()
+
+
+async def _hear(
+    client: Client, received: MemoryObjectSendStream[Any], write: MemoryObjectSendStream[Any], calls: _Calls
+) -> None:
     """Pass on what can be read, and answer what cannot."""
     frames = Frames()
 
@@ -84,6 +120,7 @@ async def _hear(client: Client, received: MemoryObjectSendStream[Any], write: Me
         if frame.refusal is not None:
             await write.send(frame.refused)
         elif frame.message is not None and (message := _message(frame.message)):
+            calls.heard(message)
             await received.send(SessionMessage(message))
 
     async with received, write:
@@ -91,9 +128,11 @@ async def _hear(client: Client, received: MemoryObjectSendStream[Any], write: Me
             for frame in frames.feed(data):
                 await take(frame)
         await take(frames.end())
+        with anyio.move_on_after(LAST_ANSWERS_SECONDS):  # the SDK cancels what runs when its input ends
+            await calls.over()
 
 
-async def _say(sent: Any, client: Client, conversation: anyio.CancelScope) -> None:
+async def _say(sent: Any, client: Client, conversation: anyio.CancelScope, calls: _Calls) -> None:
     async with sent:
         async for item in sent:
             line = item if isinstance(item, bytes) else _line(item.message)
@@ -101,6 +140,8 @@ async def _say(sent: Any, client: Client, conversation: anyio.CancelScope) -> No
                 group.start_soon(_end_if_unheard, client, conversation)
                 await client.say(line)
                 group.cancel_scope.cancel()
+            if not isinstance(item, bytes):
+                calls.said(item.message)
 
 
 async def _end_if_unheard(client: Client, conversation: anyio.CancelScope) -> None:
