@@ -112,8 +112,8 @@ def thresholds(dataset: Dataset, corpus: Corpus, queries: list[EvalQuery], other
 
 def tokens(datasets: list[Dataset]) -> None:
     """Compare the estimate with the packaged model's own tokenizer."""
-    from kbhub.embedding import PACKAGED_MODEL
-    from kbhub.static_vectors import StaticVectors
+    from kbhub.models.embedding import PACKAGED_MODEL
+    from kbhub.models.static_vectors import StaticVectors
 
     tokenizer = StaticVectors(str(PACKAGED_MODEL)).model.tokenizer
     print("| set | texts | estimate / tokens: 1 of 100 below | half below |\n|---|---|---|---|")

@@ -20,10 +20,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from kbhub.daemon.folder import Folder, read_record
-from kbhub.daemon.stopping import stop
-from kbhub.hub import Hub
-from kbhub.options import HubOptions
+from kbhub.api import Hub
+from kbhub.hub import HubOptions
+from kbhub.server.daemon.folder import Folder, read_record
+from kbhub.server.daemon.stopping import stop
 
 WORDS = [
     "deploy",

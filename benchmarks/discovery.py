@@ -9,9 +9,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from kbhub.config import load_config
-from kbhub.discovery import discover, find_workspace
-from kbhub.trust import TrustStore
+from kbhub.workspace.config import load_config
+from kbhub.workspace.discovery import discover, find_workspace
+from kbhub.workspace.trust import TrustStore
 
 LEVELS = 40
 """Folders between the root of the tree and the working directory; product.md asks for under 5 ms in a deep one."""

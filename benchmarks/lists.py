@@ -13,8 +13,8 @@ import tracemalloc
 from pathlib import Path
 
 from bench.common import environment
-from kbhub.hub import Hub
-from kbhub.options import HubOptions
+from kbhub.api import Hub
+from kbhub.hub import HubOptions
 from kbhub.types import Query
 
 DOCUMENTS = 10_000

@@ -19,8 +19,8 @@ from pathlib import Path
 from bench.common import environment, parser
 from bench.figures import quantile
 from bench.words import WORDS
-from kbhub.hub import Hub
-from kbhub.options import HubOptions
+from kbhub.api import Hub
+from kbhub.hub import HubOptions
 from kbhub.types import Query
 
 ROUNDS = 3

@@ -11,8 +11,9 @@ docs/reference/benchmarks.md and its plots of all that is there (plots need the 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
-from kbhub.frugality import be_frugal
+from kbhub.workspace.process_tuning import be_frugal
 
 be_frugal(os.environ)  # as every process of kbhub does first
 
@@ -23,7 +24,6 @@ import random
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any

@@ -22,8 +22,8 @@ from bench.common import environment, parser
 from bench.figures import quantile
 from bench.processes import KBHUB, Server
 from bench.words import WORDS
-from kbhub.hub import Hub
-from kbhub.options import HubOptions
+from kbhub.api import Hub
+from kbhub.hub import HubOptions
 
 SETTLE_SECONDS = 60
 EDITS_PER_SECOND = 10

@@ -25,8 +25,8 @@ from mcp import Client, StdioServerParameters
 from bench.common import environment, parser, unpack
 from bench.figures import quantile
 from bench.processes import BARE, KBHUB, Server, memory_of
-from kbhub.hub import Hub
-from kbhub.options import HubOptions
+from kbhub.api import Hub
+from kbhub.hub import HubOptions
 from kbhub.types import Query
 
 QUERIES = 100

@@ -17,8 +17,8 @@ import pytest
 
 import faults
 from kbhub.__main__ import main
-from kbhub.hub import Hub
-from kbhub.options import HubOptions
+from kbhub.api import Hub
+from kbhub.hub import HubOptions
 
 HOUR_NS = 3_600_000_000_000
 
@@ -164,15 +164,15 @@ def mode(request):
 def nothing_to_note():
     """What a test asked and could not be noted is not tried again beside the next one."""
     yield
-    if recording := sys.modules.get("kbhub.querylog.recording"):
+    if recording := sys.modules.get("kbhub.memory.querylog.recording"):
         recording._waiting.clear()
 
 
 @pytest.fixture
 def patient(monkeypatch):
     """A busy machine makes answers late here, never poorer."""
-    monkeypatch.setattr("kbhub.tools.calls.FIRST_ANSWER_SECONDS", 60)
-    monkeypatch.setattr("kbhub.tools.calls.FRESHEN_SECONDS", 60)
+    monkeypatch.setattr("kbhub.server.tools.calls.FIRST_ANSWER_SECONDS", 60)
+    monkeypatch.setattr("kbhub.server.tools.calls.FRESHEN_SECONDS", 60)
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import hashlib
 import random
 from pathlib import Path
 
-from kbhub.embedding import packaged_embedder
 from kbhub.index import Index, IndexWriter, NewChunk, NewDocument
-from kbhub.vectors import quantise
+from kbhub.models.embedding import packaged_embedder
+from kbhub.models.vectors import quantise
 
 EMBEDDER = packaged_embedder()
 

@@ -13,9 +13,9 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from kbhub.daemon.folder import Folder, read_record
-from kbhub.daemon.locks import is_held
-from kbhub.daemon.stopping import stop
+from kbhub.server.daemon.folder import Folder, read_record
+from kbhub.server.daemon.locks import is_held
+from kbhub.server.daemon.stopping import stop
 
 SOURCE = str(Path(__file__).parent.parent / "src")
 PATIENCE = 60

@@ -17,17 +17,18 @@ from pathlib import Path
 import apsw
 import pytest
 
-import kbhub.sync
-from kbhub.embedding import packaged_embedder
+import kbhub.sync.sync
+from kbhub.api import Hub
+from kbhub.documents.limits import Limits
 from kbhub.errors import KbhubError
-from kbhub.hub import Hub
-from kbhub.options import HubOptions
-from kbhub.sync import compare, sync_base
+from kbhub.hub import HubOptions
+from kbhub.models.embedding import packaged_embedder
+from kbhub.models.vectors import quantise
+from kbhub.sync.sync import compare, sync_base
 from kbhub.types import Base, Query
-from kbhub.vectors import quantise
 
 TESTS = Path(__file__).parent
-LIMITS = {"max_bytes": 5 << 20, "max_files": 100_000}
+LIMITS = Limits(file_bytes=5 << 20, files=100_000)
 CHILD_SECONDS = 100
 """After which a child is stuck; generous, for a busy machine."""
 
@@ -325,9 +326,9 @@ def index_until(base: str, index: str, phase: str, moment: int) -> dict[str, int
 
     Disk(change)
     apsw.connection_hooks.append(lambda connection: connection.set_exec_trace(statement))
-    kbhub.sync.BATCH_FILES = 8
+    kbhub.sync.sync.BATCH_FILES = 8
     found = Base(id="project", path=Path(base), origin="knowledge")
-    sync_base(found, Path(index), packaged_embedder(), **LIMITS)
+    sync_base(found, Path(index), packaged_embedder(), LIMITS)
     if phase == "outside":
         signal.pause()  # whoever is about to kill it was slower
     return dict(counts)
@@ -342,7 +343,7 @@ def tell_of_transactions() -> None:
         return True
 
     apsw.connection_hooks.append(lambda connection: connection.set_exec_trace(statement))
-    kbhub.sync.BATCH_FILES = 4
+    kbhub.sync.sync.BATCH_FILES = 4
 
 
 def sync_and_ask(places: dict, words: str) -> dict:
@@ -403,11 +404,11 @@ def look_again(places: dict, closed: str) -> dict:
     hub.sync()
     (base,) = hub.select(["project"])
     before = hub.index(base).path.stat().st_mtime_ns
-    looks = [len(compare(base, hub.index(base).path, **LIMITS)) for _ in range(4)]
+    looks = [len(compare(base, hub.index(base).path, LIMITS)) for _ in range(4)]
     hub.freshen(max_age=0)
     written = hub.index(base).path.stat().st_mtime_ns != before
     Path(closed).chmod(0o600)
-    opened = len(compare(base, hub.index(base).path, **LIMITS))
+    opened = len(compare(base, hub.index(base).path, LIMITS))
     hub.freshen(max_age=0)
     problems = [problem.message for one in hub.status().bases for problem in one.problems]
     refs = [hit.ref for hit in hub.search(Query(text="platypus", mode="keyword")).hits]

@@ -6,8 +6,9 @@ import anyio
 from mcp import Client
 from mcp.server import MCPServer
 
-from kbhub.parameters import compact
-from kbhub.server import create_server
+from kbhub.server.parameters import compact
+from kbhub.server.server import create_server
+from kbhub.workspace.tool_names import ALL
 
 
 def published_tools(hub):
@@ -20,7 +21,7 @@ async def listed(hub):
     server = create_server(hub, structured=True)
     async with Client(server) as client:
         await client.list_tools()
-        server._register()
+        server._register(ALL)
         tools = await MCPServer.list_tools(server)
     return {
         tool.name: tool.model_copy(update={"input_schema": compact(tool.input_schema, whole=True)}) for tool in tools

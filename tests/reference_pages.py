@@ -14,13 +14,14 @@ from rich.console import Console
 
 import kbhub
 from kbhub import errors
-from kbhub.cli import commands
 from kbhub.cli.columns import Columns, _plain
-from kbhub.cli.run import app
-from kbhub.schema_files import schema_files
+from kbhub.cli.registry import app, load
 from kbhub.values import Value
+from kbhub.workspace.schema_files import schema_files
 
 COMMON = "Common options"
+
+load(app)
 
 
 @dataclass
@@ -105,11 +106,9 @@ def defaults(words):
 
 
 def ending(words):
-    """When the exit code is not 0, as the function says that does the work."""
-    declared = command(words).default_command
-    call = re.search(r"commands\.(\w+)\.(\w+)\(", inspect.getsource(declared)) if declared else None
-    doc = inspect.getdoc(getattr(getattr(commands, call[1]), call[2])).splitlines()[0] if call else ""
-    said = re.search(r"; ((?:1|2|130) .*)\.$", doc)
+    """When the exit code is not 0, as the function says."""
+    doc = inspect.getdoc(command(words).default_command) or ""
+    said = re.search(r"\nReturns:\n +The exit code: ((?:1|2|130) .*)\.$", doc)
     return f"Exit code {said[1]}." if said else ""
 
 

@@ -12,8 +12,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.types import ListRootsResult, Root, RootsListChangedNotification
 
-from kbhub.announcing import Announcer
-from kbhub.server import create_server
+from kbhub.server.notifications import Announcer
+from kbhub.server.server import create_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 
@@ -21,7 +21,7 @@ WAIT_SECONDS = 60
 """How long a test waits for what should come within a second."""
 
 SOURCE = str(Path(__file__).parent.parent / "src")
-SERVE = "from kbhub.hub import HubOptions; from kbhub.stdio import serve; serve(HubOptions(serve=True))"
+SERVE = "from kbhub.hub import HubOptions; from kbhub.server.stdio import serve; serve(HubOptions(serve=True))"
 
 ENDS = {"tools": ("ToolsListChanged", "notifications/tools/list_changed")}
 ENDS["resources"] = ("ResourcesListChanged", "notifications/resources/list_changed")
@@ -152,13 +152,13 @@ async def test_what_changes_nothing_is_not_announced(shop, mode):
     server = create_server(shop.hub())
     async with listening(server, mode) as (client, ears):
         told = []
-        announce = server.calls.announcer.look
+        announce = server.announcer.look
         for text in (
             "{",
             json.dumps({"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}, "search": {"limit": 9}}),
         ):
             (shop.home / ".kbhub.json").write_text(text)
-            server.hub._look_back = None
+            server.hub._discovered = None
             await anyio.to_thread.run_sync(announce)
             told.append(ears.rest())
         await client.call_tool("status", {})
@@ -178,10 +178,10 @@ async def test_the_end_of_a_connection_does_not_wait_for_a_client_that_reads_not
         async with announcer.connection():
             announcer._session = Deaf()
             configure(shop)
-            announcer._hub._look_back = None
+            announcer._hub._discovered = None
             await anyio.to_thread.run_sync(announcer.look)
     configure(shop, bases={"notes": "~/notes", "more": "~"}, repos={"*": ["more"]})
-    announcer._hub._look_back = None
+    announcer._hub._discovered = None
     await anyio.to_thread.run_sync(announcer.look)  # nobody is there
 
 

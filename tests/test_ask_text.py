@@ -16,7 +16,7 @@ from kbhub.answers.models import AskOptions
 from kbhub.answers.prompts import LONGEST_RUN, request_of, says_no_answer
 from kbhub.answers.sentences import units
 from kbhub.answers.tokens import estimated_tokens
-from kbhub.embedding import packaged_embedder
+from kbhub.models.embedding import packaged_embedder
 
 
 def texts(text, **options):

@@ -7,7 +7,7 @@ import pytest
 from ask_documents import passage, prepared
 from kbhub.answers import AskOptions, ask, prepare
 from kbhub.answers.extractive import extract
-from kbhub.embedding import packaged_embedder
+from kbhub.models.embedding import packaged_embedder
 from kbhub.render.answers import answer_for_model, answer_text
 
 STATUSES = """\

@@ -24,11 +24,11 @@ from mcp.types import (
 
 import kbhub
 import kbhub.answers.asking
-import kbhub.tools.sampling
+import kbhub.server.tools.sampling
 from ask_documents import QUESTION, write_documents
 from kbhub.answers import Answer
-from kbhub.querylog.log import show_log
-from kbhub.server import create_server
+from kbhub.memory.querylog.log import show_log
+from kbhub.server.server import create_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 
@@ -136,7 +136,7 @@ async def test_a_refusal_in_the_newer_era_stays_in_the_client_and_another_writer
 
 async def test_a_slow_model_is_given_up(hub, monkeypatch):
     """A handshake client whose model never answers does not hold the call."""
-    monkeypatch.setattr(kbhub.tools.sampling, "SAMPLING_SECONDS", 0.05)
+    monkeypatch.setattr(kbhub.server.tools.sampling, "SAMPLING_SECONDS", 0.05)
     never = anyio.Event()
 
     async def wait(context, params):
@@ -152,7 +152,7 @@ async def test_the_retry_neither_searches_again_nor_changes_the_prompt(hub, monk
     """What was chosen travels sealed with the call: documents that change meanwhile change nothing."""
     prepared = []
     prepare = kbhub.answers.asking.prepare
-    monkeypatch.setattr("kbhub.tools.asking.prepare", lambda *a, **k: prepared.append(1) or prepare(*a, **k))
+    monkeypatch.setattr("kbhub.server.tools.asking.prepare", lambda *a, **k: prepared.append(1) or prepare(*a, **k))
     rollback = next(base.path for base in hub.discovery().bases) / "runbooks/rollback.md"
 
     class Changing(Model):
@@ -280,7 +280,7 @@ async def test_the_tool_is_small(hub):
 
 
 SERVE = (
-    "import sys, kbhub.tools.sampling as sampling; from kbhub.__main__ import main; "
+    "import sys, kbhub.server.tools.sampling as sampling; from kbhub.__main__ import main; "
     "sampling.SAMPLING_SECONDS = 1.0; sys.exit(main(['serve']))"
 )
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from kbhub.audit import CHECKS, audit
+from kbhub.editing.audit import CHECKS, audit
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.memory.remember import remember
 from kbhub.render.audit import audit_for_model, audit_text

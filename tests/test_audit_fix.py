@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from kbhub.audit import audit, fix
+from kbhub.editing.audit import audit, fix
 
 FRONT = b"""---
 # keep this

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from kbhub.audit import audit
-from kbhub.code_references import Sources
-from kbhub.symbols import Code
+from kbhub.documents.symbols import Code
+from kbhub.editing.audit import audit
+from kbhub.reading.code_references import Sources
 
 PYTHON = '''
 import os

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from kbhub.base_changes import NewBase, add_base, remove_base, rename_base
-from kbhub.bases import list_bases, show_base
 from kbhub.errors import ConfigError, UsageError
+from kbhub.setup.base_changes import NewBase, add_base, remove_base, rename_base
+from kbhub.setup.bases import list_bases, show_base
 
 CONFIG = """\
 {

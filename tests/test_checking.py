@@ -14,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from kbhub.checking import checked, in_file, plainly
-from kbhub.config import _PLAIN, GlobalConfig
 from kbhub.errors import ConfigError
-from kbhub.file_models import validated
-from kbhub.pointer import Pointer
 from kbhub.types import Base, Hit, Problem, Query, SearchResult, Signal, Span, Trace
 from kbhub.values import struct
+from kbhub.workspace.checking import in_file, plainly
+from kbhub.workspace.config import _PLAIN
+from kbhub.workspace.config_files import checked
+from kbhub.workspace.settings import GlobalConfig, Pointer
+from kbhub.workspace.validation import validated
 
 TEXTS = st.sampled_from(["", " ", "a", "~/notes", "hybrid", "core", "a\x00b", "é\n", "\ud800", "5", "null"])
 NUMBERS = st.sampled_from(

@@ -10,12 +10,12 @@ import pytest
 from filelock import FileLock
 
 from conftest import DAY
-from kbhub.cleanup import RESTING_SECONDS, delete, examine_cache
-from kbhub.expansion import Expansion
-from kbhub.index.looks import KeptVectors
-from kbhub.inference import StoredAnswers
-from kbhub.places import data_dir
+from kbhub.index.transformer_cache import KeptVectors
+from kbhub.models.inference import StoredAnswers
 from kbhub.render.listing import cleanup_text
+from kbhub.search.expansion import Expansion
+from kbhub.setup.cleanup import RESTING_SECONDS, delete, examine_cache
+from kbhub.workspace.places import data_dir
 
 
 @pytest.fixture

@@ -618,18 +618,19 @@ def test_other_cache_other_index(shop, environment):
     assert not (environment.home.parent / "cache").exists()
 
 
-def test_help_and_usage_errors_load_nothing_heavy(environment):
-    """Completion, `--version` and typos answer at once: no SQLite, numpy, pydantic or MCP."""
+def test_help_and_unknown_commands_load_nothing_heavy(environment):
+    """Help, `--version` and typos answer at once: no SQLite, numpy, pydantic or MCP, and no module of a command."""
     script = (
         "import sys; from kbhub.__main__ import main\n"
-        "for line in ('--help', 'search --help', '--version', 'serch', 'search --nope'): main(line.split())\n"
-        "sys.exit(len({'apsw', 'numpy', 'pydantic', 'mcp', 'model2vec'} & set(sys.modules)))\n"
+        "for line in ('--help', 'search --help', '--version', 'bases lst', 'serch'): main(line.split())\n"
+        "heavy = {'apsw', 'numpy', 'pydantic', 'mcp', 'model2vec'}\n"
+        "sys.exit(len([name for name in sys.modules if name in heavy or name.startswith('kbhub.cli.commands')]))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], env=process_env(environment), capture_output=True, check=False, timeout=60
     )
 
-    assert done.stderr.decode().splitlines()[-1].startswith("kbhub: Unknown option: --nope.")
+    assert done.stderr.decode().splitlines()[-1].startswith('kbhub: Unknown command "serch". Did you mean "search"?')
     assert done.returncode == 0
 
 

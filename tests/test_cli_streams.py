@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from kbhub.__main__ import main
+from kbhub.api import Hub
 from kbhub.cli import verbosity
 from kbhub.cli.console import MESSAGE_CHARACTERS, shortened
 from kbhub.cli.run import app
-from kbhub.hub import Hub
-from kbhub.places import WORKING_DIRECTORY_GONE
+from kbhub.workspace.places import WORKING_DIRECTORY_GONE
 
 ROOT = Path(__file__).parent.parent
 POSIX = pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")

@@ -10,10 +10,10 @@ import shutil
 
 import pytest
 
-from kbhub.paging import make_cursor
+from kbhub.reading.paging import make_cursor
 from kbhub.render import model
-from kbhub.retrieval import RANKED
-from kbhub.search import ENDS_WITH_BOTH, ENDS_WITH_NEAREST
+from kbhub.search.notes import ENDS_WITH_BOTH, ENDS_WITH_NEAREST
+from kbhub.search.retrieval import RANKED
 from kbhub.types import Query
 
 MATCHING, OTHERS = 260, 40

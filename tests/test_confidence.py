@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.confidence import MODELS, STRONG, WEAK, Support, confidence, verdict
+from kbhub.search.confidence import MODELS, STRONG, WEAK, Support, confidence, verdict
 
 shares = st.floats(0, 1)
 models = st.sampled_from([None, "ollama/unknown", *MODELS])

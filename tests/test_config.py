@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.config import GlobalConfig, id_fault, load_config
 from kbhub.errors import ConfigError
-from kbhub.jsonc import parse_jsonc, read_jsonc
-from kbhub.places import cache_dir, data_dir, private_directory, write_atomically
+from kbhub.workspace.config import id_fault, load_config
+from kbhub.workspace.jsonc import parse_jsonc, read_jsonc
+from kbhub.workspace.places import cache_dir, data_dir, private_directory, write_atomically
+from kbhub.workspace.settings import GlobalConfig
 
 
 @pytest.fixture

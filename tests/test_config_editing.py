@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.config_editing import add_item, alone, edit_file, remove_value, rename_key, set_value
 from kbhub.errors import ConfigError
-from kbhub.jsonc import parse_jsonc
+from kbhub.workspace.config_editing import add_item, alone, edit_file, remove_value, rename_key, set_value
+from kbhub.workspace.jsonc import parse_jsonc
 
 CONFIG = """\
 {

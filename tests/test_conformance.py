@@ -14,7 +14,7 @@ from mcp import Client, MCPError
 
 from conformance.fixture_tools import TOOLS
 from conformance.server import FixtureServer
-from kbhub.tools.names import CORE
+from kbhub.workspace.tool_names import CORE
 from node_packages import node_path, node_program
 
 TESTS = Path(__file__).parent

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.contexts import Place, add_context, list_contexts, parse_place, remove_context
-from kbhub.covering import matching
 from kbhub.errors import ConfigError, UsageError
+from kbhub.setup.contexts import Place, add_context, list_contexts, parse_place, remove_context
+from kbhub.workspace.covering import matching
 
 
 @pytest.mark.parametrize(

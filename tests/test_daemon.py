@@ -34,17 +34,17 @@ from daemons import (
     windows,
 )
 from kbhub.cli.run import app
-from kbhub.daemon import quick
-from kbhub.daemon.folder import Record, read_record, write_record
-from kbhub.daemon.identity import process_mark
-from kbhub.daemon.link import GREETING_BYTES, Refused, Wanted, dial, greet
-from kbhub.daemon.locks import is_held, try_lock
-from kbhub.daemon.replay import READING_TOOLS, Pending
-from kbhub.daemon.starting import newer
-from kbhub.daemon.stopping import stop
-from kbhub.tools.calls import Calls
-from kbhub.tools.names import CORE
-from kbhub.tools.registering import tools_of
+from kbhub.server.daemon import quick
+from kbhub.server.daemon.folder import Record, read_record, write_record
+from kbhub.server.daemon.identity import process_mark
+from kbhub.server.daemon.link import GREETING_BYTES, Refused, Wanted, dial, greet
+from kbhub.server.daemon.locks import is_held, try_lock
+from kbhub.server.daemon.replay import READING_TOOLS, Pending
+from kbhub.server.daemon.starting import newer
+from kbhub.server.daemon.stopping import stop
+from kbhub.server.session import tools_of
+from kbhub.server.tools.calls import Calls
+from kbhub.workspace.tool_names import CORE
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
 
@@ -318,7 +318,7 @@ def test_the_command_line_that_is_read_at_a_glance_is_read_alike(monkeypatch):
 
 def test_a_window_loads_nothing_heavy():
     """Its memory and its start are what the daemon is for."""
-    code = "import sys, kbhub.__main__, kbhub.daemon.connecting, kbhub.daemon.quick; print(*sys.modules)"
+    code = "import sys, kbhub.__main__, kbhub.server.daemon.connecting, kbhub.server.daemon.quick; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONPATH": SOURCE}, capture_output=True, text=True, check=True
     )
@@ -400,8 +400,8 @@ def test_a_process_that_only_has_the_number_is_left_alone(environment):
 @pytest.mark.slow
 def test_a_daemon_that_does_not_answer_is_ended_by_a_signal(place, begin, monkeypatch):
     """It is proved to be the one that wrote the record."""
-    monkeypatch.setattr("kbhub.daemon.link.GREETING_SECONDS", 0.2)
-    monkeypatch.setattr("kbhub.daemon.stopping.SIGNAL_SECONDS", 0.5)
+    monkeypatch.setattr("kbhub.server.daemon.link.GREETING_SECONDS", 0.2)
+    monkeypatch.setattr("kbhub.server.daemon.stopping.SIGNAL_SECONDS", 0.5)
     window = begin()
     window.handshake()
     old = pid_of(place)
@@ -452,7 +452,7 @@ OLDER = "import sys, kbhub; kbhub.__version__ = '0.0.9'; sys.argv[1:] = {}; from
 def test_a_daemon_of_an_older_version_makes_way(place, begin):
     """The first newer window has it finish; the older windows go on with the new one."""
     older = begin(("-c", OLDER.format(["serve", "--connect"], "kbhub.__main__")))
-    daemon = begin(("-c", OLDER.format(['{"ends": true}'], "kbhub.daemon.__main__"))).process
+    daemon = begin(("-c", OLDER.format(['{"ends": true}'], "kbhub.server.daemon.__main__"))).process
     older.handshake()
     until(lambda: read_record(folder_of(place)))
     assert read_record(folder_of(place)).version == "0.0.9"

@@ -7,17 +7,17 @@ import json
 import pytest
 from mcp.server import MCPServer
 
-from kbhub.parameters import compact
-from kbhub.server import create_server
-from kbhub.tools import definitions
-from kbhub.tools.names import ALL
+from kbhub.server.parameters import compact
+from kbhub.server.server import create_server
+from kbhub.server.tools import definitions
+from kbhub.workspace.tool_names import ALL
 
 pytestmark = pytest.mark.anyio
 
 
 async def made_by_the_sdk(hub, *, structured):
     server = create_server(hub, structured=structured)
-    server._register()
+    server._register(ALL)
     tools = {tool.name: tool for tool in await MCPServer.list_tools(server)}
     return {name: tools[name].model_copy(update={"input_schema": compact(tools[name].input_schema)}) for name in ALL}
 

@@ -9,12 +9,18 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import pytest
 
-from kbhub.config import load_config
-from kbhub.discovery import discover, find_workspace, parse_base_arguments, trust_pointer, workspace_from_roots
 from kbhub.errors import ConfigError, UsageError
-from kbhub.project import owned_by_user
-from kbhub.trust import TrustStore
-from kbhub.workspace import path_of_uri
+from kbhub.workspace.config import load_config
+from kbhub.workspace.discovery import (
+    discover,
+    find_workspace,
+    parse_base_arguments,
+    trust_pointer,
+    workspace_from_roots,
+)
+from kbhub.workspace.project import owned_by_user
+from kbhub.workspace.trust import TrustStore
+from kbhub.workspace.workspace import path_of_uri
 
 
 class Place:

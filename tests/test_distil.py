@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from kbhub.cli.run import run
-from kbhub.distil import distil, folder_name, model_name
+from kbhub.documents.markdown import parse_document
+from kbhub.editing.distil import distil, folder_name, model_name
 from kbhub.errors import BaseNotFound, KbhubError, UsageError, WriteRefused
-from kbhub.markdown import parse_document
 from kbhub.memory.remember import remember
 from kbhub.types import Query
 

@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from kbhub.confidence import STRONG, WEAK
-from kbhub.config import GlobalConfig
-from kbhub.evidence import AMOUNTS
-from kbhub.file_models import schema as schema_of
-from kbhub.fusion import SEMANTIC_SHARE
-from kbhub.jsonc import read_jsonc
-from kbhub.measure import CHUNK_WORDS
-from kbhub.pointer import Pointer
-from kbhub.reranking import LOOKED_AT
-from kbhub.search import HALF_LIFE_DAYS
+from kbhub.documents.measure import CHUNK_WORDS
+from kbhub.search.confidence import STRONG, WEAK
+from kbhub.search.evidence import AMOUNTS
+from kbhub.search.find import HALF_LIFE_DAYS
+from kbhub.search.fusion import SEMANTIC_SHARE
+from kbhub.search.rerank_text import LOOKED_AT
 from kbhub.setup.clients import CLIENTS, Machine
+from kbhub.workspace.jsonc import read_jsonc
+from kbhub.workspace.settings import GlobalConfig, Pointer
+from kbhub.workspace.validation import schema as schema_of
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -121,7 +120,9 @@ def test_messages_that_are_explained_are_those_that_kbhub_says():
 
 def test_every_check_of_doctor_is_explained():
     """No finding leaves a reader alone with its name."""
-    source = "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "src" / "kbhub" / "doctor").glob("*.py")))
+    source = "\n".join(
+        path.read_text("utf-8") for path in sorted((ROOT / "src" / "kbhub" / "setup" / "doctor").glob("*.py"))
+    )
     checks = set(re.findall(r'\b(?:check|CHECK)(?:: str)? ?= ?"([a-z-]+)"', source))
     listed = TROUBLESHOOTING.read_text("utf-8").partition("## What doctor looks at")[2]
 

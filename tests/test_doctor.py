@@ -10,16 +10,16 @@ from pathlib import Path
 import apsw
 import pytest
 
-import kbhub.doctor.folders
-import kbhub.doctor.machine
-import kbhub.doctor.watching
 import kbhub.hub
 import kbhub.index.schema
-import kbhub.watch
+import kbhub.setup.doctor.folders
+import kbhub.setup.doctor.machine
+import kbhub.setup.doctor.watching
+import kbhub.sync.watch
 from conftest import held_elsewhere
 from kbhub.__main__ import main
-from kbhub.doctor import examine, mend
 from kbhub.index import IndexWriter
+from kbhub.setup.doctor import examine, mend
 from ollama_server import running_ollama
 from trees import snapshot
 
@@ -257,7 +257,7 @@ def test_a_lock_that_another_process_holds_is_named_and_respected(shop):
 
 
 def broken_index():
-    from kbhub.reports import Finding
+    from kbhub.reading.reports import Finding
 
     return Finding(check="index", level="error", subject="notes", message="x", remedy="y", fixable=True)
 
@@ -380,7 +380,7 @@ def test_a_cache_that_cannot_be_written_is_an_error(shop):
 
 def test_little_room_is_said(shop, monkeypatch):
     """Before indexing fails."""
-    monkeypatch.setattr(kbhub.doctor.folders, "LOW_DISK_BYTES", 1 << 62)
+    monkeypatch.setattr(kbhub.setup.doctor.folders, "LOW_DISK_BYTES", 1 << 62)
     finding = the_finding(shop)
 
     assert ("disk", "warning") == (finding.check, finding.level)
@@ -520,8 +520,8 @@ def test_no_embedder_is_a_choice(shop):
 def test_a_damaged_packaged_model_is_an_error(shop, tmp_path, monkeypatch):
     """A file that is missing or is another one; its hash is that of the package."""
     copy = tmp_path / "model"
-    shutil.copytree(kbhub.doctor.machine.PACKAGED_MODEL, copy)
-    monkeypatch.setattr(kbhub.doctor.machine, "PACKAGED_MODEL", copy)
+    shutil.copytree(kbhub.setup.doctor.machine.PACKAGED_MODEL, copy)
+    monkeypatch.setattr(kbhub.setup.doctor.machine, "PACKAGED_MODEL", copy)
     assert [] == found(shop)
 
     with (copy / "model.safetensors").open("r+b") as file:
@@ -543,7 +543,7 @@ def test_without_the_vector_extension_search_works_and_it_is_said(shop, monkeypa
 def test_more_folders_than_may_be_watched_are_said(shop, tmp_path, monkeypatch):
     """And what to raise; changes are noticed all the same, only later."""
     limit = shop.write(tmp_path / "max_user_watches", "2\n")
-    monkeypatch.setattr(kbhub.doctor.watching, "WATCHES", limit)
+    monkeypatch.setattr(kbhub.setup.doctor.watching, "WATCHES", limit)
     finding = the_finding(shop)
 
     assert ("watch", "warning") == (finding.check, finding.level)
@@ -552,7 +552,7 @@ def test_more_folders_than_may_be_watched_are_said(shop, tmp_path, monkeypatch):
 
 def test_a_base_on_a_remote_file_system_is_said(shop, monkeypatch):
     """Its changes raise no events here."""
-    monkeypatch.setattr(kbhub.watch, "_remote_mounts", lambda: [(str(shop.home), "nfs4")])
+    monkeypatch.setattr(kbhub.sync.watch, "_remote_mounts", lambda: [(str(shop.home), "nfs4")])
     finding = the_finding(shop)
 
     assert ("watch", "notes") == (finding.check, finding.subject)

@@ -13,8 +13,8 @@ from kbhub.editing import delete_document, empty_trash, rename, restore, trash, 
 from kbhub.errors import BaseNotFound, DocumentNotFound, KbhubError, PathNotContained, UsageError, WriteRefused
 from kbhub.memory.forgetting import forget
 from kbhub.memory.remember import remember
-from kbhub.places import ABANDONED_SECONDS
 from kbhub.types import Query
+from kbhub.workspace.places import ABANDONED_SECONDS
 from trees import snapshot
 
 pytestmark = pytest.mark.usefixtures("no_pause")

@@ -9,12 +9,12 @@ import yaml
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from kbhub.documents.front_matter_editing import with_values
+from kbhub.documents.frontmatter import read_front_matter
+from kbhub.documents.markdown import parse_document
+from kbhub.documents.text_editing import Text, text_of
 from kbhub.editing import sections
 from kbhub.errors import WriteRefused
-from kbhub.front_matter_editing import with_values
-from kbhub.frontmatter import read_front_matter
-from kbhub.markdown import parse_document
-from kbhub.text_editing import Text, text_of
 
 NAMES = ["tags", "title", "source", "status", "related", "owner", "due date", "x"]
 WORDS = st.sampled_from(["alpha", "beta", "1.10", "no", "2026-01-02", "a: b", "# not", "[x", "über", "", "null", "'q'"])

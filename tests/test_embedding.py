@@ -16,10 +16,10 @@ from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from kbhub.embedding import PACKAGED_MODEL, PACKAGED_SHA256, open_embedder, packaged_embedder
 from kbhub.errors import EmbedderError
-from kbhub.static_model import load_model
-from kbhub.word_tokens import WordTokens, word_pattern
+from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_SHA256, open_embedder, packaged_embedder
+from kbhub.models.static_model import load_model
+from kbhub.models.word_tokens import WordTokens, word_pattern
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,7 @@ def test_every_kind_of_model_file_gives_the_vectors_of_model2vec(tmp_path, dtype
 def test_the_models_on_disk_are_read_without_the_library(small_model):
     """Neither model2vec nor the client of the model hub is loaded for the packaged model or for one in a folder."""
     code = (
-        "import sys; from kbhub.embedding import open_embedder\n"
+        "import sys; from kbhub.models.embedding import open_embedder\n"
         "for model in (None, sys.argv[1]): assert open_embedder(model).embed(['red']).any()\n"
         "sys.exit(len({'model2vec', 'huggingface_hub', 'joblib', 'tqdm', 'httpx'} & set(sys.modules)))"
     )

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from kbhub.__main__ import main
+from kbhub.documents.markdown import parse_document
 from kbhub.errors import DatasetError
 from kbhub.evaluation.corpus import Setup, open_corpus
 from kbhub.evaluation.datasets import load_dataset
 from kbhub.evaluation.headed import best_answer, headed_sections
 from kbhub.index.naive import NaiveIndex
-from kbhub.markdown import parse_document
+from kbhub.search.search import search
+from kbhub.sync.bases import sync
 from kbhub.types import Query
 
 TEXTS = {
@@ -248,7 +250,7 @@ def test_a_corpus_is_searched_as_bases_are(beir, environment):
     dataset = load_dataset(beir)
     corpus = open_corpus(dataset, setup(environment))
 
-    found = corpus.hub.search(Query(text="invoices", bases=corpus.bases))
+    found = search(corpus.hub, Query(text="invoices", bases=corpus.bases))
 
     assert sorted(corpus.documents.values()) == sorted(TEXTS)
     assert corpus.documents[found.hits[0].base, found.hits[0].path] == "A/b c"
@@ -270,7 +272,7 @@ def test_a_second_run_indexes_nothing(beir, environment):
     open_corpus(dataset, setup(environment))
     corpus = open_corpus(dataset, setup(environment))
 
-    assert [report.unchanged for report in corpus.hub.sync(corpus.bases)] == [len(TEXTS)]
+    assert [report.unchanged for report in sync(corpus.hub, corpus.bases)] == [len(TEXTS)]
     assert open_corpus(dataset, Setup(environment.env, fresh=True)).chunks == corpus.chunks
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kbhub.document_words import words_of
-from kbhub.evidence import AMOUNTS, Sought
-from kbhub.identifiers import is_identifier
-from kbhub.query import parse_query
-from kbhub.retrieval import WeightedTerm
+from kbhub.index.query import parse_query
+from kbhub.search.evidence import AMOUNTS, Sought
+from kbhub.search.identifiers import is_identifier
+from kbhub.search.named_documents import words_of
+from kbhub.search.retrieval import WeightedTerm
 
 
 def terms(query: str, **weights: float) -> list[WeightedTerm]:

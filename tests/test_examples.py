@@ -16,11 +16,11 @@ import pytest
 
 from conftest import make_environment
 from kbhub.__main__ import main
-from kbhub.config import load_config
-from kbhub.hub import Hub
-from kbhub.options import HubOptions
-from kbhub.pointer import read_pointer
+from kbhub.api import Hub
+from kbhub.hub import HubOptions
 from kbhub.types import Query
+from kbhub.workspace.config import load_config
+from kbhub.workspace.pointer import read_pointer
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TEAM = EXAMPLES / "team"
@@ -119,7 +119,7 @@ def test_the_team_is_found_without_git(tmp_path):
 
 def test_links_between_the_documents_lead_somewhere():
     """Whoever finds one finds the next."""
-    from kbhub.markdown import parse_document
+    from kbhub.documents.markdown import parse_document
 
     missing = []
     for file in (TEAM / "knowledge").rglob("*.md"):
@@ -146,7 +146,7 @@ def test_the_configs_have_no_warnings(tmp_path):
 @pytest.mark.parametrize("file", CONFIGS, ids=lambda file: str(file.parent.relative_to(EXAMPLES)))
 def test_the_configs_name_a_schema_that_is_there(file):
     """Editors complete and check them."""
-    from kbhub.jsonc import read_jsonc
+    from kbhub.workspace.jsonc import read_jsonc
 
     assert (file.parent / read_jsonc(file)["$schema"]).is_file()
 
@@ -215,7 +215,7 @@ def test_the_readme_of_a_base_shows_commands_that_work(folder, tmp_path_factory,
 
 def test_notes_of_the_slip_box_are_joined(tmp_path_factory):
     """Wikilinks lead to notes by name, with the shown text and the heading that they name."""
-    from kbhub.graph import related
+    from kbhub.reading.graph import related
 
     found = related(opened("zettelkasten", tmp_path_factory), "202601041030 Spaced repetition.md")
 

@@ -13,13 +13,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kbhub.errors import UsageError
-from kbhub.expanded_search import fuse_queries, given_expansion, search_expanded, search_expanding
-from kbhub.expansion import ALREADY_STRONG, MOST_QUERIES, Expansion, expand, is_strong, plain_words
-from kbhub.inference import Deadline, Ollama, Prompt, fence_mark, quoted, without_thinking
-from kbhub.inference.stored import KEPT_FILES, MOST_FILES
-from kbhub.model_settings import ExpansionSettings
-from kbhub.query import parse_query
+from kbhub.index.query import parse_query
+from kbhub.models.inference import Deadline, Ollama, Prompt, fence_mark, quoted, without_thinking
+from kbhub.models.inference.stored import KEPT_FILES, MOST_FILES
+from kbhub.search.expansion import ALREADY_STRONG, MOST_QUERIES, Expansion, expand, is_strong, plain_words
+from kbhub.search.multi_query import fuse_queries, given_expansion, search_expanded, search_expanding
 from kbhub.types import Query, SearchResult
+from kbhub.workspace.settings import ExpansionSettings
 from ollama_server import running_ollama
 
 SETTINGS = ExpansionSettings(seconds=20)

@@ -16,9 +16,9 @@ from filelock import FileLock
 
 import faults
 from corpus import sentences
-from kbhub.embedding import packaged_embedder
 from kbhub.index import Index, index_path
-from kbhub.sync import sync_base
+from kbhub.models.embedding import packaged_embedder
+from kbhub.sync.sync import sync_base
 from kbhub.types import Base
 
 KILLS, KILLS_AT_ONCE = 200, 12
@@ -47,7 +47,7 @@ class Scene:
             shutil.copytree(self.saved, self.index.parent)
 
     def sync(self):
-        return sync_base(self.base, self.index, packaged_embedder(), **faults.LIMITS)
+        return sync_base(self.base, self.index, packaged_embedder(), faults.LIMITS)
 
     def rehearse(self, children: faults.Children) -> None:
         self.restore()

@@ -8,10 +8,11 @@ import unicodedata
 
 import pytest
 
-import kbhub.freshness
 import kbhub.hub
+import kbhub.sync.comparisons
 from conftest import HOUR_NS
-from kbhub.sync import compare
+from kbhub.documents.limits import Limits
+from kbhub.sync.sync import compare
 from kbhub.types import Query
 
 LONGEST = 255
@@ -22,7 +23,7 @@ LONGEST = 255
 def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.freshness, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.comparisons, "QUICK_SECONDS", 60.0)
 
 
 def found(hub, word):
@@ -35,7 +36,7 @@ def problems(hub):
 
 def differences(hub, base="project"):
     (chosen,) = hub.select([base])
-    return len(compare(chosen, hub.index(chosen).path, max_bytes=5 << 20, max_files=100_000))
+    return len(compare(chosen, hub.index(chosen).path, Limits(5 << 20, 100_000)))
 
 
 # Names

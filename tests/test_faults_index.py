@@ -14,11 +14,11 @@ import pytest
 
 import faults
 import kbhub.index.packing
-import kbhub.sync
-from kbhub.background import Background
-from kbhub.doctor import examine
+import kbhub.sync.sync
 from kbhub.errors import IndexUnavailable
 from kbhub.index.schema import SCHEMA_VERSION
+from kbhub.setup.doctor import examine
+from kbhub.sync.background import Background
 from kbhub.types import Query
 from test_faults_storage import edit, index_of, no_pause, problems, rebuilt, refs, shop
 
@@ -194,7 +194,7 @@ def test_a_cache_that_is_deleted_under_a_hub_is_made_again(shop, what):
 
 def test_a_cache_that_is_deleted_while_it_is_written_is_made_again(shop, monkeypatch):
     """Indexing goes to its end or fails with a sentence; the next one is whole."""
-    monkeypatch.setattr(kbhub.sync, "BATCH_FILES", 4)
+    monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 4)
     edit(shop)
     hub = shop.hub()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -10,10 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.index import Index, IndexWriter, NewChunk, NewDocument
-from kbhub.index.selection import Selection, known_keys, newest, select
-from kbhub.query import Filter, Value, parse_query
-from kbhub.retrieval import keyword_ranking
-from kbhub.vectors import quantise
+from kbhub.index.query import Filter, Value, parse_query
+from kbhub.index.selection import known_keys, newest, select
+from kbhub.models.vectors import quantise
+from kbhub.search.retrieval import keyword_ranking
+
+if TYPE_CHECKING:
+    from kbhub.index.rows import Selection
 
 NOW = 1_750_000_000.0
 DAY = 86_400

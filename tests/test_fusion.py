@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.fusion import SEMANTIC_SHARE, Fused, Part, best_first
-from kbhub.fusion import fuse as fuse_rankings
-from kbhub.rankings import Ranking
+from kbhub.index.rankings import Ranking
+from kbhub.search.fusion import SEMANTIC_SHARE
+from kbhub.search.fusion import fuse as fuse_rankings
+from kbhub.search.scores import Fused, Part, best_first
 
 
 def candidate(number: int, value: float, base: int = 0) -> tuple[tuple[int, int], int, float]:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.graph import PathTable
-from kbhub.graph.resolving import MOST_OTHERS
+from kbhub.reading.graph import PathTable
+from kbhub.reading.graph.resolving import MOST_OTHERS
 
 PATHS = [
     "README.md",

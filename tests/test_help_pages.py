@@ -15,7 +15,9 @@ from kbhub.__main__ import main
 from kbhub.cli import pages
 from kbhub.cli.columns import Columns, _description, _names, _paragraphs, _plain
 from kbhub.cli.console import USUAL_WIDTH
-from kbhub.cli.run import app
+from kbhub.cli.registry import app, load
+
+load(app)
 
 
 class Kept(Columns):

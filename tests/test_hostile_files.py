@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import make_environment
+from kbhub.documents.ignore import parse_rules
 from kbhub.errors import ConfigError
-from kbhub.ignore import MAX_RULES, parse_rules
-from kbhub.jsonc import parse_jsonc
 from kbhub.render import status_answers
+from kbhub.workspace.jsonc import parse_jsonc
+from kbhub.workspace.settings import MAX_RULES
 
 LONG = "x" * 300
 """A name that no file system takes."""

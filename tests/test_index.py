@@ -15,8 +15,8 @@ import kbhub.index.reader
 from corpus import EMBEDDER, make_index, sentences
 from kbhub.errors import IndexUnavailable
 from kbhub.index import Index, IndexWriter, index_path, set_aside
+from kbhub.index.query import parse_query
 from kbhub.index.schema import SCHEMA_VERSION
-from kbhub.query import parse_query
 from kbhub.types import Base
 
 (DEPLOY,) = parse_query("deploy").terms

@@ -10,10 +10,10 @@ import stat
 import pytest
 
 from kbhub.errors import ConfigError, UsageError
-from kbhub.init import STARTER, STARTER_NAME, create_file, make_knowledge, point_to
-from kbhub.jsonc import read_jsonc
-from kbhub.pointer import read_pointer
+from kbhub.setup.init import STARTER, STARTER_NAME, create_file, make_knowledge, point_to
 from kbhub.types import Query
+from kbhub.workspace.jsonc import read_jsonc
+from kbhub.workspace.pointer import read_pointer
 
 
 def make(environment, **options):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kbhub.tools.names import ALL, CORE
+from kbhub.workspace.tool_names import ALL, CORE
 from node_packages import node_path, node_program
 
 OWN = os.environ.get("MCP_INSPECTOR") or shutil.which("mcp-inspector")

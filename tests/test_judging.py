@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.inference import Ollama, StoredAnswers
-from kbhub.judging import NONSENSE_ALLOWED, blended, grade, grading_prompt, rerank, search_reranked
-from kbhub.model_settings import RerankSettings
+from kbhub.models.inference import Ollama, StoredAnswers
+from kbhub.search.rerank_llm import NONSENSE_ALLOWED, blended, grade, grading_prompt, rerank, search_reranked
 from kbhub.types import Query
+from kbhub.workspace.settings import RerankSettings
 from ollama_server import running_ollama
 
 SETTINGS = RerankSettings(seconds=20)

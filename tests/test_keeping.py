@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from kbhub.cli.run import run
+from kbhub.documents.limits import KEPT
 from kbhub.errors import UsageError
-from kbhub.keeping import FOLDER, Keeping, change_keeping
+from kbhub.sync.deleted_texts import Keeping, change_keeping
 from kbhub.types import Query
 from pdfs import a_pdf
 
@@ -53,7 +54,7 @@ class Place:
 
     @property
     def kept(self) -> list[Path]:
-        return sorted((Path(self.environment.env["KBHUB_DATA_DIR"]) / FOLDER).rglob("*.kept"))
+        return sorted((Path(self.environment.env["KBHUB_DATA_DIR"]) / KEPT).rglob("*.kept"))
 
 
 @pytest.fixture
@@ -308,7 +309,7 @@ def test_two_names_of_a_base_have_the_same_texts(place):
     """The folder counts, as for the index."""
     base = place.hub.select(["logs"])[0]
     other = base.model_copy(update={"id": "other"})
-    root = Path(place.environment.env["KBHUB_DATA_DIR"]) / FOLDER
+    root = Path(place.environment.env["KBHUB_DATA_DIR"]) / KEPT
 
     assert Keeping(root, base).load("b.jsonl") == Keeping(root, other).load("b.jsonl") is not None
 
@@ -334,7 +335,7 @@ def test_since_when_a_file_is_deleted_survives_a_rebuild_and_starts_anew(place):
     """The day is that on which the file was first missed, and a file that was there again was not."""
     (place.folder / "b.jsonl").unlink()
     place.sync()
-    keeping = Keeping(Path(place.environment.env["KBHUB_DATA_DIR"]) / FOLDER, place.hub.discovery().bases[0])
+    keeping = Keeping(Path(place.environment.env["KBHUB_DATA_DIR"]) / KEPT, place.hub.discovery().bases[0])
     first = keeping.gone_since("b.jsonl")
     place.sync(full=True)
     assert first == keeping.gone_since("b.jsonl")

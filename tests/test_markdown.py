@@ -7,8 +7,8 @@ import json
 import pytest
 import yaml
 
-from kbhub.frontmatter import MAX_DEPTH
-from kbhub.markdown import decode, parse_document
+from kbhub.documents.frontmatter import MAX_DEPTH
+from kbhub.documents.markdown import decode, parse_document
 
 MEBI = 1_000_000
 
@@ -201,7 +201,7 @@ class TestFrontMatter:
     def test_reads_the_same_without_the_compiled_yaml_library(self, fields, monkeypatch):
         text = f"---\n{fields}\n---\n"
         compiled = parse(text)
-        monkeypatch.setattr("kbhub.frontmatter._LOADER", yaml.SafeLoader)
+        monkeypatch.setattr("kbhub.documents.frontmatter._LOADER", yaml.SafeLoader)
         pure = parse(text)
         assert (pure.front_matter, len(pure.problems)) == (compiled.front_matter, len(compiled.problems))
 

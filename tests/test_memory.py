@@ -11,15 +11,15 @@ import pytest
 from conftest import START
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
 from kbhub.index import index_path
-from kbhub.memory.folders import memory_bases, project_folders
 from kbhub.memory.forgetting import forget
 from kbhub.memory.known import count_read, count_refs
 from kbhub.memory.listing import memories
 from kbhub.memory.moving import move
 from kbhub.memory.remember import remember
-from kbhub.memory.standing import standings, uses_of
 from kbhub.memory.subjects import definition, subjects_changed
+from kbhub.search.memory_boost import standings, uses_of
 from kbhub.types import Query
+from kbhub.workspace.memory_folders import memory_bases, project_folders
 
 VPN = "Releases need the VPN; without it the upload hangs."
 

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.embedding import packaged_embedder
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.memory.documents import (
     MAX_FILE_BYTES,
@@ -22,6 +21,7 @@ from kbhub.memory.documents import (
     title_of,
 )
 from kbhub.memory.likeness import NEAR_SIMILARITY, id_of, wording
+from kbhub.models.embedding import packaged_embedder
 from memory_pairs import CONTRADICTING, OTHER_RESPECT, SAME_MEANING
 
 HAND = """---

@@ -19,8 +19,8 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 AGENT = """
 import sys
-from kbhub.hub import Hub
-from kbhub.options import HubOptions
+from kbhub.api import Hub
+from kbhub.hub import HubOptions
 from kbhub.memory.remember import remember
 me, count, shared = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 hub = Hub(HubOptions())
@@ -70,8 +70,8 @@ def test_four_agents_at_once_lose_nothing(environment):
 
 KILLED = """
 import os, signal, sys
-from kbhub.hub import Hub
-from kbhub.options import HubOptions
+from kbhub.api import Hub
+from kbhub.hub import HubOptions
 from kbhub.memory.remember import remember
 hub = Hub(HubOptions())
 remember(hub, "The first one, which is written whole.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kbhub.fusion import RRF_K
-from kbhub.memory.strength import (
+from kbhub.search.scores import RRF_K
+from kbhub.search.strength import (
     DAY_SECONDS,
     LEAST_FACTOR,
     SUPERSEDED_FACTOR,

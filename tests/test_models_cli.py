@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from kbhub.embedding import packaged_embedder
+from kbhub.models.embedding import packaged_embedder
 from ollama_server import DIMENSIONS, running_ollama
 
 

@@ -13,13 +13,13 @@ import apsw
 import numpy as np
 import pytest
 
-import kbhub.onnx_embedding
-from kbhub.embedding import open_embedder, own_model, packaged_embedder
+import kbhub.models.onnx_embedding
 from kbhub.errors import EmbedderError
-from kbhub.fusion import Fused, Part
-from kbhub.index.looks import KeptVectors
-from kbhub.onnx_embedding import MiniLMEmbedder, installed_model, minilm
-from kbhub.second_look import FILE, SIGNAL, SecondLook, mix
+from kbhub.index.transformer_cache import KeptVectors
+from kbhub.models.embedding import open_embedder, own_model, packaged_embedder
+from kbhub.models.onnx_embedding import MiniLMEmbedder, installed_model, minilm
+from kbhub.search.rerank_transformer import FILE, SIGNAL, SecondLook, mix
+from kbhub.search.scores import Fused, Part
 from kbhub.types import Query
 
 installed = pytest.mark.skipif(
@@ -40,7 +40,7 @@ QUESTION = "how do we roll back a release"
 @pytest.fixture
 def without_the_extra(monkeypatch):
     """As if `kbhub[onnx]` were not installed."""
-    monkeypatch.setattr(kbhub.onnx_embedding, "find_spec", lambda name: None)
+    monkeypatch.setattr(kbhub.models.onnx_embedding, "find_spec", lambda name: None)
     minilm.cache_clear()
     yield
     minilm.cache_clear()
@@ -148,7 +148,7 @@ def test_another_model_file_is_refused(tmp_path):
 def test_nothing_is_reported_and_nothing_is_left(tmp_path):
     """The runtime is told to send nothing before it is loaded, and leaves no file in the home directory."""
     program = (
-        "import os, sys; from kbhub.onnx_embedding import minilm\n"
+        "import os, sys; from kbhub.models.onnx_embedding import minilm\n"
         "assert 'onnxruntime' not in sys.modules\n"
         "minilm().embed(['text']); print(os.environ['ORT_DISABLE_TELEMETRY'])"
     )

@@ -8,9 +8,9 @@ import subprocess
 import pytest
 from mcp import Client
 
-import kbhub.outside
-from kbhub.outside import outside
-from kbhub.server import create_server
+import kbhub.search.outside
+from kbhub.search.outside import outside
+from kbhub.server.server import create_server
 
 HERE = (
     "3 Markdown files in this project (wiki/, adr/) are not part of a base; `kbhub init --knowledge .` includes them."
@@ -169,7 +169,7 @@ def test_the_look_is_bounded_and_says_so(project, monkeypatch):
     """What was not looked at may hold more."""
     for number in range(30):
         project.write(f"wiki/n{number}.md", "# N\n")
-    monkeypatch.setattr(kbhub.outside, "MOST_ENTRIES", 20)
+    monkeypatch.setattr(kbhub.search.outside, "MOST_ENTRIES", 20)
 
     (note,) = notes_of(project)
     assert note.startswith("At least ")

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from corpus import EMBEDDER, make_index, sentences
 from kbhub.errors import IndexUnavailable
-from kbhub.index import Index, IndexWriter, packing
+from kbhub.index import Index, IndexWriter, columns, packing
 from kbhub.index.columns import growing, totals, written
-from kbhub.query import parse_query
-from kbhub.retrieval import keyword_ranking, places_in, semantic_ranking
+from kbhub.index.query import parse_query
+from kbhub.search.retrieval import keyword_ranking, places_in, semantic_ranking
 
 QUERIES = [
     "roll back a release", "restore a database backup from the replica", "refund", "w17 w200 w399", "the of and to",
@@ -27,7 +27,7 @@ QUERIES = [
 def small(monkeypatch):
     """Pack indexes of a few hundred chunks, terms that one in twenty chunks has among what is packed."""
     monkeypatch.setattr(packing, "PACKED_FROM", 100)
-    monkeypatch.setattr(packing, "COMMON", 20)
+    monkeypatch.setattr(columns, "COMMON", 20)
 
 
 def rankings(index: Index, query: str):

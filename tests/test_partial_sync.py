@@ -7,25 +7,23 @@ import random
 import shutil
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-import kbhub.sync
-from kbhub.background import Background
-from kbhub.comparing import compare_some
-from kbhub.embedding import packaged_embedder
-from kbhub.freshness import MOST_PATHS, Looks
+import kbhub.sync.sync
+from kbhub.documents.limits import Limits
 from kbhub.index import Index, IndexWriter, index_path
-from kbhub.sync import compare, sync_base
+from kbhub.models.embedding import packaged_embedder
+from kbhub.sync.background import Background
+from kbhub.sync.comparing import compare_some
+from kbhub.sync.comparisons import MOST_PATHS, Comparisons
+from kbhub.sync.sync import compare, sync_base
+from kbhub.sync.watch import changes_of
 from kbhub.types import Base, Query
-from kbhub.watch import changes_of
 
-if TYPE_CHECKING:
-    from kbhub.limits import Limits
-
-LIMITS: Limits = {"max_bytes": 400, "max_files": 60, "kind_bytes": {}, "kept": Path("/nonexistent")}
+LIMITS = Limits(file_bytes=400, files=60, kept=Path("/nonexistent"))
 EMBEDDER = packaged_embedder()
 WAIT_SECONDS = 30
 
@@ -42,7 +40,7 @@ class Twice:
         self.base.path.mkdir(parents=True)
         (folder / "repo" / ".git").mkdir()
         self.told, self.whole = (Index(index_path(self.base, folder / name), "b") for name in ("told", "whole"))
-        self.looks = Looks()
+        self.looks = Comparisons()
         self.partial = 0
 
     def follow(self, paths: set[Path]) -> None:
@@ -51,8 +49,8 @@ class Twice:
         if changes or not paths:
             difference = self.looks.compare(self.base, self.told, LIMITS, changes.get("b"))
             self.partial += difference.paths is not None
-            sync_base(self.base, self.told.path, EMBEDDER, **LIMITS, difference=difference)
-        sync_base(self.base, self.whole.path, EMBEDDER, **LIMITS)
+            sync_base(self.base, self.told.path, EMBEDDER, LIMITS, difference=difference)
+        sync_base(self.base, self.whole.path, EMBEDDER, LIMITS)
 
     @staticmethod
     def content(index: Index) -> list[object]:
@@ -170,11 +168,11 @@ def test_one_file_of_a_base_is_looked_at_alone(twice):
     (twice.base.path / "new/deep.md").write_text("# Deep\n")
     (twice.base.path / "2.md").unlink()
     difference = twice.looks.compare(twice.base, twice.told, LIMITS, paths)
-    report = sync_base(twice.base, twice.told.path, EMBEDDER, **LIMITS, difference=difference)
+    report = sync_base(twice.base, twice.told.path, EMBEDDER, LIMITS, difference=difference)
 
     assert paths == difference.paths
     assert (report.added, report.changed, report.removed, report.unchanged) == (1, 1, 1, 2)
-    assert ["1.md"] == [one.path for one in compare(twice.base, twice.told.path, **LIMITS).suspects if one.size == 11]
+    assert ["1.md"] == [one.path for one in compare(twice.base, twice.told.path, LIMITS).suspects if one.size == 11]
 
 
 def test_problems_of_other_files_stay(twice):
@@ -269,7 +267,7 @@ def test_a_folder_that_is_gone_makes_a_look_a_whole_one(twice):
 
 def test_the_limit_of_files_holds_for_what_is_told(twice):
     """A file too many is left out and said, as when all are looked at."""
-    for number in range(4, LIMITS["max_files"]):
+    for number in range(4, LIMITS.files):
         (twice.base.path / f"{number}.md").write_text("# Many\n")
     twice.follow(set())
     (twice.base.path / "more.md").write_text("# More\n")
@@ -299,13 +297,13 @@ def test_many_paths_and_a_first_look_are_whole(twice):
 def test_kept_texts_are_compared_whole(tmp_path):
     """Where texts of deleted files stay, what is gone is decided with a look at them."""
     twice = Twice(tmp_path, keep_deleted=("*",))
-    limits = {**LIMITS, "kept": tmp_path / "kept"}
+    limits = replace(LIMITS, kept=tmp_path / "kept")
     (twice.base.path / "a.md").write_text("# A\n")
     twice.looks.compare(twice.base, twice.told, limits)
 
     frame = twice.looks._last[twice.told.path].frame
     assert frame is not None
-    assert compare_some(twice.base, twice.told, ["a.md"], frame, **limits) is None
+    assert compare_some(twice.base, twice.told, ["a.md"], frame, limits) is None
 
 
 def test_another_process_that_wrote_meanwhile_costs_a_whole_look(twice):
@@ -313,10 +311,10 @@ def test_another_process_that_wrote_meanwhile_costs_a_whole_look(twice):
     (twice.base.path / "0.md").write_text("# Zebra\n")
     difference = twice.looks.compare(twice.base, twice.told, LIMITS, ["0.md"])
     (twice.base.path / "1.md").write_text("# Lion\n")
-    sync_base(twice.base, twice.told.path, EMBEDDER, **LIMITS)
+    sync_base(twice.base, twice.told.path, EMBEDDER, LIMITS)
     (twice.base.path / "2.md").write_text("# Gnu\n")
-    sync_base(twice.base, twice.told.path, EMBEDDER, **LIMITS, difference=difference)
-    sync_base(twice.base, twice.whole.path, EMBEDDER, **LIMITS)
+    sync_base(twice.base, twice.told.path, EMBEDDER, LIMITS, difference=difference)
+    sync_base(twice.base, twice.whole.path, EMBEDDER, LIMITS)
 
     assert difference.paths == {"0.md"}
     twice.same()
@@ -325,7 +323,7 @@ def test_another_process_that_wrote_meanwhile_costs_a_whole_look(twice):
 def test_everything_read_anew_reads_everything(twice):
     """A full sync takes a look at one file for no more than it is."""
     difference = twice.looks.compare(twice.base, twice.told, LIMITS, ["0.md"])
-    report = sync_base(twice.base, twice.told.path, EMBEDDER, **LIMITS, difference=difference, full=True)
+    report = sync_base(twice.base, twice.told.path, EMBEDDER, LIMITS, difference=difference, full=True)
 
     assert (report.removed, report.unchanged) == (0, 4)
 
@@ -377,7 +375,7 @@ def test_who_asks_while_a_few_files_are_indexed_does_not_wait(environment, monke
     hub = environment.hub()
     hub.sync()
     environment.write("knowledge/b.md", "# B\n")
-    indexing, release, locked = threading.Event(), threading.Event(), kbhub.sync._locked
+    indexing, release, locked = threading.Event(), threading.Event(), kbhub.sync.sync._locked
     given_up = []
 
     def slow(*arguments, **options):
@@ -386,7 +384,7 @@ def test_who_asks_while_a_few_files_are_indexed_does_not_wait(environment, monke
             given_up.append(arguments)
         return locked(*arguments, **options)
 
-    monkeypatch.setattr(kbhub.sync, "_locked", slow)
+    monkeypatch.setattr(kbhub.sync.sync, "_locked", slow)
     first = threading.Thread(target=hub.freshen)
     first.start()
     assert indexing.wait(WAIT_SECONDS)

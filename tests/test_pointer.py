@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from kbhub.checking import in_file
 from kbhub.errors import ConfigError
-from kbhub.pointer import Pointer, read_pointer
+from kbhub.workspace.checking import in_file
+from kbhub.workspace.pointer import read_pointer
+from kbhub.workspace.settings import Pointer
 
 
 def pointer_file(folder, data):

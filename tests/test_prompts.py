@@ -8,8 +8,8 @@ import re
 import pytest
 from mcp import Client, MCPError
 
-from kbhub.server import create_server
-from kbhub.tools.names import ALL, CORE, WRITERS
+from kbhub.server.server import create_server
+from kbhub.workspace.tool_names import ALL, CORE, WRITERS
 from test_announcing import over_stdio
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from kbhub.pulling import pull
+from kbhub.sync.git_pull import pull
 
 
 def git(folder, *arguments):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.query import MAX_TERMS, TOKENIZER, excerpt, parse_query, searchable, spans
+from kbhub.index.query import MAX_TERMS, TOKENIZER, excerpt, parse_query, searchable, spans
 
 
 def matches(text: str, query: str) -> list[bool]:

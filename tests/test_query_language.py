@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kbhub.query import ParsedQuery, cased_parts, excerpt, parse_query, searchable, spans, stems
-from kbhub.query.tokens import cased_words
+from kbhub.index.query import ParsedQuery, cased_parts, excerpt, parse_query, searchable, spans, stems
+from kbhub.index.query.tokens import cased_words
 
 PIECES = st.sampled_from(
     ["word", "the", "-draft", '-"two words"', '"a phrase"', "tag:ops", "-tag:a,b", 'owner:"Jane Doe"', "n:>=3", "-m",

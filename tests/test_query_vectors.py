@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbhub.embedding import PACKAGED_MODEL, packaged_embedder
 from kbhub.errors import EmbedderError
-from kbhub.query_vectors import (
+from kbhub.models.embedding import PACKAGED_MODEL, packaged_embedder
+from kbhub.models.query_vectors import (
     LONGEST_PIECE,
     LONGEST_WORD,
     LOOK_UPS,
@@ -25,8 +25,8 @@ from kbhub.query_vectors import (
     UNKNOWN_ID,
     QueryVectors,
 )
-from kbhub.static_means import INFORMATIVE_NORM
-from kbhub.static_vectors import StaticVectors, _all_norms, _median
+from kbhub.models.static_means import INFORMATIVE_NORM
+from kbhub.models.static_vectors import StaticVectors, _all_norms, _median
 
 ROOT = Path(__file__).parent.parent
 
@@ -124,7 +124,7 @@ def test_what_is_odd_has_its_vector(quick, whole, text):
 def test_a_query_of_plain_words_loads_no_tokenizer(environment):
     """It is what a first search waited for."""
     script = (
-        "import sys; from kbhub.embedding import packaged_embedder\n"
+        "import sys; from kbhub.models.embedding import packaged_embedder\n"
         "assert packaged_embedder().embed_query('how do we roll back a release?').any()\n"
         "print({'tokenizers', 'model2vec'} & set(sys.modules))\n"
     )

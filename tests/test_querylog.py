@@ -12,18 +12,18 @@ import apsw
 import numpy as np
 import pytest
 
-import kbhub.background
 import kbhub.index.querylog
+import kbhub.sync.background
 from conftest import DAY
 from kbhub.errors import QueryLogUnavailable
 from kbhub.evaluation.logged import logged_dataset
 from kbhub.index.querylog import JOURNAL_BYTES, Asked, Distinct, QueryLog
-from kbhub.querylog import maintenance, recording
-from kbhub.querylog.clusters import clusters
-from kbhub.querylog.log import clear_log, show_log
-from kbhub.querylog.maintenance import maintain
-from kbhub.querylog.recording import flush, log_of, log_path, note_read, record
-from kbhub.querylog.summary import summary
+from kbhub.memory.querylog import maintenance, recording
+from kbhub.memory.querylog.clusters import clusters
+from kbhub.memory.querylog.log import clear_log, show_log
+from kbhub.memory.querylog.maintenance import maintain
+from kbhub.memory.querylog.recording import flush, log_of, log_path, note_read, record
+from kbhub.memory.querylog.summary import summary
 from kbhub.types import Query, SearchResult
 
 ROLLBACK = "# Rollback\n\nTo roll back a release, run `deploy rollback` with the previous version number.\n"
@@ -73,6 +73,11 @@ def test_the_log_is_the_users_alone_and_in_the_data_directory(environment, hub):
     assert oct(path.parent.stat().st_mode & 0o777) == "0o700"
 
 
+def tidy_of(hub):
+    """Give what a server hands its background."""
+    return lambda **limits: maintenance.maintain(hub, **limits).ran
+
+
 def looked_through(background, step):
     """Give when the log was looked through, after a step of the background and all that it has to do then."""
     step()
@@ -83,12 +88,12 @@ def looked_through(background, step):
 
 def test_a_server_looks_through_the_log_once_something_was_asked(hub, clock, monkeypatch):
     """Not before: that takes memory. And not again within the hour."""
-    monkeypatch.setattr(kbhub.background, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.background, "REST_SECONDS", 0.0)
     started, moments, tried = clock.now, [], []
     monkeypatch.setattr(
         maintenance, "maintain", lambda *given, **more: tried.append(clock.now) or maintain(*given, **more)
     )
-    background = kbhub.background.Background(hub)
+    background = kbhub.sync.background.Background(hub, tidy=tidy_of(hub))
 
     for step in (background.look, background.searched, background.searched, background.look):
         ask(hub, "rollback")
@@ -101,10 +106,10 @@ def test_a_server_looks_through_the_log_once_something_was_asked(hub, clock, mon
 
 def test_a_server_that_looked_in_vain_tries_again(hub, clock, monkeypatch):
     """Another one had looked through the log just before."""
-    monkeypatch.setattr(kbhub.background, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.background, "REST_SECONDS", 0.0)
     ask(hub, "rollback")
     maintain(hub)
-    background, started = kbhub.background.Background(hub), clock.now
+    background, started = kbhub.sync.background.Background(hub, tidy=tidy_of(hub)), clock.now
 
     assert looked_through(background, background.searched) == started
     clock.now += 3601
@@ -181,7 +186,7 @@ def test_a_broken_configuration_notes_nothing(environment, hub):
     result = hub.search(query)
     path = log_path(hub)
     (environment.home / ".kbhub.json").write_text("{")
-    hub._look_back = None  # a moment has passed
+    hub._discovered = None  # a moment has passed
     record(hub, result, query)
     flush()
 

@@ -10,10 +10,10 @@ from functools import partial
 import pytest
 
 from conftest import Clock
-from kbhub.querylog.models import Maintained
-from kbhub.querylog.recording import flush, record
+from kbhub.memory.querylog.models import Maintained
+from kbhub.memory.querylog.recording import flush, record
+from kbhub.reading.reports import Gap, QuerySummary
 from kbhub.render.gaps import maintained_lines, summary_lines
-from kbhub.reports import Gap, QuerySummary
 from kbhub.types import Query
 
 HOUR = 3600.0

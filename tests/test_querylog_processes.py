@@ -10,9 +10,9 @@ import apsw
 import pytest
 
 from kbhub.index.querylog import QueryLog
-from kbhub.querylog.log import show_log
-from kbhub.querylog.maintenance import maintain
-from kbhub.querylog.recording import log_path
+from kbhub.memory.querylog.log import show_log
+from kbhub.memory.querylog.maintenance import maintain
+from kbhub.memory.querylog.recording import log_path
 
 SOURCE = Path(__file__).parent.parent / "src"
 KILLED = 3
@@ -20,9 +20,10 @@ KILLED = 3
 
 ANSWER = """
 import sys
-from kbhub.hub import Hub, HubOptions
-from kbhub.querylog.maintenance import maintain
-from kbhub.querylog.recording import flush, note_read, record
+from kbhub.api import Hub
+from kbhub.hub import HubOptions
+from kbhub.memory.querylog.maintenance import maintain
+from kbhub.memory.querylog.recording import flush, note_read, record
 from kbhub.types import Hit, Query, SearchResult
 hit = Hit(ref="a.md", docid="#a", base="project", path="a.md", title="A", start_line=1, end_line=1, excerpt="",
     excerpt_line=1, score=0.9)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kbhub.bm25 import scores
+from kbhub.index.bm25 import scores
 from kbhub.index.postings import Postings
-from kbhub.ranking import inverse_document_frequency
-from kbhub.rankings import Ranking, spread
+from kbhub.index.ranking import inverse_document_frequency
+from kbhub.index.rankings import Ranking, spread
 
 
 def test_equal_scores_go_by_path_then_line_then_base():

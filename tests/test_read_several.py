@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mcp import Client
 
-from kbhub.server import create_server
+from kbhub.server.server import create_server
 
 SAME = [
     ("runbooks/canary.md,glossary.md", ["runbooks/canary.md", "glossary.md"]),

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-import kbhub.reading
-from kbhub.references import Reference, parse_reference
+import kbhub.reading.reading
+from kbhub.index.references import Reference, parse_reference
 
 DEPLOY = """---
 tags: [ops]
@@ -232,7 +232,7 @@ def test_what_does_not_fit_is_continued(hub, environment):
         if ref is None:
             break
         reading = read(hub, ref)
-        assert len(reading.text.encode()) <= kbhub.reading.ANSWER_BYTES
+        assert len(reading.text.encode()) <= kbhub.reading.reading.ANSWER_BYTES
         got += reading.text.split("\n")
         ref = reading.rest
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import synced
 from kbhub.cli.run import run
 from kbhub.errors import UsageError
-from kbhub.references import MOST_REFS, expand_braces, split_refs
+from kbhub.index.references import MOST_REFS, expand_braces, split_refs
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import time
 import numpy as np
 import pytest
 
-from kbhub import remote_embedding
-from kbhub.embedding import is_remote, open_embedder, own_model, packaged_embedder
 from kbhub.errors import EmbedderError
-from kbhub.model_settings import EmbedderSettings
-from kbhub.prompt_formats import FORMATS, format_of
-from kbhub.remote_embedding import BATCH_TEXTS, FAILED_SECONDS, PAUSES, open_remote
+from kbhub.models import remote_embedding
+from kbhub.models.embedding import is_remote, open_embedder, own_model, packaged_embedder
+from kbhub.models.prompt_formats import FORMATS, format_of
+from kbhub.models.remote_embedding import BATCH_TEXTS, FAILED_SECONDS, PAUSES, open_remote
 from kbhub.types import Query
+from kbhub.workspace.settings import EmbedderSettings
 from ollama_server import CONTEXT_LETTERS, DIMENSIONS, running_ollama
 
 NO_SETTINGS = EmbedderSettings()
@@ -439,7 +439,7 @@ def test_another_version_of_the_model_makes_all_vectors_anew(project, server):
 
 def test_doctor_says_what_to_pull(project, server):
     """The model is one of its checks, and a server that is away harms no other."""
-    from kbhub.doctor import examine
+    from kbhub.setup.doctor import examine
 
     project.hub().sync()
     server.models.clear()

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from kbhub.documents.safe_text import fenced, one_line
+from kbhub.reading.reports import BaseStatus, Reading, ReadResult, Status, Unread
 from kbhub.render import model, status_answers
-from kbhub.reports import BaseStatus, Reading, ReadResult, Status, Unread
-from kbhub.search import NEAR_ONLY
+from kbhub.search.notes import NEAR_ONLY
 from kbhub.types import Base, Discovery, Hit, Problem, Query, SearchResult, Signal, Skipped, Span, Trace, Workspace
 
 HOSTILE = [
@@ -266,7 +267,7 @@ def test_no_document_looks_like_two(hostile):
 
 def test_a_long_run_of_backticks_does_not_double_the_answer():
     """A fence is as long as it must be, not as a hostile text wants it."""
-    assert len(model.fenced("`" * 20_000)) < 20_100
+    assert len(fenced("`" * 20_000)) < 20_100
 
 
 def status(**changes):
@@ -348,7 +349,7 @@ def test_where_kbhub_is_off_nothing_else_is_recommended():
 def test_a_line_is_cut_by_bytes_at_a_character(limit):
     """The cap holds in every script and never leaves half a character."""
     for text in ("abcdefghijklmnopqrstuvwxyz" * 3, "日本語の文書" * 9, "😀" * 20):
-        cut = model.one_line(text, limit)
+        cut = one_line(text, limit)
         assert len(cut.encode()) <= limit
         assert cut.endswith("…")
         assert text.startswith(cut[:-1])

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbhub.reading.reports import BaseStatus, Reading, Status
 from kbhub.render.layout import table
 from kbhub.render.plain import json_escaped, neutralised, one_line
 from kbhub.render.terminal import (
@@ -25,10 +26,10 @@ from kbhub.render.terminal import (
     status_text,
     trust_text,
 )
-from kbhub.reports import BaseStatus, Reading, Status, SyncReport
-from kbhub.search import NEAR_ONLY
-from kbhub.trust import Grant
+from kbhub.search.notes import NEAR_ONLY
+from kbhub.sync.report import SyncReport
 from kbhub.types import Base, Hit, Problem, SearchResult, Signal, Skipped, Span, Trace, Workspace
+from kbhub.workspace.trust import Grant
 
 PLAIN, COLOURED = Painter(), Painter(colour=True)
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -13,12 +13,12 @@ from conftest import make_environment
 from daemons import call, text_of, windows
 from kbhub.answers import ask
 from kbhub.errors import UsageError
-from kbhub.frames import FRAME_BYTES
-from kbhub.graph.tags import LONGEST_NAME, MOST_NAMES, tags
-from kbhub.query import MAX_CHARACTERS, parse_query
-from kbhub.query.parsing import parsed
-from kbhub.references import LONGEST_REF
-from kbhub.tools.writing import MOST_FRONT_MATTER_BYTES, MOST_TEXT_BYTES
+from kbhub.index.query import MAX_CHARACTERS, parse_query
+from kbhub.index.query.parsing import parsed
+from kbhub.index.references import LONGEST_REF
+from kbhub.reading.graph.tags import LONGEST_NAME, MOST_NAMES, tags
+from kbhub.server.frames import FRAME_BYTES
+from kbhub.server.tools.writing import MOST_FRONT_MATTER_BYTES, MOST_TEXT_BYTES
 from test_daemon import furnish
 
 MOST_MIB = 150

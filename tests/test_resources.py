@@ -15,11 +15,11 @@ from mcp import Client, MCPDeprecationWarning, MCPError
 from mcp.shared.uri_template import UriTemplate
 from mcp.types import ListRootsResult, PromptReference, ResourceTemplateReference, Root
 
-import kbhub.announcing
-import kbhub.resources.documents
-from kbhub.resources.addresses import TEMPLATE, from_template_value, parse_uri, template_value, uri_of
-from kbhub.resources.serving import MAX_SUBSCRIPTIONS
-from kbhub.server import create_server
+import kbhub.server.notifications
+import kbhub.server.resources.documents
+from kbhub.server.resources.addresses import TEMPLATE, from_template_value, parse_uri, template_value, uri_of
+from kbhub.server.resources.serving import MAX_SUBSCRIPTIONS
+from kbhub.server.server import create_server
 from test_announcing import WAIT_SECONDS, over_stdio
 from test_server import text_of
 
@@ -80,7 +80,7 @@ async def read(client, uri):
 
 async def test_documents_are_listed_page_by_page(shop, mode, monkeypatch):
     """Each once, the project's first, with a title, a size and a time."""
-    monkeypatch.setattr(kbhub.resources.documents, "PAGE", 2)
+    monkeypatch.setattr(kbhub.server.resources.documents, "PAGE", 2)
     async with Client(create_server(shop.hub()), mode=mode) as client:
         uris, pages = await every_uri(client)
         first = (await client.list_resources(cache_mode="bypass")).resources[0]
@@ -98,7 +98,7 @@ async def test_documents_are_listed_page_by_page(shop, mode, monkeypatch):
 
 async def test_documents_that_come_and_go_between_pages_leave_the_others_in_place(shop, mode, monkeypatch):
     """The cursor says after which document to go on."""
-    monkeypatch.setattr(kbhub.resources.documents, "PAGE", 2)
+    monkeypatch.setattr(kbhub.server.resources.documents, "PAGE", 2)
     hub = shop.hub()
     async with Client(create_server(hub), mode=mode) as client:
         page = await client.list_resources()
@@ -444,7 +444,7 @@ async def test_documents_that_come_and_go_are_announced(shop, mode, served):
 
 async def test_many_changes_are_one_announcement(shop, mode, monkeypatch):
     """A client fetches the list anew each time, so it hears of it every two seconds at most."""
-    monkeypatch.setattr(kbhub.announcing, "LIST_SECONDS", 3600)
+    monkeypatch.setattr(kbhub.server.notifications, "LIST_SECONDS", 3600)
     server = create_server(shop.hub())
     async with following(server, mode) as (client, ears):
         for number in range(3):
@@ -503,7 +503,7 @@ async def test_the_end_of_a_connection_ends_what_is_followed(shop, mode):
     server = create_server(shop.hub())
     uri = "kbhub://project/deploy.md"
     async with following(server, mode, uri):
-        assert server.calls.announcer.subscribed == {uri}
+        assert server.announcer.subscribed == {uri}
     async with following(server, mode) as (client, ears):
         await client.call_tool("write_document", {"ref": "deploy.md", "mode": "append", "text": "More."})
         await client.call_tool("write_document", {"ref": "new.md", "text": "# New\n"})

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import pytest
 
 from corpus import EMBEDDER, make_index, sentences
-from kbhub.query import parse_query
-from kbhub.retrieval import keyword_ranking, places_in, semantic_ranking
+from kbhub.index.query import parse_query
+from kbhub.search.retrieval import keyword_ranking, places_in, semantic_ranking
 
 QUERIES = [
     "roll back a release", "restore a database backup from the replica", "refund", "password reset token",

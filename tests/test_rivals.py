@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kbhub.cli.run import app
-from kbhub.server import create_server, instructions
+from kbhub.server.server import create_server, instructions
 from kbhub.types import Query
 
 ROOT = Path(__file__).parent.parent

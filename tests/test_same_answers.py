@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-import kbhub.freshness
 import kbhub.hub
-import kbhub.sync
+import kbhub.sync.comparisons
+import kbhub.sync.sync
 from corpus import sentences
 from kbhub.types import Query
 
@@ -23,7 +23,7 @@ SIZES = {"short": (40, 1, 6), "long": (160, 6, 1)}
 def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.freshness, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.comparisons, "QUICK_SECONDS", 60.0)
 
 
 def text_of(choose: random.Random, number: int) -> str:
@@ -118,7 +118,7 @@ def differing(asked, one, other):
 )
 def test_answers_depend_on_the_files_alone(environment, monkeypatch, seed, size):
     """Warm or cold, in any order, after edits and syncs that were cut short: as of an index made anew."""
-    monkeypatch.setattr(kbhub.sync, "BATCH_FILES", 8)
+    monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 8)
     choose, (numbers, rounds, step) = random.Random(seed), SIZES[size]
     for number in range(numbers):
         environment.write(f"knowledge/d{number % 7}/n{number}.md", text_of(choose, number))

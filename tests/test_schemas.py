@@ -15,19 +15,18 @@ import pytest
 import yaml
 
 from conftest import make_environment
-from kbhub import schema_files as located
 from kbhub.__main__ import main
-from kbhub.checking import checked
-from kbhub.config import GlobalConfig
 from kbhub.errors import UsageError
-from kbhub.file_models import schema, validated
 from kbhub.memory.documents import FIELDS
 from kbhub.memory.front_matter import MemoryFrontMatter
 from kbhub.memory.remember import remember
-from kbhub.pointer import Pointer
-from kbhub.schema_files import schema_file, schema_files
-from kbhub.tools.names import ALL
 from kbhub.values import Value
+from kbhub.workspace import schema_files as located
+from kbhub.workspace.config_files import checked
+from kbhub.workspace.schema_files import schema_file, schema_files
+from kbhub.workspace.settings import GlobalConfig, Pointer
+from kbhub.workspace.tool_names import ALL
+from kbhub.workspace.validation import schema, validated
 from published import published_tools
 
 ROOT = Path(__file__).parent.parent

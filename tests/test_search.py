@@ -10,7 +10,8 @@ import pytest
 from conftest import synced
 from kbhub.index import IndexWriter
 from kbhub.render import model, terminal
-from kbhub.search import HALF_LIFE_DAYS, NOT_COVERED, recency
+from kbhub.search.find import HALF_LIFE_DAYS, recency
+from kbhub.search.notes import NOT_COVERED
 from kbhub.types import Query
 
 NOW = 1_700_000_000.0  # 2023-11-14

@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 from mcp import Client
 
 import kbhub.hub
-import kbhub.tools.calls
+import kbhub.server.tools.calls
 from conftest import Environment
 from kbhub.__main__ import main
-from kbhub.config import DEFAULT_FILES
+from kbhub.documents.walk import scan
 from kbhub.errors import IndexUnavailable
-from kbhub.gitroot import main_worktree
 from kbhub.index import Index, IndexWriter, index_path
 from kbhub.index.schema import open_reader, open_writer
-from kbhub.search import LEADING_NOTES
-from kbhub.server import create_server, instructions
+from kbhub.search.notes import LEADING_NOTES
+from kbhub.server.server import create_server, instructions
 from kbhub.types import Base, Query
-from kbhub.walk import scan
+from kbhub.workspace.gitroot import main_worktree
+from kbhub.workspace.settings import DEFAULT_FILES
 from test_render_model import outside_fences
 from trees import snapshot
 
@@ -45,8 +45,8 @@ posix = pytest.mark.skipif(os.name == "nt", reason="needs links and modes")
 def no_pause(monkeypatch):
     """Every call looks again, and answers wait for the index."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.tools.calls, "FIRST_ANSWER_SECONDS", 60)
-    monkeypatch.setattr(kbhub.tools.calls, "FRESHEN_SECONDS", 60)
+    monkeypatch.setattr(kbhub.server.tools.calls, "FIRST_ANSWER_SECONDS", 60)
+    monkeypatch.setattr(kbhub.server.tools.calls, "FRESHEN_SECONDS", 60)
 
 
 def make_environment(top: Path) -> Environment:
@@ -380,7 +380,7 @@ def test_a_hostile_repository_shows_nothing_of_the_user(victim, trick):
     trick(victim)
     before = outside(victim)
     said = everything_said(victim, "id_ed25519.md", "key.md", "keys/id_ed25519.md", "a.md", ".git/config", "README.md")
-    from kbhub.doctor import examine
+    from kbhub.setup.doctor import examine
 
     said += examine(victim.hub()).model_dump_json()
 

@@ -15,15 +15,15 @@ from mcp import Client, MCPError
 from mcp.types import ErrorData, ListRootsResult, Root
 from pydantic import TypeAdapter
 
-import kbhub.freshness
 import kbhub.hub
-import kbhub.roots
-import kbhub.sync
-import kbhub.tools.calls
-from kbhub.background import Background
-from kbhub.reports import ReadResult, Status
-from kbhub.server import create_server, instructions
-from kbhub.tools.published import model_of
+import kbhub.server.roots
+import kbhub.server.tools.calls
+import kbhub.sync.comparisons
+import kbhub.sync.sync
+from kbhub.reading.reports import ReadResult, Status
+from kbhub.server.server import create_server, instructions
+from kbhub.server.tools.published import model_of
+from kbhub.sync.background import Background
 from kbhub.types import Query, SearchResult
 from test_render_model import outside_fences
 
@@ -364,7 +364,7 @@ async def test_a_client_that_refuses_its_roots_is_answered(notes, roots):
 
 async def test_a_client_that_fails_over_its_roots_is_asked_no_more(notes, roots, monkeypatch):
     """In the stateless era the client's failure ends that call at the client; the next one is answered."""
-    monkeypatch.setattr(kbhub.roots, "ROOTS_SECONDS", 0)
+    monkeypatch.setattr(kbhub.server.roots, "ROOTS_SECONDS", 0)
     roots.answer = ErrorData(code=-32603, message="no")
     async with Client(create_server(notes.hub(cwd=notes.home)), mode="auto", list_roots_callback=roots) as client:
         with pytest.raises(MCPError):
@@ -376,7 +376,7 @@ async def test_a_client_that_fails_over_its_roots_is_asked_no_more(notes, roots,
 
 async def test_calls_side_by_side_share_one_question_for_roots(notes, mode, roots, monkeypatch):
     """A client that calls several tools at once gets the same knowledge in every answer."""
-    monkeypatch.setattr(kbhub.roots, "ROOTS_SECONDS", 60)
+    monkeypatch.setattr(kbhub.server.roots, "ROOTS_SECONDS", 60)
     answers = []
 
     async def call(client):
@@ -428,7 +428,7 @@ async def test_structured_answers_without_knowledge_fit_too(environment, mode):
 
 async def test_calls_are_answered_while_a_base_is_indexed_elsewhere(notes, mode, monkeypatch):
     """Handshake, list, read, status and search do not wait for an index, and the search says what it lacks."""
-    monkeypatch.setattr(kbhub.freshness, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.comparisons, "QUICK_SECONDS", 60.0)
     hub = notes.hub()
     (base,) = hub.select()
     path = hub.index(base).path
@@ -458,8 +458,8 @@ async def test_calls_are_answered_while_a_base_is_indexed_elsewhere(notes, mode,
 
 async def test_a_search_waits_for_the_first_index_and_reports_progress(environment, mode, monkeypatch):
     """A client that asks for progress learns how far indexing is; the answer has all there is."""
-    monkeypatch.setattr(kbhub.tools.calls, "PROGRESS_SECONDS", 0.005)
-    monkeypatch.setattr(kbhub.sync, "BATCH_FILES", 20)
+    monkeypatch.setattr(kbhub.server.tools.calls, "PROGRESS_SECONDS", 0.005)
+    monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 20)
     for number in range(300):
         environment.write(f"knowledge/n{number}.md", f"# Note {number}\n\nThe deploy of service {number}.\n")
     heard = []
@@ -478,7 +478,7 @@ async def test_a_search_waits_for_the_first_index_and_reports_progress(environme
 
 async def test_a_document_written_after_the_first_search_is_found_by_the_next(notes, mode, monkeypatch):
     """Each search brings in step what needs little."""
-    monkeypatch.setattr(kbhub.freshness, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.comparisons, "QUICK_SECONDS", 60.0)
     async with Client(create_server(notes.hub()), mode=mode) as client:
         before = text_of(await client.call_tool("search", {"query": "zebra", "mode": "keyword"}))
         notes.write("knowledge/new.md", "# Zebra\n\nA new document.\n")
@@ -526,7 +526,7 @@ async def test_instructions_say_what_is_here_within_their_size(environment, mode
 
 def test_indexing_that_is_stopped_leaves_a_usable_index(environment, monkeypatch):
     """The end of a connection does not wait for a large base, and the next start goes on."""
-    monkeypatch.setattr(kbhub.sync, "BATCH_FILES", 5)
+    monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 5)
     for number in range(200):
         environment.write(f"knowledge/n{number}.md", f"# Note {number}\n")
     hub = environment.hub()
@@ -542,16 +542,16 @@ def test_indexing_that_is_stopped_leaves_a_usable_index(environment, monkeypatch
 async def test_a_search_does_not_wait_for_a_long_comparison(notes, monkeypatch):
     """What is indexed answers meanwhile; to wait for the comparison would be to hang."""
     notes.hub().sync()
-    release, compare, given_up = threading.Event(), kbhub.sync.compare, []
+    release, compare, given_up = threading.Event(), kbhub.sync.sync.compare, []
 
     def long_comparison(*arguments, **options):
         if not release.wait(60):
             given_up.append(arguments)
         return compare(*arguments, **options)
 
-    monkeypatch.setattr(kbhub.sync, "compare", long_comparison)
-    monkeypatch.setattr(kbhub.tools.calls, "FRESHEN_SECONDS", 0.1)
-    monkeypatch.setattr(kbhub.tools.calls, "FIRST_ANSWER_SECONDS", 3600)
+    monkeypatch.setattr(kbhub.sync.sync, "compare", long_comparison)
+    monkeypatch.setattr(kbhub.server.tools.calls, "FRESHEN_SECONDS", 0.1)
+    monkeypatch.setattr(kbhub.server.tools.calls, "FIRST_ANSWER_SECONDS", 3600)
     async with Client(create_server(notes.hub())) as client:
         found = [await client.call_tool("search", {"query": "canary"}) for _ in range(2)]
         release.set()

@@ -7,8 +7,8 @@ import time
 import pytest
 from mcp import Client
 
-import kbhub.watch
-from kbhub.server import create_server
+import kbhub.sync.watch
+from kbhub.server.server import create_server
 from test_many_processes import close
 from test_server import text_of
 from test_stdio import SERVE, Wire, call
@@ -22,9 +22,10 @@ pytestmark = pytest.mark.usefixtures("patient")
 
 def begun(server):
     """Wait until the watcher has told that all is to be looked at once."""
-    background = server.calls.background
+    calls = server._opened().calls
+    background = calls.background
     with background._changed:
-        assert background._changed.wait_for(lambda: server.calls.watcher.state("project") is not None, WAIT_SECONDS)
+        assert background._changed.wait_for(lambda: calls.watcher.state("project") is not None, WAIT_SECONDS)
 
 
 @pytest.mark.anyio
@@ -33,7 +34,7 @@ def begun(server):
 )
 async def test_status_says_how_changes_are_noticed(environment, mode, monkeypatch, mounts, told):
     """Live, or by polling and why."""
-    monkeypatch.setattr(kbhub.watch, "_remote_mounts", lambda: mounts)
+    monkeypatch.setattr(kbhub.sync.watch, "_remote_mounts", lambda: mounts)
     environment.write("knowledge/deploy.md", "# Deploy\n")
     server = create_server(environment.hub())
     async with Client(server, mode=mode) as client:
@@ -51,13 +52,15 @@ async def test_status_says_that_no_events_can_be_had(environment, mode, monkeypa
     def refuse(*_, **__):
         raise OSError("OS file watch limit reached.")
 
-    monkeypatch.setattr(kbhub.watch, "watch", refuse)
+    monkeypatch.setattr(kbhub.sync.watch, "watch", refuse)
     environment.write("knowledge/deploy.md", "# Deploy\n")
     server = create_server(environment.hub())
     async with Client(server, mode=mode) as client:
         await client.call_tool("search", {"query": "deploy"})
         begun(server)
-        while "limit reached" not in (server.calls.watcher.state("project") or ""):  # pytest's timeout bounds this
+        while "limit reached" not in (
+            server._opened().calls.watcher.state("project") or ""
+        ):  # pytest's timeout bounds this
             await client.call_tool("search", {"query": "deploy"})
         status = text_of(await client.call_tool("status", {}))
 

@@ -13,12 +13,12 @@ import pytest
 from mcp import Client
 from mcp.server import MCPServer
 
-import kbhub.background
-import kbhub.querylog.maintenance
-from kbhub.hub import Hub
-from kbhub.querylog.models import Maintained
-from kbhub.server import create_server
-from kbhub.tools.names import CORE
+import kbhub.search.answer
+import kbhub.server.tools.calls
+import kbhub.sync.background
+from kbhub.memory.querylog.models import Maintained
+from kbhub.server.server import create_server
+from kbhub.workspace.tool_names import CORE
 
 ROOT = Path(__file__).parent.parent
 
@@ -92,50 +92,38 @@ def test_the_protocol_of_the_environment_is_the_one_that_is_spoken(environment):
     assert "error" in json.loads(serve(environment, said=probe, KBHUB_PROTOCOL="legacy").stdout)
 
 
-def test_a_tool_is_loaded_when_it_is_called(environment):
-    """The list is in its order whatever was called before, and loads none."""
+def test_a_tool_is_registered_when_it_is_called(environment):
+    """The list is in its order whatever was called before."""
     environment.write("knowledge/crates.md", "# Crates\n")
     server = create_server(environment.hub())
 
     async def called_and_listed():
         answer = await server.call_tool("status", {}, None)
-        listed = await server.list_tools()
-        return answer, listed, await MCPServer.list_tools(server)
+        registered = await MCPServer.list_tools(server)
+        return answer, await server.list_tools(), registered
 
-    answer, listed, loaded = anyio.run(called_and_listed)
-    server.calls.end()
+    answer, listed, registered = anyio.run(called_and_listed)
+    server.disconnected()
 
     assert not answer.is_error
     assert tuple(tool.name for tool in listed) == CORE
-    assert [tool.name for tool in loaded] == ["status"]
+    assert [tool.name for tool in registered] == ["status"]
 
 
-def test_what_a_first_search_needs_is_loaded_once_the_tools_are_listed(environment, monkeypatch):
-    """On a thread of its own, before files are looked at."""
+@pytest.mark.parametrize("first", ["list_tools", "list_prompts"])
+def test_what_calls_need_is_loaded_once_the_tools_are_listed(environment, monkeypatch, first):
+    """On a thread of its own, whatever came before; the list does not wait for it."""
     environment.write("knowledge/crates.md", "# Crates\n")
     done, server = threading.Event(), create_server(environment.hub())
-    monkeypatch.setattr(server, "_load", done.set)
+    monkeypatch.setattr(server, "_begin", done.set)
 
+    anyio.run(getattr(server, first))
+    early = done.is_set() and first != "list_tools"
     listed = anyio.run(server.list_tools)
-    loaded = done.wait(30)
-    server.calls.end()
 
     assert listed
-    assert loaded
-
-
-def test_it_is_loaded_also_where_something_else_began_first(environment, monkeypatch):
-    """A client may ask for resources and tools at once."""
-    environment.write("knowledge/crates.md", "# Crates\n")
-    done, server = threading.Event(), create_server(environment.hub())
-    monkeypatch.setattr(server, "_load", done.set)
-
-    server.calls.begin()
-    anyio.run(server.list_tools)
-    loaded = done.wait(30)
-    server.calls.end()
-
-    assert loaded
+    assert not early
+    assert done.wait(30)
 
 
 @pytest.mark.parametrize(("tool", "given"), [("search", {"query": "crates"}), ("ask", {"question": "crates?"})])
@@ -143,16 +131,17 @@ def test_the_log_is_looked_through_when_the_answer_is_made(environment, monkeypa
     """Not beside what it is about, however long that takes."""
     environment.write("knowledge/crates.md", "# Crates\n\nThe harbour has crates of herring.\n")
     environment.hub().sync()
-    monkeypatch.setattr(kbhub.background, "REST_SECONDS", 0.0)
-    searching, looked, early = Hub.search, threading.Event(), []
+    monkeypatch.setattr(kbhub.sync.background, "REST_SECONDS", 0.0)
+    answer, looked, early = kbhub.search.answer.answer, threading.Event(), []
 
     def searched(*arguments, **options):
-        with server.calls.background._changed:
-            early.append(server.calls.background._untidy)
-        return searching(*arguments, **options)
+        background = server._opened().calls.background
+        with background._changed:
+            early.append(background._untidy)
+        return answer(*arguments, **options)
 
-    monkeypatch.setattr(Hub, "search", searched)
-    monkeypatch.setattr(kbhub.querylog.maintenance, "maintain", lambda *_, **__: looked.set() or Maintained(ran=True))
+    monkeypatch.setattr(kbhub.search.answer, "answer", searched)
+    monkeypatch.setattr(kbhub.server.tools.calls, "maintain", lambda *_, **__: looked.set() or Maintained(ran=True))
     server = create_server(environment.hub())
 
     async def asked():
@@ -171,34 +160,22 @@ import json, sys
 import anyio
 from pathlib import Path
 from mcp import Client
-import kbhub.background
-from kbhub.hub import Hub
-from kbhub.options import HubOptions
-from kbhub.server import create_server
+import kbhub.sync.background
+from kbhub.api import Hub
+from kbhub.hub import HubOptions
+from kbhub.server.server import create_server
 
-kbhub.background.REST_SECONDS = 3600  # what is done when nobody calls is none of it
+kbhub.sync.background.REST_SECONDS = 3600  # what is done when nobody calls is none of it
 
 async def main():
     server = create_server(Hub(HubOptions(cwd=Path.cwd())))
     async with Client(server) as client:
-        server._load()
+        server._begin()
         before = set(sys.modules)
         await client.call_tool("search", {"query": "which crates does the harbour hav"})
-        print(json.dumps(sorted(name for name in set(sys.modules) - before if name.startswith("kbhub."))))
+        print(json.dumps([sorted(before), sorted(set(sys.modules) - before)]))
 
 anyio.run(main)
-"""
-
-WITHOUT_NUMPY = """
-import importlib, json, sys
-
-sys.modules["numpy"] = None  # so that importing it fails
-for name in json.load(sys.stdin):
-    try:
-        importlib.import_module(name)
-        print(name)
-    except ImportError:
-        pass
 """
 
 
@@ -217,11 +194,11 @@ def run_python(code, environment, given=""):
     return done.stdout
 
 
-def test_a_first_search_finds_loaded_what_it_needs_besides_numpy(environment):
+def test_a_first_search_finds_every_library_loaded_but_numpy(environment):
     """By a thread, once the tools are listed."""
     environment.write("knowledge/crates.md", "# Crates\n\nThe harbour has crates of herring.\n")
     environment.hub().sync()
-    late = run_python(LATE_MODULES, environment)
+    before, during = json.loads(run_python(LATE_MODULES, environment))
 
-    assert "kbhub.fusion" in json.loads(late)
-    assert run_python(WITHOUT_NUMPY, environment, late) == ""
+    assert "kbhub.search.search" in before
+    assert {name.partition(".")[0] for name in during} - sys.stdlib_module_names == {"kbhub", "numpy"}

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kbhub.jsonc import parse_jsonc
 from kbhub.setup.clients import CLIENTS, Machine
 from kbhub.setup.launching import launch, this_installation
+from kbhub.workspace.jsonc import parse_jsonc
 from setup_machine import (
     AMP,
     CLAUDE,

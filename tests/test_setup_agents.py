@@ -13,7 +13,7 @@ import yaml
 import kbhub
 from kbhub.setup.agents_md import LINES
 from kbhub.setup.skill_file import SKILL
-from kbhub.tools.names import ALL
+from kbhub.workspace.tool_names import ALL
 from setup_machine import Account, make_account
 
 ROOT = Path(__file__).parent.parent

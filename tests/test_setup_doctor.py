@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kbhub.__main__ import main
-from kbhub.doctor.clients import client_findings
-from kbhub.doctor.handshake import shake_hands
+from kbhub.setup.doctor.clients import client_findings
+from kbhub.setup.doctor.handshake import shake_hands
 from trees import snapshot
 
 SOURCE = str(Path(__file__).parent.parent / "src")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from corpus import EMBEDDER, make_index, sentences
-from kbhub.signatures import BITS, LEAST_COMPARED, Signatures, likely, sign
-from kbhub.vectors import quantise, similarity
+from kbhub.index.signatures import BITS, LEAST_COMPARED, Signatures, likely, sign
+from kbhub.models.vectors import quantise, similarity
 
 
 def vectors(count: int, seed: int = 1) -> np.ndarray:

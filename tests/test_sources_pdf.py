@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-import kbhub.sources.kinds
-import kbhub.sources.pdf
+import kbhub.documents.sources.pdf
+import kbhub.workspace.formats
 from kbhub.render.terminal import report_text
 from kbhub.types import Query
 from pdfs import a_pdf, encrypted
@@ -146,7 +146,7 @@ def test_a_damaged_table_of_objects_is_mended(environment):
 
 def test_time_is_bounded(environment, monkeypatch):
     """A page that never ends is given up, and so are the pages after the time is over."""
-    monkeypatch.setattr(kbhub.sources.pdf, "PDF_SECONDS", 0.2)
+    monkeypatch.setattr(kbhub.documents.sources.pdf, "PDF_SECONDS", 0.2)
     environment.write("knowledge/slow.pdf", a_pdf(*["x"] * 50, content=b"BT /F1 9 Tf " + b"(a) Tj " * 20_000 + b"ET"))
     hub = environment.hub()
     started = time.monotonic()
@@ -174,10 +174,10 @@ def test_size_has_its_own_limit(environment):
 def without_the_extra(monkeypatch):
     """A machine without pypdf."""
     monkeypatch.setitem(sys.modules, "pypdf", None)
-    kbhub.sources.kinds.can_read_pdf.cache_clear()
-    monkeypatch.setattr(kbhub.sources.kinds, "find_spec", lambda name: None)
+    kbhub.workspace.formats.can_read_pdf.cache_clear()
+    monkeypatch.setattr(kbhub.workspace.formats, "find_spec", lambda name: None)
     yield
-    kbhub.sources.kinds.can_read_pdf.cache_clear()
+    kbhub.workspace.formats.can_read_pdf.cache_clear()
 
 
 def test_without_the_extra_pdf_is_passed_over(environment, without_the_extra):

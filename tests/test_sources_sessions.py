@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import kbhub.sources.sessions
-from kbhub.reading import ReadOptions
-from kbhub.sources import chunks_of, parse_source, read_source
+import kbhub.documents.sources.sessions
+from kbhub.documents.sources.reading import chunks_of, parse_source, read_source
+from kbhub.reading.reading import ReadOptions
 from kbhub.types import Base, Query
 
 BASE = Base(id="logs", path=Path("/logs"), origin="config", kind="session")
@@ -185,7 +185,7 @@ def test_a_session_is_called_what_its_log_calls_it(record, title):
 
 def test_broken_lines_are_counted_once_and_passed_over(monkeypatch):
     """Values that are no objects, halves of lines, bytes, depth and length do no harm."""
-    monkeypatch.setattr(kbhub.sources.sessions, "LINE_BYTES", 20_000)
+    monkeypatch.setattr(kbhub.documents.sources.sessions, "LINE_BYTES", 20_000)
     broken = [b"{oops", b"\xff\xfe", b'{"type": "user"', b"[" * 15_000, b'{"type":"user","x":"' + b"y" * 70_000 + b'"}']
     odd = [b"[1,2]", b"null", b"7", b'"text"', b'{"type": 5}', b'{"type":"user","message":7}', b"", b"{}"]
     document, chunks = parse(b"\n".join([*broken, *odd, b""]) + CLAUDE)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.index import Index, IndexWriter, NewChunk, NewDocument
-from kbhub.query import parse_query
-from kbhub.spelling import Correction, correctable, corrected, corrections, distance
+from kbhub.index.query import parse_query
+from kbhub.search.spelling import Correction, correctable, corrected, corrections, distance
 
 TEXTS = (
     "# Deployment\n\nThe deployment of a release is rolled back by the operators.",

@@ -14,16 +14,16 @@ from filelock import FileLock
 from mcp import Client, StdioServerParameters
 
 from kbhub.errors import UsageError
-from kbhub.stdio import serve
-from kbhub.tools.names import CORE
+from kbhub.server.stdio import serve
+from kbhub.workspace.tool_names import CORE
 
 SOURCE = str(Path(__file__).parent.parent / "src")
 # A busy machine makes answers late here, never poorer.
 SERVE = """
-import kbhub.tools.calls
-from kbhub.options import HubOptions
-from kbhub.stdio import serve
-kbhub.tools.calls.FIRST_ANSWER_SECONDS = kbhub.tools.calls.FRESHEN_SECONDS = 60
+import kbhub.server.tools.calls
+from kbhub.hub import HubOptions
+from kbhub.server.stdio import serve
+kbhub.server.tools.calls.FIRST_ANSWER_SECONDS = kbhub.server.tools.calls.FRESHEN_SECONDS = 60
 serve(HubOptions(serve=True){})
 """
 END_SECONDS = 60
@@ -298,9 +298,9 @@ def test_a_wrong_configuration_does_not_keep_the_server_from_starting(environmen
 def test_the_handshake_loads_nothing_that_only_calls_need():
     """Before the first call, a server has neither searched, indexed nor embedded anything, and has loaded for none."""
     code = (
-        "import sys, kbhub.stdio\n"
-        "late = {'numpy', 'apsw', 'model2vec', 'tokenizers', 'yaml', 'cyclopts', 'kbhub.search', 'kbhub.sync',"
-        " 'kbhub.query', 'kbhub.index', 'kbhub.markdown', 'kbhub.querylog.maintenance'} & set(sys.modules)\n"
+        "import sys, kbhub.server.stdio\n"
+        "late = {'numpy', 'model2vec', 'tokenizers', 'yaml', 'cyclopts', 'kbhub.search.search',"
+        " 'kbhub.sync.sync', 'kbhub.documents.markdown', 'kbhub.server.session'} & set(sys.modules)\n"
         "print(*sorted(late)); sys.exit(len(late))"
     )
     done = subprocess.run(
@@ -320,16 +320,17 @@ def test_what_is_loaded_ahead_does_without_numpy(environment):
     environment.write("knowledge/a.md", "# A\n")
     environment.hub().sync()
     code = (
-        "import os, sys, kbhub.stdio\n"
+        "import os, sys, kbhub.server.stdio\n"
         "from pathlib import Path\n"
-        "from kbhub.hub import Hub\n"
-        "from kbhub.options import HubOptions\n"
-        "from kbhub.server import create_server\n"
+        "from kbhub.hub import Hub, HubOptions\n"
+        "from kbhub.sync.bases import freshen\n"
+        "from kbhub.server.server import create_server\n"
         "hub = Hub(HubOptions(env=dict(os.environ), home=Path.home(), cwd=Path.cwd()))\n"
-        "create_server(hub)._load()\n"
-        "behind = hub.freshen(max_age=0)\n"
-        "late = {'numpy', 'tokenizers', 'kbhub.querylog.maintenance'} & set(sys.modules)\n"
-        "early = {'apsw', 'kbhub.sync', 'kbhub.tools.searching', 'kbhub.tools.reading'} - set(sys.modules)\n"
+        "create_server(hub)._begin()\n"
+        "behind = freshen(hub, max_age=0)\n"
+        "late = {'numpy', 'tokenizers'} & set(sys.modules)\n"
+        "early = {'apsw', 'kbhub.sync.sync', 'kbhub.server.tools.searching', 'kbhub.server.tools.reading'}"
+        " - set(sys.modules)\n"
         "print(*behind, *late, *early)"
     )
     done = subprocess.run(

@@ -17,17 +17,18 @@ from filelock import FileLock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import kbhub.history
 import kbhub.index.differences
-import kbhub.sync
+import kbhub.sync.sync
+import kbhub.workspace.git_history
 from conftest import held_elsewhere
-from kbhub.embedding import StaticEmbedder, packaged_embedder
+from kbhub.documents.limits import Limits
 from kbhub.errors import BaseUnavailable, EmbedderError
 from kbhub.index import Index, index_path
-from kbhub.sync import compare, is_being_indexed, sync_base
+from kbhub.models.embedding import StaticEmbedder, packaged_embedder
+from kbhub.sync.sync import compare, is_being_indexed, sync_base
 from kbhub.types import Base
 
-LIMITS = {"max_bytes": 5 << 20, "max_files": 100_000}
+LIMITS = Limits(file_bytes=5 << 20, files=100_000)
 EMBEDDER = packaged_embedder()
 HOUR_NS = 3_600_000_000_000
 
@@ -62,7 +63,7 @@ class Folder:
         os.utime(path, ns=(stamp, stamp))
 
     def sync(self, embedder=EMBEDDER, **options):
-        return sync_base(self.base, self.index_path, embedder, **LIMITS, **options)
+        return sync_base(self.base, self.index_path, embedder, LIMITS, **options)
 
     def content(self):
         """Everything that a search can see: path → (title, chunks with their text, whether each has a vector)."""
@@ -133,7 +134,7 @@ def test_a_touched_file_is_unchanged(folder):
     report = folder.sync()
 
     assert counts(report) == (0, 0, 0, 5)
-    assert len(compare(folder.base, folder.index_path, **LIMITS)) == 0
+    assert len(compare(folder.base, folder.index_path, LIMITS)) == 0
 
 
 def test_a_file_changed_within_a_tick_of_the_clock_is_noticed(folder):
@@ -236,7 +237,7 @@ def test_a_file_of_any_time_is_indexed(folder, year):
     os.utime(folder.base.path / "2.md", (1_600_000_000, 1_600_000_000))
     folder.sync()
 
-    assert len(compare(folder.base, folder.index_path, **LIMITS)) == 0
+    assert len(compare(folder.base, folder.index_path, LIMITS)) == 0
     assert len(folder.content()) == 5
 
 
@@ -278,7 +279,7 @@ def test_files_are_compared_a_few_documents_at_a_time(folder, monkeypatch, at_on
     folder.write("0.5.md", "# New, too\n")
     (folder.base.path / "1.md").unlink()
     (folder.base.path / "4.md").unlink()
-    found = compare(folder.base, folder.index_path, **LIMITS)
+    found = compare(folder.base, folder.index_path, LIMITS)
 
     assert [one.path for one in found.suspects] == ["0.5.md", "3.md", "a.md"]
     assert found.gone == ("1.md", "4.md")
@@ -300,12 +301,12 @@ def test_documents_out_of_order_are_damage_and_no_endless_loop(folder, monkeypat
     data[number] = 1
     folder.index_path.write_bytes(data)
 
-    assert compare(folder.base, folder.index_path, **LIMITS).new_index
+    assert compare(folder.base, folder.index_path, LIMITS).new_index
 
 
 def test_a_file_that_vanishes_between_listing_and_reading_stops_nothing(folder):
     """The rest is indexed, and the file is named."""
-    difference = compare(folder.base, folder.index_path, **LIMITS)
+    difference = compare(folder.base, folder.index_path, LIMITS)
     (folder.base.path / "3.md").unlink()
     report = folder.sync(difference=difference)
 
@@ -317,7 +318,7 @@ def test_a_changed_file_that_cannot_be_read_keeps_its_old_row(folder):
     """What was found yesterday is still found, and the failure is reported."""
     folder.sync()
     folder.write("1.md", "# Note 1\n\nother words\n", age_hours=0.1)
-    difference = compare(folder.base, folder.index_path, **LIMITS)
+    difference = compare(folder.base, folder.index_path, LIMITS)
     (folder.base.path / "1.md").unlink()
     (folder.base.path / "1.md").mkdir()
     report = folder.sync(difference=difference)
@@ -358,7 +359,7 @@ def test_what_lies_below_an_unlisted_folder_is_not_gone(folder):
     folder.sync()
     removed = []
     for unlisted in (("sub",), ()):
-        difference = compare(folder.base, folder.index_path, **LIMITS)
+        difference = compare(folder.base, folder.index_path, LIMITS)
         seen = {path: entry for path, entry in difference.scan.files.items() if path != "sub/deep.md"}
         scan = replace(difference.scan, files=seen, unlisted=unlisted)
         removed.append(folder.sync(difference=replace(difference, scan=scan), full=True).removed)
@@ -383,7 +384,7 @@ def test_any_bytes_are_indexed(folder):
 
 def test_progress_reaches_the_number_of_files(folder, monkeypatch):
     """A person sees how far it is, batch by batch."""
-    monkeypatch.setattr(kbhub.sync, "BATCH_FILES", 2)
+    monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 2)
     seen = []
     folder.sync(progress=lambda base, done, todo: seen.append((base, done, todo)))
 
@@ -392,7 +393,7 @@ def test_progress_reaches_the_number_of_files(folder, monkeypatch):
 
 def test_interrupting_leaves_a_usable_index(folder, monkeypatch):
     """What was written stays, the lock is free, and the next run does the rest only."""
-    monkeypatch.setattr(kbhub.sync, "BATCH_FILES", 2)
+    monkeypatch.setattr(kbhub.sync.sync, "BATCH_FILES", 2)
 
     def interrupt(base, done, todo):
         raise KeyboardInterrupt
@@ -593,7 +594,9 @@ def test_git_never_fetches_what_a_repository_lacks(folder, tmp_path):
 def test_git_is_asked_where_a_repository_is_and_nowhere_else(folder, tmp_path, monkeypatch, linked):
     """Which is seen without it, through links, too: each question takes 5 ms of a save."""
     asked, run = [], subprocess.run
-    monkeypatch.setattr(kbhub.history.subprocess, "run", lambda *given, **more: asked.append(1) or run(*given, **more))
+    monkeypatch.setattr(
+        kbhub.workspace.git_history.subprocess, "run", lambda *given, **more: asked.append(1) or run(*given, **more)
+    )
     folder.sync()
     assert asked == []
 

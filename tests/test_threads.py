@@ -7,14 +7,14 @@ import threading
 import traceback
 from functools import partial
 
-from kbhub.audit import audit
 from kbhub.editing import delete_document, rename, write_document
+from kbhub.editing.audit import audit
 from kbhub.errors import KbhubError
-from kbhub.graph import related, tags
-from kbhub.listing import list_documents
 from kbhub.memory.forgetting import forget
 from kbhub.memory.listing import memories
 from kbhub.memory.remember import remember
+from kbhub.reading.graph import related, tags
+from kbhub.reading.listing import list_documents
 from kbhub.types import Query
 
 THREADS, ACTS = 6, 40

@@ -11,12 +11,12 @@ import pytest
 from mcp import Client
 from tokenizers import Tokenizer
 
-from kbhub.server import create_server
-from kbhub.tools.names import ALL, CORE, MEANT
+from kbhub.server.server import create_server
+from kbhub.workspace.tool_names import ALL, CORE, MEANT
 
 pytestmark = pytest.mark.anyio
 
-MODEL = Path(__file__).parent.parent / "src" / "kbhub" / "model" / "tokenizer.json"
+MODEL = Path(__file__).parent.parent / "src" / "kbhub" / "models" / "packaged" / "tokenizer.json"
 
 LIMITS = {"core": 1_800, "all": 2_500}
 """Tokens of all definitions of a set: issue "Reading, linking, tagging, writing"."""

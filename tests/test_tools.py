@@ -10,11 +10,11 @@ import jsonschema
 import pytest
 from mcp import Client
 
-from kbhub.parameters import expected
 from kbhub.render.model import FULL_ANSWER_BYTES
-from kbhub.server import create_server, instructions
-from kbhub.tools.choosing import offered
-from kbhub.tools.names import ALL, CORE, MEANT, WRITERS
+from kbhub.server.parameters import expected
+from kbhub.server.server import create_server, instructions
+from kbhub.server.tools.choosing import offered
+from kbhub.workspace.tool_names import ALL, CORE, MEANT, WRITERS
 from published import listed
 from test_render_model import outside_fences
 from test_server import HIT_LINE, text_of
@@ -392,7 +392,7 @@ async def test_status_looks_anew_when_it_is_told_to(shop, mode, monkeypatch):
     import kbhub.hub
 
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 3600)
-    monkeypatch.setattr("kbhub.watch.Watcher.start", lambda self: None)
+    monkeypatch.setattr("kbhub.sync.watch.Watcher.start", lambda self: None)
     async with Client(create_server(shop.hub()), mode=mode) as client:
         before = await told(client, "status")
         shop.write(f"{shop.home}/notes/a.md", "# A\n")

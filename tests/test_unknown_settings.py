@@ -7,7 +7,7 @@ import json
 import pytest
 from mcp import Client
 
-from kbhub.server import create_server
+from kbhub.server.server import create_server
 
 FIELD = "unknown field 'repso'; did you mean 'repos'?"
 WRONG = {"bases": {"notes": "~/notes"}, "repso": {"*": ["notes"]}}

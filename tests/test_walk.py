@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbhub.documents.ignore import parse_rules
+from kbhub.documents.walk import excluded_by, open_contained, scan
 from kbhub.errors import BaseUnavailable, PathNotContained
-from kbhub.ignore import parse_rules
 from kbhub.types import Base
-from kbhub.walk import excluded_by, open_contained, scan
 
 MEGABYTE = 1_000_000
 

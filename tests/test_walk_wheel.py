@@ -100,7 +100,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
 
     assert {name.split("/")[0] for name in names} == {"kbhub", f"kbhub-{version}.dist-info"}
     assert {"kbhub/py.typed", "kbhub/setup/skill/SKILL.md"} <= set(names)
-    assert any(name.startswith("kbhub/model/") for name in names)
+    assert any(name.startswith("kbhub/models/packaged/") for name in names)
     assert [name for name in names if name.endswith((".pyc", ".orig")) or "test" in name] == []
 
 

@@ -9,13 +9,13 @@ import shutil
 
 import pytest
 
-import kbhub.background
-import kbhub.freshness
-import kbhub.watch
+import kbhub.sync.background
+import kbhub.sync.comparisons
+import kbhub.sync.watch
 from conftest import held_elsewhere
-from kbhub.background import Background
+from kbhub.sync.background import Background
+from kbhub.sync.watch import LIVE, Watcher
 from kbhub.types import Query
-from kbhub.watch import LIVE, Watcher
 
 WAIT_SECONDS = 30
 """How long a test waits for what should come at once."""
@@ -24,7 +24,7 @@ WAIT_SECONDS = 30
 @pytest.fixture(autouse=True)
 def restless(monkeypatch):
     """What is done when all else is done begins at once."""
-    monkeypatch.setattr(kbhub.background, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.background, "REST_SECONDS", 0.0)
 
 
 class Watched:
@@ -199,8 +199,8 @@ def test_where_events_cannot_be_had_files_are_polled(shop, monkeypatch):
     def refuse(*_, **__):
         raise OSError("OS file watch limit reached.")
 
-    monkeypatch.setattr(kbhub.watch, "watch", refuse)
-    monkeypatch.setattr(kbhub.watch, "POLL_SECONDS", 0.2)
+    monkeypatch.setattr(kbhub.sync.watch, "watch", refuse)
+    monkeypatch.setattr(kbhub.sync.watch, "POLL_SECONDS", 0.2)
     with Watched(shop.hub()) as watched:
         shop.write("knowledge/zebra.md", "# Zebra\n")
         watched.until(frozenset({"project"}))
@@ -213,7 +213,7 @@ def test_where_events_cannot_be_had_files_are_polled(shop, monkeypatch):
 
 def test_a_base_on_a_network_mount_is_polled(shop, monkeypatch):
     """Changes made on another machine raise no events here."""
-    monkeypatch.setattr(kbhub.watch, "_remote_mounts", lambda: [(str(shop.project), "nfs4")])
+    monkeypatch.setattr(kbhub.sync.watch, "_remote_mounts", lambda: [(str(shop.project), "nfs4")])
     with Watched(shop.hub()) as watched:
         assert "nfs4" in watched.watcher.state("project")
 
@@ -250,8 +250,8 @@ def test_a_base_that_another_process_indexes_is_not_looked_at(shop):
 
 def test_a_base_in_step_is_searched_whoever_holds_its_lock(shop, monkeypatch):
     """That its writer has nothing to write is seen from the files; when it had, they are soon compared again."""
-    monkeypatch.setattr(kbhub.freshness, "QUICK_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.freshness, "COMPARING_SHARE", 1e-9)
+    monkeypatch.setattr(kbhub.sync.comparisons, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.comparisons, "COMPARING_SHARE", 1e-9)
     hub = shop.hub()
     hub.sync()
     with held_elsewhere(f"{hub.index(hub.select()[0]).path}.lock"):

@@ -20,12 +20,12 @@ import pytest
 
 from conftest import make_environment
 from daemons import CONNECT, INITIALIZE, PATIENCE, folder_of, settings, until, windows
-from kbhub.daemon import http, sockets
-from kbhub.daemon.connections import MOST_GREETING
-from kbhub.daemon.folder import read_record
-from kbhub.daemon.http import BURST
-from kbhub.daemon.workspaces import Workspaces
-from kbhub.frames import FRAME_BYTES
+from kbhub.server.daemon import http, sockets
+from kbhub.server.daemon.connections import MOST_GREETING
+from kbhub.server.daemon.folder import read_record
+from kbhub.server.daemon.http import BURST
+from kbhub.server.daemon.workspaces import Workspaces
+from kbhub.server.frames import FRAME_BYTES
 from test_daemon import furnish
 from test_daemon_http import HTTP, headers_of, question
 

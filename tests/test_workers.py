@@ -13,7 +13,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-import kbhub.workers
+import kbhub.sync.workers
 from kbhub.errors import EmbedderError
 from kbhub.types import FileEntry
 from test_cli import ROOT
@@ -26,9 +26,9 @@ END_SECONDS = 20.0
 @pytest.fixture
 def many(environment, monkeypatch):
     """A base whose files are many, on a machine of two cores."""
-    monkeypatch.setattr(kbhub.workers, "LARGE_FILES", FILES)
-    monkeypatch.setattr(kbhub.workers, "PART_FILES", 7)
-    monkeypatch.setattr(kbhub.workers, "cores", lambda: 2)
+    monkeypatch.setattr(kbhub.sync.workers, "LARGE_FILES", FILES)
+    monkeypatch.setattr(kbhub.sync.workers, "PART_FILES", 7)
+    monkeypatch.setattr(kbhub.sync.workers, "cores", lambda: 2)
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     for number in range(FILES):
         same = "The same words stand in each of them.\n" if number % 2 else f"Only here: zebra{number}.\n"
@@ -42,7 +42,7 @@ def many(environment, monkeypatch):
 def alone(many, tmp_path, monkeypatch):
     """What one process makes of the same files."""
     with monkeypatch.context() as here:
-        here.setattr(kbhub.workers, "cores", lambda: 1)
+        here.setattr(kbhub.sync.workers, "cores", lambda: 1)
         hub = many.hub(cache=tmp_path / "alone")
         return hub.sync()[0], content(hub)
 
@@ -59,8 +59,8 @@ def content(hub):
 
 def started(monkeypatch):
     """The processes that are started from here on."""
-    processes, start = [], kbhub.workers._started
-    monkeypatch.setattr(kbhub.workers, "_started", lambda: processes.append(start()) or processes[-1])
+    processes, start = [], kbhub.sync.workers._started
+    monkeypatch.setattr(kbhub.sync.workers, "_started", lambda: processes.append(start()) or processes[-1])
     return processes
 
 
@@ -94,15 +94,15 @@ def test_few_files_and_later_syncs_are_read_here(many, monkeypatch):
         many.write(f"knowledge/{number:03}.md", f"# Changed {number}\n")
     assert hub.sync()[0].changed == FILES
     assert len(processes) == 2
-    assert kbhub.workers.worth([FileEntry("a.md", 1, 1)] * (FILES - 1)) == 0
-    large = FileEntry("a.md", kbhub.workers.LARGE_BYTES, 1)
-    assert [kbhub.workers.worth([large] * count) for count in (1, 2, 3)] == [0, 2, 2]
+    assert kbhub.sync.workers.worth([FileEntry("a.md", 1, 1)] * (FILES - 1)) == 0
+    large = FileEntry("a.md", kbhub.sync.workers.LARGE_BYTES, 1)
+    assert [kbhub.sync.workers.worth([large] * count) for count in (1, 2, 3)] == [0, 2, 2]
 
 
 @pytest.mark.parametrize("when", ["before", "within"])
 def test_a_worker_that_dies_costs_nothing_but_time(many, alone, monkeypatch, when):
     """What it has not answered is read by the process that waited for it."""
-    processes, tell, answer = started(monkeypatch), kbhub.workers._told, kbhub.workers.Workers._answer
+    processes, tell, answer = started(monkeypatch), kbhub.sync.workers._told, kbhub.sync.workers.Workers._answer
 
     def told_and_dead(process, job):
         heard = tell(process, job)
@@ -118,8 +118,8 @@ def test_a_worker_that_dies_costs_nothing_but_time(many, alone, monkeypatch, whe
             self._processes[0].stdout.read()
         return said
 
-    monkeypatch.setattr(kbhub.workers, "_told", told_and_dead)
-    monkeypatch.setattr(kbhub.workers.Workers, "_answer", last_words)
+    monkeypatch.setattr(kbhub.sync.workers, "_told", told_and_dead)
+    monkeypatch.setattr(kbhub.sync.workers.Workers, "_answer", last_words)
     hub = many.hub()
     (report,) = hub.sync()
 
@@ -134,14 +134,14 @@ def test_another_program_is_no_worker(many, tmp_path, monkeypatch, module):
     deep = "/".join(letter * 200 for letter in "abcdefgh")
     for number in range(120):  # more than a pipe holds
         many.write(f"knowledge/{deep}/{number}.md", f"# Deep {number}\n")
-    monkeypatch.setattr(kbhub.workers, "cores", lambda: 1)
+    monkeypatch.setattr(kbhub.sync.workers, "cores", lambda: 1)
     here = many.hub(cache=tmp_path / "alone")
     here.sync()
     file = tmp_path / f"{module}.py"
     file.parent.mkdir(exist_ok=True)
     file.write_text("raise SystemExit(3)\n" if "/" in module else "print('INFO ready', flush=True)\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT / "src")]))
-    monkeypatch.setattr(kbhub.workers, "cores", lambda: 2)
+    monkeypatch.setattr(kbhub.sync.workers, "cores", lambda: 2)
     processes = started(monkeypatch)
     hub = many.hub()
     hub.sync()
@@ -156,7 +156,7 @@ def test_a_worker_that_cannot_speak_ends():
         "import io, pickle\n"
         "from pathlib import Path\n"
         "from kbhub.types import Base\n"
-        "from kbhub.workers import Job, work\n"
+        "from kbhub.sync.workers import Job, work\n"
         "class Full(io.BytesIO):\n"
         "    def flush(self):\n"
         "        raise MemoryError\n"
@@ -171,7 +171,7 @@ def test_a_worker_that_cannot_speak_ends():
 
 def test_long_files_do_not_wait_in_a_row(many, alone, monkeypatch):
     """Each is sent before the next one is read."""
-    monkeypatch.setattr(kbhub.workers, "PART_BYTES", 1)
+    monkeypatch.setattr(kbhub.sync.workers, "PART_BYTES", 1)
     hub = many.hub()
     hub.sync()
 
@@ -233,7 +233,7 @@ def test_an_error_here_ends_them(many, monkeypatch):
 def test_workers_end_with_who_started_them(many):
     """Also where that is killed; Ctrl-C does not make them speak."""
     script = (
-        "import os, sys, threading, kbhub.workers as workers\n"
+        "import os, sys, threading, kbhub.sync.workers as workers\n"
         "workers.LARGE_FILES, workers.PART_FILES, workers.cores = 2, 1, lambda: 2\n"
         "start = workers._started\n"
         "def started():\n"

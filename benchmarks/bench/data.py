@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from kbhub.chunking import chunk_document
-from kbhub.markdown import parse_document
+from kbhub.documents.chunking import chunk_document
+from kbhub.documents.markdown import parse_document
 
 SEED = 20_261_122
 """Of everything random here: the same vaults give the same bases."""

@@ -22,12 +22,12 @@ if __name__ == "__main__":
 
 from bench.common import environment
 from bench.figures import cpu_seconds
-from kbhub.chunking import chunk_document
-from kbhub.embedding import PACKAGED_MODEL, open_embedder
-from kbhub.hub import Hub
-from kbhub.indexing import embedded_text
-from kbhub.markdown import parse_document
-from kbhub.options import HubOptions
+from kbhub.api import Hub
+from kbhub.documents.chunking import chunk_document
+from kbhub.documents.markdown import parse_document
+from kbhub.hub import HubOptions
+from kbhub.models.embedding import PACKAGED_MODEL, open_embedder
+from kbhub.sync.indexing import embedded_text
 
 if TYPE_CHECKING:
     from multiprocessing.queues import SimpleQueue

@@ -13,13 +13,13 @@ import numpy as np
 
 from bench.common import report_step
 from bench.figures import side_by_side
+from kbhub.index.query import parse_query
 from kbhub.index.schema import CACHE_KIB, FTS_WEIGHTS
-from kbhub.query import parse_query
 from kbhub.types import Query
 
 if TYPE_CHECKING:
     from bench.stand import Stand
-    from kbhub.hub import Hub
+    from kbhub.api import Hub
 
 MODES = ("hybrid", "keyword", "semantic")
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from bench.common import report_step
 from bench.figures import Series, middle
 from bench.processes import KBHUB, Server, run
-from kbhub.embedding import PACKAGED_MODEL
+from kbhub.models.embedding import PACKAGED_MODEL
 
 if TYPE_CHECKING:
     from bench.stand import Stand

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from bench.common import environment, report_step, unpack
 from bench.data import Corpus, make_bases, read_corpus
-from kbhub.hub import Hub
-from kbhub.options import HubOptions
+from kbhub.api import Hub
+from kbhub.hub import HubOptions
 
 MAX_FILES = 2_000_000
 """Setting `limits.files` here; a base of 1,000,000 chunks has half a million."""

@@ -8,14 +8,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kbhub.answers.asking import ask
     from kbhub.answers.models import Answer, AskOptions
+    from kbhub.api import Hub
     from kbhub.errors import KbhubError
-    from kbhub.hub import Hub
     from kbhub.memory.forgetting import forget
     from kbhub.memory.listing import memories
     from kbhub.memory.models import Forgotten, Memory, MemoryList, Remembered
     from kbhub.memory.remember import remember
-    from kbhub.reading import ReadOptions
-    from kbhub.reports import Reading, ReadResult, Status, SyncReport
+    from kbhub.reading.reading import ReadOptions
+    from kbhub.reading.reports import Reading, ReadResult, Status
+    from kbhub.sync.report import SyncReport
     from kbhub.types import Hit, Query, SearchResult
 
 __version__ = "0.1.0"
@@ -48,13 +49,14 @@ _PLACES = {
     "answers.asking": ("ask",),
     "answers.models": ("Answer", "AskOptions"),
     "errors": ("KbhubError",),
-    "hub": ("Hub",),
+    "api": ("Hub",),
     "memory.forgetting": ("forget",),
     "memory.listing": ("memories",),
     "memory.models": ("Forgotten", "Memory", "MemoryList", "Remembered"),
     "memory.remember": ("remember",),
-    "reading": ("ReadOptions",),
-    "reports": ("ReadResult", "Reading", "Status", "SyncReport"),
+    "reading.reading": ("ReadOptions",),
+    "reading.reports": ("ReadResult", "Reading", "Status"),
+    "sync.report": ("SyncReport",),
     "types": ("Hit", "Query", "SearchResult"),
 }
 """Module → names of the API in it. They are loaded when they are first asked for: the command line, which imports

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.cli import INTERRUPTED
 from kbhub.cli.arrangement import ALONE, arranged
-from kbhub.frugality import be_frugal, end_frugally
+from kbhub.workspace.process_tuning import be_frugal, collect_rarely, end_frugally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,8 +93,8 @@ def _connected(given: list[str]) -> int | None:
     if "--connect" not in given:
         return None
     # Every window of an editor runs this: it is to be as small and as quick as can be.
-    from kbhub.daemon.connecting import connect  # noqa: PLC0415
-    from kbhub.daemon.quick import MODE, wanted  # noqa: PLC0415
+    from kbhub.server.daemon.connecting import connect  # noqa: PLC0415
+    from kbhub.server.daemon.quick import MODE, wanted  # noqa: PLC0415
 
     asked = None if sys.stdin.isatty() else wanted(given)
     if asked is None:
@@ -121,6 +121,8 @@ def _answered(given: list[str]) -> int:
 
     if (code := quickly(given)) is not None:
         return code
+    if given[:1] == ["search"]:
+        collect_rarely()
     # As above.
     from kbhub.cli.run import run  # noqa: PLC0415
 

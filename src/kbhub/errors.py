@@ -1,26 +1,26 @@
-"""What can go wrong, and how kbhub says it.
+"""kbhub's exceptions, with their exit codes.
 
 KbhubError
 ├── UsageError            the call itself is wrong                    exit 2
 ├── ConfigError           a configuration file or variable is wrong   exit 2
 ├── BaseNotFound          no active base has this id                  exit 2
-├── DocumentNotFound      no document answers to this ref             exit 1
-│   └── AmbiguousReference  several documents answer to it            exit 1
+├── DocumentNotFound      no document matches this ref                exit 1
+│   └── AmbiguousReference  several documents match it                exit 1
 ├── PathNotContained      a path leads out of its base                exit 1
 ├── BaseUnavailable       the folder of a base cannot be read         exit 1
-├── WriteRefused          a document may not be written so, or there  exit 1
-├── DocumentChanged       a document is not what an edit was based on exit 1
+├── WriteRefused          a document may not be written               exit 1
+├── DocumentChanged       a document changed since it was read        exit 1
 ├── MemoryNotFound        no memory has this id                       exit 1
 ├── MemoriesUnavailable   memories cannot be written                  exit 1
-├── QueryLogUnavailable   the log of queries cannot be used            exit 1
+├── QueryLogUnavailable   the query log cannot be used                exit 1
 ├── IndexUnavailable      a base's index cannot be opened or written  exit 1
 ├── DaemonFault           the shared daemon cannot be started or ended  exit 1
-├── DatasetError          a set of judged queries cannot be read       exit 2
-├── ModelUnavailable      a model server does not do what was asked   exit 1
+├── DatasetError          a set of judged queries cannot be read      exit 2
+├── ModelUnavailable      a request to a model server failed          exit 1
 └── EmbedderError         a model cannot be loaded or does not answer exit 1
 
-Each is built from facts and makes its own sentence: what happened, to which thing, what to do next.
-Edges (command line, server) translate them once; anything else is a bug and is shown as one.
+Each exception takes facts and words its own message: what happened, to which object, what to do next. The command line
+and the server handle them in one place; any other exception is a bug, and reported as one.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ ModelFault = Literal["unreachable", "lost", "busy", "missing", "too long", "refu
 
 
 MOST_QUOTED = 500
-"""Characters of what a configuration says that an error shows."""
+"""Characters of a configuration's content shown in an error."""
 
 
 def _cut(text: str, most: int) -> str:
-    """Give a text no longer than it may be, halves of characters escaped: it goes into JSON."""
+    """Truncate a text, and escape lone surrogates, which JSON cannot hold."""
     whole = text.encode("utf-8", "backslashreplace").decode()
     return whole if len(whole) <= most else f"{whole[:most]}…"
 
@@ -62,14 +62,14 @@ class ConfigError(KbhubError):
     Args:
         where: the file, or the name of the environment variable or option.
         message: what is wrong there and what was expected.
-        field: the field in the file, dotted, if one is to blame.
+        field: the dotted name of the field, if a field is invalid.
     """
 
     exit_code = 2
 
     def __init__(self, where: Path | str, message: str, field: str | None = None) -> None:
         self.where, self.message, self.field = where, message, field
-        # What it quotes of a file may be as long as the file.
+        # The message may quote a value as long as the file.
         named = f"{_cut(field, MOST_QUOTED // 2)}: " if field else ""
         super().__init__(f"{where}: {_cut(f'{named}{message}', MOST_QUOTED)}")
 
@@ -80,8 +80,8 @@ class BaseNotFound(KbhubError):
     Args:
         name: the id.
         known: ids of the active bases.
-        problem: why the base is not active, and what to do, in sentences; empty if it is not known.
-        meant: what was probably meant, as a sentence.
+        problem: why the base is not active and what to do, in sentences; empty if unknown.
+        meant: a sentence on what was probably meant.
     """
 
     exit_code = 2
@@ -124,7 +124,7 @@ class WriteRefused(KbhubError):
 
     Args:
         ref: the document.
-        reason: why not, and what to do: one or two sentences' worth, without the full stop.
+        reason: why not and what to do, in one or two sentences without the full stop.
     """
 
     def __init__(self, ref: str, reason: str) -> None:
@@ -137,9 +137,9 @@ class DocumentChanged(KbhubError):
 
     Args:
         ref: the document.
-        based_on: hash that the edit names.
-        now: hash of what is there.
-        what: what there is to say about the change, in words.
+        based_on: hash of that version.
+        now: hash of the current version.
+        what: a description of the change.
     """
 
     def __init__(self, ref: str, based_on: str, now: str, what: str) -> None:
@@ -199,9 +199,9 @@ class ModelUnavailable(KbhubError):
     """A server of language models that did not do what it was asked for.
 
     Args:
-        kind: `unreachable` nobody listens, `lost` the connection broke, `busy` it asks to come back later, `missing`
-            it has no such model, `too long` a text is longer than the model takes, `refused` any other error that it
-            reports, `nonsense` an answer of another form than was asked for, `late` the deadline is over.
+        kind: `unreachable` no connection, `lost` the connection broke, `busy` try again later, `missing` no such model,
+            `too long` a text is longer than the model accepts, `refused` any other error reported by the server,
+            `nonsense` the answer has an unexpected format, `late` the deadline passed.
         message: what happened, to which server or model, what to do next.
     """
 
@@ -215,7 +215,7 @@ class EmbedderError(KbhubError):
 
 
 _CANDIDATES = 10
-"""Documents that the error about an ambiguous ref names."""
+"""Documents named in the error about an ambiguous ref."""
 
 
 class DatasetError(KbhubError):
@@ -224,7 +224,7 @@ class DatasetError(KbhubError):
     Args:
         where: the folder or file.
         fault: what is wrong there and what was expected, without the full stop.
-        line: the line of the file, from 1, if one is to blame.
+        line: the invalid line of the file, from 1, if any.
     """
 
     exit_code = 2

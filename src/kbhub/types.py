@@ -1,9 +1,8 @@
-"""The nouns of kbhub, in one place; they import nothing that takes long to load.
+"""kbhub's central data types; cheap to import.
 
-What a search is made of and gives is a `Value`, since `kbhub search` would wait longer for pydantic than for the
-search. Other results are pydantic models, in `reports`. Both cross edges (command line, MCP, Python API): they are the
-`--json` output, the structured result and the published schema. What is made by the thousand is a slotted dataclass
-that never crosses an edge.
+Queries and search results are a `Value`, as importing pydantic takes longer than a search. Other results are pydantic
+models, in `reports`. Both are public: they are the `--json` output, the structured results of tools and the published
+schemas. Types with thousands of instances are slotted dataclasses, and internal.
 """
 
 from __future__ import annotations
@@ -94,13 +93,13 @@ class Discovery(Value):
     """Whether kbhub is switched off here, by the user or the project."""
 
     def problem_of(self, name: str) -> str:
-        """Give what is wrong with a base, in sentences; empty if that is nothing."""
-        return next((one.message for one in self.problems if one.subject == name), "")
+        """Return the first problem of a base in sentences, or an empty string."""
+        return next((problem.message for problem in self.problems if problem.subject == name), "")
 
 
 @struct
 class FileEntry:
-    """A file of a base as the walk saw it."""
+    """A file of a base, as listed by the walk."""
 
     path: str
     """Relative to the base, with `/`."""
@@ -117,21 +116,21 @@ class Heading:
     level: int
     """1 to 6."""
     text: str
-    """Without marks, trailing `#` and `{#id}`."""
+    """Without markup, trailing `#` and `{#id}`."""
     line: int
     """1-based."""
 
 
 @struct
 class Link:
-    """A link out of a document, as it stands in the text."""
+    """A link of a document to another one."""
 
     target: str
     """Decoded path, name or URL, without its fragment."""
     fragment: str
     """Heading or anchor after `#`, decoded; empty if none."""
     text: str
-    """What is shown for it."""
+    """Displayed text."""
     line: int
     """1-based."""
     kind: Literal["markdown", "wikilink", "embed", "reference"]
@@ -139,19 +138,19 @@ class Link:
 
 @struct
 class Document:
-    """One file, parsed. Nothing of its text is lost: `lines` is all of it."""
+    """A parsed file; `lines` has its whole text."""
 
     path: str
     """Relative to its base, with `/`."""
     title: str
-    """Front matter `title`, else the first level-1 heading, else the first heading, else the file name, which also
-    serves where a document of several level-1 parts begins with one called "Summary" or the like."""
+    """Front matter `title`, else the first level-1 heading, else the first heading, else the file name. If the first of
+    several level-1 headings is "Summary" or the like, the file name is used."""
     lines: tuple[str, ...]
     """The text without line endings and byte order mark."""
     body: int
     """Index in `lines` of the first line after the front matter."""
     front_matter: dict[str, Any]
-    """Keys are strings; values as YAML gave them, made JSON-safe (dates as ISO strings)."""
+    """Parsed YAML with string keys and JSON-safe values (dates as ISO strings)."""
     tags: tuple[str, ...]
     aliases: tuple[str, ...]
     headings: tuple[Heading, ...]
@@ -159,38 +158,41 @@ class Document:
     """First and last line (1-based, inclusive) of each fenced code block."""
     links: tuple[Link, ...]
     problems: tuple[str, ...] = ()
-    """What could not be read as it should be (encoding, front matter), for people."""
+    """Messages on what could not be parsed (encoding, front matter)."""
     tables: tuple[tuple[int, int], ...] = ()
     """First and last line (1-based, inclusive) of each pipe table."""
 
 
 @struct
 class Chunk:
-    """The unit that is indexed and ranked: part of one document."""
+    """A part of a document, the unit of indexing and ranking."""
 
     headings: tuple[str, ...]
-    """Headings above it, outermost first; of merged sections, those they share."""
+    """Headings above it, outermost first; for merged sections, those they share."""
     start_line: int
     """1-based, inclusive."""
     end_line: int
     """1-based, inclusive."""
     text: str
-    """The very text of those lines, joined by `\\n` (a part of the line where one line is too long)."""
+    """The lines joined by `\\n`, or a part of a single line that is too long."""
     prose: int = 0
     """Offset in `text` of the first character after the front matter."""
 
 
+MOST_HITS = 100
+"""Hits of one answer at most."""
+
 _NUMBERS: dict[Any, str] = {int: "a whole number", (int, float): "a number"}
 _RANGES: tuple[tuple[str, Any, int, int], ...] = (
-    ("limit", int, 1, 100),
+    ("limit", int, 1, MOST_HITS),
     ("offset", int, 0, 2**63 - 1),
     ("recency", (int, float), 0, 1),
     ("min_signals", int, 1, 2),
     ("min_score", (int, float), 0, 1),
 )
-"""Field of a query, what it is, the least and the greatest value that it takes."""
+"""Field of a query, its type, minimum and maximum."""
 _CHOICES = (("mode", get_args(Mode)), ("granularity", get_args(Granularity)), ("fusion", get_args(Fusion)))
-"""Field of a query and the texts that it takes."""
+"""Field of a query, and its permitted values."""
 
 
 class Query(Value):
@@ -232,7 +234,7 @@ class Query(Value):
             if getattr(self, name) not in among:
                 raise ValueError(f"{name} of a query must be one of {', '.join(among)}, not {getattr(self, name)!r}")
         for name in ("bases", "without"):
-            if isinstance(value := getattr(self, name), str) or not all(isinstance(one, str) for one in value):
+            if isinstance(value := getattr(self, name), str) or not all(isinstance(item, str) for item in value):
                 raise ValueError(f"{name} of a query must be a list of texts, not {value!r}")
             self.__dict__[name] = tuple(value)
 
@@ -367,26 +369,26 @@ class SearchResult(Value):
 
     @property
     def listed(self) -> bool:
-        """Whether filters alone chose the hits, so that nothing ranked them and they come newest first."""
+        """Whether hits were only filtered, not ranked, so that they are sorted newest first."""
         return bool(self.filters) and not self.terms
 
 
 @struct
 class Scan:
-    """What the walk of a base found."""
+    """The files of a base, as listed by the walk."""
 
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Path in the base → (size in bytes, time in ns since the epoch); see `FileEntry`."""
     skipped: tuple[Problem, ...] = ()
-    """Files that are not taken although their name asks for it, and why."""
+    """Files that were skipped although their names match, and why."""
     unlisted: tuple[str, ...] = ()
-    """Folders that could not be listed: what is below them is unknown, not gone."""
+    """Folders that could not be listed, so that the files below them are unknown rather than deleted."""
     passed_over: dict[str, int] = field(default_factory=dict)
-    """End of the name → files that hold text and are of a kind that is not taken, where all files were looked at."""
+    """Suffix → number of text files of a type that is not indexed; only for scans of all files."""
     frame: object = None
-    """All that decides about a file apart from itself and what lies beside and above it in the base; none if that
-    cannot be said, because there are links, or more files than are taken. Two of them can be compared."""
+    """Everything that decides whether a file belongs to the base, other than the files and folders in it; equal frames
+    allow judging single files. None if that is impossible, because of links or too many files."""
 
     def entry(self, path: str) -> FileEntry:
-        """Give a file by its path."""
+        """Return a file by its path."""
         return FileEntry(path, *self.files[path])

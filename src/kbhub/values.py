@@ -1,7 +1,9 @@
-"""What a search is made of: frozen values that cost next to nothing to declare. Imports nothing of ours."""
+"""Lightweight dataclasses for data types, cheap to declare. Imports no other module of kbhub."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import itertools
 import json
 import math
@@ -23,13 +25,13 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 class Value:
-    """A frozen dataclass with named arguments, as each class below this one is without another word.
+    """Base class that makes its subclasses frozen, keyword-only dataclasses, without a decorator.
 
-    Has the methods of a pydantic model that results of kbhub promise. What `dataclass` would compile for every class,
-    a millisecond each, is written out here once for all of them.
+    It has those methods of pydantic models that the public API promises. The methods that `dataclass` would generate
+    for each class, taking a millisecond, are shared here.
     """
 
-    # Read by pydantic where a value is part of a model.
+    # Used by pydantic if a value is part of a model.
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     def __init_subclass__(cls) -> None:
@@ -37,31 +39,31 @@ class Value:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Describe each field by the text below it, as pydantic would; which would read the source for every use."""
-        made = handler(schema)
-        properties = handler.resolve_ref_schema(made)["properties"]
-        named = cls.__pydantic_config__.get("alias_generator", str)
+        """Use the docstring below each field as its description; pydantic would parse the source for every use."""
+        json_schema = handler(schema)
+        properties = handler.resolve_ref_schema(json_schema)["properties"]
+        alias = cls.__pydantic_config__.get("alias_generator", str)
         for name, text in _texts(cls).items():
-            properties[named(name)]["description"] = text
-        return made
+            properties[alias(name)]["description"] = text
+        return json_schema
 
-    def __init__(self, **given: Any) -> None:
-        mine = self.__dict__
-        for one in fields(self):  # type: ignore[arg-type]
-            if one.name in given:
-                mine[one.name] = given.pop(one.name)
-            elif one.default is not MISSING:
-                mine[one.name] = one.default
-            elif one.default_factory is not MISSING:
-                mine[one.name] = one.default_factory()
+    def __init__(self, **arguments: Any) -> None:
+        values = self.__dict__
+        for spec in fields(self):  # type: ignore[arg-type]
+            if spec.name in arguments:
+                values[spec.name] = arguments.pop(spec.name)
+            elif spec.default is not MISSING:
+                values[spec.name] = spec.default
+            elif spec.default_factory is not MISSING:
+                values[spec.name] = spec.default_factory()
             else:
-                raise TypeError(f"{type(self).__name__} needs {one.name}")
-        if given:
-            raise TypeError(f"{type(self).__name__} has no {', '.join(given)}")
+                raise TypeError(f"{type(self).__name__} needs {spec.name}")
+        if arguments:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(arguments)}")
         self.__post_init__()
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` where the fields do not go together."""
+        """Raise `ValueError` if the fields are inconsistent."""
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
@@ -76,11 +78,11 @@ class Value:
         return hash((type(self), *self.__dict__.values()))
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items())
-        return f"{type(self).__name__}({said})"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items())
+        return f"{type(self).__name__}({arguments})"
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
-        """Give the same with other values for some fields."""
+        """Return a copy with some fields replaced."""
         return replace(self, **update or {})  # type: ignore[type-var]
 
     def model_dump(
@@ -91,54 +93,54 @@ class Value:
         exclude: Collection[str] = (),
         exclude_defaults: bool = False,
     ) -> dict[str, Any]:
-        """Give the fields as a dictionary, values within as dictionaries, too.
+        """Convert to a dictionary, including nested values.
 
         Args:
-            mode: `json` makes of everything what JSON has: of paths texts, of tuples lists.
-            include: the fields that are wanted, all if none is named.
-            exclude: fields that are not wanted.
-            exclude_defaults: whether to leave out what is as it is if nothing is said.
+            mode: `json` converts everything to JSON types: paths to strings, tuples to lists.
+            include: fields to include; by default all.
+            exclude: fields to exclude.
+            exclude_defaults: whether to exclude fields with their default value.
 
         Raises:
-            TypeError: what is wanted, or not, is said of fields within fields.
+            TypeError: `include` or `exclude` is a mapping, which pydantic uses for nested fields.
         """
         if isinstance(include, Mapping) or isinstance(exclude, Mapping):
             raise TypeError("name fields of the value itself; for others, take them out of the dictionary")
         return {
-            one.name: _plain(value, as_json=mode == "json")
-            for one in fields(self)  # type: ignore[arg-type]
-            if (include is None or one.name in include) and one.name not in exclude
-            for value in [getattr(self, one.name)]
-            if not (exclude_defaults and value == one.default)
+            spec.name: _plain(value, as_json=mode == "json")
+            for spec in fields(self)  # type: ignore[arg-type]
+            if (include is None or spec.name in include) and spec.name not in exclude
+            for value in [getattr(self, spec.name)]
+            if not (exclude_defaults and value == spec.default)
         }
 
     def model_dump_json(
         self, *, indent: int | None = None, include: Collection[str] | None = None, exclude: Collection[str] = ()
     ) -> str:
-        """Give the fields as JSON; see `model_dump`."""
-        found = self.model_dump(mode="json", include=include, exclude=exclude)
-        return json.dumps(found, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
+        """Convert to JSON; see `model_dump`."""
+        data = self.model_dump(mode="json", include=include, exclude=exclude)
+        return json.dumps(data, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def struct(declared: type[T]) -> type[T]:
-    """Make a dataclass with slots that is compared, hashed and shown by its fields; nobody changes one.
+    """Turn a class into an immutable slotted dataclass with equality, hash and repr.
 
-    As `dataclass(frozen=True, slots=True)` does, at a third of its price, which is a millisecond for each class that a
-    process declares: what is the same for all of them is not compiled anew, and it is the type checker alone that sees
-    to it that nobody changes one.
+    Like `dataclass(frozen=True, slots=True)`, but declared in a third of the time, which is a millisecond per class:
+    methods are shared instead of generated, and only the type checker enforces immutability.
     """
-    made = dataclass(repr=False, eq=False, match_args=False, slots=True)(declared)
-    made._key = attrgetter(*(one.name for one in fields(made) if one.compare))  # type: ignore[arg-type, attr-defined]
+    result = dataclass(repr=False, eq=False, match_args=False, slots=True)(declared)
+    names = (spec.name for spec in fields(result) if spec.compare)  # type: ignore[arg-type]
+    result._key = attrgetter(*names)  # type: ignore[attr-defined]
     for name, method in (("__eq__", _equal), ("__hash__", _hash), ("__repr__", _shown)):
         if name not in declared.__dict__:
-            setattr(made, name, method)
-    return made
+            setattr(result, name, method)
+    return result
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def record(declared: type[T]) -> type[T]:
-    """Make a dataclass with slots that may be changed, and is compared and shown as any object; cheap as `struct`."""
+    """Turn a class into a mutable slotted dataclass with identity equality; as cheap to declare as `struct`."""
     return dataclass(repr=False, eq=False, match_args=False, slots=True)(declared)
 
 
@@ -151,11 +153,12 @@ def _hash(self: Any) -> int:
 
 
 def _shown(self: Any) -> str:
-    return f"{type(self).__qualname__}({', '.join(f'{one.name}={getattr(self, one.name)!r}' for one in fields(self))})"
+    arguments = ", ".join(f"{spec.name}={getattr(self, spec.name)!r}" for spec in fields(self))
+    return f"{type(self).__qualname__}({arguments})"
 
 
 class Within:
-    """The least and the greatest that a number can be, for its schema."""
+    """Bounds of a number, as an annotation for its schema."""
 
     def __init__(self, least: float, most: float) -> None:
         self._bounds = {"minimum": least, "maximum": most}
@@ -164,29 +167,30 @@ class Within:
         return {**handler(schema), **self._bounds}
 
 
-def _texts(declared: type) -> dict[str, str]:
-    """Give the text below each field of a class, those that it inherits, too."""
-    # 20 ms, for schemas alone.
-    import ast  # noqa: PLC0415
-    import inspect  # noqa: PLC0415
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless there is exactly one: `1 chunk`, `2 chunks`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
-    found = {}
-    for one in reversed(declared.__mro__[: declared.__mro__.index(Value)]):
-        body = ast.parse(inspect.getsource(one)).body[0].body  # type: ignore[attr-defined]
+
+def _texts(declared: type) -> dict[str, str]:
+    """Return the text below each field of a class, inherited ones included."""
+    texts = {}
+    for kind in reversed(declared.__mro__[: declared.__mro__.index(Value)]):
+        body = ast.parse(inspect.getsource(kind)).body[0].body  # type: ignore[attr-defined]
         for field_, below in itertools.pairwise(body):
             if isinstance(field_, ast.AnnAssign) and isinstance(below, ast.Expr):
-                found[field_.target.id] = " ".join(below.value.value.split())  # type: ignore[union-attr, attr-defined]
-    return found
+                texts[field_.target.id] = " ".join(below.value.value.split())  # type: ignore[union-attr, attr-defined]
+    return texts
 
 
 def _plain(value: Any, *, as_json: bool) -> Any:
     if isinstance(value, Value):
         return value.model_dump(mode="json" if as_json else "python")
     if isinstance(value, tuple):
-        inner = (_plain(one, as_json=as_json) for one in value)
-        return list(inner) if as_json else tuple(inner)
+        items = (_plain(item, as_json=as_json) for item in value)
+        return list(items) if as_json else tuple(items)
     if isinstance(value, dict):
-        return {key: _plain(one, as_json=as_json) for key, one in value.items()}
+        return {key: _plain(item, as_json=as_json) for key, item in value.items()}
     if as_json and isinstance(value, float) and not math.isfinite(value):
-        return None  # which JSON has no word for
+        return None  # JSON has no NaN and infinity
     return str(value) if as_json and isinstance(value, Path) else value

@@ -34,10 +34,11 @@ from mcp.types import Tool as ToolDefinition
 
 from conformance import fixture_tools
 from conformance.fixture_tools import PNG, SCHEMA, SCHEMA_TOOL, TOOLS, Ctx, embedded, filled, form
-from kbhub.daemon.http import HOST, MCP_PATH, Endpoint, Guarded, bind_port, mcp_app
-from kbhub.hub import Hub
-from kbhub.options import HubOptions
-from kbhub.server import KbhubServer
+from kbhub.api import Hub
+from kbhub.hub import HubOptions
+from kbhub.server.daemon.http import HOST, MCP_PATH, Endpoint, Guarded, bind_port, mcp_app
+from kbhub.server.server import KbhubServer
+from kbhub.workspace.tool_names import ALL
 
 CONTEXT = {"type": "object", "properties": {"context": {"type": "string"}}, "required": ["context"]}
 TOGGLE = "test_trigger_tool_change"
@@ -57,13 +58,12 @@ class FixtureServer(KbhubServer):
         self._config = config
         self._tools_all = False
         low = self._lowlevel_server
-        ours = self._resources
 
         async def subscribe(context: Any, params: SubscribeRequestParams) -> EmptyResult:
-            return EmptyResult() if params.uri.startswith(FIXTURE_SCHEME) else await ours.subscribe(context, params)
+            return EmptyResult() if params.uri.startswith(FIXTURE_SCHEME) else await self._subscribe(context, params)
 
         async def unsubscribe(context: Any, params: UnsubscribeRequestParams) -> EmptyResult:
-            return EmptyResult() if params.uri.startswith(FIXTURE_SCHEME) else await ours.unsubscribe(context, params)
+            return EmptyResult() if params.uri.startswith(FIXTURE_SCHEME) else await self._unsubscribe(context, params)
 
         async def set_level(_context: Any, _params: SetLevelRequestParams) -> EmptyResult:
             return EmptyResult()
@@ -71,7 +71,7 @@ class FixtureServer(KbhubServer):
         low.add_request_handler("resources/subscribe", SubscribeRequestParams, subscribe)
         low.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, unsubscribe)
         low.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
-        self._register()
+        self._register(ALL)
         for name, tool in TOOLS.items():
             self.add_tool(tool, name=name, structured_output=False)
         self.add_tool(self._trigger_tool_change, name=TOGGLE, structured_output=False)

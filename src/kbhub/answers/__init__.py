@@ -1,4 +1,4 @@
-"""Cited answers: by the client's model, by Ollama, or by kbhub's own choice of sentences."""
+"""Cited answers, written by the client's model, by Ollama, or by kbhub from the documents' own sentences."""
 
 from kbhub.answers.asking import answer_without_client, ask, counted, prepare
 from kbhub.answers.models import Answer, AskOptions, Passage, Prepared, Reference, Support, WritingRequest

@@ -1,8 +1,7 @@
-"""A question → an answer: search, choose passages, have somebody write, check what was written."""
+"""The path from question to answer: search, choose passages, have a writer answer, check the text."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from kbhub.answers.extractive import best_line
@@ -11,35 +10,36 @@ from kbhub.answers.packing import fitting, packed
 from kbhub.answers.prompts import request_of
 from kbhub.answers.tiers import SEARCHED_HITS, in_short, nearest, tiered
 from kbhub.answers.writers import Written, finish_extracted, finish_unwritten, finish_written
-from kbhub.assisted import search_assisted
-from kbhub.embedding import StaticEmbedder, packaged_embedder
-from kbhub.errors import EmbedderError, IndexUnavailable, ModelUnavailable, UsageError
-from kbhub.inference import Deadline, Ollama, Prompt
+from kbhub.errors import EmbedderError, ModelUnavailable, UsageError
+from kbhub.index.query import beginning
 from kbhub.memory.known import count_refs
-from kbhub.model_settings import DEFAULT_OLLAMA_MODEL
-from kbhub.query import beginning, parsed
-from kbhub.querylog.recording import record
-from kbhub.retrieval import keyword_ranking
-from kbhub.search import LEADING_NOTES
+from kbhub.memory.querylog.recording import record
+from kbhub.models.embedding import StaticEmbedder, packaged_embedder
+from kbhub.models.inference import Deadline, Ollama, Prompt
+from kbhub.search.llm_assistance import search_assisted
+from kbhub.search.notes import LEADING_NOTES
+from kbhub.search.search import term_weights
 from kbhub.types import Query
+from kbhub.workspace.settings import DEFAULT_OLLAMA_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kbhub.answers.models import Answer
-    from kbhub.embedding import Embedder
     from kbhub.hub import Hub
+    from kbhub.models.embedding import Embedder
     from kbhub.types import SearchResult
 
 PROMPT_TOKENS = 3_000
-"""Estimated tokens of the passages that a model gets: with the rules and 500 tokens of answer they fit the 4,096 of
-context that local models are run with."""
+"""Estimated tokens of the passages sent to a model: with the rules and 500 tokens of answer they fit the context of
+4,096 that local models are run with.
+"""
 
 BUDGET = 2_000
-"""Estimated tokens of passages where nobody is to write and no budget is given."""
+"""Estimated tokens of passages if no answer is to be written and no budget is given."""
 
 ROOMY = 400
-"""Tokens that hold a passage of some lines with its reference, however long its names are."""
+"""Tokens that fit a passage of some lines with its reference, however long the names."""
 
 NOTHING_FITS = "No passage fits a budget of {budget} tokens with its reference; {roomy} hold some lines."
 FORCED = "It was asked for."
@@ -85,14 +85,14 @@ def prepare(
     """Search, and choose the passages that answer a question.
 
     Args:
-        hub: what searches.
-        question: what is asked.
-        bases: ids of the bases to look in; none for all.
+        hub: hub to search with.
+        question: the question.
+        bases: ids of the bases to search; none for all.
         options: how to answer.
-        asker: who asks, for the query log: the name of an MCP client, or `USER`; none if it is not to be noted.
+        asker: name for the query log: an MCP client, or `USER`; None to skip logging.
 
     Returns:
-        What is needed to have it answered, without another look at the bases.
+        All that a writer needs, without another look at the bases.
 
     Raises:
         UsageError, BaseNotFound: as for `ask`.
@@ -105,7 +105,7 @@ def prepare(
     result = search_assisted(hub, query)
     if asker:
         record(hub, result, query, asker)
-    made = Prepared(
+    prepared = Prepared(
         question=beginning(question),
         options=options,
         verdict=result.verdict,
@@ -116,50 +116,53 @@ def prepare(
     )
     covered = result.verdict != "none" and any(hit.score >= options.threshold for hit in result.hits)
     if not covered:
-        found = nearest(hub, result)
-        weighed = made.model_copy(update={"passages": found, "weights": _weights(hub, result)})
-        line = best_line(weighed, _sentence_embedder(hub)) if found else None
-        return made.model_copy(update={"outcome": "not_covered", "passages": in_short(hub, result, found, line)})
+        candidates = nearest(hub, result)
+        weighted = prepared.model_copy(update={"passages": candidates, "weights": _weights(hub, result)})
+        line = best_line(weighted, _sentence_embedder(hub)) if candidates else None
+        return prepared.model_copy(
+            update={"outcome": "not_covered", "passages": in_short(hub, result, candidates, line)}
+        )
     if options.budget or options.written_by == "none":
         budget = options.budget or BUDGET
         passages = packed(hub, result, options, budget)
-        notes = made.notes if passages else (NOTHING_FITS.format(budget=budget, roomy=ROOMY), *made.notes)
-        return made.model_copy(update={"outcome": "passages", "passages": passages, "notes": notes})
+        notes = prepared.notes if passages else (NOTHING_FITS.format(budget=budget, roomy=ROOMY), *prepared.notes)
+        return prepared.model_copy(update={"outcome": "passages", "passages": passages, "notes": notes})
     passages = tiered(hub, result, options)
     sent = fitting(passages, PROMPT_TOKENS)
-    return made.model_copy(update={"passages": passages, "sent": sent, "weights": _weights(hub, result)})
+    return prepared.model_copy(update={"passages": passages, "sent": sent, "weights": _weights(hub, result)})
 
 
 def answer_without_client(hub: Hub, prepared: Prepared, why: Sequence[str] = ()) -> Answer:
-    """Answer what was prepared, by a local model if one is configured, else by sentences of the passages.
+    """Answer a prepared question, with a local model if one is configured, else by quoting sentences.
 
     Args:
-        hub: what it was prepared with.
+        hub: hub it was prepared with.
         prepared: the question with its passages.
-        why: why the client's own model did not write, if it was to.
+        why: why the client's own model did not write, if it should have.
     """
     reasons = list(why)
-    wanted = prepared.options.written_by
+    writer = prepared.options.written_by
     if prepared.outcome:
-        return counted(hub, finish_unwritten(prepared, [FORCED] if wanted == "none" else []))
-    if wanted in (None, "ollama"):
-        finished = _by_ollama(hub, prepared, [*reasons, FORCED if wanted else CONFIGURED])
+        return counted(hub, finish_unwritten(prepared, [FORCED] if writer == "none" else []))
+    if writer in (None, "ollama"):
+        finished = _by_ollama(hub, prepared, [*reasons, FORCED if writer else CONFIGURED])
         if not isinstance(finished, str):
             return counted(hub, finished)
         reasons.append(finished)
-    if wanted == "extractive":
+    if writer == "extractive":
         reasons.append(FORCED)
     return counted(hub, finish_extracted(prepared, _sentence_embedder(hub), reasons))
 
 
 def counted(hub: Hub, answer: Answer) -> Answer:
-    """Count a use of each memory that an answer cites, or gives to be written from, and give the answer."""
-    count_refs(hub, {one.ref for one in answer.references if one.cited or answer.outcome == "passages"})
+    """Count a use of each memory that an answer cites or returns as a passage; return the answer."""
+    refs = {reference.ref for reference in answer.references if reference.cited or answer.outcome == "passages"}
+    count_refs(hub, refs)
     return answer
 
 
 def _by_ollama(hub: Hub, prepared: Prepared, why: Sequence[str]) -> Answer | str:
-    """Have a local model write the answer, or say why there is none."""
+    """Return the answer of a local model, or why there is none."""
     settings = hub.config().settings.answers
     model = settings.model or (DEFAULT_OLLAMA_MODEL if prepared.options.written_by else None)
     if model is None:
@@ -191,25 +194,13 @@ def _check(question: str, options: AskOptions) -> None:
 
 
 def _weights(hub: Hub, result: SearchResult) -> tuple[Weight, ...]:
-    """Give the words of a question with their weight over the bases that were searched."""
-    with ExitStack() as stack:
-        indexes = []
-        for base in hub.select(result.searched):
-            index = hub.index(base)
-            try:
-                stack.enter_context(index.snapshot())
-            except IndexUnavailable:
-                continue
-            indexes.append(index)
-        try:
-            terms = keyword_ranking(indexes, parsed(result.query).terms).terms
-        except IndexUnavailable:  # damaged since it was searched: every word counts the same
-            terms = keyword_ranking([], parsed(result.query).terms).terms
+    """Weigh the words of the question over the bases that were searched."""
+    terms = term_weights(hub, result.searched, result.query)
     return tuple(Weight(text=term.text, stems=term.stems, weight=term.weight) for term in terms)
 
 
 def _sentence_embedder(hub: Hub) -> Embedder | None:
-    """Give what compares sentences: the packaged model, which takes no time; none if the user wants no embedder."""
+    """Return the embedder for sentences, which is the packaged model, or None if embedding is off."""
     try:
         own = hub.embedder()
     except EmbedderError:

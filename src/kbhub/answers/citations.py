@@ -1,4 +1,4 @@
-"""Whether a model's text cites what it was given: what points nowhere is removed, what rests on nothing is dropped."""
+"""Check of the citations in a model's text: invalid ones are removed, sentences without any are dropped."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kbhub.answers.marks import MARK, numbers, settled
 from kbhub.answers.models import Support
 from kbhub.answers.sentences import Unit, units
 from kbhub.answers.tokens import estimated_tokens
-from kbhub.inference import seen, without_thinking
-from kbhub.query import STOP_WORDS, searchable, stems
+from kbhub.index.query import STOP_WORDS, searchable, stems
+from kbhub.models.inference import seen, without_thinking
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -20,42 +20,41 @@ if TYPE_CHECKING:
     from kbhub.answers.models import Passage
 
 LEAST_CITED = 0.5
-"""Share of its sentences that a text must cite something with; of a lesser one too little would be left to read."""
+"""Minimum share of sentences with a citation; below it, too little of the text would be left."""
 
 LENGTH_FACTOR = 2
-"""Times the tokens asked for that a text may have by our estimate; what is beyond is dropped."""
+"""Limit of the text's estimated tokens, as a multiple of the tokens asked for; the rest is dropped."""
 
 LETTERS_PER_TOKEN = 8
-"""Most letters that a token has by our estimate, with the space before it and some room; what a text has beyond is not
-looked at."""
+"""Upper bound of letters per estimated token, including a space and some margin; longer texts are cut unread."""
 
 OVERLAP_DIGITS = 2
 
 
 @struct
 class Checked:
-    """A text whose every sentence cites what it was written from."""
+    """A text in which every sentence cites a passage."""
 
     text: str
     support: tuple[Support, ...]
     removed: int
-    """Citations that pointed nowhere."""
+    """Number of citations that named no passage."""
     dropped: tuple[str, ...]
-    """Sentences that cited nothing, or were beyond the length asked for."""
+    """Sentences without a citation, or beyond the length asked for."""
 
 
 def check(text: str, passages: Sequence[Passage], max_tokens: int) -> Checked | None:
-    """Check a model's text against the passages that it got.
+    """Check a model's text against the passages that it was sent.
 
     Args:
-        text: what it wrote.
-        passages: those that were sent.
-        max_tokens: what was asked for.
+        text: the model's text.
+        passages: the passages that were sent.
+        max_tokens: the length asked for.
 
     Returns:
-        What is left of it; none if too little of it cites anything.
+        What is left of the text, or None if too little of it has citations.
     """
-    known = {one.number: one for one in passages}
+    known = {passage.number: passage for passage in passages}
     text = seen(without_thinking(text))
     text = cleaned(text[: LENGTH_FACTOR * max_tokens * LETTERS_PER_TOKEN], passages)
     code = code_spans(text)
@@ -80,91 +79,88 @@ def check(text: str, passages: Sequence[Passage], max_tokens: int) -> Checked | 
             uncited += not read.cited
     if not kept or len(kept) < LEAST_CITED * (len(kept) + uncited):
         return None
-    support = tuple(found for _, read in kept for found in supports(read.claim, [known[one] for one in read.cited]))
-    written = composed((part, read.text, read.last) for part, read in kept)
-    return Checked(written, support, checker.removed, tuple(dropped))
+    support = tuple(
+        support for _, read in kept for support in supports(read.claim, [known[number] for number in read.cited])
+    )
+    answer = composed((part, read.text, read.last) for part, read in kept)
+    return Checked(answer, support, checker.removed, tuple(dropped))
 
 
 def composed(kept: Iterable[tuple[Unit, str, Sequence[int]]]) -> str:
-    """Write sentences with their citations: those of a paragraph on one line, items and blocks on lines of their own.
+    """Join sentences and their citations: a paragraph on one line, items and blocks on lines of their own.
 
     Args:
-        kept: each with its text and the numbers that it is to end with, in order.
+        kept: the units in order, each with its text and the numbers to cite at its end.
     """
     text, before = "", None
     for part, bare, cited in kept:
-        apart = "\n\n" if part.kind == "block" else " "
-        written = f"{bare}{apart}{marks_of(cited)}" if cited else bare
         if before is not None:
-            together = before.paragraph == part.paragraph
-            text += {"sentence": " ", "item": "\n"}.get(part.kind, "\n\n") if together else "\n\n"
-        text, before = text + written, part
+            same_paragraph = before.paragraph == part.paragraph
+            text += {"sentence": " ", "item": "\n"}.get(part.kind, "\n\n") if same_paragraph else "\n\n"
+        text += bare
+        if cited:
+            text += ("\n\n" if part.kind == "block" else " ") + marks_of(cited)
+        before = part
     return text
 
 
 def supports(claim: str, passages: Iterable[Passage]) -> list[Support]:
-    """Find, in each passage that a sentence cites, the part that has most of its words.
+    """Find, in each passage that a sentence cites, the part that shares most words with it.
 
     Args:
-        claim: the sentence, without its citations.
-        passages: those that it cites.
+        claim: the sentence, without citations.
+        passages: the passages that it cites.
     """
     words = content_stems(claim)
-    found = []
-    for one in passages:
+    support = []
+    for passage in passages:
         shares = [
             (len(words & content_stems(part.text)) / len(words) if words else 0.0, part)
-            for part in units(one.text, one.start_line, in_code=one.in_code)
+            for part in units(passage.text, passage.start_line, in_code=passage.in_code)
         ]
-        share, part = max(shares, key=lambda entry: entry[0], default=(0.0, Unit(one.text, one.start_line, "block", 0)))
-        found.append(
-            Support(
-                number=one.number, claim=claim, quote=part.text, line=part.line, overlap=round(share, OVERLAP_DIGITS)
-            )
-        )
-    return found
+        whole = Unit(passage.text, passage.start_line, "block", 0)
+        share, part = max(shares, key=lambda entry: entry[0], default=(0.0, whole))
+        overlap = round(share, OVERLAP_DIGITS)
+        support.append(Support(number=passage.number, claim=claim, quote=part.text, line=part.line, overlap=overlap))
+    return support
 
 
 def content_stems(text: str) -> frozenset[str]:
-    """Give the stems of a text without those of stop words, unless nothing is left."""
+    """Return the stems of a text except stop words, unless there are no others."""
     every = frozenset(stems(searchable(text)))
     return every - STOP_WORDS or every
 
 
 @struct
 class _Read:
-    """A sentence with its citations."""
+    """A sentence and its citations."""
 
     text: str
-    """Without those that it ends with; those of a passage that stand within it stay there."""
+    """Text without the final citations; valid ones inside the sentence stay."""
     claim: str
-    """Without any."""
+    """Text without any citations."""
     last: tuple[int, ...]
-    """Numbers of passages that it is to end with."""
+    """Numbers to cite at the end."""
     within: tuple[int, ...] = ()
-    """Numbers of passages that it cites before it ends."""
+    """Numbers cited inside the sentence."""
 
     @property
     def cited(self) -> tuple[int, ...]:
-        """Give all, each once."""
+        """All cited numbers, without duplicates."""
         return tuple(dict.fromkeys((*self.within, *self.last)))
 
 
 class _Checker:
-    """Reads the citations of sentences.
-
-    Args:
-        known: numbers that may be cited.
-    """
+    """Reads the citations of sentences, counting the invalid ones."""
 
     def __init__(self, known: Mapping[int, Passage]) -> None:
         self._known = known
         self.removed = 0
 
     def read(self, part: Unit) -> _Read:
-        """Give a sentence and what it cites; what points nowhere is taken out of it.
+        """Separate a sentence from its citations, leaving out invalid ones.
 
-        A citation that other words follow is a part of the sentence ("as [2] says, …") and stays where it is.
+        A citation followed by other words is part of the sentence ("as [2] says, …") and stays where it is.
         """
         text = part.text
         end = _last_word(text) if part.kind == "sentence" else 0
@@ -176,32 +172,32 @@ class _Checker:
                 continue
             before = text[at : mark.start()]
             shown, claim, at = shown + before, claim + before, mark.end()
-            named = numbers(mark.group())
-            sound = [number for number in named if number in self._known]
-            self.removed += len(named) - len(sound)
+            cited = numbers(mark.group())
+            valid = [number for number in cited if number in self._known]
+            self.removed += len(cited) - len(valid)
             if mark.end() <= end and any(map(str.isalnum, claim)):
-                shown += f" {marks_of(sound)}" if sound else ""
-                within |= dict.fromkeys(sound)
+                shown += f" {marks_of(valid)}" if valid else ""
+                within |= dict.fromkeys(valid)
             else:
-                last |= dict.fromkeys(sound)
+                last |= dict.fromkeys(valid)
         shown, claim = shown + text[at:], claim + text[at:]
         trim = str.strip if part.kind == "sentence" else str.rstrip
         return _Read(trim(shown.strip("\n")), trim(claim.strip("\n")), tuple(last), tuple(within))
 
 
 def marks_of(cited: Iterable[int]) -> str:
-    """Write citations."""
+    """Format citations."""
     return "".join(f"[{number}]" for number in cited)
 
 
 def _last_word(text: str) -> int:
-    """Give where the last letter of a text stands that belongs to no citation."""
+    """Return the index of the last letter that is not part of a citation."""
     bare = MARK.sub(lambda mark: " " * len(mark.group()), text)
     return next((at for at in range(len(bare) - 1, -1, -1) if bare[at].isalnum()), 0)
 
 
 def _neighbouring(checker: _Checker, parts: Sequence[Unit], at: int) -> tuple[int, ...]:
-    """Give what the sentence behind or before a block cites: a block is often announced or closed by its source."""
+    """Return the citations of the sentence after or before a block, which often names its source."""
     removed = checker.removed
     for other in (at + 1, at - 1):
         if 0 <= other < len(parts) and parts[other].kind == "sentence":

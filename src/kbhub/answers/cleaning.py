@@ -1,4 +1,4 @@
-"""A model's text → its sentences: without what stands around them, and without what would load or lead somewhere."""
+"""Cleaning of a model's text: removes wrappings, and whatever would load or link to something unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kbhub.answers.models import Passage
 
 HEAD_LETTERS = 40
-"""Letters of a line such as `Sources:`, at most."""
+"""Limit of letters of a line such as `Sources:`."""
 
 _CODE = re.compile(
     r"^ {0,3}(?P<tick>`{3,}|~{3,}).*?(?:^ {0,3}(?P=tick)|\Z)|(?P<run>`+)(?!`).+?(?<!`)(?P=run)(?!`)",
@@ -33,51 +33,50 @@ _LISTED = re.compile(rf"^[ \t]*(?:[-*+][ \t]+)?(?:{MARK.pattern}):?[ \t]*[`\"(<]
 
 
 def cleaned(text: str, passages: Sequence[Passage]) -> str:
-    """Give what a model wrote as an answer.
+    """Return the answer in a model's text.
 
-    A fence around all of it goes, as do a list of the sources, images, tags, and links and addresses that no passage
-    has. Of data, or of the prompt itself, in place of an answer nothing is left.
+    Removes a fence around all of it, a list of sources, images, tags, and links and addresses that are in no passage.
+    Returns an empty text for JSON, or a repetition of the prompt, in place of an answer.
 
     Args:
-        text: what it wrote.
-        passages: those that it got.
+        text: the model's text.
+        passages: the passages that were sent.
     """
     if wrapped := _WRAPPED.fullmatch(text):
         text = wrapped["text"]
     if PASSAGES_END in text or _is_data(text):
         return ""
-    text = _without_list(text, [one.ref for one in passages])
-    everything = "\n".join(one.text for one in passages)
+    text = _without_list(text, [passage.ref for passage in passages])
+    quoted = "\n".join(passage.text for passage in passages)
 
-    def named(match: re.Match[str]) -> bool:
+    def is_quoted(match: re.Match[str]) -> bool:
         target = match["target"].rstrip(".,;:!?")
-        return bool(target) and target in everything
+        return bool(target) and target in quoted
 
     def harmless(part: str) -> str:
-        part = _IMAGE.sub(
-            lambda match: match["text"], _ADDRESS.sub(lambda match: match[0] if named(match) else "", part)
-        )
-        return _LINK.sub(lambda match: match[0] if named(match) else match["text"], _TAG.sub("", part))
+        part = _ADDRESS.sub(lambda match: match[0] if is_quoted(match) else "", part)
+        part = _TAG.sub("", _IMAGE.sub(lambda match: match["text"], part))
+        return _LINK.sub(lambda match: match[0] if is_quoted(match) else match["text"], part)
 
     return outside_code(text, harmless)
 
 
 def outside_code(text: str, change: Callable[[str], str]) -> str:
-    """Change what of a text is no code."""
-    made, at = "", 0
+    """Apply a change to a text, except to code in it."""
+    changed, at = "", 0
     for start, end in code_spans(text):
-        made += change(text[at:start]) + text[start:end]
+        changed += change(text[at:start]) + text[start:end]
         at = end
-    return made + change(text[at:])
+    return changed + change(text[at:])
 
 
 def code_spans(text: str) -> list[tuple[int, int]]:
-    """Give where code in a text begins and ends, fenced or within a line."""
+    """Return the start and end of code in a text, both fenced and inline."""
     return [match.span() for match in _CODE.finditer(text)]
 
 
 def _is_data(text: str) -> bool:
-    """Say whether a text is one object or list of JSON, fenced or not."""
+    """Return whether a text is a JSON object or list, fenced or not."""
     bare = re.sub(r"^```\w*\n|\n```$", "", text.strip())
     if not bare.startswith(("{", "[")):
         return False
@@ -88,10 +87,10 @@ def _is_data(text: str) -> bool:
 
 
 def _without_list(text: str, refs: Sequence[str]) -> str:
-    """Leave out the lines that say which number is which source, and the line above them that says so."""
+    """Remove a list of sources with the line above it, such as `Sources:`."""
     kept: list[str] = []
     for line in text.split("\n"):
-        if (found := _LISTED.match(line)) and found["rest"].startswith(tuple(refs)):
+        if (match := _LISTED.match(line)) and match["rest"].startswith(tuple(refs)):
             if kept and not kept[-1].strip():
                 kept.pop()
             if kept and len(kept[-1]) <= HEAD_LETTERS and kept[-1].rstrip(" *_").endswith(":"):

@@ -1,4 +1,4 @@
-"""An answer without a model: the sentences that best cover the question, in the order of their documents, cited."""
+"""Answers without a model: the sentences that best cover the question, in document order, with citations."""
 
 from __future__ import annotations
 
@@ -12,47 +12,50 @@ from kbhub.answers.sentences import Unit, units
 from kbhub.answers.tables import answering, is_table
 from kbhub.answers.telling import Choice, filled, heading_of, label_tokens, told, without_promises
 from kbhub.answers.tokens import estimated_tokens
-from kbhub.blocks import is_item
+from kbhub.documents.blocks import is_item
 from kbhub.errors import EmbedderError
-from kbhub.query import searchable, stems
+from kbhub.index.query import searchable, stems
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kbhub.answers.models import Prepared, Weight
-    from kbhub.embedding import Embedder
+    from kbhub.models.embedding import Embedder
 
 COVERAGE, NEARNESS, RANK = 1.0, 1.0, 2.0
-"""What the share of the question's weight that a sentence covers, its cosine to the question, and the score of its
-passage are worth. Half or twice of one moved the share of answers that cite the right passage (.83 then, with the two
-shares below at .3 and .5) by up to .02 either way, over 48 queries of each of five collections: chosen on these, and
-between citing the right passage more often and citing wrong ones less."""
+"""Weights of a sentence's coverage of the question, its cosine to the question, and its passage's score.
+
+Chosen over 48 queries of each of five collections, to cite the right passage more often and wrong ones less. Halving or
+doubling one of them moved the share of answers that cite the right passage by up to .02 either way (it was .83 then,
+with the two shares below at .3 and .5).
+"""
 
 HEADING_SHARE = 0.5
-"""What a word of the question counts that stands in a heading above a sentence and not in it."""
+"""Weight of a word of the question that is in a heading above the sentence, but not in it."""
 
 AGAIN_SHARE = 0.6
-"""What a word counts in a sentence after one that has it: the next is to bring something else."""
+"""Weight of a word that an earlier sentence covers already, so that the next one adds something else."""
 
 LEAST_SHARE = 0.7
-"""Worth, as a share of the best sentence's, below which a sentence is not quoted. Over the same queries, .5 / .7 / .8
-cite the right passage in .845 / .837 / .812 of the answers, and .61 / .64 / .65 of all citations are right."""
+"""Minimum worth of a quoted sentence, as a share of the best one's. Over the same queries, .5 / .7 / .8 cite the right
+passage in .845 / .837 / .812 of the answers, and .61 / .64 / .65 of all citations are right.
+"""
 
 MOST_SENTENCES = 8
-"""Sentences, items or blocks of an answer."""
+"""Limit of sentences, items or blocks in an answer."""
 
 CITATION_TOKENS = 8
 """Estimated tokens of a citation, `[12]`, with the blank lines around it."""
 
 MOST_LOOKED_AT = 400
-"""Parts of passages that are weighed; twelve passages have some hundred."""
+"""Limit of passage parts that are weighed; twelve passages have some hundred."""
 
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--.*?-->", re.DOTALL)
 """HTML between the words of a sentence."""
 
 _IMAGE = re.compile(r"!\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])|\[\s*\]\([^()]*\)")
-"""A picture, or a link of which nothing but a picture can be seen; taken out from the inside."""
+"""An image, or a link that shows nothing but an image; removed from the inside out."""
 
 _LINK = re.compile(r"\[[^\[\]]*\]\([^()]*(?:\([^()]*\))?[^()]*\)")
 
@@ -61,26 +64,26 @@ _POINTER = re.compile(
     r"(?: (?:for|on|about)\b[^.]{0,60})?\.?",
     re.IGNORECASE,
 )
-"""A sentence that says nothing but where to look."""
+"""A sentence that only says where to look."""
 
 
 @struct
 class Draft:
-    """A written answer."""
+    """An answer and its support."""
 
     text: str
     support: tuple[Support, ...]
 
 
 def extract(prepared: Prepared, embedder: Embedder | None) -> Draft | None:
-    """Write an answer out of sentences of the passages.
+    """Compose an answer from sentences of the passages.
 
     Args:
         prepared: the question and its passages.
-        embedder: says how near a sentence is to the question in meaning; none to go by words alone.
+        embedder: compares sentences with the question; None to use words alone.
 
     Returns:
-        The answer, of at most the tokens asked for; none if no passage has a sentence.
+        The answer, within the requested tokens, or None if no passage has a sentence.
     """
     choices = _choices(prepared, embedder)
     _see_nearness(prepared.question, choices, embedder)
@@ -89,14 +92,16 @@ def extract(prepared: Prepared, embedder: Embedder | None) -> Draft | None:
         return None
     chosen = without_promises(filled(chosen, choices, room))
     support = tuple(
-        Support(number=one.passage.number, claim=one.unit.text, quote=one.unit.text, line=one.unit.line, overlap=1.0)
-        for one in chosen
+        Support(
+            number=part.passage.number, claim=part.unit.text, quote=part.unit.text, line=part.unit.line, overlap=1.0
+        )
+        for part in chosen
     )
     return Draft(told(chosen), support)
 
 
 def best_line(prepared: Prepared, embedder: Embedder | None) -> int | None:
-    """Give the line where the part of the first passage begins that comes nearest to the question, if it has parts.
+    """Return the line of the part of the first passage that is nearest to the question, or None if it has no parts.
 
     Args:
         prepared: the question and its passages.
@@ -109,7 +114,7 @@ def best_line(prepared: Prepared, embedder: Embedder | None) -> int | None:
 
 
 def _choices(prepared: Prepared, embedder: Embedder | None) -> list[Choice]:
-    found = []
+    choices = []
     room = prepared.options.max_tokens
     near = partial(_nearness, prepared.question, embedder=embedder)
     for passage in prepared.passages:
@@ -123,12 +128,12 @@ def _choices(prepared: Prepared, embedder: Embedder | None) -> list[Choice]:
                 fitted = unit if estimated_tokens(unit.text) < room else _fitted(unit, room)
             size = estimated_tokens(fitted.text) + CITATION_TOKENS
             if size <= room:
-                found.append(Choice(fitted, passage, at, size, frozenset(stems(searchable(fitted.text))), above))
-    return found[:MOST_LOOKED_AT]
+                choices.append(Choice(fitted, passage, at, size, frozenset(stems(searchable(fitted.text))), above))
+    return choices[:MOST_LOOKED_AT]
 
 
 def _plain(unit: Unit) -> Unit | None:
-    """Give a part without HTML tags and pictures, none if nothing is left of it."""
+    """Return a part without HTML tags and images, or None if nothing is left of it."""
     text = unit.text if unit.kind == "block" and not is_item(unit.text.split("\n", 1)[0]) else _untagged(unit.text)
     if unit.kind == "sentence" and (_POINTER.fullmatch(text) or not any(map(str.isalnum, _LINK.sub("", text)))):
         return None
@@ -138,7 +143,7 @@ def _plain(unit: Unit) -> Unit | None:
 
 
 def _untagged(text: str) -> str:
-    """Take out tags and pictures, but not what stands in code (`<name>` is a placeholder there)."""
+    """Remove tags and images outside code, where `<name>` is a placeholder."""
     if "<" not in text and "](" not in text and "![" not in text:
         return text
     parts = re.split(r"(`+[^`]*`+)", text)
@@ -147,7 +152,7 @@ def _untagged(text: str) -> str:
 
 
 def _fitted(unit: Unit, room: int) -> Unit:
-    """Cut a list that is too long to its first lines; code and prose are not cut."""
+    """Cut a long list to its first lines; code and prose are not cut."""
     if unit.kind != "block" or unit.text.startswith(("```", "~~~")):
         return unit
     taken: list[str] = []
@@ -160,14 +165,14 @@ def _fitted(unit: Unit, room: int) -> Unit:
 
 
 def _see_nearness(question: str, choices: Sequence[Choice], embedder: Embedder | None) -> None:
-    """Note how near each is to the question in meaning."""
-    texts = [" ".join((heading_of(one.unit, one.passage), one.unit.text)) for one in choices]
-    for one, cosine in zip(choices, _nearness(question, texts, embedder=embedder), strict=False):
-        one.near = max(0.0, cosine)
+    """Set the nearness of each choice to the question."""
+    texts = [" ".join((heading_of(choice.unit, choice.passage), choice.unit.text)) for choice in choices]
+    for choice, cosine in zip(choices, _nearness(question, texts, embedder=embedder), strict=False):
+        choice.near = max(0.0, cosine)
 
 
 def _nearness(question: str, texts: Sequence[str], *, embedder: Embedder | None) -> list[float]:
-    """Give the cosine of each text to the question; nothing if words alone have to do."""
+    """Return the cosine of each text to the question, or nothing without a working embedder."""
     if embedder is None or not texts:
         return []
     try:
@@ -179,12 +184,12 @@ def _nearness(question: str, texts: Sequence[str], *, embedder: Embedder | None)
 
 
 def _chosen(choices: Sequence[Choice], weights: Sequence[Weight], room: int) -> tuple[list[Choice], int]:
-    """Take the best again and again, each judged by what it adds to those before it; give the room left, too."""
+    """Pick greedily the choice that adds most to those before it; return the room left, too."""
     left, chosen = list(choices), list[Choice]()
     covered: set[str] = set()
     first = 0.0
     while left and len(chosen) < MOST_SENTENCES:
-        worth, at = max((_worth(one, weights, covered), -number) for number, one in enumerate(left))
+        worth, at = max((_worth(choice, weights, covered), -number) for number, choice in enumerate(left))
         best = left.pop(-at)
         if worth <= 0 or worth < LEAST_SHARE * first:
             break
@@ -195,29 +200,29 @@ def _chosen(choices: Sequence[Choice], weights: Sequence[Weight], room: int) -> 
         room -= size
         covered |= best.own
         chosen.append(best)
-        left = [one for one in left if not _says_the_same(one, best)]
+        left = [choice for choice in left if not _same_words(choice, best)]
     return chosen, room
 
 
-def _worth(one: Choice, weights: Sequence[Weight], covered: set[str]) -> float:
+def _worth(choice: Choice, weights: Sequence[Weight], covered: set[str]) -> float:
     total = sum(weight.weight for weight in weights) or 1.0
-    coverage = sum(weight.weight * _share(weight, one, covered) for weight in weights) / total
-    return COVERAGE * coverage + NEARNESS * one.near + RANK * (one.passage.score or 0.0)
+    coverage = sum(weight.weight * _share(weight, choice, covered) for weight in weights) / total
+    return COVERAGE * coverage + NEARNESS * choice.near + RANK * (choice.passage.score or 0.0)
 
 
-def _share(weight: Weight, one: Choice, covered: set[str]) -> float:
-    """Give the share of a word of the question that a sentence has, less if it was said before."""
-    found = sum(
-        (AGAIN_SHARE if stem in covered else 1.0) if stem in one.own else HEADING_SHARE * (stem in one.above)
+def _share(weight: Weight, choice: Choice, covered: set[str]) -> float:
+    """Return a sentence's share of a word of the question; less if it was covered before."""
+    share = sum(
+        (AGAIN_SHARE if stem in covered else 1.0) if stem in choice.own else HEADING_SHARE * (stem in choice.above)
         for stem in weight.stems
     )
-    return found / len(weight.stems) if weight.stems else 0.0
+    return share / len(weight.stems) if weight.stems else 0.0
 
 
-def _says_the_same(one: Choice, other: Choice) -> bool:
-    common = len(one.own & other.own)
-    return bool(common) and common >= SAME_SHARE * len(one.own | other.own)
+def _same_words(choice: Choice, other: Choice) -> bool:
+    common = len(choice.own & other.own)
+    return bool(common) and common >= SAME_SHARE * len(choice.own | other.own)
 
 
 SAME_SHARE = 0.9
-"""Share of their distinct words that two sentences have in common from which the second is not quoted."""
+"""Share of distinct words in common from which two sentences count as the same."""

@@ -1,4 +1,4 @@
-"""The forms in which models cite: `[1]`, `[1, 3]`, `[2]-[4]`, `[Source 1]`, `【1†source】`, `(see [1])`. Pure."""
+"""The ways in which models cite: `[1]`, `[1, 3]`, `[2]-[4]`, `[Source 1]`, `【1†source】`, `(see [1])`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WIDEST_RANGE = 10
-"""Passages that a range such as [2-5] may name."""
+"""Limit of passages named by a range such as [2-5]."""
 
 MOST_IN_A_ROW = 20
-"""Citations that are read as one mark; no sentence rests on more."""
+"""Limit of citations read as one mark; no sentence needs more."""
 
-# Every repetition that could begin anywhere is bounded: a model, or who speaks for one, may write 100 kB of brackets.
+# Repetitions that could start anywhere are bounded: a hostile model may write 100 kB of brackets.
 _BETWEEN = r"\s{0,3}(?:,|;|、|，|–|-|and|to|&)\s{0,3}"
 _NUMBERS = rf"\d{{1,4}}(?:{_BETWEEN}\d{{1,4}}){{0,{MOST_IN_A_ROW}}}"
 _LABEL = r"(?:\^|#|(?:passage|source|reference|ref|document)s?[ :#]{1,3})?"
@@ -27,7 +27,7 @@ _ALONE = rf"\((?:[^\W\d_]{{1,20}}:?[ \t]{{1,3}})?{_ROW}\)|\*\*{_ROW}\*\*|\*{_ROW
 _MARK = rf"[ \t]{{0,8}}(?:{_ALONE})"
 
 MARK = re.compile(_MARK, re.IGNORECASE)
-"""Citations, with the white space before them, and parentheses or emphasis around them alone."""
+"""Citations, with preceding white space, and parentheses or emphasis that enclose nothing else."""
 
 _LABELLED = re.compile(rf"[\[［【]{_LABEL}(?P<numbers>{_NUMBERS})", re.IGNORECASE)
 _SPAN = re.compile(r"[\s\\\])］】]*(?:–|-|to)[\s\\\[(［【]*", re.IGNORECASE)
@@ -36,30 +36,30 @@ _AFTER_END = re.compile(rf"(?P<end>[.!?。！？][.!?。！？\"'”’)*_]{{0,8
 
 
 def numbers(mark: str) -> list[int]:
-    """Give the numbers that a mark names, those within a range as well.
+    """Return the numbers that a mark cites, including those within a range.
 
     Args:
-        mark: what `MARK` found.
+        mark: a match of `MARK`.
     """
-    found: list[int] = []
-    at = 0
-    for one in _LABELLED.finditer(mark):
-        inner = _listed(one["numbers"])
-        if found and _SPAN.fullmatch(mark, at, one.start()):
-            inner = _range(found.pop(), inner[0]) + inner[1:]
-        found += inner
-        at = one.end()
-    return found
+    cited: list[int] = []
+    end = 0
+    for group in _LABELLED.finditer(mark):
+        inner = _listed(group["numbers"])
+        if cited and _SPAN.fullmatch(mark, end, group.start()):
+            inner = _range(cited.pop(), inner[0]) + inner[1:]
+        cited += inner
+        end = group.end()
+    return cited
 
 
 def settled(text: str, is_code: Callable[[int], bool]) -> str:
-    """Put citations that stand behind the end of a sentence before it, so that they stay with it.
+    """Move citations that follow the end of a sentence before it, so that they stay with the sentence.
 
-    Where a paragraph or line begins with a citation, citations belong to what follows them, and stay.
+    If a line or paragraph begins with a citation, citations belong to the text after them and stay.
 
     Args:
         text: Markdown.
-        is_code: says whether a place of it is within code.
+        is_code: returns whether an offset is within code.
     """
 
     def moved(match: re.Match[str]) -> str:
@@ -73,14 +73,14 @@ def settled(text: str, is_code: Callable[[int], bool]) -> str:
 
 
 def _listed(written: str) -> list[int]:
-    found: list[int] = []
+    cited: list[int] = []
     for group in re.split(r"\s*(?:,|;|、|，|and|&)\s*", written, flags=re.IGNORECASE):
         first, *rest = [int(number) for number in re.findall(r"\d+", group)]
         for last in rest:
-            found += _range(first, last)[:-1]
+            cited += _range(first, last)[:-1]
             first = last
-        found.append(first)
-    return found
+        cited.append(first)
+    return cited
 
 
 def _range(first: int, last: int) -> list[int]:

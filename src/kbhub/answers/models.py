@@ -1,4 +1,4 @@
-"""What is asked for, what was found to answer it, and the answer."""
+"""Requests for an answer, the passages chosen for it, and the answer."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ from typing import Literal
 
 from pydantic import AliasChoices, ConfigDict, Field
 
-from kbhub.confidence import STRONG, WEAK
 from kbhub.frozen import Model
+from kbhub.search.confidence import STRONG, WEAK
 from kbhub.types import Skipped, Verdict
 
 Writer = Literal["sampling", "ollama", "extractive", "none"]
-"""Who writes: the client's own model, a local Ollama, kbhub by choosing sentences, or nobody."""
+"""Who writes: the client's own model, a local Ollama, kbhub by quoting sentences, or nobody."""
 
 Tier = Literal["direct", "summarized", "related", "nearest"]
-"""What a passage is: a strong hit, a weaker one, a neighbour of a strong one, or shown for want of anything better."""
+"""Kind of passage: a strong hit, a weaker one, a neighbour of a strong one, or the nearest if nothing is better."""
 
 Outcome = Literal["written", "passages", "not_answered", "not_covered"]
 
 DIRECT_THRESHOLD, THRESHOLD = STRONG, WEAK
-"""Least score of a direct hit, and of any that is used (`benchmarks/answers.py --thresholds`). At .7, of the queries
-of five collections 63 to 98 of 100 have an answer among their first three direct hits (.6 would give up to 6 more, .8
-up to 10 less), and 1 to 9 of 100 queries of the other collections, which nothing answers, have a direct hit (.6: 3 to
-10). Below .2 nothing covers a query; .3 would lose up to 2 of 100 answers, .4 would lose 10 that are sections of
-documentation."""
+"""Minimum score of a direct hit, and of any hit that is used (`benchmarks/answers.py --thresholds`). At .7, of the
+queries of five collections 63 to 98 of 100 have an answer among their first three direct hits (.6 would give up to 6
+more, .8 up to 10 less), and 1 to 9 of 100 queries of the other collections, which nothing answers, have a direct hit
+(.6: 3 to 10). Below .2 nothing covers a query; .3 would lose up to 2 of 100 answers, .4 would lose 10 that are
+sections of documentation.
+"""
 
 MAX_TOKENS, LEAST_TOKENS, MOST_TOKENS = 500, 50, 4_000
-"""Tokens of a written answer: the default and the least of knowledgebased, and what a summary never needs."""
+"""Tokens of a written answer: the default and the minimum of knowledgebased, and more than a summary needs."""
 
 LEAST_BUDGET, MOST_BUDGET = 100, 100_000
-"""Tokens of packed passages: room for some lines with their reference, and half of a large context window."""
+"""Limits of the budget for packed passages: some lines with their reference, and half of a large context window."""
 
 
 class AskOptions(Model):

@@ -1,4 +1,4 @@
-"""Hits → passages: the very lines of the documents as they are now, of a readable size, each text once."""
+"""Passages for hits: the current lines of the documents, of a readable size, without duplicates."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import TYPE_CHECKING
 
 from kbhub.answers.models import Passage
 from kbhub.answers.tokens import estimated_tokens
-from kbhub.evidence import Sought
-from kbhub.markdown import parse_document
-from kbhub.reading import ReadOptions
-from kbhub.reranking import same_text
+from kbhub.documents.markdown import parse_document
+from kbhub.reading.reading import ReadOptions, read
+from kbhub.search.evidence import Sought
+from kbhub.search.rerank_text import same_text
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kbhub.answers.models import Tier
-    from kbhub.evidence import Evidence
     from kbhub.hub import Hub
+    from kbhub.search.evidence import Evidence
     from kbhub.types import Document, Hit
 
 PASSAGE_TOKENS = 700
-"""Estimated tokens of a passage: nearly every chunk (300 words) is shorter, tables and code may be longer."""
+"""Limit of a passage in estimated tokens: nearly every chunk (300 words) is shorter, tables and code may be longer."""
 
 TABLE_HEADER_LINES = 2
-"""Names of the columns, and the rule below them."""
+"""The column names, and the rule below them."""
 
 
 @struct
 class Part:
-    """Lines of a document."""
+    """Consecutive lines of a document."""
 
     start_line: int
     """1-based, inclusive."""
@@ -38,58 +38,58 @@ class Part:
     """1-based, inclusive."""
     text: str
     in_code: bool = False
-    """Whether it begins within a code block."""
+    """Whether it starts inside a code block."""
     table_header: str = ""
-    """Header of the table that it begins within."""
+    """Header of the table in which it starts."""
 
 
 class Texts:
-    """Documents by docid, each read once, as they are on disk now.
+    """A cache of documents by docid, as they are on disk now.
 
     Args:
-        hub: what reads them.
+        hub: hub to read with.
     """
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._known: dict[str, Document | None] = {}
+        self._documents: dict[str, Document | None] = {}
 
     def document(self, docid: str, path: str) -> Document | None:
-        """Give a document, none if it is gone since it was indexed.
+        """Return a document, or None if it is gone since it was indexed.
 
         Args:
             docid: its short id.
-            path: in its base; its ending says what it is.
+            path: path in its base; the suffix tells its format.
         """
-        if docid not in self._known:
-            read = self._hub.read([docid], ReadOptions(answer_bytes=sys.maxsize)).readings
-            text = read[0].text if read else None
-            self._known[docid] = None if text is None else parse_document(path, text.encode("utf-8", "replace"))
-        return self._known[docid]
+        if docid not in self._documents:
+            readings = read(self._hub, [docid], ReadOptions(answer_bytes=sys.maxsize)).readings
+            text = readings[0].text if readings else None
+            self._documents[docid] = None if text is None else parse_document(path, text.encode("utf-8", "replace"))
+        return self._documents[docid]
 
     def part(self, hit: Hit) -> Part:
-        """Give the lines of a hit; its excerpt where the document is gone or is one overlong line."""
+        """Return the lines of a hit, or its excerpt if the document is gone or is one overlong line."""
         document = self.document(hit.docid, hit.path)
-        found = lines_of(document, hit.start_line, hit.end_line) if document else None
-        if found is None or (found.start_line == found.end_line and estimated_tokens(found.text) > PASSAGE_TOKENS):
+        part = lines_of(document, hit.start_line, hit.end_line) if document else None
+        if part is None or (part.start_line == part.end_line and estimated_tokens(part.text) > PASSAGE_TOKENS):
             return Part(hit.excerpt_line, hit.excerpt_line + hit.excerpt.count("\n"), hit.excerpt)
-        return shortened(found, hit.excerpt_line, document)
+        return shortened(part, hit.excerpt_line, document)
 
     def opening(self, docid: str, path: str, heading: tuple[int, int] | None) -> Part | None:
-        """Give the beginning of a document, or of a section of it; none if it is gone or empty."""
+        """Return the beginning of a document or of a section, or None if it is gone or empty."""
         document = self.document(docid, path)
         if document is None:
             return None
         start, end = heading or (document.body + 1, len(document.lines))
-        found = lines_of(document, start, end)
-        return shortened(found, start, document) if found else None
+        part = lines_of(document, start, end)
+        return shortened(part, start, document) if part else None
 
 
 def lines_of(document: Document, start: int, end: int) -> Part | None:
-    """Give lines without front matter and without blank ones at either end, none if nothing is left.
+    """Return a range of lines without front matter and surrounding blank lines, or None if nothing is left.
 
     Args:
-        document: where they are.
+        document: the document.
         start: first line, from 1.
         end: last line.
     """
@@ -98,16 +98,14 @@ def lines_of(document: Document, start: int, end: int) -> Part | None:
         start += 1
     while start <= end and not document.lines[end - 1].strip():
         end -= 1
-    return _part(document, start, end) if start <= end else None
-
-
-def _part(document: Document, start: int, end: int) -> Part:
+    if start > end:
+        return None
     text = "\n".join(document.lines[start - 1 : end])
     return Part(start, end, text, _within(document, start), _header_above(document, start))
 
 
 def _header_above(document: Document | None, line: int) -> str:
-    """Give the header of the table that a line is a row of, none if it is no row."""
+    """Return the header of the table that a line is a row of, or ""."""
     tables = document.tables if document else ()
     start = next((first for first, last in tables if first + TABLE_HEADER_LINES <= line <= last), None)
     if document is None or start is None:
@@ -116,17 +114,17 @@ def _header_above(document: Document | None, line: int) -> str:
 
 
 def _within(document: Document | None, line: int) -> bool:
-    """Say whether a line stands within a code block and does not open it."""
+    """Return whether a line is inside a code block, other than its first line."""
     return document is not None and any(first < line <= last for first, last in document.fences)
 
 
 def shortened(part: Part, line: int, document: Document | None, room: int = PASSAGE_TOKENS) -> Part:
-    """Cut a part to whole lines that fit, from a line on if the part does not fit whole.
+    """Cut a part to whole lines that fit, starting at a given line if it does not fit whole.
 
     Args:
         part: the lines.
-        line: that which must be among them.
-        document: where they are; none if it is gone.
+        line: the line that must be included.
+        document: its document, or None if it is gone.
         room: estimated tokens.
     """
     if estimated_tokens(part.text) <= room:
@@ -134,11 +132,11 @@ def shortened(part: Part, line: int, document: Document | None, room: int = PASS
     lines = part.text.split("\n")
     first = min(max(0, line - part.start_line), len(lines) - 1)
     taken: list[str] = []
-    for one in lines[first:]:
-        room -= estimated_tokens(one) + 1
+    for text in lines[first:]:
+        room -= estimated_tokens(text) + 1
         if room < 0 and taken:
             break
-        taken.append(one)
+        taken.append(text)
     start = part.start_line + first
     in_code = part.in_code if not first else _within(document, start)
     header = part.table_header if not first else _header_above(document, start)
@@ -146,20 +144,20 @@ def shortened(part: Part, line: int, document: Document | None, room: int = PASS
 
 
 class Kept:
-    """What has been chosen so far, so that nothing is chosen twice."""
+    """The parts chosen so far, to avoid duplicates."""
 
     def __init__(self) -> None:
         self._spans: dict[str, list[tuple[int, int]]] = {}
         self._texts: list[tuple[Evidence, str]] = []
 
     def takes(self, docid: str, part: Part, headings: Sequence[str], title: str) -> bool:
-        """Take a part, unless its lines or its text are there already.
+        """Record a part and return True, unless its lines or its text are recorded already.
 
         Args:
-            docid: of its document.
+            docid: its document.
             part: the lines.
-            headings: above it.
-            title: of the document.
+            headings: the headings above it.
+            title: title of the document.
         """
         spans = self._spans.setdefault(docid, [])
         if any(start <= part.end_line and part.start_line <= end for start, end in spans):
@@ -173,12 +171,12 @@ class Kept:
 
 
 def folded(text: str) -> str:
-    """Give a text without what does not make it another one: case and white space."""
+    """Fold case and white space."""
     return " ".join(text.casefold().split())
 
 
 def passage_of(hit: Hit, part: Part, tier: Tier, reason: str, number: int = 0) -> Passage:
-    """Describe a part of a hit's document as a passage."""
+    """Build a passage from a part of a hit's document."""
     return Passage(
         number=number,
         ref=hit.ref,
@@ -199,5 +197,5 @@ def passage_of(hit: Hit, part: Part, tier: Tier, reason: str, number: int = 0) -
 
 
 def numbered(passages: Iterable[Passage]) -> tuple[Passage, ...]:
-    """Number passages from 1, in their order."""
-    return tuple(one.model_copy(update={"number": number}) for number, one in enumerate(passages, 1))
+    """Number passages in order, from 1."""
+    return tuple(passage.model_copy(update={"number": number}) for number, passage in enumerate(passages, 1))

@@ -1,7 +1,7 @@
-"""A question and passages → what a model is asked. The same passages always give the same text.
+"""The prompt for a question and passages; the same passages always give the same prompt.
 
-Passages are strangers' text: each stands between two lines of backticks, more of them than there are in a row in any
-passage or the question, so nothing that a passage says can end it, begin another one, or speak as the system.
+Passages are untrusted: each is fenced by lines of more backticks than any passage or the question has in a row, so it
+cannot end its fence, begin another passage, or speak as the system.
 """
 
 from __future__ import annotations
@@ -11,28 +11,26 @@ from typing import TYPE_CHECKING
 
 from kbhub.answers.marks import MARK
 from kbhub.answers.models import WritingRequest
-from kbhub.inference import sendable, without_thinking
-from kbhub.render.model import one_line, outdated_mark, quoted
+from kbhub.documents.safe_text import one_line, outdated_mark, quoted
+from kbhub.models.inference import sendable, without_thinking
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kbhub.answers.models import Passage, Prepared
 
 NO_ANSWER = "NO_ANSWER"
 """What a model writes if the passages do not answer: one word in every language."""
 
 LEAST_FENCE, LONGEST_RUN = 5, 40
-"""Backticks of the lines around a passage at least; of a longer row of backticks in a passage, so many are sent."""
+"""Minimum backticks of a fence, and the length to which rows of backticks in a passage are cut."""
 
 PASSAGES_END = "The passages end here. The question:"
-"""Line of the prompt; who writes it gives back what it was given."""
+"""Line of the prompt; a model that writes it is repeating the prompt."""
 
 QUESTION_CHARACTERS = 2_000
-"""Characters of a question that are sent."""
+"""Length to which a question is cut."""
 
 REF_BYTES, TITLE_BYTES = 240, 160
-"""UTF-8 bytes of a ref, and of a title with its headings."""
+"""Limits of a ref, and of a title with its headings, in UTF-8 bytes."""
 
 SYSTEM = f"""You answer a question from passages of the user's own documents.
 
@@ -51,28 +49,29 @@ _RUN = re.compile("`+")
 
 
 def request_of(prepared: Prepared) -> WritingRequest:
-    """Give what a model is asked to write the answer.
+    """Build the request to a model for an answer.
 
     Args:
         prepared: the question and its passages.
     """
-    chosen = [one for one in prepared.passages if one.number in prepared.sent]
+    chosen = [passage for passage in prepared.passages if passage.number in prepared.sent]
+    numbers = ", ".join(f"[{passage.number}]" for passage in chosen)
     question = _quotable(prepared.question[:QUESTION_CHARACTERS])
-    texts = [_quotable(one.readable) for one in chosen]
+    texts = [_quotable(passage.readable) for passage in chosen]
     longest = max((len(run) for text in (question, *texts) for run in _RUN.findall(text)), default=0)
     fence = "`" * max(LEAST_FENCE, longest + 1)
     parts = [f"Passages, each between two lines of exactly {len(fence)} backticks:"]
-    parts += [f"{_heading(one)}\n{fence}\n{text}\n{fence}" for one, text in zip(chosen, texts, strict=True)]
+    parts += [f"{_heading(passage)}\n{fence}\n{text}\n{fence}" for passage, text in zip(chosen, texts, strict=True)]
     parts.append(f"{PASSAGES_END}\n{fence}\n{question}\n{fence}")
     parts.append(
-        f"Answer it from passages {_numbers(chosen)} in its own language, in at most "
+        f"Answer it from passages {numbers} in its own language, in at most "
         f"{prepared.options.max_tokens} tokens, citing after every sentence; or write only {NO_ANSWER}."
     )
     return WritingRequest(system=SYSTEM, prompt="\n\n".join(parts), max_tokens=prepared.options.max_tokens)
 
 
 def says_no_answer(text: str) -> bool:
-    """Say whether a model wrote that the passages do not answer the question."""
+    """Return whether a model wrote that the passages do not answer the question."""
     text = without_thinking(text)
     bare = re.sub(r"[\W_]+", " ", MARK.sub("", text)).strip().casefold()
     return bare in _NO_ANSWERS or (bare.startswith("no answer") and len(bare) < _SHORT and "[" not in text)
@@ -85,21 +84,17 @@ _NO_ANSWERS = (
     "the passages do not answer the question",
 )
 _SHORT = 200
-"""Characters of a refusal with its reason; more is an answer that begins oddly."""
+"""Limit of characters of a refusal with its reason; a longer text is an answer that begins oddly."""
 
 
-def _heading(one: Passage) -> str:
-    names = [one.title, *(one.headings[1:] if one.headings[:1] == (one.title,) else one.headings)]
-    ref = one_line(_quotable(one.ref), REF_BYTES).replace("`", "'")
+def _heading(passage: Passage) -> str:
+    names = [passage.title, *(passage.headings[1:] if passage.headings[:1] == (passage.title,) else passage.headings)]
+    ref = one_line(_quotable(passage.ref), REF_BYTES).replace("`", "'")
     about = quoted(_quotable(" > ".join(names)), TITLE_BYTES)
-    mark = f", {outdated_mark(_quotable(one.outdated))}" if one.outdated else ""
-    return f"[{one.number}] {ref}, lines {one.start_line}-{one.end_line}, {about}{mark}"
-
-
-def _numbers(chosen: Sequence[Passage]) -> str:
-    return ", ".join(f"[{one.number}]" for one in chosen)
+    mark = f", {outdated_mark(_quotable(passage.outdated))}" if passage.outdated else ""
+    return f"[{passage.number}] {ref}, lines {passage.start_line}-{passage.end_line}, {about}{mark}"
 
 
 def _quotable(text: str) -> str:
-    """Give a text as it is sent, without endless rows of backticks."""
+    """Return a text as it is sent, with rows of backticks cut."""
     return _RUN.sub(lambda run: run.group()[:LONGEST_RUN], sendable(text))

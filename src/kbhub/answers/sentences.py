@@ -1,4 +1,4 @@
-"""Markdown → what can be quoted on its own: sentences, list items, and blocks that only make sense whole."""
+"""Splitting Markdown into units that can be quoted: sentences, list items, and blocks that only make sense whole."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from kbhub.answers.tokens import estimated_tokens
-from kbhub.blocks import heading_end, is_item, is_rule, scan_blocks
+from kbhub.documents.blocks import heading_end, is_item, is_rule, scan_blocks
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kbhub.blocks import Blocks
+    from kbhub.documents.blocks import Blocks
 
 LIST_TOKENS = 150
-"""Estimated tokens of a list that is quoted as a whole; of a longer one, items."""
+"""Limit in estimated tokens of a list that is quoted as a whole; longer ones are split into items."""
 
 CODE_FENCE = "```"
-"""Around code that is quoted without the line that opened it."""
+"""Fence for code that is quoted without its opening line."""
 
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|al|approx|dr|mr|mrs|ms|prof|st|no|nos|fig|figs|sec|eq|vol|pp|ed|inc|ca|bzw|usw)"
     r"|z\.\s?B|d\.\s?h|\b[A-Za-z])\.$",
     re.IGNORECASE,
 )
-"""What ends with a full stop and ends no sentence: abbreviations, initials."""
+"""Ends with a full stop but not a sentence: abbreviations, initials."""
 
 _END = re.compile(
     r"""(?:(?<=\s)[.!?]|[.!?]+["'”’)\]*_]*)(?=\s+["'“‘(\[`*_]*[^\s"'“‘(\[`*_]|\s*$)|[。！？]+[」』”’)]*"""
@@ -35,7 +35,7 @@ _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*$")
 _LINK_DEFINITION = re.compile(r" {0,3}\[[^\]]{1,999}\]:\s")
 _QUOTE = re.compile(r"(?: {0,3}>(?:\s|$))+")
-"""Beginning of a line of a quotation; sentences run on over it."""
+"""Marker of a line of a block quote; sentences continue across it."""
 
 _SENTENCE_START = re.compile(r"\s+[\"'“‘(\[`*_]*[^\Wa-z_]")
 
@@ -47,70 +47,71 @@ class Unit:
     """A part of a text that can be quoted on its own."""
 
     text: str
-    """A sentence on one line; an item with its mark; a block with its line ends."""
+    """A sentence on one line, an item with its bullet, or a block with its line ends."""
     line: int
-    """Of the document, from 1."""
+    """Line in the document, from 1."""
     kind: Kind
     paragraph: int
-    """Number of the paragraph or list in the text; units of one belong together."""
+    """Number of its paragraph or list in the text."""
     heading: str = ""
-    """The heading of the text that it stands below; empty before the first."""
+    """The heading above it in the text; empty before the first."""
 
 
 def units(
     text: str, first_line: int = 1, *, in_code: bool = False, table_header: str = "", whole_lists: bool = True
 ) -> list[Unit]:
-    """Take a text apart, in its order. Headings, rules and link definitions are left out.
+    """Split a text into units, in order. Headings, rules and link definitions are left out.
 
-    A code block, a table or a short list is one unit with the line that announces it.
+    A code block, a table or a short list is one unit together with the sentence that announces it.
 
     Args:
         text: Markdown.
         first_line: number of its first line in the document.
-        in_code: whether it begins within a code block; what there is of that is given with a fence of its own.
-        table_header: header of the table that it begins within, if it does.
-        whole_lists: whether short lists are one unit; otherwise each item is.
+        in_code: whether it starts inside a code block; that part gets a fence of its own.
+        table_header: header of the table in which it starts, if any.
+        whole_lists: whether a short list is one unit; otherwise each item is.
     """
     lines = text.split("\n")
-    found: list[Unit] = []
+    parts: list[Unit] = []
     if in_code:
         end = next((at for at, line in enumerate(lines) if _FENCE.match(line)), len(lines))
         code = "\n".join(lines[:end])
-        found = [Unit(f"{CODE_FENCE}\n{code}\n{CODE_FENCE}", first_line, "block", -1)] if code.strip() else []
+        parts = [Unit(f"{CODE_FENCE}\n{code}\n{CODE_FENCE}", first_line, "block", -1)] if code.strip() else []
         lines[: end + 1] = [""] * len(lines[: end + 1])
     header = table_header.split("\n") if table_header else []
     lines = [*header, *lines]
     blocks = scan_blocks(lines, 0, 0)
-    for number, (start, end, what) in enumerate(_regions(lines, blocks)):
+    for number, (start, end, kind) in enumerate(_regions(lines, blocks)):
         region = lines[start:end]
         line = first_line + max(0, start - len(header))
-        if what == "block":
-            found = _announced(found, Unit("\n".join(region), line, "block", number))
-        elif what == "list":
+        if kind == "block":
+            parts = _announced(parts, Unit("\n".join(region), line, "block", number))
+        elif kind == "list":
             whole = Unit("\n".join(region).rstrip(), line, "block", number)
             if whole_lists and estimated_tokens(whole.text) <= LIST_TOKENS:
-                found = _announced(found, whole)
+                parts = _announced(parts, whole)
             else:
-                found += _items(region, line, number)
+                parts += _items(region, line, number)
         else:
-            found += _sentences(region, line, number)
-    above = [(one.line - len(header) - 1 + first_line, one.text) for one in blocks.headings]
-    return [replace(one, heading=next((text for at, text in reversed(above) if at < one.line), "")) for one in found]
+            parts += _sentences(region, line, number)
+    above = [(heading.line - len(header) - 1 + first_line, heading.text) for heading in reversed(blocks.headings)]
+    return [replace(unit, heading=next((text for at, text in above if at < unit.line), "")) for unit in parts]
 
 
-def _announced(found: list[Unit], block: Unit) -> list[Unit]:
-    """Add a block, with the sentence before it if that ends with a colon."""
-    if found and found[-1].kind == "sentence" and found[-1].text.endswith((":", "：")):
-        said = found.pop()
-        block = replace(block, text=f"{said.text}\n\n{block.text}", line=said.line)
-    return [*found, block]
+def _announced(parts: list[Unit], block: Unit) -> list[Unit]:
+    """Append a block, joined with the sentence before it if that ends with a colon."""
+    if parts and parts[-1].kind == "sentence" and parts[-1].text.endswith((":", "：")):
+        sentence = parts.pop()
+        block = replace(block, text=f"{sentence.text}\n\n{block.text}", line=sentence.line)
+    return [*parts, block]
 
 
 def _regions(lines: Sequence[str], blocks: Blocks) -> Iterator[tuple[int, int, Literal["block", "list", "text"]]]:
-    """Give (first line, line after the last, what it is), lines as indices."""
+    """Yield the start, end and kind of each region, as indices of lines."""
     opaque = {start - 1: end for start, end in [*blocks.fences, *blocks.tables]}
     hidden = {start - 1: end for start, end in blocks.raw}
-    headings = {one.line - 1 for one in blocks.headings}
+    headings = {heading.line - 1 for heading in blocks.headings}
+    starts = {*opaque, *hidden, *headings}
     at = 0
     while at < len(lines):
         if at in opaque:
@@ -126,18 +127,14 @@ def _regions(lines: Sequence[str], blocks: Blocks) -> Iterator[tuple[int, int, L
             at = end
         else:
             end = at + 1
-            while end < len(lines) and lines[end].strip() and not _starts(lines, end, opaque, hidden, headings):
+            while end < len(lines) and lines[end].strip() and end not in starts and not is_item(lines[end]):
                 end += 1
             yield at, end, "text"
             at = end
 
 
-def _starts(lines: Sequence[str], at: int, opaque: dict[int, int], hidden: dict[int, int], headings: set[int]) -> bool:
-    return at in opaque or at in hidden or at in headings or is_item(lines[at])
-
-
 def _list_end(lines: Sequence[str], at: int, opaque: dict[int, int], headings: set[int]) -> int:
-    """Give the line after a list: what follows that is neither an item nor indented nor a lazy continuation."""
+    """Return the line after a list, including indented lines and lazy continuations."""
     end = at + 1
     while end < len(lines) and end not in headings:
         indented = lines[end].startswith((" ", "\t"))
@@ -155,7 +152,8 @@ def _list_end(lines: Sequence[str], at: int, opaque: dict[int, int], headings: s
 
 
 def _items(region: Sequence[str], line: int, number: int) -> list[Unit]:
-    starts = [at for at, one in enumerate(region) if is_item(one) and not _deep(one, region[0])] or [0]
+    indents = [len(text) - len(text.lstrip()) for text in region]
+    starts = [at for at, text in enumerate(region) if is_item(text) and indents[at] <= indents[0] + 1] or [0]
     ends = [*starts[1:], len(region)]
     return [
         Unit("\n".join(region[start:end]).strip("\n").rstrip(), line + start, "item", number)
@@ -163,13 +161,9 @@ def _items(region: Sequence[str], line: int, number: int) -> list[Unit]:
     ]
 
 
-def _deep(item: str, first: str) -> bool:
-    return len(item) - len(item.lstrip()) > len(first) - len(first.lstrip()) + 1
-
-
 def _sentences(region: Sequence[str], line: int, number: int) -> Iterator[Unit]:
     if all(map(_QUOTE.match, region)):
-        region = [_QUOTE.sub("", one) for one in region]
+        region = [_QUOTE.sub("", quoted) for quoted in region]
     text = "\n".join(region)
     code = [match.span() for match in _CODE.finditer(text)]
     start = 0
@@ -183,15 +177,14 @@ def _sentences(region: Sequence[str], line: int, number: int) -> Iterator[Unit]:
 
 
 def _ends(text: str, start: int, match: re.Match[str]) -> bool:
-    """Say whether a mark at the end of a word ends a sentence."""
+    """Return whether a punctuation mark ends a sentence."""
     if match.group()[0] in "。！？" or match.end() >= len(text.rstrip()):
         return True
-    apart = text[match.start() - 1 : match.start()].isspace()
-    if not match.group().startswith("."):
+    if not match.group().startswith(".") or text[match.start() - 1 : match.start()].isspace():
         return True
-    if not apart and _ABBREVIATION.search(text[start : match.start() + 1]):
+    if _ABBREVIATION.search(text[start : match.start() + 1]):
         return False
-    return apart or _SENTENCE_START.match(text, match.end()) is not None
+    return _SENTENCE_START.match(text, match.end()) is not None
 
 
 def _sentence(text: str, start: int, end: int, line: int, number: int) -> Iterator[Unit]:

@@ -1,11 +1,11 @@
-"""Pipe tables that are quoted: the header, and the rows that answer."""
+"""Quoting pipe tables: the header, and the rows that answer."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kbhub.answers.tokens import estimated_tokens
-from kbhub.query import STOP_WORDS, searchable, stems
+from kbhub.index.query import STOP_WORDS, searchable, stems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -13,20 +13,22 @@ if TYPE_CHECKING:
     from kbhub.answers.models import Weight
 
 FEW_ROWS = 6
-"""Rows of a table that is quoted whole where no word of the question tells its rows apart, and rows by meaning else."""
+"""Rows up to which a table is quoted whole if no word of the question distinguishes its rows; longer tables are cut by
+meaning.
+"""
 
 NEAREST_ROWS = 3
 """Rows of a longer table that are quoted for their meaning alone."""
 
 ROW_SHARE = 0.5
-"""Worth, as a share of the best row's, from which a row is quoted: a question may ask for two things."""
+"""Minimum worth of a quoted row, as a share of the best one's: a question may ask for two things."""
 
 LEFT_OUT = "…"
-"""First cell of the row that stands for rows left out."""
+"""First cell of the row that marks omitted rows."""
 
 
 def is_table(text: str) -> bool:
-    """Say whether a block is, or ends with, a pipe table.
+    """Return whether a block is, or ends with, a pipe table.
 
     Args:
         text: a block of Markdown.
@@ -43,15 +45,15 @@ def answering(
 ) -> str:
     """Cut a table to its header and the rows that answer a question.
 
-    Rows that have a word of the question which the headings above do not have answer; else those with any of its
-    words, if the table is long; else, of a long table, those that are nearest in meaning.
+    Prefers rows with a word of the question that is not in the headings above; then, in a long table, rows with any of
+    its words; then the rows nearest in meaning.
 
     Args:
         text: the table, with what announces it.
         weights: words of the question.
         above: stems of the headings above the table.
         room: estimated tokens that it may take.
-        near: gives how near each of some texts is to the question; none to go by words alone.
+        near: returns the nearness of texts to the question; None to use words alone.
     """
     lines = text.split("\n")
     rule = next((at for at, line in enumerate(lines) if "-" in line and not line.strip("|-: \t>")), None)
@@ -60,16 +62,16 @@ def answering(
     head, rows = lines[: rule + 1], [line for line in lines[rule + 1 :] if line.strip()]
     kept = _kept(rows, weights, above, near)
     room -= sum(estimated_tokens(line) + 1 for line in head)
-    told: list[str] = []
+    quoted: list[str] = []
     before = -1
     for at in sorted(kept):
         gap = [f"| {LEFT_OUT} |"] if at > before + 1 and before >= 0 else []
         room -= sum(estimated_tokens(line) + 1 for line in (*gap, rows[at]))
         if room <= 0:
             break
-        told += [*gap, rows[at]]
+        quoted += [*gap, rows[at]]
         before = at
-    return "\n".join([*head, *told]) if told else text
+    return "\n".join([*head, *quoted]) if quoted else text
 
 
 def _kept(
@@ -78,17 +80,17 @@ def _kept(
     above: Collection[str],
     near: Callable[[Sequence[str]], Sequence[float]] | None,
 ) -> list[int]:
-    """Give the places of the rows that answer."""
+    """Return the indices of the rows that answer."""
     every = list(range(len(rows)))
     words = [frozenset(stems(searchable(row))) for row in rows]
-    telling = [one for one in weights if not STOP_WORDS.issuperset(one.stems)] or list(weights)
-    own = [one for one in telling if not set(above).issuperset(one.stems)]
-    if found := _best([_worth(row, own) for row in words]):
-        return found
+    content = [weight for weight in weights if not STOP_WORDS.issuperset(weight.stems)] or list(weights)
+    own = [weight for weight in content if not set(above).issuperset(weight.stems)]
+    if best := _best([_worth(row, own) for row in words]):
+        return best
     if len(rows) <= FEW_ROWS:
         return every
-    if found := _best([_worth(row, telling) for row in words]):
-        return found
+    if best := _best([_worth(row, content) for row in words]):
+        return best
     if near is None:
         return every
     cosines = near(rows)
@@ -96,7 +98,9 @@ def _kept(
 
 
 def _worth(row: frozenset[str], weights: Sequence[Weight]) -> float:
-    return sum(one.weight * len(row.intersection(one.stems)) / len(one.stems) for one in weights if one.stems)
+    return sum(
+        weight.weight * len(row.intersection(weight.stems)) / len(weight.stems) for weight in weights if weight.stems
+    )
 
 
 def _best(worths: Sequence[float]) -> list[int]:

@@ -1,16 +1,17 @@
-"""Parts of passages that were chosen → a text: in the order of the documents, each once, with what stands between."""
+"""Composing the chosen parts into a text, in document order, with short gaps filled."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from kbhub.answers.citations import composed
 from kbhub.answers.sentences import Unit
 from kbhub.answers.tokens import estimated_tokens
-from kbhub.markdown import PART_NAMES
+from kbhub.documents.markdown import PART_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,24 +19,24 @@ if TYPE_CHECKING:
     from kbhub.answers.models import Passage
 
 MOST_FILLED, FILLED_TOKENS = 2, 60
-"""Sentences between two chosen ones of a paragraph that are told with them, and estimated tokens of them: shorter to
-read than to miss."""
+"""Limits of sentences between two chosen ones of a paragraph that are included, and of their estimated tokens: they are
+quicker to read than to look up.
+"""
 
 ADJACENT_LINES = 2
-"""Lines from the end of a passage to the beginning of the next of its document that make them one text: a blank one
-stands between."""
+"""Lines from the end of a passage to the start of the next that make them one text: a blank line is between."""
 
 LABEL_CHARACTERS = 120
-"""Of the names of a section at most."""
+"""Limit of a section's label."""
 
 SKIPPED = "…"
-"""Before a sentence whose paragraph has others between it and the last that is told."""
+"""Prefix of a sentence if others of its paragraph were skipped."""
 
 _BRACKETED = re.compile(r"(?<!\\)\[(?=\^?\d{1,4}\](?!\())")
-"""A number in brackets in the text of a document, which would look like a citation of ours."""
+"""A bracketed number in a document's text, which would look like one of our citations."""
 
 _PARAGRAPHS = 1_000_000
-"""More than a passage has."""
+"""More paragraphs than a passage has."""
 
 
 @dataclass(slots=True)
@@ -45,7 +46,7 @@ class Choice:
     unit: Unit
     passage: Passage
     at: int
-    """Its place among the parts of the passage."""
+    """Its index among the parts of the passage."""
     size: int
     own: frozenset[str]
     above: frozenset[str]
@@ -53,14 +54,14 @@ class Choice:
 
     @property
     def section(self) -> tuple[str, str]:
-        """What it is part of: a document, and a section of it."""
+        """Its document and section."""
         return self.passage.docid, heading_of(self.unit, self.passage)
 
     def label(self, before: Choice | None = None) -> str:
-        """Give the names of the section, in bold; not that of the document again if `before` is of the same."""
+        """Return the bold label of its section, without the document's title if `before` is of the same document."""
         heading = heading_of(self.unit, self.passage)
         title = self.passage.title
-        if title.casefold() in PART_NAMES:  # which tells no document from another
+        if title.casefold() in PART_NAMES:  # too generic to identify the document
             title = PurePosixPath(self.passage.ref.rpartition("@")[2]).stem
         if heading in ("", self.passage.title):
             names = title
@@ -74,12 +75,12 @@ class Choice:
 
 
 def heading_of(unit: Unit, passage: Passage) -> str:
-    """Give the innermost heading above a part of a passage; empty if there is none."""
+    """Return the innermost heading above a part of a passage, or ""."""
     return unit.heading or (passage.headings[-1] if passage.headings else "")
 
 
 def label_tokens(one: Choice, chosen: Sequence[Choice]) -> int:
-    """Estimate what naming sections takes once one more part is told; a single section needs no name."""
+    """Estimate the tokens of additional labels if a part is added; a single section needs no label."""
     sections = {other.section: other for other in chosen}
     if not sections or one.section in sections:
         return 0
@@ -88,20 +89,21 @@ def label_tokens(one: Choice, chosen: Sequence[Choice]) -> int:
 
 
 def filled(chosen: Sequence[Choice], choices: Iterable[Choice], room: int) -> list[Choice]:
-    """Add what little stands between chosen sentences of a paragraph, and order all as they are told.
+    """Add short gaps between chosen sentences of a paragraph, and sort everything for the text.
 
     Args:
-        chosen: what is to be told.
-        choices: all that could be.
-        room: estimated tokens that are left.
+        chosen: the chosen parts.
+        choices: all parts.
+        room: estimated tokens left.
     """
     every = list(chosen)
     paragraphs: dict[tuple[int, int], list[Choice]] = {}
-    for one in choices:
-        paragraphs.setdefault(_paragraph(one), []).append(one)
-    for one in chosen:
-        later = [other.at for other in chosen if _paragraph(other) == _paragraph(one) and other.at > one.at]
-        between = [other for other in paragraphs[_paragraph(one)] if one.at < other.at < min(later, default=0)]
+    for choice in choices:
+        paragraphs.setdefault(_paragraph(choice), []).append(choice)
+    for choice in chosen:
+        paragraph = _paragraph(choice)
+        later = [other.at for other in chosen if _paragraph(other) == paragraph and other.at > choice.at]
+        between = [other for other in paragraphs[paragraph] if choice.at < other.at < min(later, default=0)]
         size = sum(other.size for other in between)
         if 0 < len(between) <= MOST_FILLED and size <= min(room, FILLED_TOKENS):
             every += between
@@ -110,72 +112,69 @@ def filled(chosen: Sequence[Choice], choices: Iterable[Choice], room: int) -> li
 
 
 def without_promises(chosen: Sequence[Choice]) -> list[Choice]:
-    """Leave out what announces something that is not told ("the following:"), unless nothing else is told.
+    """Leave out announcements ("the following:") of parts that were not chosen, unless nothing would be left.
 
     Args:
         chosen: in order.
     """
     kept = []
-    for at, one in enumerate(chosen):
-        behind = chosen[at + 1] if at + 1 < len(chosen) else None
-        follows = behind is not None and behind.passage.number == one.passage.number and behind.at == one.at + 1
-        if follows or one.unit.kind != "sentence" or not one.unit.text.endswith((":", "：")):
-            kept.append(one)
+    for choice, following in zip_longest(chosen, chosen[1:]):
+        fulfilled = following and following.passage.number == choice.passage.number and following.at == choice.at + 1
+        if fulfilled or choice.unit.kind != "sentence" or not choice.unit.text.endswith((":", "：")):
+            kept.append(choice)
     return kept or list(chosen)
 
 
 def in_order(chosen: Sequence[Choice]) -> list[Choice]:
-    """Order parts as they are told: the best passage first, those that follow each other as in their document."""
+    """Sort parts by best passage first, keeping adjacent passages of a document together."""
     groups: list[list[Passage]] = []
-    for passage in sorted({one.passage.number: one.passage for one in chosen}.values(), key=lambda one: one.number):
+    passages = {choice.passage.number: choice.passage for choice in chosen}
+    for passage in sorted(passages.values(), key=lambda passage: passage.number):
         near = [group for group in groups if any(_follow(passage, other) for other in group)]
         if near:
-            near[0] += [passage, *(one for group in near[1:] for one in group)]
+            near[0] += [passage, *(other for group in near[1:] for other in group)]
             groups = [group for group in groups if group not in near[1:]]
         else:
             groups.append([passage])
-    rank = {one.number: at for at, group in enumerate(groups) for one in group}
-    return sorted(chosen, key=lambda one: (rank[one.passage.number], one.passage.start_line, one.at))
+    rank = {passage.number: at for at, group in enumerate(groups) for passage in group}
+    return sorted(chosen, key=lambda choice: (rank[choice.passage.number], choice.passage.start_line, choice.at))
 
 
 def told(chosen: Sequence[Choice]) -> str:
-    """Write parts, each section's under its name if there are several, with its citation at the end.
+    """Write the parts, with a label for each section if there are several, and a citation at the end of each.
 
     Args:
         chosen: in order.
     """
-    several = len({one.section for one in chosen}) > 1
-    kept: list[tuple[Unit, str, tuple[int, ...]]] = []
-    for at, one in enumerate(chosen):
+    several = len({choice.section for choice in chosen}) > 1
+    parts: list[tuple[Unit, str, tuple[int, ...]]] = []
+    for at, choice in enumerate(chosen):
         before = chosen[at - 1] if at else None
         behind = chosen[at + 1] if at + 1 < len(chosen) else None
-        if several and (before is None or before.section != one.section):
-            label = one.label(before)
-            kept.append((Unit(label, one.unit.line, "block", -1 - at), label, ()))
-        ends = behind is None or behind.section != one.section or behind.passage.number != one.passage.number
-        kept.append((_apart(one), _marked(one, before), (one.passage.number,) if ends else ()))
-    return composed(kept)
+        number, unit = choice.passage.number, choice.unit
+        if several and (before is None or before.section != choice.section):
+            label = choice.label(before)
+            parts.append((Unit(label, unit.line, "block", -1 - at), label, ()))
+        ends = behind is None or behind.section != choice.section or behind.passage.number != number
+        unit = replace(unit, paragraph=number * _PARAGRAPHS + unit.paragraph)  # unique among all passages
+        parts.append((unit, _marked(choice, before), (number,) if ends else ()))
+    return composed(parts)
 
 
-def _follow(one: Passage, other: Passage) -> bool:
-    """Say whether two passages follow each other in their document."""
-    first, second = sorted((one, other), key=lambda passage: passage.start_line)
-    return one.docid == other.docid and 0 < second.start_line - first.end_line <= ADJACENT_LINES
+def _follow(passage: Passage, other: Passage) -> bool:
+    """Return whether two passages are adjacent in their document."""
+    first, second = sorted((passage, other), key=lambda passage: passage.start_line)
+    return passage.docid == other.docid and 0 < second.start_line - first.end_line <= ADJACENT_LINES
 
 
-def _paragraph(one: Choice) -> tuple[int, int]:
-    return one.passage.number, one.unit.paragraph
+def _paragraph(choice: Choice) -> tuple[int, int]:
+    return choice.passage.number, choice.unit.paragraph
 
 
-def _apart(one: Choice) -> Unit:
-    """Give a part so that paragraphs of different passages are told apart."""
-    return replace(one.unit, paragraph=one.passage.number * _PARAGRAPHS + one.unit.paragraph)
-
-
-def _marked(one: Choice, before: Choice | None) -> str:
-    """Give a part as it is quoted: a number in brackets of its own is written so that it is no citation of ours."""
-    if one.unit.kind == "block":
-        return one.unit.text
-    text = _BRACKETED.sub(r"\\[", one.unit.text)
-    skips = before is not None and _paragraph(before) == _paragraph(one) and one.at > before.at + 1
-    return f"{SKIPPED} {text}" if skips and one.unit.kind == "sentence" else text
+def _marked(choice: Choice, before: Choice | None) -> str:
+    """Return the text of a part, with bracketed numbers escaped and skipped sentences marked."""
+    if choice.unit.kind == "block":
+        return choice.unit.text
+    text = _BRACKETED.sub(r"\\[", choice.unit.text)
+    skips = before is not None and _paragraph(before) == _paragraph(choice) and choice.at > before.at + 1
+    return f"{SKIPPED} {text}" if skips and choice.unit.kind == "sentence" else text

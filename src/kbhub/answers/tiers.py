@@ -1,4 +1,4 @@
-"""Which passages answer: strong hits, weaker ones, and what strong hits are linked with."""
+"""Choosing the passages of an answer: strong hits, weaker ones, and documents linked with strong hits."""
 
 from __future__ import annotations
 
@@ -6,73 +6,75 @@ from typing import TYPE_CHECKING
 
 from kbhub.answers.models import Passage
 from kbhub.answers.passages import Kept, Part, Texts, numbered, passage_of, shortened
+from kbhub.documents.sections import section
 from kbhub.errors import DocumentNotFound, IndexUnavailable
-from kbhub.graph import related
 from kbhub.index.staleness import outdated
-from kbhub.keeping import Keeping, deleted_words, is_gone
-from kbhub.sections import section
+from kbhub.reading.graph import related
+from kbhub.sync.deleted_texts import Keeping, deleted_words, is_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kbhub.answers.models import AskOptions
-    from kbhub.graph import Neighbour
     from kbhub.hub import Hub
+    from kbhub.reading.graph import Neighbour
     from kbhub.types import Hit, SearchResult
 
 HITS = 12
-"""Passages of direct and weaker hits at most. Of the queries of five collections that have an answer, 88 to 98 of 100
-have it among so many."""
+"""Limit of passages of direct and weaker hits. Of the queries of five collections that have an answer, 88 to 98 of 100
+have it among so many.
+"""
 
 SEARCHED_HITS = 50
-"""Hits looked through, so that the passage of a neighbour that fits the question is known."""
+"""Hits that are searched for, so that the best passage of a neighbour is known."""
 
 EXPANDED, NEIGHBOURS = 3, 3
-"""Direct hits whose neighbours are looked at; neighbours that are taken."""
+"""Number of direct hits whose neighbours are considered, and of neighbours that are used."""
 
 NEIGHBOURS_LOOKED_AT = 10
-"""Neighbours of each kind that are looked at of one hit."""
+"""Limit of neighbours of each kind that are considered per hit."""
 
 NEAREST, NEAREST_TOKENS = 3, 160
-"""Hits that are named where nothing covers the question, and estimated tokens that are shown of the first: a paragraph
-or a small table."""
+"""Number of hits shown if nothing covers the question, and estimated tokens shown of the first: a paragraph or a small
+table.
+"""
 
 
 def tiered(hub: Hub, result: SearchResult, options: AskOptions) -> tuple[Passage, ...]:
     """Choose the passages for an answer.
 
     Args:
-        hub: what searched.
+        hub: hub that searched.
         result: its `SEARCHED_HITS` best chunks.
-        options: with the thresholds.
+        options: holds the thresholds.
 
     Returns:
-        Direct hits first, then neighbours of them, then weaker hits.
+        Direct hits first, then their neighbours, then weaker hits.
     """
     texts, kept = Texts(hub), Kept()
     strong, weak = by_strength(result, options)
 
-    def taken(hits: Iterable[Hit], room: int) -> list[Passage]:
-        found: list[Passage] = []
+    def choose(hits: Iterable[Hit], room: int) -> list[Passage]:
+        passages: list[Passage] = []
         for hit in hits:
-            if len(found) == room:
+            if len(passages) == room:
                 break
             part = texts.part(hit)
             if kept.takes(hit.docid, part, hit.headings, hit.title):
-                found.append(_judged(hit, part, options))
-        return found
+                passages.append(_passage(hit, part, options))
+        return passages
 
-    direct = taken(strong, HITS)
+    direct = choose(strong, HITS)
     linked = list(neighbours(hub, direct, result, texts, kept))
-    return numbered([*direct, *linked, *taken(weak, HITS - len(direct))])
+    return numbered([*direct, *linked, *choose(weak, HITS - len(direct))])
 
 
 def by_strength(result: SearchResult, options: AskOptions) -> tuple[list[Hit], list[Hit]]:
-    """Give the hits that are quoted directly, and the weaker ones that may be used.
+    """Split the hits into direct ones and weaker ones, leaving out those below the threshold.
 
     Args:
-        result: of a search.
-        options: with the thresholds.
+        result: a search result.
+        options: holds the thresholds.
     """
     used = [hit for hit in result.hits if hit.score >= options.threshold]
     strong = [hit for hit in used if hit.score >= options.direct_threshold]
@@ -80,7 +82,7 @@ def by_strength(result: SearchResult, options: AskOptions) -> tuple[list[Hit], l
 
 
 def nearest(hub: Hub, result: SearchResult) -> tuple[Passage, ...]:
-    """Name what comes nearest to a question that nothing covers."""
+    """Return the nearest passages to a question that nothing covers."""
     texts = Texts(hub)
     return numbered(
         passage_of(hit, texts.part(hit), "nearest", "the nearest there is") for hit in result.hits[:NEAREST]
@@ -88,25 +90,25 @@ def nearest(hub: Hub, result: SearchResult) -> tuple[Passage, ...]:
 
 
 def in_short(hub: Hub, result: SearchResult, found: Sequence[Passage], line: int | None) -> tuple[Passage, ...]:
-    """Cut the first of the nearest passages to what is shown of it.
+    """Shorten the first of the nearest passages.
 
     Args:
-        hub: what searched.
-        result: of the search.
+        hub: hub that searched.
+        result: the search result.
         found: the nearest passages.
-        line: where the part begins that comes nearest; none to go by the excerpt of the hit.
+        line: first line of the part nearest to the question; None to use the hit's excerpt.
     """
     texts = Texts(hub)
     short = []
-    for one, hit in zip(found[:1], result.hits, strict=False):
+    for passage, hit in zip(found[:1], result.hits, strict=False):
         document = texts.document(hit.docid, hit.path)
-        whole = Part(one.start_line, one.end_line, one.text, one.in_code, one.table_header)
+        whole = Part(passage.start_line, passage.end_line, passage.text, passage.in_code, passage.table_header)
         part = shortened(whole, line or hit.excerpt_line, document, NEAREST_TOKENS)
-        short.append(passage_of(hit, part, one.tier, one.reason, one.number))
+        short.append(passage_of(hit, part, passage.tier, passage.reason, passage.number))
     return (*short, *found[1:])
 
 
-def _judged(hit: Hit, part: Part, options: AskOptions) -> Passage:
+def _passage(hit: Hit, part: Part, options: AskOptions) -> Passage:
     if hit.score >= options.direct_threshold:
         return passage_of(hit, part, "direct", f"score {hit.score:.2f} ≥ {options.direct_threshold:g}")
     return passage_of(hit, part, "summarized", f"score {hit.score:.2f}, from {options.threshold:g}")
@@ -115,46 +117,49 @@ def _judged(hit: Hit, part: Part, options: AskOptions) -> Passage:
 def neighbours(
     hub: Hub, direct: Sequence[Passage], result: SearchResult, texts: Texts, kept: Kept
 ) -> Iterator[Passage]:
-    """Give a passage of each neighbour: what the search found in it, else what the link names, else its beginning.
+    """Yield a passage of each neighbour: its best hit, else the section that is linked, else its beginning.
 
     Args:
-        hub: what searched.
-        direct: what is quoted directly.
-        result: of the search.
-        texts: reads documents.
-        kept: what has been chosen so far.
+        hub: hub that searched.
+        direct: the direct hits.
+        result: the search result.
+        texts: document cache.
+        kept: parts chosen so far.
     """
-    taken = {one.docid for one in direct}
+    seen = {passage.docid for passage in direct}
     best = {hit.docid: hit for hit in reversed(result.hits)}
-    left: list[tuple[float, int, Passage, Neighbour]] = []
-    for one in direct[:EXPANDED]:
-        for neighbour in _linked(hub, one):
-            if neighbour.docid in taken or neighbour.base not in result.searched:
+    candidates: list[tuple[float, Passage, Neighbour]] = []
+    for passage in direct[:EXPANDED]:
+        for neighbour in _linked(hub, passage):
+            if neighbour.docid in seen or neighbour.base not in result.searched:
                 continue
-            taken.add(neighbour.docid)
+            seen.add(neighbour.docid)
             score = best[neighbour.docid].score if neighbour.docid in best else 0.0
-            left.append((-score, len(left), one, neighbour))
+            candidates.append((score, passage, neighbour))
     count = 0
-    for _, _, one, neighbour in sorted(left, key=lambda entry: entry[:2]):
+    for _, passage, neighbour in sorted(candidates, key=lambda entry: -entry[0]):
         if count == NEIGHBOURS:
             return
-        made = _neighbour(hub, texts, one, neighbour, best.get(neighbour.docid))
-        if made and kept.takes(made.docid, Part(made.start_line, made.end_line, made.text), made.headings, made.title):
+        linked = _neighbour(hub, texts, passage, neighbour, best.get(neighbour.docid))
+        if linked is None:
+            continue
+        part = Part(linked.start_line, linked.end_line, linked.text)
+        if kept.takes(linked.docid, part, linked.headings, linked.title):
             count += 1
-            yield made
+            yield linked
 
 
-def _linked(hub: Hub, one: Passage) -> list[Neighbour]:
+def _linked(hub: Hub, passage: Passage) -> tuple[Neighbour, ...]:
     try:
-        found = related(hub, one.docid, hops=1, kinds=("link", "backlink", "related"), limit=NEIGHBOURS_LOOKED_AT)
-    except DocumentNotFound:  # gone since it was found
-        return []
-    return list(found.neighbours)
+        result = related(hub, passage.docid, hops=1, kinds=("link", "backlink", "related"), limit=NEIGHBOURS_LOOKED_AT)
+    except DocumentNotFound:  # deleted since the search
+        return ()
+    return result.neighbours
 
 
-def _neighbour(hub: Hub, texts: Texts, one: Passage, neighbour: Neighbour, hit: Hit | None) -> Passage | None:
+def _neighbour(hub: Hub, texts: Texts, direct: Passage, neighbour: Neighbour, hit: Hit | None) -> Passage | None:
     how = {"link": "linked from", "backlink": "links to", "related": "related to"}[neighbour.kind]
-    reason = f"{how} {one.ref}"
+    reason = f"{how} {direct.ref}"
     if hit:
         return passage_of(hit, texts.part(hit), "related", reason)
     path = neighbour.ref.partition("@")[2] or neighbour.ref
@@ -181,16 +186,16 @@ def _neighbour(hub: Hub, texts: Texts, one: Passage, neighbour: Neighbour, hit: 
 
 
 def _outdated(hub: Hub, base: str, path: str) -> str | None:
-    """Say why a document may no longer hold; nothing if it does, or its index cannot be read."""
-    one = hub.select([base])[0]
-    index = hub.index(one)
+    """Return why a document may no longer hold, or None if it does or its index cannot be read."""
+    chosen = hub.select([base])[0]
+    index = hub.index(chosen)
     try:
         with index.snapshot():
             row = index.document(path)
-            said = outdated(index, [row], hub.options.clock()).get(row.id) if row else None
+            reason = outdated(index, [row], hub.options.clock()).get(row.id) if row else None
             if row is None or not is_gone(row.size):
-                return said
-            gone = deleted_words(Keeping(hub.limits()["kept"], one).gone_since(path))
-            return f"{said}; {gone}" if said else gone
+                return reason
+            gone = deleted_words(Keeping(hub.limits().kept, chosen).gone_since(path))
+            return f"{reason}; {gone}" if reason else gone
     except IndexUnavailable:
         return None

@@ -1,4 +1,4 @@
-"""How many tokens of a language model a text takes, at a guess that is rather too high than too low."""
+"""Estimate of the tokens that a text takes for a language model, rather too high than too low."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 from math import ceil
 
 WORD_LETTERS = 5
-"""Letters of an ASCII word that take one token: common words of any length are one, rare ones are cut shorter."""
+"""Letters of an ASCII word per token: common words of any length are one token, rare ones are split."""
 
 NUMBER_DIGITS = 3
-"""Digits that take one token, as most tokenizers group them."""
+"""Digits per token, as most tokenizers group them."""
 
 RUN_MARKS = 4
-"""Equal marks in a row (`----`, spaces of an indentation) that take one token."""
+"""Equal marks in a row (`----`, spaces of an indentation) per token."""
 
 OTHER_LETTERS = 2
-"""Letters outside ASCII of scripts with spaces that take one token."""
+"""Letters per token in non-ASCII scripts with spaces."""
 
 _PIECE = re.compile(
     r"(?P<word>[A-Za-z]+)|(?P<number>[0-9]+)|(?P<indent>[ \t]{2,})|(?P<space>[ \t])|(?P<run>([^\w\s])\6*)"
@@ -27,18 +27,18 @@ _SIZES = {
     "number": NUMBER_DIGITS,
     "indent": RUN_MARKS,
     "run": RUN_MARKS,
-    "dense": 1,  # of scripts without spaces, and Hangul, each character
+    "dense": 1,  # scripts without spaces, and Hangul
     "other": OTHER_LETTERS,
     "rest": 1,
 }
 
 
 def estimated_tokens(text: str) -> int:
-    """Estimate the tokens of a text for a model that is not known.
+    """Estimate the tokens of a text for an unknown model.
 
-    Against the packaged model's own tokenizer, over 12,900 paragraphs of five collections: half of them are estimated
-    14 to 32 % too high or more, and 1 of 100 up to 21 % too low (`benchmarks/answers.py --tokens`). Models of today
-    have other tokenizers, which were not measured.
+    Compared with the packaged model's tokenizer, over 12,900 paragraphs of five collections, half of the estimates are
+    14 to 32 % too high or more, and 1 of 100 is up to 21 % too low (`benchmarks/answers.py --tokens`). The tokenizers
+    of current models were not measured.
 
     Args:
         text: any string.
@@ -46,6 +46,6 @@ def estimated_tokens(text: str) -> int:
     total = 0
     for piece in _PIECE.finditer(text):
         kind = piece.lastgroup
-        if kind and kind != "space":  # a space is part of the word behind it
+        if kind and kind != "space":  # a space is part of the next word
             total += ceil((piece.end() - piece.start()) / _SIZES[kind])
     return total

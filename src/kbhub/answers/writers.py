@@ -1,4 +1,4 @@
-"""Who writes the answer: a model if one can be had, else kbhub itself; and what is made of what was written."""
+"""Building the answer from a model's text, from quoted sentences, or from passages alone."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from kbhub.answers.models import Outcome, Prepared, Writer
-    from kbhub.embedding import Embedder
+    from kbhub.models.embedding import Embedder
 
 SHOWN_PASSAGES, SHOWN_TOKENS = 3, 900
-"""Direct passages that an answer has verbatim beside its text, and estimated tokens of them; the first is always."""
+"""Limits of direct passages shown verbatim with an answer, and of their estimated tokens; the first is always shown."""
 
 NOT_COVERED_TEXT = "Nothing in these bases covers this."
 NOT_SEEN_TEXT = "Nothing that was searched covers this."
@@ -28,7 +28,7 @@ NOT_ANSWERED_TEXT = "The passages that come nearest do not answer this."
 
 @struct
 class Written:
-    """What a model wrote."""
+    """A model's text."""
 
     text: str
     by: Writer
@@ -36,19 +36,19 @@ class Written:
 
 
 def finish_written(prepared: Prepared, written: Written, why: Sequence[str]) -> Answer | str:
-    """Make an answer of what a model wrote.
+    """Build an answer from a model's text.
 
     Args:
         prepared: the question and its passages.
-        written: the text, as it came.
+        written: the text as the model wrote it.
         why: why this writer.
 
     Returns:
-        The answer; or, if the text is of no use, why not.
+        The answer, or why the text is unusable.
     """
     if says_no_answer(written.text):
         return _answer(prepared, "not_answered", NOT_ANSWERED_TEXT, written.by, why, model=written.model)
-    sent = [one for one in prepared.passages if one.number in prepared.sent]
+    sent = [passage for passage in prepared.passages if passage.number in prepared.sent]
     checked = check(written.text, sent, prepared.options.max_tokens)
     if checked is None:
         return "what it wrote cites too little of the passages" if written.text.strip() else "it wrote nothing"
@@ -56,16 +56,16 @@ def finish_written(prepared: Prepared, written: Written, why: Sequence[str]) -> 
 
 
 def finish_unwritten(prepared: Prepared, why: Sequence[str] = ()) -> Answer:
-    """Give the passages alone, or say that there are none."""
+    """Build an answer of passages alone, or one that says there are none."""
     text = ""
     if prepared.outcome == "not_covered":
-        judged = NOT_COVERED_TEXT if prepared.verdict else NOT_SEEN_TEXT  # without a verdict, not all was looked at
-        text = judged if prepared.searched else NOT_SEARCHED_TEXT
+        text = NOT_COVERED_TEXT if prepared.verdict else NOT_SEEN_TEXT  # no verdict: some bases were not searched
+        text = text if prepared.searched else NOT_SEARCHED_TEXT
     return _answer(prepared, prepared.outcome or "passages", text, "none", why)
 
 
 def finish_extracted(prepared: Prepared, embedder: Embedder | None, why: Sequence[str]) -> Answer:
-    """Write the answer out of sentences of the passages; the passages alone if they have no sentence.
+    """Build an answer from sentences of the passages, or of passages alone if they have no sentence.
 
     Args:
         prepared: the question and its passages.
@@ -91,8 +91,8 @@ def _answer(
     sent: bool = True,
 ) -> Answer:
     support = checked.support if checked else ()
-    cited = {one.number for one in support}
-    got = set(prepared.sent) if sent and by in ("sampling", "ollama") else set()
+    cited = {quote.number for quote in support}
+    received = set(prepared.sent) if sent and by in ("sampling", "ollama") else set()
     passages = prepared.passages if outcome == "passages" else _shown(prepared, cited if by == "extractive" else ())
     return Answer(
         question=prepared.question,
@@ -103,14 +103,19 @@ def _answer(
         why=tuple(why),
         verdict=prepared.verdict,
         references=tuple(
-            _reference(one, sent=one.number in got, cited=one.number in cited) for one in prepared.passages
+            Reference(
+                **passage.model_dump(include=set(Source.model_fields)),
+                sent=passage.number in received,
+                cited=passage.number in cited,
+            )
+            for passage in prepared.passages
         ),
         passages=passages,
         support=support,
         unmatched=prepared.unmatched,
         removed=checked.removed if checked else 0,
         dropped=checked.dropped if checked else (),
-        tokens=estimated_tokens(text) + sum(estimated_tokens(one.readable) for one in passages),
+        tokens=estimated_tokens(text) + sum(estimated_tokens(passage.readable) for passage in passages),
         searched=prepared.searched,
         skipped=prepared.skipped,
         notes=prepared.notes,
@@ -118,20 +123,16 @@ def _answer(
 
 
 def _shown(prepared: Prepared, quoted: Collection[int]) -> tuple[Passage, ...]:
-    """Give the passages that an answer shows whole: direct ones that it does not quote; the nearest, if none covers."""
+    """Return the passages to show whole: unquoted direct ones, or the nearest if none covers the question."""
     if prepared.outcome == "not_covered":
         return prepared.passages[:1]
     room = SHOWN_TOKENS
     shown: list[Passage] = []
-    for one in prepared.passages:
-        size = estimated_tokens(one.readable)
-        if one.number in quoted or one.tier != "direct":
+    for passage in prepared.passages:
+        size = estimated_tokens(passage.readable)
+        if passage.number in quoted or passage.tier != "direct":
             continue
         if len(shown) < SHOWN_PASSAGES and (size <= room or not (shown or quoted)):
-            shown.append(one)
+            shown.append(passage)
             room -= size
     return tuple(shown)
-
-
-def _reference(one: Passage, *, sent: bool, cited: bool) -> Reference:
-    return Reference(**one.model_dump(include=set(Source.model_fields)), sent=sent, cited=cited)

@@ -1,4 +1,4 @@
-"""The application: its name, help and defaults. Commands are in `declared`, `run` starts them."""
+"""The application: its name, help and defaults. `registry` adds the commands, `run` starts them."""
 
 from __future__ import annotations
 

@@ -5,28 +5,28 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kbhub.assisted import Help, search_assisted
-from kbhub.covering import matching
 from kbhub.errors import UsageError
-from kbhub.later import listings, reading
-from kbhub.query import excerpt, spans, terms_of
+from kbhub.index.query import excerpt, spans, terms_of
+from kbhub.reading.reading import ReadOptions, read
+from kbhub.render import formats as listings
 from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS
+from kbhub.search.llm_assistance import Help, search_assisted
+from kbhub.search.search import search
+from kbhub.types import MOST_HITS
+from kbhub.workspace.covering import matching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kbhub.cli.options import Hits
     from kbhub.hub import Hub
-    from kbhub.query import Term
+    from kbhub.index.query import Term
+    from kbhub.reading.reports import Reading
     from kbhub.render.formats import Listing
-    from kbhub.reports import Reading
     from kbhub.types import Hit, Query, SearchResult
 
 MACHINE_LIMIT = 20
 """Hits in a format for programs, where neither the call nor the config says how many."""
-
-MOST_HITS = 100
-"""Hits of one answer at most, as `types.Query` has it."""
 
 SEPARATOR = "--"
 """Between groups of lines that do not follow each other, as grep has it."""
@@ -136,10 +136,10 @@ def cut_reading(reading: Reading, first: int | None, count: int | None) -> Readi
 def _every_hit(hub: Hub, query: Query) -> SearchResult:
     """Search page by page until there are no more hits."""
     query = query.model_copy(update={"limit": MOST_HITS, "offset": 0})
-    result = hub.search(query)
+    result = search(hub, query)
     hits, page = list(result.hits), result
     while page.hits and len(hits) < page.total:
-        page = hub.search(query.model_copy(update={"offset": len(hits)}))
+        page = search(hub, query.model_copy(update={"offset": len(hits)}))
         hits += page.hits
     notes = tuple(dict.fromkeys((*result.notes, *page.notes)))
     return result.model_copy(update={"hits": tuple(hits), "total": len(hits), "notes": notes})
@@ -173,10 +173,10 @@ def _shown(hub: Hub, hit: Hit, terms: tuple[Term, ...], options: Hits, query: Qu
 
 def _document(hub: Hub, hit: Hit) -> list[str] | None:
     """Give the lines of a hit's document as it is on disk now; none if it is gone since it was indexed."""
-    read = hub.read([hit.docid], reading.ReadOptions(answer_bytes=sys.maxsize))
-    if not read.readings:
+    result = read(hub, [hit.docid], ReadOptions(answer_bytes=sys.maxsize))
+    if not result.readings:
         return None
-    lines = read.readings[0].text.split("\n")
+    lines = result.readings[0].text.split("\n")
     return lines if len(lines) >= hit.end_line else None
 
 

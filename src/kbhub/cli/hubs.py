@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from kbhub.cli.console import complain
 from kbhub.cli.verbosity import log_to_stderr
-from kbhub.discovery import parse_base_arguments
 from kbhub.errors import UsageError
-from kbhub.options import HubOptions
-from kbhub.places import WORKING_DIRECTORY_GONE, working_directory
+from kbhub.hub import HubOptions
 from kbhub.render.words import warnings_text
+from kbhub.workspace.discovery import parse_base_arguments
+from kbhub.workspace.places import WORKING_DIRECTORY_GONE, working_directory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.cli.given import Places
+    from kbhub.cli.options import Places
     from kbhub.types import Problem
 
 

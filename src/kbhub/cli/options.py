@@ -1,16 +1,145 @@
-"""Options that several commands share, as cyclopts is to take and explain them."""
+"""Options that several commands share: their values, and how cyclopts takes and explains them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 from cyclopts import Group, Parameter
+from cyclopts.validators import Number
 
-from kbhub.cli.given import MOST_AROUND, Common, Formats, Hits, Lines, Places, Tables, Ways
+from kbhub.errors import UsageError
 
-__all__ = ["MOST_AROUND", "Common", "Formats", "Hits", "Lines", "Places", "Tables", "Ways"]
+if TYPE_CHECKING:
+    from kbhub.render.formats import Format
 
-_COMMON = Group("Common options", sort_key=2)
+_FORMATS: tuple[Format, ...] = ("json", "csv", "md", "xml", "files")
+"""Options that choose a format."""
 
-for _shared in (Places, Common, Tables, Formats):
-    Parameter(name="*", group=_COMMON)(_shared)
-for _shown in (Hits, Lines):
-    Parameter(name="*")(_shown)
+_SHARED = Parameter(name="*", group=Group("Common options", sort_key=2))
+"""What every command takes has a group of its own in the help."""
+
+MOST_AROUND = 1000
+"""Lines around a matching one; more are a document."""
+
+
+@_SHARED
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Where to look."""
+
+    root: Annotated[str | None, Parameter(name="--root", metavar="DIR")] = None
+    """Work for this directory instead of the working directory."""
+
+    config: Annotated[Path | None, Parameter(name="--config", metavar="FILE")] = None
+    """Global config instead of ~/.kbhub.json."""
+
+    cache_dir: Annotated[Path | None, Parameter(name="--cache-dir", metavar="DIR")] = None
+    """Keep indexes in this directory."""
+
+    base: Annotated[tuple[str, ...], Parameter(name="--base", metavar="ID=PATH")] = ()
+    """A further base for this call; may be repeated."""
+
+    verbose: Annotated[bool, Parameter(name="--verbose")] = False
+    """Say on standard error what is looked for, found and done."""
+
+
+@_SHARED
+@dataclass(frozen=True, kw_only=True)
+class Common(Places):
+    """Where to look, and how to answer."""
+
+    json: Annotated[bool, Parameter(name="--json")] = False
+    """Print one JSON document instead of text."""
+
+
+@_SHARED
+@dataclass(frozen=True, kw_only=True)
+class Tables(Common):
+    """Where to look, and in which format to list: takes the place of `Common` in commands that list things."""
+
+    csv: Annotated[bool, Parameter(name="--csv")] = False
+    """Print comma-separated values with a header."""
+
+    md: Annotated[bool, Parameter(name="--md")] = False
+    """Print Markdown: a table, or a section for each text."""
+
+    xml: Annotated[bool, Parameter(name="--xml")] = False
+    """Print an XML document."""
+
+    no_pager: Annotated[bool, Parameter(name="--no-pager")] = False
+    """Do not show long text page by page in a terminal."""
+
+    def format(self) -> Format:
+        """Return the format that was asked for.
+
+        Raises:
+            UsageError: several were.
+        """
+        chosen = [name for name in _FORMATS if getattr(self, name, False)]
+        if len(chosen) > 1:
+            raise UsageError(f"{' and '.join(f'--{name}' for name in chosen)} exclude each other; use one.")
+        return chosen[0] if chosen else "text"
+
+
+@_SHARED
+@dataclass(frozen=True, kw_only=True)
+class Formats(Tables):
+    """The same for commands whose lists are of files."""
+
+    files: Annotated[bool, Parameter(name="--files")] = False
+    """Print one line per file: docid, score, path, context."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Hits:
+    """Which hits to show, and how much of each."""
+
+    all_: Annotated[bool, Parameter(name="--all")] = False
+    """Show every hit."""
+
+    min_score: Annotated[float, Parameter(name="--min-score", metavar="X", validator=Number(gte=0, lte=1))] = 0.0
+    """Show only hits with at least this score, from 0 to 1."""
+
+    min_signals: Annotated[int, Parameter(name="--min-signals", metavar="N", validator=Number(gte=1, lte=2))] = 1
+    """Show only hits that so many of the two rankings found, by words and by meaning."""
+
+    recency: Annotated[float, Parameter(name="--recency", metavar="X", validator=Number(gte=0, lte=1))] = 0.0
+    """Prefer newer documents: 0 not at all, 1 so much that half a year halves a score."""
+
+    expand: Annotated[bool, Parameter(name="--expand")] = False
+    """Ask a local Ollama for other words first, unless the query finds strong hits as it stands."""
+
+    expand_model: Annotated[str | None, Parameter(name="--expand-model", metavar="MODEL")] = None
+    """Ask this model, in place of the one in the config; means --expand."""
+
+    rerank: Annotated[bool, Parameter(name="--rerank")] = False
+    """Let a local Ollama put the best hits in order."""
+
+    full: Annotated[bool, Parameter(name="--full")] = False
+    """Show whole documents (with --granularity chunk, whole chunks) instead of excerpts."""
+
+    around: Annotated[
+        int | None, Parameter(name=("--context", "-C"), metavar="N", validator=Number(gte=0, lte=MOST_AROUND))
+    ] = None
+    """Show the lines with a word of the query, with N lines before and after, as grep does."""
+
+    line_numbers: Annotated[bool, Parameter(name="--line-numbers")] = False
+    """Number the lines."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    """Which lines of documents to show."""
+
+    first: Annotated[int | None, Parameter(name="--from", metavar="LINE", validator=Number(gte=1))] = None
+    """Begin at this line."""
+
+    count: Annotated[int | None, Parameter(name=("--lines", "-l"), metavar="N", validator=Number(gte=1))] = None
+    """Show this many lines."""
+
+    numbers: Annotated[bool, Parameter(name="--line-numbers")] = False
+    """Number the lines."""

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kbhub.cli.console import show, show_json, terminal_width
-from kbhub.later import listings
+from kbhub.render import formats as listings
 from kbhub.render.layout import fitted
 from kbhub.render.plain import neutralised
 

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 
 from kbhub.cli.console import complain, progress_bars
 from kbhub.errors import KbhubError
-from kbhub.later import outside, pulling
-from kbhub.project import PROJECT_ID
-from kbhub.render.words import counted
+from kbhub.search import outside
+from kbhub.sync import git_pull as pulling
+from kbhub.sync.bases import freshen, sync
+from kbhub.values import counted
+from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kbhub.hub import Hub
-    from kbhub.options import Behind
-    from kbhub.pulling import Pull
-    from kbhub.sync import Progress
+    from kbhub.sync.bases import Behind
+    from kbhub.sync.git_pull import Pull
+    from kbhub.sync.sync import Progress
 
 COMMIT_DIGITS = 10
 """Hex digits of a commit that are shown."""
@@ -27,7 +29,7 @@ def bring_in_step(hub: Hub, names: Sequence[str] = ()) -> None:
     """Sync what a search can wait for, and say of the rest how far behind it is."""
     most = hub.config().settings.limits.freshen_files
     with progress_bars() as progress:
-        for behind in hub.freshen(names, progress):
+        for behind in freshen(hub, names, progress):
             if not behind.new_index and behind.files > most:
                 command = shlex.join(["kbhub", "index", behind.base])
                 complain(
@@ -41,7 +43,7 @@ def _sync_for_search(hub: Hub, behind: Behind, progress: Progress | None, most: 
     if progress is None and behind.files > most:
         complain(f"{behind.base}: indexing {behind.files} files first.")
     try:
-        reports = hub.sync((behind.base,), progress=progress)
+        reports = sync(hub, (behind.base,), progress=progress)
     except KbhubError as error:
         complain(str(error))
         return

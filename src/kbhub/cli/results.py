@@ -7,10 +7,10 @@ from pathlib import Path
 from pydantic import Field
 
 from kbhub.frozen import Model
-from kbhub.pulling import Pull
-from kbhub.reports import SyncReport
-from kbhub.trust import Grant
+from kbhub.sync.git_pull import Pull
+from kbhub.sync.report import SyncReport
 from kbhub.types import Problem
+from kbhub.workspace.trust import Grant
 
 
 class IndexResult(Model):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 
 from kbhub.cli.console import complain
-from kbhub.discovery import parse_base_arguments
 from kbhub.errors import KbhubError
-from kbhub.options import HubOptions
+from kbhub.hub import HubOptions
+from kbhub.workspace.discovery import parse_base_arguments
 
 
 def serve() -> int:
     """Serve on standard input and output, as `commands.basics.serve` does; comes back only with an exit code."""
     # As there: the MCP SDK takes half a second to import.
-    from kbhub.stdio import serve as serve_stdio  # noqa: PLC0415
+    from kbhub.server.stdio import serve as serve_stdio  # noqa: PLC0415
 
     env = dict(os.environ)
     try:

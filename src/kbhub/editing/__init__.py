@@ -1,4 +1,4 @@
-"""Write, delete, restore and rename documents without harming what was not asked to change."""
+"""Create, change, delete, restore and rename documents, leaving everything else in them untouched."""
 
 from kbhub.editing.documents import Written, write_document
 from kbhub.editing.renaming import Renamed, rename

@@ -1,4 +1,4 @@
-"""What is to be said about a document that was just written: links that lead nowhere, tags and titles of twins."""
+"""Warnings about a document that was just written: broken links and refs, near-duplicate tags and titles."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ import unicodedata
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from kbhub.code_references import Sources
 from kbhub.errors import IndexUnavailable
-from kbhub.graph.resolving import PathTable
 from kbhub.index.mentions import tag_counts
 from kbhub.index.names import document_names
-from kbhub.project import PROJECT_ID
-from kbhub.references import ref_of
+from kbhub.index.references import ref_of
+from kbhub.reading.code_references import Sources
+from kbhub.reading.graph.resolving import PathTable
+from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kbhub.graph.resolving import LinkKind
     from kbhub.hub import Hub
+    from kbhub.reading.graph.resolving import LinkKind
     from kbhub.types import Base, Document
 
 MAX_WARNINGS = 20
-"""Warnings of one answer."""
+"""Limit of warnings per answer."""
 
 ALIKE = 0.8
-"""Share of words (of both titles' together) from which two titles are nearly the same: four of five."""
+"""Share of common words (of all words in both) from which two titles count as nearly the same: four of five."""
 
 
 def warnings_about(hub: Hub, base: Base, document: Document) -> tuple[str, ...]:
-    """Say what a reader would stumble over in a document.
+    """Return warnings about a document.
 
     Args:
-        hub: the hub; what its indexes know is what links and tags are compared with.
+        hub: the hub; links and tags are compared with its indexes.
         base: the document's base.
-        document: as it is now.
+        document: its current content.
     """
-    found = [*document.problems, *_broken_refs(hub, base, document)]
+    warnings = [*document.problems, *_broken_refs(hub, base, document)]
     try:
         known = _Known(hub, base, document.path)
     except IndexUnavailable:
-        return tuple(found[:MAX_WARNINGS])
-    found += [*known.broken_links(document), *known.similar_tags(document), *known.similar_titles(document)]
-    more = len(found) - MAX_WARNINGS
-    return (*found[:MAX_WARNINGS], *([f"And {more} more warnings."] if more > 0 else []))
+        return tuple(warnings[:MAX_WARNINGS])
+    warnings += [*known.broken_links(document), *known.similar_tags(document), *known.similar_titles(document)]
+    more = len(warnings) - MAX_WARNINGS
+    return (*warnings[:MAX_WARNINGS], *([f"And {more} more warnings."] if more > 0 else []))
 
 
 class _Known:
-    """What the indexes know that a document is compared with."""
+    """The indexed documents, tags and titles that a document is compared with."""
 
     def __init__(self, hub: Hub, base: Base, path: str) -> None:
         self.base = base
@@ -58,73 +58,73 @@ class _Known:
         self.targets: dict[str, PathTable] = {}
         self.titles: dict[str, list[str]] = {}
         self.tags: Counter[str] = Counter()
-        for one in self.bases:
-            index = hub.index(one)
+        for other in self.bases:
+            index = hub.index(other)
             try:
                 with index.snapshot():
                     names, paths = list(document_names(index)), index.paths()
-                    self.tags += tag_counts(index, without=path if one.id == base.id else "")
+                    self.tags += tag_counts(index, without=path if other.id == base.id else "")
             except IndexUnavailable:
                 continue
-            self.targets[one.id] = PathTable(paths, names)
-            for where, name in names:
-                if one.id != base.id or where != path:
-                    self.titles.setdefault(name, []).append(ref_of(one, where, self.bases))
+            self.targets[other.id] = PathTable(paths, names)
+            for other_path, name in names:
+                if other.id != base.id or other_path != path:
+                    self.titles.setdefault(name, []).append(ref_of(other, other_path, self.bases))
 
     def broken_links(self, document: Document) -> Iterator[str]:
-        """Name the links and entries of `related` that lead to no document and no file."""
+        """Yield a warning for each link or `related` entry whose target does not exist."""
         for link in document.links:
-            if not self._leads_somewhere(document.path, link.target, link.kind):
+            if not self._exists(document.path, link.target, link.kind):
                 yield f"Line {link.line}: the link to {link.target!r} leads nowhere."
         for entry in entries(document.front_matter.get("related")):
             target = entry.removeprefix("[[").removesuffix("]]")
-            if not self._leads_somewhere(document.path, target, "related"):
+            if not self._exists(document.path, target, "related"):
                 yield f"`related` names {entry!r}, which is no document."
 
     def similar_tags(self, document: Document) -> Iterator[str]:
-        """Name the tags that are new and differ from a known one by case or plural alone."""
+        """Yield a warning for each new tag that differs from a known one only by case or plural."""
         by_form: dict[str, list[str]] = {}
         for tag in self.tags:
             by_form.setdefault(tag_form(tag), []).append(tag)
         for tag in document.tags:
             others = [other for other in by_form.get(tag_form(tag), ()) if other != tag]
             if others and tag not in self.tags:
-                other = max(others, key=lambda one: (self.tags[one], one))
+                other = max(others, key=lambda known: (self.tags[known], known))
                 yield f"The tag {tag!r} is new; {other!r} is there already (documents: {self.tags[other]})."
 
     def similar_titles(self, document: Document) -> Iterator[str]:
-        """Name a document that has nearly the same title."""
-        mine = _words(document.title)
+        """Yield a warning if another document has nearly the same title."""
+        words = _words(document.title)
         for title, refs in self.titles.items():
-            words = _words(title)
-            if mine and len(mine & words) >= ALIKE * len(mine | words):
+            others = _words(title)
+            if words and len(words & others) >= ALIKE * len(words | others):
                 yield f"{refs[0]} has nearly the same title, {title!r}; one document is easier to keep than two."
                 return
 
-    def _leads_somewhere(self, source: str, target: str, kind: LinkKind) -> bool:
+    def _exists(self, source: str, target: str, kind: LinkKind) -> bool:
         name, mark, path = target.partition("@")
-        other = next((one for one in self.bases if mark and name in (one.id, *one.names)), None)
+        other = next((base for base in self.bases if mark and name in (base.id, *base.names)), None)
         if other is not None:
             targets = self.targets.get(other.id)
             return targets is None or targets.resolve("", path, "related") is not None
-        mine = self.targets.get(self.base.id)
-        if mine is None or mine.resolve(source, target, kind):
+        targets = self.targets.get(self.base.id)
+        if targets is None or targets.resolve(source, target, kind):
             return True
         root = os.path.realpath(self.base.path)
-        inside = [str(self.git)] if self.git and self.base.id == PROJECT_ID else []
+        roots = [root, str(self.git)] if self.git and self.base.id == PROJECT_ID else [root]
         for start in (os.path.dirname(os.path.join(root, source)), root):  # noqa: PTH118, PTH120
             try:
                 place = os.path.realpath(os.path.join(start, target.lstrip("/")))  # noqa: PTH118
-                contained = any(place == one or place.startswith(f"{one}{os.sep}") for one in (root, *inside))
+                contained = any(place == folder or place.startswith(f"{folder}{os.sep}") for folder in roots)
                 if contained and os.path.exists(place):  # noqa: PTH110
                     return True
-            except (OSError, ValueError):  # no file has such a name
+            except (OSError, ValueError):  # not a valid file name
                 continue
         return False
 
 
 def entries(value: Any) -> list[str]:
-    """Give the texts of a front matter value that may be one or a list."""
+    """Return the texts of a front matter value that may be one text or a list."""
     values = value if isinstance(value, list) else [value]
     return [text.strip() for text in values if isinstance(text, str) and text.strip()]
 
@@ -137,11 +137,11 @@ NO_PLURALS = frozenset(
         *("windows", "xs"),
     )
 )
-"""Words that end like a plural and are none, or mean something else in the singular (`https` and `http`)."""
+"""Words that look like a plural but are none, or have another meaning in the singular (`https`, `http`)."""
 
 
 def tag_form(tag: str) -> str:
-    """Give what is equal for tags that differ by case, accents' form, `-`/`_` or English plural alone."""
+    """Normalise a tag: case, Unicode form, `-`/`_` and English plural do not count."""
     text = unicodedata.normalize("NFC", tag).casefold().replace("_", "-").replace(" ", "-")
     if re.split(r"[-/]", text)[-1] in NO_PLURALS:
         return text
@@ -153,7 +153,7 @@ def tag_form(tag: str) -> str:
 
 
 def _broken_refs(hub: Hub, base: Base, document: Document) -> Iterator[str]:
-    """Name the entries of `refs` whose file or symbol is not in the project."""
+    """Yield a warning for each entry of `refs` whose file or symbol is not in the project."""
     refs = entries(document.front_matter.get("refs"))
     git = hub.discovery().workspace.git_root
     if base.id != PROJECT_ID or git is None:

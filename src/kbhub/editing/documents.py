@@ -1,4 +1,4 @@
-"""Create, update and append to documents."""
+"""Creating, updating and appending to documents."""
 
 from __future__ import annotations
 
@@ -8,28 +8,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from kbhub.document_names import MARKDOWN_SUFFIXES
+from kbhub.documents.filters import too_large
+from kbhub.documents.front_matter_editing import check_key, check_value, front_matter_of, with_values, written_lines
+from kbhub.documents.markdown import parse_document
+from kbhub.documents.text_editing import Text, check_writable_text, lines_of, text_of
 from kbhub.editing import sections
 from kbhub.editing.checks import warnings_about
 from kbhub.editing.folder import open_folder
-from kbhub.editing.locks import writing
 from kbhub.editing.paths import Place, check_writable, find_document, new_place, twin
-from kbhub.editing.stored import (
-    bring_in_step,
-    changed_meanwhile,
-    docid_of,
-    read_for_change,
-    refusing,
-    short_hash,
-)
+from kbhub.editing.stored import bring_in_step, changed_meanwhile, docid_of, read_for_change, refusing, short_hash
 from kbhub.errors import UsageError, WriteRefused
-from kbhub.filters import too_large
-from kbhub.front_matter_editing import check_key, check_value, front_matter_of, with_values, written_lines
 from kbhub.frozen import Model
-from kbhub.markdown import parse_document
-from kbhub.sources.kinds import kind_of
-from kbhub.text_editing import Text, check_writable_text, lines_of, text_of
+from kbhub.sync.write_lock import writing
 from kbhub.values import struct
+from kbhub.workspace.formats import is_markdown, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +32,7 @@ WriteMode = Literal["create", "update", "append"]
 Action = Literal["created", "updated", "appended", "unchanged"]
 
 UNWRITTEN = {"pdf": "a PDF", "session": "the log of a session"}
-"""Kinds whose files a text would break."""
+"""Kinds of files that writing text would break."""
 
 
 class Written(Model):
@@ -61,7 +53,7 @@ class Written(Model):
 
 @struct
 class _Edit:
-    """What is asked for, checked."""
+    """The validated request."""
 
     text: str | None
     front_matter: Mapping[str, Any]
@@ -80,24 +72,24 @@ def write_document(
     based_on: str | None = None,
     client: str | None = None,
 ) -> Written:
-    """Create a document, or change one, and index it.
+    """Create or change a document, and index it.
 
     Args:
         hub: the hub.
-        ref: where it is, or is to be: `path` or `id@path`; for a change also `#docid`.
-        text: Markdown. `create`: the document. `update`: in place of all below the front matter, of the whole document
-            if it brings front matter of its own, or of the section. `append`: at the end of the document or section.
+        ref: its location: `path` or `id@path`; for a change also `#docid`.
+        text: Markdown. `create`: the whole document. `update`: replaces the body, the whole document if the text has
+            front matter of its own, or the section. `append`: is added to the end of the document or section.
         front_matter: key → JSON value to set; None removes a key.
         section: a heading, or the last headings of its path joined by ` > `.
-        mode: what to do; `create` never touches a document that is there, the others never make one.
-        based_on: hash of the document as it was read, 8 hex digits or more; if it is another now, nothing is changed.
-        client: who writes, for the key `source` of a new document.
+        mode: what to do; `create` never changes an existing document, the others never create one.
+        based_on: hash of the document as it was read, at least 8 hex digits; if it differs, nothing is changed.
+        client: the writer, for the key `source` of a new document.
 
     Raises:
-        UsageError: the arguments do not fit together.
-        DocumentNotFound, BaseNotFound, PathNotContained: there is no such document or place.
-        DocumentChanged: it is no longer what `based_on` says.
-        WriteRefused: it may not be written, or not so; nothing was changed.
+        UsageError: the arguments contradict each other.
+        DocumentNotFound, BaseNotFound, PathNotContained: the document or path does not exist.
+        DocumentChanged: it differs from `based_on`.
+        WriteRefused: it cannot be written, or not in this way; nothing was changed.
     """
     edit = _checked(ref, text, front_matter or {}, section, mode, based_on)
     if mode == "create":
@@ -116,7 +108,7 @@ def write_document(
         with writing(hub, place.base, place.ref), refusing(place.ref):
             before, after, change = _apply(hub, place, edit, based_on)
         action = "appended" if mode == "append" else "updated"
-        if before == _digest(after):
+        if before == hashlib.sha256(after.encoded()).hexdigest():
             action = "unchanged"
     return _answer(hub, place, after, change, action=action, before=before)
 
@@ -129,7 +121,7 @@ def _checked(
     mode: WriteMode,
     based_on: str | None,
 ) -> _Edit:
-    """Raise `UsageError` or `WriteRefused` for arguments that cannot be meant so."""
+    """Validate the arguments; raise `UsageError` or `WriteRefused` for contradictions."""
     if mode not in ("create", "update", "append"):
         raise UsageError(f"`mode` is create, update or append, not {mode!r}.")
     if mode == "create" and section is not None:
@@ -151,7 +143,7 @@ def _checked(
 
 
 def _new_document(hub: Hub, place: Place, edit: _Edit, client: str | None) -> tuple[bytes, sections.Change | None]:
-    """Make the bytes of a new document: what was given, under the default front matter unless it brings its own."""
+    """Build a new document: the given text, under default front matter unless it has its own."""
     assert edit.text is not None
     lines = lines_of(edit.text.lstrip("\ufeff"))
     text = Text(lines)
@@ -193,7 +185,7 @@ def _create(place: Place, data: bytes) -> None:
 
 
 def _apply(hub: Hub, place: Place, edit: _Edit, based_on: str | None) -> tuple[str, Text, sections.Change | None]:
-    """Change a document's file; gives the hash it had, its text now, and where the new text is in it."""
+    """Edit a document's file; return its former hash, its new text, and the change."""
     with open_folder(place.base, place.folders) as folder:
         content = read_for_change(folder, place, based_on)
         old = text_of(place.ref, content.data)
@@ -208,8 +200,8 @@ def _apply(hub: Hub, place: Place, edit: _Edit, based_on: str | None) -> tuple[s
 
 
 def _changed(place: Place, text: Text, edit: _Edit) -> tuple[Text, sections.Change | None]:
-    """Give the text after an edit: first its front matter, then its body."""
-    markdown = place.name.lower().endswith(MARKDOWN_SUFFIXES)
+    """Return the edited text: the body is changed first, then the front matter."""
+    markdown = is_markdown(place.name)
     if not markdown and (edit.front_matter or edit.section is not None):
         raise WriteRefused(place.ref, "it is plain text, which has no front matter and no sections")
     ref, new = place.ref, edit.text
@@ -235,17 +227,14 @@ def _check_size(hub: Hub, place: Place, data: bytes) -> None:
         raise WriteRefused(place.ref, f"with this text {too_large(len(data), limit)}; write several documents")
 
 
-def _digest(text: Text) -> str:
-    return hashlib.sha256(text.encoded()).hexdigest()
-
-
 def _answer(
     hub: Hub, place: Place, text: Text, change: sections.Change | None, *, action: Action, before: str | None
 ) -> Written:
     indexed = bring_in_step(hub, place.base, place.path)
-    document = parse_document(place.path, text.encoded())
+    data = text.encoded()
+    document = parse_document(place.path, data)
     lost: Sequence[str] = change.lost if change else ()
-    gone = [f"Replaced with the old text: {', '.join(f'`{name}`' for name in lost)}."] if lost else []
+    losses = [f"Replaced with the old text: {', '.join(f'`{name}`' for name in lost)}."] if lost else []
     shown = change is not None and change.end > change.start and action != "unchanged"
     return Written(
         ref=place.ref,
@@ -253,10 +242,10 @@ def _answer(
         base=place.base.id,
         path=place.path,
         action=action,
-        hash=short_hash(_digest(text)),
+        hash=short_hash(hashlib.sha256(data).hexdigest()),
         before=short_hash(before) if before else None,
         start_line=change.start + 1 if change and shown else None,
         end_line=change.end if change and shown else None,
         indexed=indexed,
-        warnings=(*gone, *warnings_about(hub, place.base, document)),
+        warnings=(*losses, *warnings_about(hub, place.base, document)),
     )

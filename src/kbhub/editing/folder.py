@@ -1,8 +1,8 @@
-"""One folder of a base, held open: files in it are read, made, replaced and removed whole or not at all.
+"""A folder of a base, held open, in which files are created, replaced and removed atomically.
 
-Where the system can, every step goes through the descriptor of a folder that was opened part by part without
-following a link, so that nobody can lead a write elsewhere by putting a link in the way between check and write.
-Where it cannot (Windows), the real path is checked again just before each change.
+Where the system supports it, every step uses the descriptor of a folder that was opened component by component without
+following links, so that a link placed between check and write cannot redirect the write. Elsewhere (Windows), the real
+path is checked again just before each change.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import PathNotContained
-from kbhub.files import open_regular
-from kbhub.places import ABANDONED_SECONDS
 from kbhub.values import struct
+from kbhub.workspace.files import open_regular
+from kbhub.workspace.places import ABANDONED_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from kbhub.types import Base
 
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".kbhub-", ".tmp"
-"""Names of files that are still being written; hidden, so that no index takes them."""
+"""Names of unfinished files; hidden, so that they are never indexed."""
 
 NEW_FILE_MODE, NEW_FOLDER_MODE = 0o666, 0o777
-"""Modes of what is new, less the user's umask, as every editor has it."""
+"""Modes of new files and folders before the umask, as in other editors."""
 
 _STEPWISE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -45,7 +45,7 @@ _NEW = (
     | getattr(os, "O_BINARY", 0)
 )
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES)
-"""What a file system without hard links answers to making one."""
+"""Errors of file systems without hard links."""
 
 
 @struct
@@ -63,22 +63,22 @@ class Content:
 
 @dataclass(slots=True)
 class Folder:
-    """A folder of a base that is held open."""
+    """An open folder of a base."""
 
     path: Path
     """Real path."""
     base: Base
     descriptor: int | None
-    """None where the system cannot work below a descriptor."""
+    """None if the system has no operations relative to a descriptor."""
     made: list[str] = field(default_factory=list)
-    """Folders that were made on the way here, outermost first; real paths."""
+    """Folders created on the way here, outermost first; real paths."""
 
     def names(self) -> list[str]:
-        """Give the names of what is in it."""
+        """Return the names of its entries."""
         return os.listdir(self.path if self.descriptor is None else self.descriptor)  # noqa: PTH208
 
     def status(self, name: str) -> os.stat_result | None:
-        """Give the status of something in it (of a link, the link's own), none if nothing has the name."""
+        """Return the status of an entry, without following links, or None if there is none."""
         try:
             return os.stat(self._at(name), dir_fd=self.descriptor, follow_symlinks=False)
         except FileNotFoundError:
@@ -88,21 +88,21 @@ class Folder:
         """Read a regular file.
 
         Raises:
-            OSError: it is not there, is a link or no regular file, or cannot be read.
+            OSError: it does not exist, is a link or not a regular file, or cannot be read.
         """
         with os.fdopen(open_regular(self._at(name), dir_fd=self.descriptor, follow=False), "rb") as file:
             return Content(file.read(), os.fstat(file.fileno()))
 
     def create(self, name: str, data: bytes, mode: int | None = None) -> None:
-        """Write a file that is not there yet.
+        """Write a new file.
 
         Args:
             name: its name.
             data: its bytes.
-            mode: its mode; none for what the user's umask leaves of a new file's.
+            mode: its mode; None for the default under the umask.
 
         Raises:
-            FileExistsError: something has the name.
+            FileExistsError: the name is taken.
             OSError: it cannot be written; nothing is left behind.
         """
         with self._temporary(data, mode) as temporary:
@@ -111,7 +111,7 @@ class Folder:
         self.flush()
 
     def replace(self, name: str, data: bytes, old: Content) -> bool:
-        """Write a file in place of one, keeping its mode and, where allowed, its owner.
+        """Replace a file, keeping its mode and, where allowed, its owner.
 
         Args:
             name: its name.
@@ -119,10 +119,10 @@ class Folder:
             old: the file as it was read.
 
         Returns:
-            Whether it was done; not if the file is no longer the one that was read.
+            False if the file changed since it was read; then it is left alone.
 
         Raises:
-            OSError: it cannot be written; the old file is untouched.
+            OSError: it cannot be written; the old file is intact.
         """
         with self._temporary(data, stat.S_IMODE(old.status.st_mode), old.status) as temporary:
             self._check()
@@ -133,7 +133,7 @@ class Folder:
         return True
 
     def remove(self, name: str, old: Content) -> bool:
-        """Remove a file if it is still the one that was read; says whether it was."""
+        """Remove a file; return False and leave it alone if it changed since it was read."""
         self._check()
         if not self.is_still(name, old):
             return False
@@ -142,17 +142,17 @@ class Folder:
         return True
 
     def move(self, name: str, target: Folder, new: str) -> None:
-        """Give a file another name, perhaps in another folder of the base, never one that is taken.
+        """Move a file within the base, without overwriting anything.
 
         Raises:
-            FileExistsError: something has the name.
-            OSError: it cannot be moved; at worst (the process is killed) it has both names.
+            FileExistsError: the new name is taken.
+            OSError: it cannot be moved; if the process is killed, it may have both names.
         """
         self._check()
         target._check()
-        here, there = self.status(name), target.status(new)
-        same = here is not None and there is not None and (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
-        if same and here is not None and here.st_nlink == 1:  # only the case differs, where the system ignores it
+        old, existing = self.status(name), target.status(new)
+        same = old is not None and existing is not None and os.path.samestat(old, existing)
+        if same and old is not None and old.st_nlink == 1:  # only the case differs, on a case-insensitive system
             self._rename(name, target, new)
         else:
             self._move_new(name, target, new)
@@ -161,7 +161,7 @@ class Folder:
             self.flush()
 
     def is_still(self, name: str, old: Content) -> bool:
-        """Whether a file is the one that was read, unchanged since."""
+        """Return whether a file is unchanged since it was read."""
         now = self.status(name)
         then = old.status
         return now is not None and (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns) == (
@@ -172,34 +172,34 @@ class Folder:
         )
 
     def flush(self) -> None:
-        """Make what was renamed or removed here survive a power failure; Windows cannot and does without."""
+        """Sync renames and removals to disk, except on Windows, which cannot."""
         if self.descriptor is not None:
             os.fsync(self.descriptor)
 
     def sweep(self) -> None:
-        """Remove what killed processes left half written here."""
+        """Delete half-written files of killed processes."""
         for name in self.names():
             if name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX):
                 status = self.status(name)
                 if status and stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime > ABANDONED_SECONDS:
-                    with suppress(OSError):  # somebody else did it, or owns it
+                    with suppress(OSError):  # already deleted, or owned by another user
                         os.unlink(self._at(name), dir_fd=self.descriptor)
 
     def unmake(self) -> None:
-        """Remove the folders that were made on the way here, as far as they are empty."""
+        """Remove the folders created on the way here, if they are empty."""
         for folder in reversed(self.made):
             with suppress(OSError):
                 os.rmdir(folder)  # noqa: PTH106
 
     @contextmanager
     def _temporary(self, data: bytes, mode: int | None, like: os.stat_result | None = None) -> Iterator[str]:
-        """Write bytes under a name that nobody can guess; what has still that name at the end is removed."""
+        """Write bytes under a random name, which is removed at the end if it still exists."""
         name = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
         descriptor = os.open(self._at(name), _NEW, NEW_FILE_MODE if mode is None else 0o600, dir_fd=self.descriptor)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 if like is not None and hasattr(os, "fchown"):
-                    with suppress(OSError):  # only root may give files away
+                    with suppress(OSError):  # only root may change the owner
                         os.fchown(file.fileno(), like.st_uid, like.st_gid)
                 if mode is not None and hasattr(os, "fchmod"):
                     os.fchmod(file.fileno(), mode)
@@ -213,7 +213,7 @@ class Folder:
 
     def _move_new(self, name: str, target: Folder, new: str) -> None:
         if os.name == "nt":
-            os.rename(self._at(name), target._at(new))  # noqa: PTH104 - it never overwrites there
+            os.rename(self._at(name), target._at(new))  # noqa: PTH104 - never overwrites on Windows
             return
         try:
             os.link(
@@ -226,7 +226,7 @@ class Folder:
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            # The lock keeps other kbhubs away; between these two lines only a foreign program could be quicker.
+            # The lock excludes other kbhub processes; only a foreign program could come between these two lines.
             if target.status(new) is not None:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new) from error
             self._rename(name, target, new)
@@ -240,7 +240,7 @@ class Folder:
         return name if self.descriptor is not None else str(self.path / name)
 
     def _check(self) -> None:
-        """Raise `PathNotContained` if the folder is no longer where it was when it was opened."""
+        """Raise `PathNotContained` if the folder was moved or replaced since it was opened."""
         if os.path.realpath(self.path) != str(self.path):
             raise PathNotContained(str(self.path), self.base.id)
 
@@ -251,12 +251,12 @@ def open_folder(base: Base, parts: Sequence[str], *, make: bool = False) -> Iter
 
     Args:
         base: the base.
-        parts: names of folders from the base's own down; none of them may be a link.
-        make: whether to make those that are missing.
+        parts: folder names from the base downwards; none of them may be a link.
+        make: create missing folders.
 
     Raises:
         PathNotContained: one of them is a link.
-        OSError: one is missing, is no folder, or cannot be opened or made.
+        OSError: one does not exist, is not a folder, or cannot be opened or created.
     """
     root = os.path.realpath(base.path)
     folder = Folder(Path(root, *parts), base, None)
@@ -285,7 +285,7 @@ def _open_inner(base: Base, part: str, descriptor: int) -> int:
     try:
         return os.open(part, _FOLDER, dir_fd=descriptor)
     except OSError as error:
-        # Linux says ENOTDIR of a link that is not to be followed to a folder, others ELOOP (or EMLINK).
+        # For a link to a folder, O_NOFOLLOW fails with ENOTDIR on Linux and with ELOOP or EMLINK elsewhere.
         try:
             link = stat.S_ISLNK(os.stat(part, dir_fd=descriptor, follow_symlinks=False).st_mode)
         except OSError:

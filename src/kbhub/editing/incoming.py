@@ -1,4 +1,4 @@
-"""The links that lead to a document, as the indexes of the active bases have them."""
+"""Links to a document, from the indexes of the active bases."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from kbhub.editing.checks import entries
 from kbhub.errors import IndexUnavailable
-from kbhub.graph.resolving import PathTable, folded
 from kbhub.index.links import front_matter_of, link_rows
 from kbhub.index.names import document_names
+from kbhub.reading.graph.resolving import PathTable, folded
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from kbhub.graph.resolving import LinkKind
     from kbhub.hub import Hub
     from kbhub.index import Index
+    from kbhub.reading.graph.resolving import LinkKind
     from kbhub.types import Base
 
 RELATED: Final = "related"
@@ -25,11 +25,11 @@ RELATED: Final = "related"
 
 @struct
 class Incoming:
-    """A link to the document in question."""
+    """A link to the document."""
 
     base: Base
     path: str
-    """Of the document that holds it."""
+    """Path of the document that holds it."""
     line: int | None
     """None for an entry of `related`."""
     target: str
@@ -38,10 +38,10 @@ class Incoming:
 
 
 def targets_of(hub: Hub, base: Base) -> PathTable:
-    """Give the documents of a base by all that links may call them.
+    """Return the names by which links may refer to the documents of a base.
 
     Raises:
-        IndexUnavailable: the base has no index that can be read.
+        IndexUnavailable: the base's index cannot be read.
     """
     index = hub.index(base)
     with index.snapshot():
@@ -49,53 +49,55 @@ def targets_of(hub: Hub, base: Base) -> PathTable:
 
 
 def incoming(hub: Hub, base: Base, path: str) -> list[Incoming]:
-    """Find the links to a document, its own to itself left out; bases without a usable index have none.
+    """Find the links to a document, except its own; bases without a usable index are skipped.
 
     Args:
         hub: the hub.
         base: the document's base.
-        path: its path there.
+        path: its path in the base.
     """
     try:
         targets = targets_of(hub, base)
     except IndexUnavailable:
         return []
-    found: list[Incoming] = []
-    for one in hub.discovery().bases:
+    links: list[Incoming] = []
+    for home in hub.discovery().bases:
+        index = hub.index(home)
         try:
-            found += [
-                link
-                for link in _links_of(hub, one)
-                if (one.id != base.id or link.path != path)
-                and leads_to(targets, base, one, link.path, link.target, link.kind) == path
-            ]
+            with index.snapshot():
+                rows = links_of(index)
         except IndexUnavailable:
             continue
-    return found
+        links += [
+            Incoming(home, source, line, target, kind)
+            for source, target, kind, line in rows
+            if (home.id != base.id or source != path) and leads_to(targets, base, home, source, target, kind) == path
+        ]
+    return links
 
 
 def leads_to(targets: PathTable, base: Base, home: Base, source: str, target: str, kind: LinkKind) -> str | None:
-    """Give the path in a base to which a link leads that may be in another base; none if it does not lead there.
+    """Return the path in a base that a link resolves to, or None if it leads elsewhere.
 
     Args:
         targets: the documents of the base.
         base: the base.
-        home: the base of the document that holds the link.
+        home: base of the document that holds the link, which may be another.
         source: path of that document.
         target: the link's target.
         kind: the link's kind.
     """
     name, mark, path = target.partition("@")
-    if mark and any(folded(name) == folded(one) for one in (base.id, *base.names)):
+    if mark and folded(name) in map(folded, (base.id, *base.names)):
         source, target, kind = "", path, RELATED
     elif home.id != base.id:
         return None
-    found = targets.resolve(source, target, kind)
-    return found.path if found else None
+    resolution = targets.resolve(source, target, kind)
+    return resolution.path if resolution else None
 
 
 def links_of(index: Index) -> list[tuple[str, str, LinkKind, int | None]]:
-    """Give (path of the document, target, kind, line) of every link of a base, entries of `related` without line.
+    """Return every link of a base as document path, target, kind and line (None for entries of `related`).
 
     Args:
         index: an index, in a snapshot.
@@ -103,27 +105,20 @@ def links_of(index: Index) -> list[tuple[str, str, LinkKind, int | None]]:
     Raises:
         IndexUnavailable: it cannot be read.
     """
-    found: list[tuple[str, str, LinkKind, int | None]] = [
+    links: list[tuple[str, str, LinkKind, int | None]] = [
         (path, target, cast("LinkKind", kind), line) for path, target, _, _, line, kind in link_rows(index) if target
     ]
     for path, front, _ in front_matter_of(index, RELATED):
-        found += [(path, target, RELATED, None) for target in related_of(front)]
-    return found
-
-
-def _links_of(hub: Hub, base: Base) -> Iterator[Incoming]:
-    index = hub.index(base)
-    with index.snapshot():
-        found = links_of(index)
-    return (Incoming(base, path, line, target, kind) for path, target, kind, line in found)
+        links += [(path, target, RELATED, None) for target in related_of(front)]
+    return links
 
 
 def related_of(front: Mapping[str, Any]) -> list[str]:
-    """Give the targets of the entries of `related` in the values of a front matter."""
+    """Return the targets in `related` of a document's front matter."""
     values = next((value for key, value in front.items() if key.strip().casefold() == RELATED), None)
     return [target for entry in entries(values) if (target := plain_entry(entry))]
 
 
 def plain_entry(text: str) -> str:
-    """Give an entry of `related` without the brackets that it has in Obsidian."""
+    """Return the target of an entry of `related`, without Obsidian's brackets."""
     return text.strip().removeprefix("[[").removesuffix("]]").partition("|")[0].partition("#")[0].strip()

@@ -1,4 +1,4 @@
-"""Which base may be written, and where in it a document may go."""
+"""Which bases are writable, and which paths in them documents may have."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbhub.checking import nearest
-from kbhub.document_names import MARKDOWN_SUFFIXES
+from kbhub.documents.filters import Filters, belongs
+from kbhub.documents.walk import MAX_DEPTH, excluded_by, open_contained
 from kbhub.errors import BaseNotFound, DocumentNotFound, IndexUnavailable, PathNotContained, WriteRefused
-from kbhub.filters import Filters, belongs
-from kbhub.memory.folders import MEMORY_ID, USER_ID
-from kbhub.places import is_directory
-from kbhub.project import PROJECT_ID
-from kbhub.references import check_length, named_base, ref_of, unknown_base, why_no_base
-from kbhub.typed_paths import typed_into
+from kbhub.index.references import check_length, named_base, ref_of, unknown_base, why_no_base
+from kbhub.reading.shell_paths import typed_into
 from kbhub.values import struct
-from kbhub.walk import MAX_DEPTH, excluded_by, open_contained
+from kbhub.workspace.checking import nearest
+from kbhub.workspace.formats import is_markdown, markdown_paths
+from kbhub.workspace.memory_folders import MEMORY_ID, USER_ID
+from kbhub.workspace.places import is_directory
+from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.types import Base
 
 NAME_BYTES = 255
-"""Bytes of one name: what ext4, APFS and NTFS take (NTFS counts UTF-16 units, which are fewer)."""
+"""Limit of a name: that of ext4, APFS and NTFS (NTFS counts UTF-16 units, which are fewer)."""
 
 PATH_BYTES = 1024
-"""Bytes of a path in a base: PATH_MAX of macOS, the smallest of the systems'."""
+"""Limit of a path in a base: PATH_MAX of macOS, the smallest of all systems."""
 
 MEMORIES_ONLY = "it is a memory; `remember` and `forget` write those"
-"""Why documents are not written among memories."""
+"""Why documents cannot be written among memories."""
 
 _DOCID = re.compile(r"#[0-9a-fA-F]{4,16}")
 # Windows opens the device whatever follows the first dot (Microsoft, "Naming Files, Paths, and Namespaces").
@@ -40,20 +40,20 @@ _DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³
 _OURS = re.compile(r"\.git|\.kbhub|git~[0-9]|kbhub~[0-9]", re.IGNORECASE)
 _WINDOWS = frozenset('<>:"|?*\\')
 _JOINERS = "\u200c\u200d"
-"""Invisible, and needed to write Persian, the languages of India, and many emoji."""
+"""Invisible characters needed for Persian, Indian languages and many emoji."""
 _OTHER_KIND = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
-"""What looks like the ending of another kind of file; `v1.2` has none."""
+"""Looks like the suffix of another file type; `v1.2` has none."""
 
 
 @struct
 class Place:
-    """Where a document is, or is to be."""
+    """The location of a document, existing or new."""
 
     base: Base
     path: str
-    """As the base shows it."""
+    """Path as the base shows it."""
     real: tuple[str, ...]
-    """Names from the base's folder down to the file, links resolved."""
+    """Names from the base's folder to the file, links resolved."""
     ref: str
 
     @property
@@ -63,23 +63,23 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The file's own name."""
+        """The file name."""
         return self.real[-1]
 
     @property
     def linked(self) -> bool:
-        """Whether a link leads to the file, so that its path is another one than shown."""
+        """Whether the path leads through a link."""
         return "/".join(self.real) != self.path
 
 
 def check_writable(hub: Hub, base: Base, ref: str) -> None:
-    """Raise `WriteRefused`, with what to do, unless documents of a base may be written."""
+    """Raise `WriteRefused`, with a remedy, if documents of a base may not be written."""
     if reason := why_not_writable(hub, base):
         raise WriteRefused(ref, reason)
 
 
 def why_not_writable(hub: Hub, base: Base) -> str | None:
-    """Say why documents of a base may not be written, and what to do; none if they may."""
+    """Return why a base is not writable, with a remedy, or None if it is."""
     if hub.config().settings.read_only:
         return "kbhub is set to read only; take `readOnly` out of the global config, or KBHUB_READ_ONLY away"
     if base.origin == "memory":
@@ -101,16 +101,16 @@ def why_not_writable(hub: Hub, base: Base) -> str | None:
 
 
 def find_document(hub: Hub, ref: str) -> Place:
-    """Find the document that a ref names, for a change: by path or docid alone, never by likeness.
+    """Look up a document to change, by its exact path or docid only.
 
     Args:
         hub: the hub.
-        ref: `path`, `id@path` (each with or without its ending) or `#docid`.
+        ref: `path`, `id@path` (each with or without its suffix) or `#docid`.
 
     Raises:
-        DocumentNotFound: no base has it, or it is left out of its base.
+        DocumentNotFound: it does not exist, or is excluded from its base.
         PathNotContained: the path leads out of the base.
-        UsageError: it is too long.
+        UsageError: the ref is too long.
     """
     text = ref.strip()
     check_length(text)
@@ -121,30 +121,30 @@ def find_document(hub: Hub, ref: str) -> Place:
         base, path = _split_ref(hub, text)
         candidates = path_forms(path)
     try:
-        if found := _opened(hub, base, candidates, ref):
-            return found
+        if place := _opened(hub, base, candidates, ref):
+            return place
     except PathNotContained:
-        if not (found := _typed(hub, text, ref)):
+        if not (place := _typed(hub, text, ref)):
             raise
-        return found
-    if found := _typed(hub, text, ref):
-        return found
+        return place
+    if place := _typed(hub, text, ref):
+        return place
     reason = why_no_base(text, hub.discovery()) or f"the base {base.id!r} has none at that path"
     raise DocumentNotFound(ref, reason, _elsewhere(hub, base, candidates))
 
 
 def new_place(hub: Hub, ref: str) -> Place:
-    """Say where a new document goes.
+    """Return the location of a new document.
 
     Args:
         hub: the hub.
-        ref: `path` in the project base or `id@path`; `.md` is added where an ending is missing.
+        ref: `path` in the project base or `id@path`; `.md` is appended if the suffix is missing.
 
     Raises:
-        BaseNotFound: no base has this id; `project@id@path` is a file of such a name.
-        WriteRefused: a document may not have this path; the reason says what to change.
+        BaseNotFound: there is no base with this id; `project@id@path` is a file of such a name.
+        WriteRefused: the path is not allowed; the reason says what to change.
         PathNotContained: the path leads out of the base.
-        UsageError: it is too long.
+        UsageError: the ref is too long.
     """
     check_length(ref)
     if ref.startswith("#"):
@@ -169,36 +169,35 @@ def new_place(hub: Hub, ref: str) -> Place:
 
 
 def twin(names: list[str], name: str) -> str | None:
-    """Give the name that some file systems take for the same: equal but for case and composition; none if none is.
+    """Return a name that some file systems treat as the same, by case or Unicode form, or None.
 
     Args:
-        names: those in the folder.
-        name: the one looked for; itself it is no twin.
+        names: the names in the folder.
+        name: the name to compare; an equal name does not count.
     """
-    wanted = _folded(name)
-    return next((other for other in sorted(names) if other != name and _folded(other) == wanted), None)
+    return next((other for other in sorted(names) if other != name and _folded(other) == _folded(name)), None)
 
 
 def path_forms(path: str) -> list[str]:
-    """Give the paths that one may stand for, as file systems and people spell them: also without its ending."""
+    """Return the spellings of a path: Unicode forms, with and without suffix."""
     path = path.removeprefix("./")
     forms = dict.fromkeys((path, unicodedata.normalize("NFC", path), unicodedata.normalize("NFD", path)))
-    return [form + suffix for form in forms for suffix in ("", *MARKDOWN_SUFFIXES)]
+    return [path for form in forms for path in markdown_paths(form)]
 
 
 def ref_forms(hub: Hub, ref: str) -> list[str]:
-    """Give the refs that one may stand for, likeliest first: without its ending, or as a path from a shell."""
+    """Return the refs that a text may stand for, likeliest first: without suffix, or as a path from the shell."""
     typed = typed_into(hub.options.typed_in, ref, hub.discovery().bases)
     return [*path_forms(ref), *(f"{base.id}@{form}" for base, path in typed for form in path_forms(path))]
 
 
 def qualified(hub: Hub, ref: str, base: Base) -> str:
-    """Give a ref for a new document with the id of its base; a slash at its end, for a folder, stays.
+    """Add the base id to a ref for a new document, keeping a trailing slash.
 
     Args:
         hub: the hub.
-        ref: what names the place.
-        base: the one that it is in, if it names no other.
+        ref: the ref.
+        base: the base, unless the ref names another.
 
     Raises:
         BaseNotFound, WriteRefused: the ref begins with the id of a base that is not active.
@@ -209,11 +208,7 @@ def qualified(hub: Hub, ref: str, base: Base) -> str:
 
 
 def _split_ref(hub: Hub, ref: str) -> tuple[Base, str]:
-    """Give the base that a ref names, and the path in it.
-
-    Raises:
-        BaseNotFound: there is no project base, and the ref names no other.
-    """
+    """Split a ref into base and path; raise `BaseNotFound` if it names no base and there is no project base."""
     discovery = hub.discovery()
     name, mark, path = ref.partition("@")
     if named := named_base(ref, discovery.bases):
@@ -226,61 +221,50 @@ def _split_ref(hub: Hub, ref: str) -> tuple[Base, str]:
 
 
 def _base_for_new(hub: Hub, ref: str, home: Base | None = None) -> tuple[Base, str] | None:
-    """Give the base that a ref names by its id, or by a path from the working directory, and the path in it.
-
-    Args:
-        hub: the hub.
-        ref: what names the place of a new document.
-        home: the base that it is in, if it names no other; none for the project base.
-
-    Raises:
-        BaseNotFound, WriteRefused: the ref begins with the id of a base that is not active.
-    """
+    """Return the base and path that a ref names by base id, or by a path from the working directory."""
     bases = hub.discovery().bases
     home = home or next((base for base in bases if base.id == PROJECT_ID), None)
     if named := named_base(ref, bases):
         return named, ref.partition("@")[2]
     _refuse_unknown_base(hub, ref, home)
-    here, first = hub.options.typed_in, ref.removeprefix("./").partition("/")[0]
-    if here is None or os.path.isabs(ref):  # noqa: PTH117
+    directory, first = hub.options.typed_in, ref.removeprefix("./").partition("/")[0]
+    if directory is None or os.path.isabs(ref):  # noqa: PTH117
         return None
     if home and first not in ("", "..") and is_directory(home.path / first):
         return None  # the base has such a folder, too
-    for base, path in typed_into(here, ref, bases):
-        # Who is in a base's folder names paths from the top of the base, as everybody does.
-        if (path or ref.endswith("/")) and (first == ".." or not typed_into(here, ".", (base,))):
+    for base, path in typed_into(directory, ref, bases):
+        # Inside a base's folder, paths start at the top of the base, as everywhere else.
+        if (path or ref.endswith("/")) and (first == ".." or not typed_into(directory, ".", (base,))):
             return base, path
     return None
 
 
 def _refuse_unknown_base(hub: Hub, ref: str, home: Base | None) -> None:
-    """Raise an error if a ref begins with what is most likely a slip in the id of a base, or a base that is gone.
-
-    A file of that name in the project is nothing that anybody would find again.
-    """
+    """Raise an error for what looks like a mistyped or inactive base id, rather than create such a file."""
     discovery = hub.discovery()
     name = unknown_base(ref, discovery.bases)
     if name is None:
         return
     if name in (MEMORY_ID, USER_ID):
         raise WriteRefused(ref, MEMORIES_ONLY)
-    known = [base.id for base in discovery.bases]
-    near = nearest(name, known)
-    meant = [f"{near}@{ref.partition('@')[2]}"] if near else []
-    meant += [f"{home.id}@{ref} for a file of that name"] if home else []
-    raise BaseNotFound(name, known, discovery.problem_of(name), f"Did you mean {', or '.join(meant)}?" if meant else "")
+    ids = [base.id for base in discovery.bases]
+    near = nearest(name, ids)
+    guesses = [f"{near}@{ref.partition('@')[2]}"] if near else []
+    guesses += [f"{home.id}@{ref} for a file of that name"] if home else []
+    hint = f"Did you mean {', or '.join(guesses)}?" if guesses else ""
+    raise BaseNotFound(name, ids, discovery.problem_of(name), hint)
 
 
 def _typed(hub: Hub, text: str, ref: str) -> Place | None:
-    """Find the document that a path from the shell's working directory leads to."""
+    """Find the document at a path relative to the shell's working directory."""
     for base, path in typed_into(hub.options.typed_in, text, hub.discovery().bases):
-        if path and (found := _opened(hub, base, path_forms(path), ref)):
-            return found
+        if path and (place := _opened(hub, base, path_forms(path), ref)):
+            return place
     return None
 
 
 def _opened(hub: Hub, base: Base, candidates: list[str], ref: str) -> Place | None:
-    """Give the first document that is there; raise `DocumentNotFound` if it is left out of its base."""
+    """Return the first existing document; raise `DocumentNotFound` if it is excluded from its base."""
     for candidate in candidates:
         try:
             open_contained(base, candidate).close()
@@ -302,19 +286,18 @@ def _check_contained(base: Base, path: str) -> None:
 
 
 def _with_ending(ref: str, path: str) -> str:
-    if path.lower().endswith(MARKDOWN_SUFFIXES):
+    if is_markdown(path):
         return path
-    found = _OTHER_KIND.search(path)
-    if found:
-        raise WriteRefused(ref, f"only Markdown is written, not {found[0]!r}; name it {path + '.md'!r} if it is that")
+    if suffix := _OTHER_KIND.search(path):
+        raise WriteRefused(ref, f"only Markdown is written, not {suffix[0]!r}; name it {path + '.md'!r} if it is that")
     return f"{path}.md"
 
 
 def _name_fault(name: str) -> str | None:
-    """Say why a file or folder may not have a name, on any of the systems that a base may be shared with."""
+    """Return why a name is invalid on some system that a base may be shared with, or None."""
     if name in ("", "."):
         return "it has an empty part"
-    if name.lower() in MARKDOWN_SUFFIXES:
+    if name.lower() in markdown_paths(""):
         return "it has an ending and no name"
     for character in name:
         category = unicodedata.category(character)
@@ -332,28 +315,24 @@ def _name_fault(name: str) -> str | None:
 
 
 def _existing_folders(ref: str, base: Base, folders: list[str]) -> tuple[str, ...]:
-    """Give folders as they are spelt on disk, as far as they are there.
-
-    Raises:
-        WriteRefused: one is a link or a file, or differs from one that is there by case alone.
-    """
-    where = os.path.realpath(base.path)
+    """Return the folders as spelt on disk; refuse links, files, and names that differ only by case."""
+    current = os.path.realpath(base.path)
     spelt: list[str] = []
     for number, folder in enumerate(folders):
         try:
-            names = os.listdir(where)  # noqa: PTH208
+            names = os.listdir(current)  # noqa: PTH208
         except OSError:
-            break  # reported when it is opened
+            break  # reported when the folder is opened
         if folder not in names and (other := twin(names, folder)):
             if unicodedata.normalize("NFC", other) != folder:
                 raise WriteRefused(ref, f"there is a folder {other!r}, which differs by case alone; use that name")
             folder = other
         elif folder not in names:
             return (*spelt, *folders[number:])
-        where = os.path.join(where, folder)  # noqa: PTH118
-        if os.path.islink(where):  # noqa: PTH114
+        current = os.path.join(current, folder)  # noqa: PTH118
+        if os.path.islink(current):  # noqa: PTH114
             raise WriteRefused(ref, f"{folder!r} is a link; name the folder that it leads to")
-        if not os.path.isdir(where):  # noqa: PTH112
+        if not os.path.isdir(current):  # noqa: PTH112
             raise WriteRefused(ref, f"{folder!r} is a file, not a folder; choose another path")
         spelt.append(folder)
     return (*spelt, *folders[len(spelt) :])
@@ -366,24 +345,24 @@ def _place(hub: Hub, base: Base, path: str) -> Place:
 
 
 def _by_docid(hub: Hub, docid: str) -> tuple[Base, str]:
-    found = []
+    matches = []
     for base in hub.discovery().bases:
         index = hub.index(base)
         try:
             with index.snapshot():
-                found += [(base, row.path) for row in index.documents_by_docid(docid[1:].lower())]
+                matches += [(base, row.path) for row in index.documents_by_docid(docid[1:].lower())]
         except IndexUnavailable:
             continue
-    if len(found) > 1:
-        refs = [ref_of(base, path, hub.discovery().bases) for base, path in found]
+    if len(matches) > 1:
+        refs = [ref_of(base, path, hub.discovery().bases) for base, path in matches]
         raise DocumentNotFound(docid, "several documents have a docid that starts so", refs)
-    if not found:
+    if not matches:
         raise DocumentNotFound(docid)
-    return found[0]
+    return matches[0]
 
 
 def _elsewhere(hub: Hub, base: Base, candidates: list[str]) -> list[str]:
-    """Refs of documents at the same path in other bases, which a change must name in full."""
+    """Return refs of documents at the same path in other bases."""
     bases = hub.discovery().bases
     refs = []
     for other in bases:

@@ -1,7 +1,7 @@
-"""Rewrite the links of a document such that they lead where they led before another document was renamed.
+"""Rewriting the links of a document so that they still work after another document was renamed.
 
-Only the destination of a link is replaced: its text, title, heading, brackets and everything around stay. The result
-is read again as every reader reads it, and a link that would be read as something else is left as it was and told.
+Only the destination of a link is replaced; its text, title, heading and brackets stay. The result is parsed again, and
+a link that would be read as something else is left alone and reported.
 """
 
 from __future__ import annotations
@@ -12,50 +12,51 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from kbhub.blocks import scan_blocks
-from kbhub.document_names import MARKDOWN_SUFFIXES
+from kbhub.documents.blocks import scan_blocks
+from kbhub.documents.front_matter_editing import front_matter_of, with_texts
+from kbhub.documents.links import EXTERNAL, EXTERNAL_NAME
+from kbhub.documents.markdown import parse_document
 from kbhub.editing.incoming import RELATED, plain_entry, related_of
 from kbhub.editing.sections import front_end
-from kbhub.front_matter_editing import front_matter_of, with_texts
-from kbhub.graph.resolving import PATH_KINDS
-from kbhub.links import EXTERNAL, EXTERNAL_NAME
-from kbhub.markdown import parse_document
+from kbhub.reading.graph.resolving import PATH_KINDS
 from kbhub.values import struct
+from kbhub.workspace.formats import is_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kbhub.graph.resolving import LinkKind
-    from kbhub.text_editing import Text
+    from kbhub.documents.text_editing import Text
+    from kbhub.reading.graph.resolving import LinkKind
 
 Rewrite = Callable[[str, "LinkKind"], str | None]
-"""(target, kind) → the target to write instead, none to leave it, an empty one if it has to be another and no form
-leads there. All are decoded and without fragment."""
+"""Maps (target, kind) to the new target, None to leave it, or "" if it must change but no spelling works. Targets are
+decoded and without fragment.
+"""
 
 MOST_PLACES = 10
-"""Places of links that could not be rewritten which a message names."""
+"""Limit of links named in a message about those that could not be rewritten."""
 
 _CODE = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)")
 _INLINE = re.compile(r"\]\(\s*(<[^<>]*>|[^\s()<>\\]*(?:\([^\s()]*\)[^\s()<>\\]*)*)")
 _DEFINITION = re.compile(r"^[ \t>]*\[(?!\^)[^\]]+\]:[ \t]*(<[^<>]+>|[^\s<]\S*)")
 _WIKILINK = re.compile(r"(!?)\[\[([^\[\]|#\\]+)(?=[^\[\]]*\]\])")
 _ENCODED = {code: f"%{code:02X}" for code in (*range(0x21), 0x7F, *map(ord, "()<>[]\\%#?:`"))}
-"""Characters that a destination without angle brackets does not take as they are."""
+"""Characters that must be encoded in a destination without angle brackets."""
 _MEANT = frozenset("<>[]\\%#?:`\n")
-"""Those that mean something between angle brackets too."""
+"""Characters that have a meaning even between angle brackets."""
 _ENCODED_NAME = {ord(character): f"%{ord(character):02X}" for character in "[]|#\\%`"}
-"""Characters that mean something between double brackets."""
+"""Characters that have a meaning between double brackets."""
 
 _Links = list[tuple["LinkKind", str, str, "int | None"]]
-"""(kind, fragment, target, line) of links, entries of `related` without line."""
+"""(kind, fragment, target, line) of links; the line of entries of `related` is None."""
 
 
 @struct
 class Rewritten:
-    """One link whose destination was replaced."""
+    """A link whose destination was replaced."""
 
     line: int | None
-    """From 1; none for an entry of `related`."""
+    """From 1; None for an entry of `related`."""
     before: str
     after: str
 
@@ -64,30 +65,32 @@ def relink(ref: str, text: Text, rewrite: Rewrite) -> tuple[Text, list[Rewritten
     """Rewrite the links of a document.
 
     Args:
-        ref: the document, whose ending says how it is read.
+        ref: the document; its suffix tells its format.
         text: its text.
-        rewrite: says what to write instead of a target.
+        rewrite: returns the new target of a link.
 
     Returns:
-        The text, what was replaced in it, and the lines of the links that should be others and are not (none for an
-        entry of `related`).
+        The text, the links that were replaced, and the lines of those that should have been (None for an entry of
+        `related`).
 
     Raises:
-        WriteRefused: `related` is to be changed and the front matter cannot be.
+        WriteRefused: `related` has to change, but the front matter cannot be edited.
     """
     before = _links_in(ref, text)
-    wanted = [rewrite(target, kind) for kind, _, target, _ in before]
-    done: list[Rewritten] = []
-    new = _relinked(ref, text, rewrite, done)
-    after = _links_in(ref, new) if done else before
-    if not _only_targets_differ(before, after, wanted):
-        new, done, after = text, [], before
-    missed = [line for want, (_, _, now, line) in zip(wanted, after, strict=True) if want not in (None, now)]
-    return new, done, missed
+    targets = [rewrite(target, kind) for kind, _, target, _ in before]
+    replaced: list[Rewritten] = []
+    new = _relinked(ref, text, rewrite, replaced)
+    after = _links_in(ref, new) if replaced else before
+    if not _only_targets_differ(before, after, targets):
+        new, replaced, after = text, [], before
+    missed = [
+        line for expected, (_, _, actual, line) in zip(targets, after, strict=True) if expected not in (None, actual)
+    ]
+    return new, replaced, missed
 
 
 def unmended(lines: Iterable[int | None]) -> str:
-    """Say that links could not be rewritten, by their lines as `relink` gives them."""
+    """Return a message about links that could not be rewritten, given their lines from `relink`."""
     places = [f"line {line}" if line else "`related`" for line in dict.fromkeys(lines)]
     more = f", {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
     where = ", ".join(places[:MOST_PLACES]) + more
@@ -100,15 +103,15 @@ def _links_in(ref: str, text: Text) -> _Links:
     return [*((link.kind, link.fragment, link.target, link.line) for link in document.links), *related]
 
 
-def _only_targets_differ(before: _Links, after: _Links, wanted: list[str | None]) -> bool:
-    """Say whether the same links are there, each with the target that it had or should have."""
+def _only_targets_differ(before: _Links, after: _Links, targets: list[str | None]) -> bool:
+    """Return whether the same links are left, each with its old or its new target."""
     return len(before) == len(after) and all(
-        (now[0], now[1]) == (then[0], then[1]) and now[2] in (then[2], want)
-        for then, now, want in zip(before, after, wanted, strict=True)
+        new[:2] == old[:2] and new[2] in (old[2], target)
+        for old, new, target in zip(before, after, targets, strict=True)
     )
 
 
-def _relinked(ref: str, text: Text, rewrite: Rewrite, done: list[Rewritten]) -> Text:
+def _relinked(ref: str, text: Text, rewrite: Rewrite, replaced: list[Rewritten]) -> Text:
     bare = text.bare
     start = front_end(text)
     blocks = scan_blocks(bare, start, 0)
@@ -116,23 +119,23 @@ def _relinked(ref: str, text: Text, rewrite: Rewrite, done: list[Rewritten]) -> 
     lines = list(text.lines)
     for index in range(start, len(lines)):
         if index not in hidden and ("](" in lines[index] or "[[" in lines[index] or "]:" in lines[index]):
-            changed = _relinked_line(bare[index], index + 1, rewrite, done)
+            changed = _relinked_line(bare[index], index + 1, rewrite, replaced)
             lines[index] = changed + lines[index][len(bare[index]) :]
     text = text.replaced(0, len(lines), lines)
-    return _relinked_related(ref, text, rewrite, done)
+    return _relinked_related(ref, text, rewrite, replaced)
 
 
 def spelling(target: str, kind: LinkKind, source: str, path: str) -> list[str]:
-    """Give the ways to write a link to a document, the one most like the old first.
+    """Return the ways to write a link to a document, the most similar to the old one first.
 
     Args:
         target: how it is written now.
         kind: its kind.
         source: path of the document that holds the link.
-        path: path of the document, or of another file, that it is to lead to.
+        path: path of the document or file to link to.
     """
     bare = path
-    if not target.lower().endswith(MARKDOWN_SUFFIXES) and path.lower().endswith(MARKDOWN_SUFFIXES):
+    if not is_markdown(target) and is_markdown(path):
         bare = path.rpartition(".")[0]
     relative = posixpath.relpath(bare, posixpath.dirname(source) or ".")
     if target.startswith("./") and not relative.startswith("../"):
@@ -145,7 +148,7 @@ def spelling(target: str, kind: LinkKind, source: str, path: str) -> list[str]:
     return [*short, bare, relative]
 
 
-def _relinked_line(line: str, number: int, rewrite: Rewrite, done: list[Rewritten]) -> str:
+def _relinked_line(line: str, number: int, rewrite: Rewrite, replaced: list[Rewritten]) -> str:
     masked = _CODE.sub(lambda match: "x" * len(match[0]), line)
     edits: list[tuple[int, int, str]] = []
     forms: tuple[tuple[re.Pattern[str], LinkKind], ...] = ((_INLINE, "markdown"), (_DEFINITION, "reference"))
@@ -162,14 +165,14 @@ def _relinked_line(line: str, number: int, rewrite: Rewrite, done: list[Rewritte
             at = match.start(2) + match[2].index(name)
             edits.append((at, at + len(name), new_name if plain else new_name.translate(_ENCODED_NAME)))
     for first, last, new in sorted(edits, reverse=True):
-        done.append(Rewritten(number, line[first:last], new))
+        replaced.append(Rewritten(number, line[first:last], new))
         line = line[:first] + new + line[last:]
     return line
 
 
-def _new_destination(written: str, kind: LinkKind, rewrite: Rewrite) -> str | None:
-    angled = written.startswith("<")
-    inside = written[1:-1] if angled else written
+def _new_destination(destination: str, kind: LinkKind, rewrite: Rewrite) -> str | None:
+    angled = destination.startswith("<")
+    inside = destination[1:-1] if angled else destination
     path, mark, rest = inside.partition("#")
     path, query, more = path.partition("?")
     if not path or EXTERNAL.match(inside):
@@ -182,7 +185,7 @@ def _new_destination(written: str, kind: LinkKind, rewrite: Rewrite) -> str | No
     return f"<{new}>" if angled else new
 
 
-def _relinked_related(ref: str, text: Text, rewrite: Rewrite, done: list[Rewritten]) -> Text:
+def _relinked_related(ref: str, text: Text, rewrite: Rewrite, replaced: list[Rewritten]) -> Text:
     front = front_matter_of(text)
     key = next((key for key in front.values if key.strip().casefold() == RELATED), None)
     if key is None:
@@ -194,10 +197,10 @@ def _relinked_related(ref: str, text: Text, rewrite: Rewrite, done: list[Rewritt
         plain = plain_entry(entry) if isinstance(entry, str) else ""
         target = rewrite(plain, RELATED) if plain else None
         after = entry.replace(plain, target, 1) if target else entry
-        # Nothing can be encoded here: what would be taken for a heading or a text is left.
+        # Nothing can be encoded here: skip what would be read as a heading or a label.
         new.append(after if after == entry or plain_entry(after) == target else entry)
         if new[-1] != entry:
-            done.append(Rewritten(None, entry, new[-1]))
+            replaced.append(Rewritten(None, entry, new[-1]))
     if new == entries:
         return text
     changes = {old: after for old, after in zip(entries, new, strict=True) if isinstance(old, str)}

@@ -1,4 +1,4 @@
-"""Give a document another path, and mend the links that its old one was in."""
+"""Renaming a document, and updating the links that would break."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from kbhub.documents.markdown import parse_document
+from kbhub.documents.text_editing import text_of
 from kbhub.editing.folder import open_folder
 from kbhub.editing.incoming import RELATED, leads_to, links_of
-from kbhub.editing.locks import writing
 from kbhub.editing.paths import Place, check_writable, find_document, new_place, qualified, twin, why_not_writable
 from kbhub.editing.relinking import relink, spelling, unmended
 from kbhub.editing.stored import bring_in_step, changed_meanwhile, docid_of, read_for_change, refusing, short_hash
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.frozen import Model
-from kbhub.graph.resolving import PATH_KINDS, PathTable, folded, places, stem
 from kbhub.index.names import document_names
-from kbhub.markdown import parse_document
-from kbhub.references import ref_of
-from kbhub.text_editing import text_of
+from kbhub.index.references import ref_of
+from kbhub.reading.graph.resolving import PATH_KINDS, PathTable, folded, places, stem
+from kbhub.sync.bases import freshen
+from kbhub.sync.write_lock import writing
 from kbhub.types import Problem
 from kbhub.values import struct
 
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
     from kbhub.editing.folder import Content
     from kbhub.editing.relinking import Rewrite, Rewritten
-    from kbhub.graph.resolving import LinkKind
     from kbhub.hub import Hub
+    from kbhub.reading.graph.resolving import LinkKind
     from kbhub.types import Base
 
 
@@ -61,7 +62,7 @@ class Renamed(Model):
 
 @struct
 class _Move:
-    """A renaming, and what all links lead to before and after it."""
+    """A renaming, and how links resolve before and after it."""
 
     base: Base
     old: str
@@ -70,19 +71,11 @@ class _Move:
     after: PathTable
 
     def renamed(self, path: str) -> str:
-        """Give the path that a document has afterwards."""
+        """Return the path of a document after the renaming."""
         return self.new if path == self.old else path
 
     def breaks(self, home: Base, path: str, target: str, kind: LinkKind, led: str) -> bool:
-        """Say whether a link no longer leads to the same document, or only by its name where it did by its path.
-
-        Args:
-            home: base of the document that holds the link.
-            path: path of that document before.
-            target: the link's target.
-            kind: the link's kind.
-            led: path of the document that it led to.
-        """
+        """Return whether a link to the document at `led` breaks, or would resolve by name only instead of by path."""
         source = self.renamed(path) if home.id == self.base.id else path
         wanted = self.renamed(led)
         if leads_to(self.after, self.base, home, source, target, kind) != wanted:
@@ -91,7 +84,7 @@ class _Move:
         return exact and _by_path(self.after, source, target, kind) != wanted
 
     def rewrite_for(self, home: Base, path: str) -> Rewrite:
-        """Give what rewrites the targets of a document's links: those that would lead elsewhere or nowhere."""
+        """Return a function that rewrites the broken links of a document."""
         source = self.renamed(path) if home.id == self.base.id else path
 
         def rewrite(target: str, kind: LinkKind) -> str | None:
@@ -109,21 +102,21 @@ class _Move:
         return rewrite
 
     def _forms(self, target: str, kind: LinkKind, source: str, wanted: str) -> Iterator[str]:
-        """Give the ways to write a link to a document, the one most like the old first.
+        """Yield the ways to write a link to a document, the most similar to the old one first.
 
-        Without its ending it may be taken for a twin, and without a dot in front for a document of a base.
+        A spelling without suffix may resolve to a twin, and one without `./` to a document of another base.
         """
         ending = wanted[len(stem(wanted)) :]
         name, mark, rest = target.partition("@")
-        if mark and folded(name) in map(folded, _names(self.base)):
-            for written in (rest, f"{rest}{ending}"):
-                yield from (f"{name}@{form}" for form in spelling(written, RELATED, "", wanted))
+        if mark and folded(name) in map(folded, (self.base.id, *self.base.names)):
+            for old in (rest, f"{rest}{ending}"):
+                yield from (f"{name}@{form}" for form in spelling(old, RELATED, "", wanted))
             return
-        for written in (target, f"{target}{ending}", f"./{target}{ending}"):
-            yield from spelling(written, kind, source, wanted)
+        for old in (target, f"{target}{ending}", f"./{target}{ending}"):
+            yield from spelling(old, kind, source, wanted)
 
     def _file_target(self, home: Base, path: str, source: str, target: str, kind: LinkKind) -> str | None:
-        """Rewrite what leads from the moved document to a file that is no document, such as an image."""
+        """Rewrite a link from the moved document to a file such as an image."""
         if home.id != self.base.id or path == source or not target or target.startswith("/"):
             return None
         if kind not in PATH_KINDS:
@@ -136,26 +129,25 @@ class _Move:
 
 
 def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed:
-    """Give a document another path in its base.
+    """Move a document to another path in its base.
 
     Args:
         hub: the hub.
         ref: the document: `path`, `id@path` or `#docid`.
-        new: its new path; with a slash at the end, the folder to move it to.
-        mend_links: whether to rewrite the links that would break, in all documents that may be written; if not, they
-            are named with what they should be.
+        new: its new path, or its new folder with a trailing slash.
+        mend_links: rewrite the links that would break, in all writable documents; if False, they are only reported.
 
     Raises:
-        DocumentNotFound, PathNotContained: there is no such document, or the new path leads out of the base.
+        DocumentNotFound, PathNotContained: the document does not exist, or the new path leads out of the base.
         BaseNotFound: the new path begins with the id of a base that is not active.
-        WriteRefused: it may not be renamed, or not so.
+        WriteRefused: it cannot be renamed, or not in this way.
     """
     place = find_document(hub, ref)
     check_writable(hub, place.base, place.ref)
     if place.linked:
         raise WriteRefused(place.ref, f"it is a link to {'/'.join(place.real)!r}; rename that, or the link by hand")
     target = _target(hub, place, new)
-    hub.freshen(max_age=0.0)
+    freshen(hub, max_age=0.0)
     with refusing(place.ref):
         move, affected = _planned(hub, place, target.path)
     with writing(hub, place.base, place.ref), refusing(place.ref):
@@ -172,7 +164,7 @@ def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed
     if mend_links:
         for base in {base.id: base for base, _ in affected if base.id != place.base.id}.values():
             bring_in_step(hub, base, "")
-        # Who moved it on meanwhile has what was moved, if not its hash.
+        # Fails if another program has moved it again; the hash before mending is returned then.
         with suppress(OSError), open_folder(target.base, target.folders) as folder:
             content = folder.read(target.name)
     return Renamed(
@@ -200,7 +192,7 @@ def _target(hub: Hub, place: Place, new: str) -> Place:
 
 
 def _planned(hub: Hub, place: Place, new: str) -> tuple[_Move | None, list[tuple[Base, str]]]:
-    """Find the documents, the renamed one left out, that have a link which leads elsewhere afterwards."""
+    """Find the other documents with links that the renaming breaks."""
     index = hub.index(place.base)
     try:
         with index.snapshot():
@@ -218,17 +210,17 @@ def _planned(hub: Hub, place: Place, new: str) -> tuple[_Move | None, list[tuple
     affected: list[tuple[Base, str]] = []
     for base in hub.discovery().bases:
         try:
-            affected += [(base, path) for path in dict.fromkeys(_with_breaking_link(hub, move, base))]
+            affected += [(base, path) for path in dict.fromkeys(_documents_with_broken_links(hub, move, base))]
         except IndexUnavailable:
             continue
     return move, affected
 
 
-def _with_breaking_link(hub: Hub, move: _Move, home: Base) -> Iterator[str]:
+def _documents_with_broken_links(hub: Hub, move: _Move, home: Base) -> Iterator[str]:
     index = hub.index(home)
     with index.snapshot():
-        every = links_of(index)
-    for path, target, kind, _ in every:
+        links = links_of(index)
+    for path, target, kind, _ in links:
         if home.id == move.base.id and path == move.old:
             continue
         led = leads_to(move.before, move.base, home, path, target, kind)
@@ -237,7 +229,7 @@ def _with_breaking_link(hub: Hub, move: _Move, home: Base) -> Iterator[str]:
 
 
 def _moved(place: Place, target: Place) -> Content:
-    """Move the file; gives what is in it."""
+    """Move the file and return its content."""
     with (
         open_folder(place.base, place.folders) as source,
         open_folder(target.base, target.folders, make=True) as folder,
@@ -259,7 +251,7 @@ def _moved(place: Place, target: Place) -> Content:
 def _mend(
     hub: Hub, move: _Move, base: Base, path: str, changes: list[LinkChange], problems: list[Problem], *, write: bool
 ) -> None:
-    """Rewrite the links of one document, or only say which they are; what cannot be done is noted."""
+    """Rewrite the broken links of one document, or only list them; collect problems."""
     own = base.id == move.base.id and path == move.old
     ref = ref_of(base, move.new if own else path, hub.discovery().bases)
     try:
@@ -267,11 +259,11 @@ def _mend(
         if write and (reason := why_not_writable(hub, base)):
             raise WriteRefused(ref, reason)
         with writing(hub, base, ref), refusing(ref):
-            done, missed = _relinked(place, move.rewrite_for(base, path), write=write)
+            replaced, missed = _relinked(place, move.rewrite_for(base, path), write=write)
     except KbhubError as error:
         problems.append(Problem(subject=ref, message=str(error)))
         return
-    changes += [LinkChange(ref=ref, line=one.line, before=one.before, after=one.after) for one in done]
+    changes += [LinkChange(ref=ref, line=link.line, before=link.before, after=link.after) for link in replaced]
     if missed:
         problems.append(Problem(subject=ref, message=unmended(missed)))
 
@@ -279,17 +271,13 @@ def _mend(
 def _relinked(place: Place, rewrite: Rewrite, *, write: bool) -> tuple[list[Rewritten], list[int | None]]:
     with open_folder(place.base, place.folders) as folder:
         content = read_for_change(folder, place, None)
-        text, done, missed = relink(place.ref, text_of(place.ref, content.data), rewrite)
-        if write and done and not folder.replace(place.name, text.encoded(), content):
+        text, replaced, missed = relink(place.ref, text_of(place.ref, content.data), rewrite)
+        if write and replaced and not folder.replace(place.name, text.encoded(), content):
             raise changed_meanwhile(place, content.hash)
-    return done, missed
+    return replaced, missed
 
 
 def _by_path(table: PathTable, source: str, target: str, kind: LinkKind) -> str | None:
-    """Give the document at the path that a target is from its source, which is all that GitHub looks for."""
+    """Return the document at a target's path relative to its source, which is how GitHub resolves links."""
     place = next(places(source, target, kind), None)
     return None if place is None else table.at(place)
-
-
-def _names(base: Base) -> tuple[str, ...]:
-    return (base.id, *base.names)

@@ -1,7 +1,7 @@
-"""Put text into a document or one of its sections, and leave every byte around it as it is.
+"""Inserting text into a document or one of its sections, without changing a byte around it.
 
-A section is what `read` shows for its heading: everything down to the next heading of its level or a higher one.
-Text is appended to the section proper, above its first subsection, unless it begins with a heading itself.
+A section extends to the next heading of the same or a higher level, as in `read`. Text is appended above its first
+subsection, unless the text begins with a heading itself.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from kbhub.blocks import heading_end, is_item, scan_blocks
+from kbhub.documents.blocks import heading_end, is_item, scan_blocks
+from kbhub.documents.frontmatter import read_front_matter
+from kbhub.documents.text_editing import Text, lines_of
 from kbhub.errors import WriteRefused
-from kbhub.frontmatter import read_front_matter
-from kbhub.text_editing import Text, lines_of
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -22,48 +22,48 @@ if TYPE_CHECKING:
     from kbhub.types import Heading
 
 HEADINGS_NAMED = 20
-"""Headings that a refusal names."""
+"""Limit of headings named in a refusal."""
 
 
 @struct
 class Change:
-    """A changed text, and where in it the new lines are."""
+    """A changed text, and the location of the new lines in it."""
 
     text: Text
     start: int
     """Index of the first new line."""
     end: int
-    """Index after the last one."""
+    """Index after the last new line."""
     lost: tuple[str, ...] = ()
-    """Headings that were there and are no longer."""
+    """Headings that no longer exist."""
 
 
 @struct
 class _Section:
     heading: Heading
     names: tuple[str, ...]
-    """Headings above it and its own."""
+    """Headings above it, and its own."""
     start: int
-    """Index of its heading's first line."""
+    """Index of the heading's first line."""
     body: int
-    """Index of the line after its heading."""
+    """Index of the line after the heading."""
     proper: int
-    """Index after its own text: its first subsection, or its end."""
+    """Index of the first subsection, or the end."""
     end: int
-    """Index after all of it."""
+    """Index after the section."""
 
 
 def append(ref: str, text: Text, new: str, heading: str | None) -> Change:
-    """Add text at the end of a document or of a section.
+    """Append text to a document or a section.
 
     Args:
         ref: the document, for messages.
-        text: what it is now.
-        new: Markdown; blank lines around it are kept or made as they are needed.
+        text: its current text.
+        new: Markdown; surrounding blank lines are added as needed.
         heading: the section: its heading, or the last headings of its path joined by ` > `.
 
     Raises:
-        WriteRefused: there is no such section, or several; or a code block would swallow what follows.
+        WriteRefused: the section does not exist or is ambiguous, or a code block would swallow what follows.
     """
     fresh = _trimmed(new, text.newline)
     if heading is None:
@@ -78,13 +78,13 @@ def append(ref: str, text: Text, new: str, heading: str | None) -> Change:
 
 
 def replace_section(ref: str, text: Text, new: str, heading: str) -> Change:
-    """Put text in place of a section's, subsections included.
+    """Replace a section's text, including its subsections.
 
     Args:
         ref: the document, for messages.
-        text: what it is now.
-        new: Markdown; where it begins with a heading of the section's level, that replaces the heading too.
-            Empty, it leaves the heading alone.
+        text: its current text.
+        new: Markdown; if it begins with a heading of the section's level, that replaces the heading too. If empty, only
+            the heading is left.
         heading: as for `append`.
 
     Raises:
@@ -98,10 +98,10 @@ def replace_section(ref: str, text: Text, new: str, heading: str) -> Change:
 
 
 def replace_body(ref: str, text: Text, new: str) -> Change:
-    """Put text in place of everything below the front matter.
+    """Replace everything below the front matter.
 
     Raises:
-        WriteRefused: the front matter cannot be read, so that nobody knows where it ends.
+        WriteRefused: the front matter cannot be parsed, so its end is unknown.
     """
     front = read_front_matter(text.bare)
     if front.problem:
@@ -113,46 +113,46 @@ def replace_body(ref: str, text: Text, new: str) -> Change:
 
 
 def replace_all(text: Text, new: str) -> Change:
-    """Put text in place of a whole document, front matter included; its line endings and encoding stay."""
+    """Replace a whole document, front matter included; line endings and encoding stay."""
     return _replaced(text, 0, len(text.lines), _trimmed(new, text.newline))
 
 
 def brings_front_matter(text: str) -> bool:
-    """Whether a text begins with front matter of its own, good or bad."""
+    """Return whether a text begins with front matter, valid or not."""
     front = read_front_matter([line.rstrip("\r\n") for line in lines_of(text.lstrip("\ufeff"))])
     return bool(front.closing or front.problem)
 
 
 def front_end(text: Text) -> int:
-    """Index of the first line after the front matter, which may be one that cannot be read."""
+    """Return the index of the first line after the front matter, even if that cannot be parsed."""
     front = read_front_matter(text.bare)
     return front.body or (front.closing + 1 if front.closing else 0)
 
 
 def find_section(ref: str, text: Text, heading: str) -> _Section:
-    """Find the one section that a heading, or the end of a path of headings, names.
+    """Find the only section with this heading or path of headings.
 
     Raises:
-        WriteRefused: there is none, or there are several; the reason names what there is.
+        WriteRefused: there is none, or several; the reason lists the alternatives.
     """
     sections = _sections(text)
-    wanted = [_folded(part) for part in re.split(r"(?<=\s)>(?=\s)", heading)]
-    found = [one for one in sections if [_folded(name) for name in one.names][-len(wanted) :] == wanted]
-    if not found and len(wanted) == 1:
-        found = [one for one in sections if _anchor(one.heading.text) == _anchor(heading)]
-    exact = [one for one in found if len(one.names) == len(wanted)]
-    if len(found) > 1 and len(exact) == 1:
-        found = exact
-    if not found:
-        named = ", ".join(f"`{one.heading.text}`" for one in sections[:HEADINGS_NAMED])
-        raise WriteRefused(ref, f"it has no heading {heading!r}; it has {named or 'none'}")
-    if len(found) > 1:
-        paths = list(dict.fromkeys(" > ".join(one.names) for one in found))
+    path = [_folded(part) for part in re.split(r"(?<=\s)>(?=\s)", heading)]
+    matches = [section for section in sections if [_folded(name) for name in section.names][-len(path) :] == path]
+    if not matches and len(path) == 1:
+        matches = [section for section in sections if _anchor(section.heading.text) == _anchor(heading)]
+    exact = [section for section in matches if len(section.names) == len(path)]
+    if len(matches) > 1 and len(exact) == 1:
+        matches = exact
+    if not matches:
+        headings = ", ".join(f"`{section.heading.text}`" for section in sections[:HEADINGS_NAMED])
+        raise WriteRefused(ref, f"it has no heading {heading!r}; it has {headings or 'none'}")
+    if len(matches) > 1:
+        paths = list(dict.fromkeys(" > ".join(section.names) for section in matches))
         if len(paths) > 1:
             raise WriteRefused(ref, f"{heading!r} names several sections; say which: {' or '.join(map(repr, paths))}")
-        lines = ", ".join(str(one.start + 1) for one in found)
+        lines = ", ".join(str(section.start + 1) for section in matches)
         raise WriteRefused(ref, f"it has the heading {paths[0]!r} several times (lines {lines}); make them differ")
-    return found[0]
+    return matches[0]
 
 
 def _sections(text: Text) -> list[_Section]:
@@ -160,41 +160,41 @@ def _sections(text: Text) -> list[_Section]:
     headings = scan_blocks(bare, front_end(text), 0).headings
     sections = []
     path: list[Heading] = []
-    for number, one in enumerate(headings):
-        path = [*(above for above in path if above.level < one.level), one]
+    for number, heading in enumerate(headings):
+        path = [*(above for above in path if above.level < heading.level), heading]
         later = headings[number + 1 :]
-        end = next((other.line - 1 for other in later if other.level <= one.level), len(bare))
+        end = next((other.line - 1 for other in later if other.level <= heading.level), len(bare))
         proper = min(end, later[0].line - 1 if later else len(bare))
-        start = one.line - 1
+        start = heading.line - 1
         names = tuple(above.text for above in path)
-        sections.append(_Section(one, names, start, heading_end(bare, start), proper, end))
+        sections.append(_Section(heading, names, start, heading_end(bare, start), proper, end))
     return sections
 
 
 def _replaced(text: Text, start: int, end: int, fresh: Sequence[str]) -> Change:
-    """Put lines in place of a stretch, except for the blank lines at its two ends."""
-    gone = [heading.text for heading in _headings(text) if start <= heading.line - 1 < end]
+    """Replace a range of lines, keeping the blank lines at both ends."""
+    old = [heading.text for heading in _headings(text) if start <= heading.line - 1 < end]
     first, last = start, end
     while last > first and not text.lines[last - 1].strip():
         last -= 1
     while first < last and not text.lines[first].strip():
         first += 1
-    if first == last:  # only blank lines, if any: they stay below
+    if first == last:  # only blank lines: they stay below
         first = last = start
     change = _placed(text, first, last, fresh) if fresh else Change(text.replaced(first, last, ()), first, first)
-    now = {heading.text for heading in _headings(change.text)}
-    return Change(change.text, change.start, change.end, tuple(name for name in gone if name not in now))
+    new = {heading.text for heading in _headings(change.text)}
+    return Change(change.text, change.start, change.end, tuple(name for name in old if name not in new))
 
 
 def _placed(text: Text, start: int, end: int, fresh: Sequence[str]) -> Change:
-    """Put lines in place of others, with blank lines around them where Markdown needs some."""
+    """Replace lines, adding blank lines around them where Markdown needs some."""
     newline = text.newline
     before, after = text.lines[:start], text.lines[end:]
     lines = list(fresh)
     if after or text.ends_with_newline:
         lines[-1] += newline
     blank = bool(before) and start == end and bool(before[-1].strip()) and not _goes_on(before[-1], lines[0])
-    # What ends the line above, if it has no ending, is the first of these.
+    # The first newline ends the line above, if it has no line ending.
     unended = bool(before) and not before[-1].endswith(("\r", "\n"))
     lead = [newline] * (unended + blank)
     trail = [newline] if after and after[0].strip() else []
@@ -204,17 +204,13 @@ def _placed(text: Text, start: int, end: int, fresh: Sequence[str]) -> Change:
 
 
 def _goes_on(above: str, below: str) -> bool:
-    """Whether a line continues the list or table above it, so that a blank line would part them."""
+    """Return whether a line continues the list or table above it, so that no blank line may separate them."""
     row = above.lstrip().startswith("|") and below.lstrip().startswith("|")
     return row or (is_item(above) and is_item(below) and len(above.split(None, 1)) > 1)
 
 
 def _checked(ref: str, old: Text, change: Change) -> Change:
-    """Refuse a change after which a code block or comment holds what was outside, or a heading is lost.
-
-    Raises:
-        WriteRefused: the reason says on which line the block begins.
-    """
+    """Refuse a change with which a code block or comment would swallow other text, or a heading would change."""
     bare = change.text.bare
     blocks = scan_blocks(bare, front_end(change.text), 0)
     for first, last in (*blocks.fences, *blocks.raw):
@@ -222,9 +218,11 @@ def _checked(ref: str, old: Text, change: Change) -> Change:
             raise WriteRefused(ref, f"its code block or comment from line {first} is never closed; close it first")
         if change.start <= first - 1 < change.end < last:
             raise WriteRefused(ref, "the new text opens a code block or comment and does not close it")
-    before = [heading for heading in _headings(old) if heading.line - 1 < change.start]
-    now = [heading for heading in blocks.headings if heading.line - 1 < change.start]
-    if [(one.level, one.text) for one in before[: len(now)]] != [(one.level, one.text) for one in now]:
+    before, after = (
+        [(heading.level, heading.text) for heading in headings if heading.line - 1 < change.start]
+        for headings in (_headings(old), blocks.headings)
+    )
+    if before[: len(after)] != after:
         raise WriteRefused(ref, "the new text would turn the line above it into a heading; begin it otherwise")
     return change
 
@@ -240,7 +238,7 @@ def _opening_heading(lines: Sequence[str]) -> Heading | None:
 
 
 def _trimmed(text: str, newline: str) -> list[str]:
-    """Give the lines of a new text with the document's line endings; none at the end, no blank lines around."""
+    """Return the lines of a new text with the document's line endings, without surrounding blank lines."""
     lines = [line.rstrip("\r\n") for line in lines_of(text.lstrip("\ufeff"))]
     while lines and not lines[-1].strip():
         lines.pop()

@@ -1,4 +1,4 @@
-"""What every change does before and after: read the file that it is based on, bring the index in step."""
+"""Steps common to all changes: reading the file they are based on, and updating the index."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from kbhub.errors import DocumentChanged, IndexUnavailable, KbhubError, UsageError, WriteRefused
-from kbhub.indexing import document_id
-from kbhub.references import short_docid
+from kbhub.index.references import short_docid
+from kbhub.sync.bases import freshen, sync
+from kbhub.sync.indexing import document_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,19 +20,19 @@ if TYPE_CHECKING:
     from kbhub.types import Base
 
 HASH_DIGITS = 12
-"""Hex digits of a content hash that are shown: two of a document's versions share them once in 10^14 pairs."""
+"""Hex digits of a content hash that are shown: one collision in 10^14 pairs of versions."""
 
 LEAST_DIGITS = 8
-"""Hex digits that `based_on` needs."""
+"""Minimum hex digits of `based_on`."""
 
 BUSY_TRIES = 50
-"""Times a sync is tried while another process indexes; each waits `sync.LOCK_SECONDS`, so 5 s in all."""
+"""Attempts to sync while another process indexes; each waits `sync.LOCK_SECONDS`, so 5 s in all."""
 
 _HASH = re.compile(rf"[0-9a-f]{{{LEAST_DIGITS},64}}")
 
 
 def short_hash(digest: str) -> str:
-    """Give the part of a content hash (SHA-256, hexadecimal) that is shown and asked for."""
+    """Return the part of a content hash (SHA-256, hexadecimal) that is shown."""
     return digest[:HASH_DIGITS]
 
 
@@ -39,9 +40,9 @@ def read_for_change(folder: Folder, place: Place, based_on: str | None) -> Conte
     """Read the file of a document that is to be changed.
 
     Raises:
-        UsageError: `based_on` is no hash.
-        DocumentChanged: it is one of another content.
-        WriteRefused: the file may not be written.
+        UsageError: `based_on` is not a hash.
+        DocumentChanged: the content differs from `based_on`.
+        WriteRefused: the file is read-only.
     """
     content = folder.read(place.name)
     if not content.status.st_mode & 0o222:
@@ -53,10 +54,10 @@ def read_for_change(folder: Folder, place: Place, based_on: str | None) -> Conte
 
 
 def wanted_hash(based_on: str) -> str:
-    """Give a hash as it is compared.
+    """Normalise a hash for comparison.
 
     Raises:
-        UsageError: it is none, or too short.
+        UsageError: it is not a hash, or too short.
     """
     text = based_on.strip().lower().removeprefix("sha256:")
     if not _HASH.fullmatch(text):
@@ -67,51 +68,51 @@ def wanted_hash(based_on: str) -> str:
 
 
 def changed_meanwhile(place: Place, based_on: str) -> DocumentChanged:
-    """Make the error about a file that another program changed while it was being edited."""
+    """Return the error for a file that another program changed during the edit."""
     return DocumentChanged(place.ref, short_hash(based_on), "another", "changed by another program just now")
 
 
 def bring_in_step(hub: Hub, base: Base, path: str, *, there: bool = True) -> bool:
-    """Index what was changed in a base.
+    """Index the changes in a base.
 
-    A base that has very much to index is left to `kbhub index` or the background.
+    A base with very many changes is left to `kbhub index` or the background.
 
     Args:
         hub: the hub.
         base: the base.
         path: a document that was changed.
-        there: whether it should be in the index, or should not.
+        there: whether the index should contain it.
 
     Returns:
-        Whether the index has it so now.
+        Whether the index matches `there`.
     """
     try:
-        for behind in hub.freshen((base.id,), max_age=0.0):
+        for behind in freshen(hub, (base.id,), max_age=0.0):
             if behind.files <= hub.config().settings.limits.freshen_files:
                 for _ in range(BUSY_TRIES):
-                    if not hub.sync((base.id,))[0].busy:
+                    if not sync(hub, (base.id,))[0].busy:
                         break
         index = hub.index(base)
         with index.snapshot():
             return (index.document(path) is not None) == there
-    except KbhubError:  # the file is written; that it cannot be found yet is what the answer says
+    except KbhubError:  # the file is written; the answer says that it is not indexed yet
         return False
 
 
 def docid_of(hub: Hub, base: Base, path: str) -> str:
-    """Give the short docid of a document, as `search` shows it."""
+    """Return the short docid of a document, as in `search`."""
     with ExitStack() as stack:
         indexes = []
-        for one in hub.discovery().bases:
+        for index in map(hub.index, hub.discovery().bases):
             with suppress(IndexUnavailable):
-                stack.enter_context(hub.index(one).snapshot())
-                indexes.append(hub.index(one))
+                stack.enter_context(index.snapshot())
+                indexes.append(index)
         return short_docid(document_id(base, path), indexes)
 
 
 @contextmanager
 def refusing(ref: str) -> Iterator[None]:
-    """Turn what the system says about a file into a refusal that names the document.
+    """Turn an `OSError` into a refusal that names the document.
 
     Raises:
         WriteRefused: an `OSError` came from inside.

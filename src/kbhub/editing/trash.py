@@ -1,9 +1,9 @@
-"""Deleted documents, in the user's own data until the user empties it.
+"""Deleted documents, kept in the user's data until the user empties the trash.
 
-Each has a folder of its own with its bytes and an `entry.json`. The folder gets its name when both are complete and
-on disk, and only then is the document removed: whatever happens between, it is in its place or in the trash.
+Each has a folder with its bytes and an `entry.json`. The folder gets its final name when both are on disk, and only
+then is the document removed: after a crash it is in its place or in the trash.
 
-Forgotten memories lie in the same folder, so what has another name than these is neither looked at nor removed.
+Forgotten memories are in the same folder; folders with other names are ignored here.
 """
 
 from __future__ import annotations
@@ -23,21 +23,14 @@ from pydantic import Field, ValidationError
 
 from kbhub.editing.folder import open_folder
 from kbhub.editing.incoming import incoming
-from kbhub.editing.locks import writing
 from kbhub.editing.paths import Place, check_writable, find_document, new_place, ref_forms, twin
-from kbhub.editing.stored import (
-    bring_in_step,
-    changed_meanwhile,
-    docid_of,
-    read_for_change,
-    refusing,
-    short_hash,
-)
+from kbhub.editing.stored import bring_in_step, changed_meanwhile, docid_of, read_for_change, refusing, short_hash
 from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
-from kbhub.files import read_regular
 from kbhub.frozen import Model
-from kbhub.places import ABANDONED_SECONDS, data_dir, private_directory
-from kbhub.references import ref_of
+from kbhub.index.references import ref_of
+from kbhub.sync.write_lock import writing
+from kbhub.workspace.files import read_regular
+from kbhub.workspace.places import ABANDONED_SECONDS, data_dir, private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,10 +40,10 @@ if TYPE_CHECKING:
     from kbhub.types import Base
 
 MAX_ENTRY_BYTES = 64 * 1024
-"""Bytes of an `entry.json`; they hold two paths and some numbers."""
+"""Limit of an `entry.json`, which holds two paths and some numbers."""
 
 MAX_LINKS = 20
-"""Links to a deleted document that the answer names."""
+"""Limit of broken links named in an answer."""
 
 _ENTRY, _DOCUMENT, _UNFINISHED = "entry.json", "document", ".new-"
 _NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
@@ -100,12 +93,12 @@ def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
     Args:
         hub: the hub.
         ref: `path`, `id@path` or `#docid`.
-        based_on: hash of the document as it was read, 8 hex digits or more; if it is another now, nothing is done.
+        based_on: hash of the document as it was read, at least 8 hex digits; if it differs, nothing is done.
 
     Raises:
-        DocumentNotFound, PathNotContained: there is no such document.
-        DocumentChanged: it is no longer what `based_on` says.
-        WriteRefused: it may not be deleted.
+        DocumentNotFound, PathNotContained: the document does not exist.
+        DocumentChanged: it differs from `based_on`.
+        WriteRefused: it cannot be deleted.
     """
     place = find_document(hub, ref)
     check_writable(hub, place.base, place.ref)
@@ -133,27 +126,30 @@ def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
 
 
 def trash(hub: Hub) -> tuple[TrashEntry, ...]:
-    """Give what is in the trash, the latest first."""
+    """Return the contents of the trash, latest first."""
     return tuple(sorted(_entries(hub), key=lambda entry: (entry.deleted, entry.id), reverse=True))
 
 
 def restore(hub: Hub, name: str) -> Restored:
-    """Bring a deleted document back to its place; what is there now is never overwritten.
+    """Restore a deleted document to its place, never overwriting anything.
 
     Args:
         hub: the hub.
-        name: its name in the trash, or the ref that it had, also without its ending; of several the one deleted last.
+        name: its name in the trash, or its former ref, with or without suffix; the last deleted of several.
 
     Raises:
         KbhubError: the trash has no such document.
-        WriteRefused: its base is not active or may not be written, or something is in its place.
+        WriteRefused: its base is inactive or read-only, or its place is taken.
     """
     entries = trash(hub)
     names = ref_forms(hub, name)
-    entry = next((one for ref in names for one in entries if ref in (one.id, one.ref, f"{one.base}@{one.path}")), None)
+    matches = (
+        entry for ref in names for entry in entries if ref in (entry.id, entry.ref, f"{entry.base}@{entry.path}")
+    )
+    entry = next(matches, None)
     if entry is None:
         raise KbhubError(f"The trash has no {name!r}; `kbhub restore --list` shows what it has.")
-    base = next((one for one in hub.discovery().bases if one.path == entry.base_path), None)
+    base = next((base for base in hub.discovery().bases if base.path == entry.base_path), None)
     if base is None:
         reason = f"its base {entry.base!r}, the folder {entry.base_path}, is not active here; go where it is"
         raise WriteRefused(entry.ref, reason)
@@ -162,7 +158,8 @@ def restore(hub: Hub, name: str) -> Restored:
         source = _folder(hub) / entry.id
         data = read_regular(source / _DOCUMENT, max(entry.bytes, 1), follow=False)
         with open_folder(base, place.folders, make=True) as folder:
-            if other := next((one for one in folder.names() if one == place.name), twin(folder.names(), place.name)):
+            present = folder.names()
+            if other := place.name if place.name in present else twin(present, place.name):
                 raise WriteRefused(entry.ref, f"{other!r} is in its place; rename that first")
             folder.create(place.name, data, entry.mode)
         _discard(source)
@@ -176,11 +173,11 @@ def restore(hub: Hub, name: str) -> Restored:
 
 
 def empty_trash(hub: Hub, *, older_than_days: float = 0.0) -> tuple[TrashEntry, ...]:
-    """Remove documents from the trash for good; gives what was removed.
+    """Delete documents from the trash for good; return them.
 
     Args:
         hub: the hub.
-        older_than_days: only those that were deleted longer ago.
+        older_than_days: only those deleted longer ago.
     """
     limit = datetime.fromtimestamp(hub.options.clock(), UTC) - timedelta(days=older_than_days)
     old = tuple(entry for entry in trash(hub) if datetime.fromisoformat(entry.deleted) <= limit)
@@ -201,11 +198,11 @@ def _broken_by(hub: Hub, place: Place) -> tuple[str, ...]:
 
 
 def _place_of(hub: Hub, base: Base, entry: TrashEntry) -> Place:
-    """Give the place that a deleted document had, or say why it may not be there."""
+    """Return the place of a deleted document, or raise if it may not be there."""
     try:
         place = new_place(hub, f"{base.id}@{entry.path}")
     except WriteRefused:
-        # A name that is no good for a new document was good enough for this one; it must be contained all the same.
+        # Its old name may be invalid for new documents, but must still be contained in the base.
         check_writable(hub, base, entry.ref)
         parts = tuple(entry.path.split("/"))
         if any(part in ("", ".", "..") for part in parts):
@@ -217,7 +214,7 @@ def _place_of(hub: Hub, base: Base, entry: TrashEntry) -> Place:
 
 
 def _keep(hub: Hub, place: Place, content: Content) -> Path:
-    """Write a document and its entry into the trash; complete and on disk when this returns."""
+    """Write a document and its entry to the trash; both are on disk on return."""
     now = datetime.fromtimestamp(hub.options.clock(), UTC)
     root = private_directory(_folder(hub))
     _sweep(root)
@@ -248,19 +245,14 @@ def _keep(hub: Hub, place: Place, content: Content) -> Path:
 
 
 def _remove(folder: Folder, place: Place, content: Content, kept: Path) -> None:
-    """Remove a document of which the trash has a copy, or that copy if the document stays.
-
-    Raises:
-        DocumentChanged: it is no longer the one that was read.
-        OSError: it cannot be removed.
-    """
+    """Remove a document whose copy is in the trash, or the copy if the document stays."""
     try:
         if not folder.remove(place.name, content):
             raise changed_meanwhile(place, content.hash)
     except BaseException as error:
-        # After any other failure the file may be gone, and the copy is all that is left of it.
+        # After any other failure the file may be gone, and the copy must stay.
         if isinstance(error, DocumentChanged) or folder.is_still(place.name, content):
-            with suppress(KbhubError):  # a copy too many loses nothing, and why the document stays is what matters
+            with suppress(KbhubError):  # an extra copy does no harm, and the original error matters more
                 _discard(kept)
         raise
 
@@ -288,7 +280,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _flush(folder: Path) -> None:
-    if os.name == "nt":  # it cannot open folders
+    if os.name == "nt":  # Windows cannot open folders
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -298,7 +290,7 @@ def _flush(folder: Path) -> None:
 
 
 def _discard(folder: Path) -> None:
-    """Remove an entry: first what makes it one, so that none is ever listed without its document."""
+    """Remove an entry, its metadata first, so that no entry is ever listed without its document."""
     try:
         (folder / _ENTRY).unlink()
         shutil.rmtree(folder)
@@ -307,7 +299,7 @@ def _discard(folder: Path) -> None:
 
 
 def _sweep(root: Path) -> None:
-    """Remove what killed processes left: unfinished entries, and entries half removed."""
+    """Remove unfinished and half-removed entries of killed processes."""
     for folder in root.iterdir():
         with suppress(OSError):
             unfinished = folder.name.startswith(_UNFINISHED)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Literal
 
-from kbhub.chunking import chunk_document
+from kbhub.documents.chunking import chunk_document
+from kbhub.documents.markdown import decode, parse_document
 from kbhub.errors import IndexUnavailable
 from kbhub.evaluation.headed import best_answer
 from kbhub.index.naive import NaiveIndex
-from kbhub.markdown import decode, parse_document
-from kbhub.types import Query
+from kbhub.search.search import search
+from kbhub.types import MOST_HITS, Query
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from kbhub.evaluation.corpus import Corpus
     from kbhub.evaluation.datasets import Dataset, EvalQuery
-    from kbhub.sync import Progress
+    from kbhub.sync.sync import Progress
     from kbhub.types import Mode
 
 EvalMode = Literal["naive", "keyword", "semantic", "rrf", "hybrid"]
@@ -26,9 +27,6 @@ EvalMode = Literal["naive", "keyword", "semantic", "rrf", "hybrid"]
 
 MOST_PAGES = 5
 """Pages of chunks looked through for enough distinct sections: several chunks of one section count once."""
-
-MOST_HITS = 100
-"""Hits of one answer at most, as `types.Query` has it."""
 
 
 @struct
@@ -153,7 +151,7 @@ def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: Plan, dept
         fusion="rrf" if plan.mode == "rrf" else "convex",
     )
     started = time.perf_counter()
-    result = corpus.hub.search(wanted)
+    result = search(corpus.hub, wanted)
     elapsed = (time.perf_counter() - started) * 1000
     for skipped in result.skipped:  # figures over a part of the corpus would mean nothing
         raise IndexUnavailable(skipped.base, skipped.reason)
@@ -166,7 +164,7 @@ def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: Plan, dept
         offset += wanted.limit
         if len(ranked) >= depth or offset >= min(page.total, MOST_PAGES * wanted.limit):
             break
-        page = corpus.hub.search(wanted.model_copy(update={"offset": offset}))
+        page = search(corpus.hub, wanted.model_copy(update={"offset": offset}))
     return _answer(
         query,
         ranked,

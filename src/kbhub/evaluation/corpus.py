@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import IndexUnavailable, UsageError
-from kbhub.hub import Hub
-from kbhub.options import HubOptions
-from kbhub.places import cache_dir, private_directory
+from kbhub.hub import Hub, HubOptions
+from kbhub.sync.bases import sync
 from kbhub.values import struct
+from kbhub.workspace.places import cache_dir, private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kbhub.evaluation.datasets import Dataset, EvalDocument
-    from kbhub.sync import Progress
+    from kbhub.sync.sync import Progress
 
 FOLDER = "eval"
 """Folder in kbhub's cache where corpora and their indexes lie; safe to delete."""
@@ -189,7 +189,7 @@ def sync_corpus(
     chunks, notes = 0, []
     for base in bases:
         waited = 0.0
-        while (report := hub.sync((base,), full=full, progress=progress)[0]).busy:
+        while (report := sync(hub, (base,), full=full, progress=progress)[0]).busy:
             if waited > BUSY_SECONDS:
                 raise IndexUnavailable(base, "another process has been indexing it for a long time")
             time.sleep(BUSY_STEP_SECONDS)

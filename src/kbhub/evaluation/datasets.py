@@ -13,12 +13,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kbhub.documents.markdown import parse_document
+from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import BaseUnavailable, DatasetError, PathNotContained
 from kbhub.evaluation.headed import SECTION_MARK, HeadedSection, headed_sections
-from kbhub.markdown import parse_document
 from kbhub.types import Base
 from kbhub.values import struct
-from kbhub.walk import open_contained, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import BaseUnavailable, DatasetError, PathNotContained
 from kbhub.evaluation.datasets import MOST_BYTES, MOST_FILES, Dataset, EvalDocument, EvalQuery
-from kbhub.querylog.recording import log_of
-from kbhub.references import ref_of
-from kbhub.walk import open_contained, scan
+from kbhub.index.references import ref_of
+from kbhub.memory.querylog.recording import log_of
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kbhub.errors import DatasetError
-from kbhub.places import write_atomically
+from kbhub.workspace.places import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The SQLite file of a base: all SQL of kbhub is in this package."""
+"""The SQLite index of a base; all SQL of kbhub is in this package."""
 
 from kbhub.index.engine import Engine, probe
 from kbhub.index.reader import Index

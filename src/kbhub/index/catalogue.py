@@ -1,4 +1,4 @@
-"""The documents of a base one after the other, and by the beginnings of their paths; for lists and completions."""
+"""Lists of the documents of a base, for pages and completions."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class CatalogueEntry:
     title: str
     kind: Kind
     size: int
-    """Bytes of its file."""
+    """Size of its file in bytes."""
     mtime_ns: int
     """Nanoseconds since the epoch."""
 
 
 def documents_after(index: Index, path: str, limit: int) -> list[CatalogueEntry]:
-    """Give documents by path, those after a path.
+    """Return a page of documents, sorted by path.
 
     Args:
         index: an index, in a snapshot.
-        path: the last one that is known; empty for the first page.
+        path: the last path of the previous page; empty for the first page.
         limit: documents at most.
 
     Raises:
-        IndexUnavailable: it cannot be read.
+        IndexUnavailable: the index cannot be read.
     """
     rows = index._rows(
         "SELECT path, title, kind, size, abs(mtime_ns) FROM document WHERE path > ? ORDER BY path LIMIT ?", path, limit
@@ -42,7 +42,7 @@ def documents_after(index: Index, path: str, limit: int) -> list[CatalogueEntry]
 
 
 def paths_beginning(index: Index, start: str, limit: int) -> list[str]:
-    """Give the paths that begin with a text, in order; where none does, those that hold it, in any case.
+    """Return the paths that start with a text; if there are none, those that contain it, case-insensitively.
 
     Args:
         index: an index, in a snapshot.
@@ -50,37 +50,37 @@ def paths_beginning(index: Index, start: str, limit: int) -> list[str]:
         limit: paths at most.
 
     Raises:
-        IndexUnavailable: it cannot be read.
+        IndexUnavailable: the index cannot be read.
     """
-    found = index._rows(
+    rows = index._rows(
         "SELECT path FROM document WHERE substr(path, 1, length(?1)) = ?1 ORDER BY path LIMIT ?2", start, limit
     )
-    if not found:
-        found = index._rows(
+    if not rows:
+        rows = index._rows(
             "SELECT path FROM document WHERE instr(lower(path), lower(?)) ORDER BY path LIMIT ?", start, limit
         )
-    return [path for (path,) in found]
+    return [path for (path,) in rows]
 
 
 def content_hashes(index: Index) -> dict[str, bytes]:
-    """Give path → hash of the file of every document.
+    """Return path → file hash of every document.
 
     Args:
         index: an index, in a snapshot.
 
     Raises:
-        IndexUnavailable: it cannot be read.
+        IndexUnavailable: the index cannot be read.
     """
     return dict(index._rows("SELECT path, hash FROM document"))
 
 
 def tag_counts(index: Index) -> dict[str, int]:
-    """Give tag → documents that have it.
+    """Return tag → number of documents with it.
 
     Args:
         index: an index, in a snapshot.
 
     Raises:
-        IndexUnavailable: it cannot be read.
+        IndexUnavailable: the index cannot be read.
     """
     return dict(index._rows("SELECT value, count(DISTINCT document_id) FROM property WHERE key = 'tag' GROUP BY value"))

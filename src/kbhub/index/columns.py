@@ -1,8 +1,7 @@
-"""What is kept in memory of every chunk, a column each, and how columns are written down.
+"""In-memory columns with one value per chunk, and their storage format.
 
-A chunk has a position: its place among all chunks that the index has had since it was last packed, in order of id. Ids
-grow and are never used again, so that what is new follows what is there, and what is gone is only marked. Imported
-when something is first ranked, for it imports numpy.
+The position of a chunk is its place among all chunks since the index was last packed, ordered by id. Ids grow and are
+never reused, so new chunks are appended and deleted ones only marked. Imports numpy, so import it lazily.
 """
 
 from __future__ import annotations
@@ -11,32 +10,39 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.signatures import Signatures, sign
+from kbhub.index.schema import FTS_COLUMNS, FTS_WEIGHTS
+from kbhub.index.signatures import Signatures, sign
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
 
-    from kbhub.signatures import Read
+    from kbhub.index.signatures import Read
 
     Rows = Callable[..., list[Any]]
-    """Runs a statement with its values and gives all rows."""
+    """Runs a statement with its values and returns all rows."""
 
 MORE = 255
-"""A byte that says that the number goes on in the next one."""
+"""Byte value that means the number continues in the next byte."""
+
+COMMON = 128
+"""A term is common if more than one chunk in so many has it; three of four postings are of such terms."""
+
+MOST_ASKED = 400
+"""Chunks that have a term above which it counts as common in any case: FTS5 takes a microsecond for each."""
 
 
 @struct
 class Columns:
-    """Id, document and length of every chunk: 13 bytes each, and 4 more where ids have outgrown 31 bits."""
+    """Id, document and length of every chunk: 13 bytes each, and 4 more if ids exceed 31 bits."""
 
     pack: int
-    """Number of the packing that the positions are of, another after each and in each file."""
+    """Number of the packing that positions refer to; changes with each packing and file."""
     packed: int
-    """Chunks that were there then: the first so many positions."""
+    """Number of packed chunks, which have the first positions."""
     ids: NDArray[np.signedinteger]
     """Ascending."""
     documents: NDArray[np.int32]
@@ -44,52 +50,52 @@ class Columns:
     lengths: NDArray[np.int32]
     """Tokens."""
     alive: NDArray[np.bool_]
-    """Whether the chunk is still there."""
+    """Whether the chunk still exists."""
     chunks: int
-    """Those that are still there."""
+    """Number of existing chunks."""
     tokens: int
-    """In those."""
+    """Tokens in those."""
 
     @property
     def last_packed(self) -> int:
-        """Id of the last chunk that was packed; -1 if none is."""
+        """Id of the last packed chunk; -1 if there is none."""
         return int(self.ids[self.packed - 1]) if self.packed else -1
 
     def goes_on_from(self, other: Columns) -> bool:
-        """Whether all chunks of other columns stand at the same positions here."""
+        """Whether all chunks of other columns have the same positions here."""
         size = len(other.ids)
         return self.pack == other.pack and size <= len(self.ids) and np.array_equal(self.ids[:size], other.ids)
 
     def selected(self, chunks: Sequence[int]) -> NDArray[np.bool_]:
-        """Say of each position whether its chunk is one of some.
+        """Return a mask of the positions of some chunks.
 
         Args:
-            chunks: ids of chunks that are there, ascending; an `array` of them is fastest.
+            chunks: ids of existing chunks, ascending; an `array` is fastest.
         """
-        found = np.zeros(len(self.ids), np.bool_)
-        found[self.positions(np.asarray(chunks, np.int64))] = True
-        return found
+        mask = np.zeros(len(self.ids), np.bool_)
+        mask[self.positions(np.asarray(chunks, np.int64))] = True
+        return mask
 
     def positions(self, ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give the positions of chunks that are there.
+        """Return the positions of chunks.
 
         Args:
-            ids: of chunks that the index has, in any order.
+            ids: ids of existing chunks, in any order.
         """
-        # Of another width, all of the column would be copied first.
-        found: NDArray[np.int64] = np.searchsorted(self.ids, np.asarray(ids, self.ids.dtype))
-        return found
+        # With another dtype, the whole column would be copied first.
+        positions: NDArray[np.int64] = np.searchsorted(self.ids, np.asarray(ids, self.ids.dtype))
+        return positions
 
 
 def columns(before: Columns | None, rows: Rows) -> Columns:
-    """Bring columns in step with the index.
+    """Update columns to the current state of the index.
 
     Args:
-        before: those of an earlier state of the same file; none if there is none.
+        before: columns of an earlier state of the same file, or None.
         rows: reads within one snapshot of the index.
 
     Raises:
-        ValueError: what was packed is damaged.
+        ValueError: the packed data is damaged.
     """
     ((pack,),) = rows("SELECT value FROM meta WHERE key = 'pack'")
     if before is None or before.pack != pack:
@@ -104,14 +110,14 @@ def columns(before: Columns | None, rows: Rows) -> Columns:
 
 
 def _documents(ids: NDArray[np.int64], last: int, rows: Rows) -> NDArray[np.int32]:
-    """Give the documents of all chunks after one."""
-    # Of all chunks, from the index on documents, which is read in one piece; texts lie between those of the table.
+    """Return the document ids of all chunks after one."""
+    # For all chunks, read the index on documents, which is contiguous; the table is interleaved with texts.
     which = "WHERE id > ?" if last >= 0 else "INDEXED BY chunk_document WHERE id > ?"
-    found = np.array(rows(f"SELECT id, document_id FROM chunk {which}", last), np.int64).reshape(-1, 2)
-    found = found[np.argsort(found[:, 0])]
-    if not np.array_equal(found[:, 0], ids):
+    rows_by_chunk = np.array(rows(f"SELECT id, document_id FROM chunk {which}", last), np.int64).reshape(-1, 2)
+    rows_by_chunk = rows_by_chunk[np.argsort(rows_by_chunk[:, 0])]
+    if not np.array_equal(rows_by_chunk[:, 0], ids):
         raise ValueError("chunks and what is searched of them differ")
-    return found[:, 1].astype(np.int32)
+    return rows_by_chunk[:, 1].astype(np.int32)
 
 
 def _packed(pack: int, rows: Rows) -> Columns:
@@ -141,41 +147,41 @@ def _columns(
 
 
 def signatures(before: Signatures | None, known: Columns, rows: Rows, read: Read) -> Signatures:
-    """Bring signatures in step with the index.
+    """Update signatures to the current state of the index.
 
     Args:
-        before: those of the same embedder, of columns that these go on from; none if there are none.
-        known: of the index, in this snapshot.
+        before: signatures of the same embedder, for columns that these extend; None if there are none.
+        known: columns of the index, in this snapshot.
         rows: reads within the snapshot.
-        read: gives (id, int8 vector) of those of some chunks that have one.
+        read: returns (id, int8 vector) of those chunks that have one.
 
     Raises:
-        ValueError: what was packed is damaged.
+        ValueError: the packed data is damaged.
     """
     return sign(before or _packed_signatures(known, rows), known.ids, read)
 
 
-def _packed_signatures(known: Columns, rows: Rows) -> Signatures | None:
-    """Read what was packed; none if nothing was, or if it was of another embedder."""
+def _packed_signatures(columns: Columns, rows: Rows) -> Signatures | None:
+    """Read packed signatures; None if there are none of the current embedder."""
     stored = dict(rows("SELECT name, data FROM packed WHERE name IN ('bits', 'signed', 'mean', 'embedder')"))
     ((embedder,),) = rows("SELECT (SELECT value FROM meta WHERE key = 'embedder')")
     if not stored or embedder is None or bytes(stored["embedder"]).decode() != embedder:
         return None
-    bits = np.frombuffer(stored["bits"], np.uint64).reshape(-1, known.packed)
+    bits = np.frombuffer(stored["bits"], np.uint64).reshape(-1, columns.packed)
     signed = np.frombuffer(stored["signed"], np.bool_)
     mean = np.frombuffer(stored["mean"], np.float32)
-    if len(signed) != known.packed:
+    if len(signed) != columns.packed:
         raise ValueError("its packed signatures are not those of its chunks")
     return Signatures(bits, signed, mean, int(signed.sum()))
 
 
 def packed(known: Columns, made: Signatures | None, embedder: str | None) -> dict[str, bytes]:
-    """Give what is stored of columns and signatures: name → bytes.
+    """Return columns and signatures in storage format: name → bytes.
 
     Args:
-        known: of chunks that are all there.
-        made: of the same chunks; none without vectors.
-        embedder: fingerprint of what made the vectors.
+        known: columns without deleted chunks.
+        made: signatures of the same chunks; None without vectors.
+        embedder: fingerprint of the embedder.
     """
     data = {"documents": known.documents.tobytes()}
     data |= {"ids": written(known.ids), "lengths": written(np.cumsum(known.lengths, dtype=np.int64))}
@@ -186,7 +192,7 @@ def packed(known: Columns, made: Signatures | None, embedder: str | None) -> dic
 
 
 def written(numbers: NDArray[np.signedinteger]) -> bytes:
-    """Write down numbers that never fall, the first not below 0: mostly a byte each.
+    """Encode ascending, non-negative numbers, mostly with one byte each.
 
     Args:
         numbers: shape (n,).
@@ -200,17 +206,17 @@ def written(numbers: NDArray[np.signedinteger]) -> bytes:
 
 
 def growing(raw: bytes) -> NDArray[np.int64]:
-    """Read what `written` wrote."""
+    """Decode the result of `written`."""
     steps = np.frombuffer(raw, np.uint8)
     numbers: NDArray[np.int64] = np.cumsum(steps, dtype=np.int64)[steps != MORE]
     return numbers
 
 
 def totals(sizes: Sequence[bytes]) -> NDArray[np.int32]:
-    """Add up the tokens in all columns of chunks.
+    """Sum the tokens over the FTS columns of each chunk.
 
     Args:
-        sizes: per chunk, one SQLite variable-length integer per column, as FTS5 keeps them.
+        sizes: per chunk, one SQLite varint per column, as FTS5 stores them.
     """
     if not sizes:
         return np.zeros(0, np.int32)
@@ -218,10 +224,25 @@ def totals(sizes: Sequence[bytes]) -> NDArray[np.int32]:
     going_on = raw >= 0x80
     value = (raw & 0x7F).astype(np.int64)
     shifted = going_on.copy()
-    while shifted.any():  # once per byte of the longest number: a byte counts 128 times for each that follows it
+    while shifted.any():  # once per byte of the longest varint: each following byte multiplies by 128
         value[shifted] <<= 7
         following = np.zeros_like(shifted)
         following[:-1] = shifted[1:]
         shifted = going_on & following
     starts = np.cumsum([0, *map(len, sizes[:-1])])
     return np.add.reduceat(value, starts).astype(np.int32)
+
+
+def postings_of(known: Columns, rows: Rows) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield where common terms occur, packed: (term, positions, counts added up)."""
+    # An id stands once for each occurrence, or as often as its column weighs. Made into one text, they come out of
+    # SQLite four times as fast as row by row.
+    repeated = {
+        column: "||','||".join(["doc"] * int(weight)) for column, weight in zip(FTS_COLUMNS, FTS_WEIGHTS, strict=True)
+    }
+    weighed = " ".join(f"WHEN '{column}' THEN {doc}" for column, doc in repeated.items())
+    listed = f"SELECT group_concat(CASE col {weighed} END) FROM occurrence WHERE term = ?"
+    for (term,) in rows("SELECT term FROM vocabulary WHERE doc > ?", min(known.chunks / COMMON, MOST_ASKED)):
+        ((ids,),) = rows(listed, term)
+        chunks, counts = np.unique(np.fromstring(ids, np.int64, sep=","), return_counts=True)
+        yield term, written(known.positions(chunks)), written(np.cumsum(counts))

@@ -1,4 +1,4 @@
-"""The links of a base as its index has them, and what its documents mean as a whole; for the link graph."""
+"""Queries for the link graph: links, documents and vectors."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from kbhub.types import Kind
 
 _NOTHING = "[]"
-"""What most documents have for aliases; reading JSON 20,000 times takes 0.1 s."""
+"""Aliases of most documents; parsing JSON 20,000 times takes 0.1 s."""
 
 
 @struct
 class LinkedDocument:
-    """A document by what joins it to others."""
+    """The parts of a document that link it to others."""
 
     path: str
     docid: str
-    """In full."""
+    """Full docid."""
     title: str
     kind: Kind
     tags: tuple[str, ...]
@@ -31,13 +31,13 @@ class LinkedDocument:
 
 
 def linked_documents(index: Index) -> dict[str, LinkedDocument]:
-    """Give path → document of every document, by path.
+    """Return path → document for every document, sorted by path.
 
     Args:
         index: an index, in a snapshot.
 
     Raises:
-        IndexUnavailable: it cannot be read.
+        IndexUnavailable: the index cannot be read.
     """
     rows = index._rows("SELECT path, docid, title, kind, tags, aliases FROM document ORDER BY path")
     return {
@@ -51,13 +51,13 @@ def _texts(stored: str) -> tuple[str, ...]:
 
 
 def link_rows(index: Index) -> list[tuple[str, str, str, str, int, str]]:
-    """Give (path of the document, target, fragment, text, line, kind) of every link, by document as they are in it.
+    """Return (document path, target, fragment, text, line, kind) of every link, in document order.
 
     Args:
         index: an index, in a snapshot.
 
     Raises:
-        IndexUnavailable: it cannot be read.
+        IndexUnavailable: the index cannot be read.
     """
     return index._rows(
         "SELECT path, target, fragment, text, line, link.kind FROM link JOIN document ON document.id = document_id "
@@ -66,14 +66,14 @@ def link_rows(index: Index) -> list[tuple[str, str, str, str, int, str]]:
 
 
 def front_matter_of(index: Index, key: str) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Give (path, front matter, its text) of every document whose front matter has a text or number under a key.
+    """Return (path, front matter, its text) of every document with a text or number under a front-matter key.
 
     Args:
         index: an index, in a snapshot.
         key: case-folded.
 
     Raises:
-        IndexUnavailable: it cannot be read.
+        IndexUnavailable: the index cannot be read.
     """
     rows = index._rows(
         "SELECT path, front_matter, (SELECT group_concat(substr(text, 1, prose), char(10)) FROM chunk "
@@ -85,13 +85,13 @@ def front_matter_of(index: Index, key: str) -> Iterator[tuple[str, dict[str, Any
 
 
 def chunk_vectors(index: Index) -> list[tuple[str, bytes]]:
-    """Give (path of the document, int8 vector) of every chunk that has a vector, by document.
+    """Return (document path, int8 vector) of every chunk with a vector, by document.
 
     Args:
         index: an index, in a snapshot.
 
     Raises:
-        IndexUnavailable: it cannot be read.
+        IndexUnavailable: the index cannot be read.
     """
     return index._rows(
         "SELECT path, embedding FROM document JOIN chunk ON document_id = document.id "

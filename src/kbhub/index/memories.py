@@ -1,4 +1,4 @@
-"""What an index says of a base's memories."""
+"""Query the memories of a base."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class MemoryRow:
 
 
 def memory_rows(index: Index, prefix: str = "", paths: Sequence[str] | None = None) -> list[MemoryRow]:
-    """Give documents with their front matter, by path.
+    """Return documents with their front matter, sorted by path.
 
     Args:
         index: in a snapshot.
-        prefix: only those whose path begins so.
-        paths: only these; none for all.
+        prefix: only paths with this prefix.
+        paths: only these paths; None for all.
     """
-    wanted = "" if paths is None else "WHERE path IN (SELECT value FROM json_each(?))"
+    where = "" if paths is None else "WHERE path IN (SELECT value FROM json_each(?))"
     rows = index._rows(
-        f"SELECT path, title, tags, front_matter, mtime_ns FROM document {wanted} ORDER BY path",
+        f"SELECT path, title, tags, front_matter, mtime_ns FROM document {where} ORDER BY path",
         *([] if paths is None else [json.dumps(list(paths))]),
     )
     return [

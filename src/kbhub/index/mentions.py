@@ -1,4 +1,4 @@
-"""How often a base's documents have each tag, as its index has it; for checks of what is written."""
+"""Count a base's tags, for checks of written documents."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 def tag_counts(index: Index, *, without: str) -> Counter[str]:
-    """Count the documents per tag, as the tags are written.
+    """Count the documents per tag, with tags as written.
 
     Args:
         index: an index, in a snapshot.
-        without: path of a document that does not count.
+        without: path of a document to ignore.
 
     Raises:
-        IndexUnavailable: it cannot be read.
+        IndexUnavailable: the index cannot be read.
     """
     counts: Counter[str] = Counter()
     for (tags,) in index._rows("SELECT tags FROM document WHERE tags != '[]' AND path != ?", without):

@@ -1,4 +1,4 @@
-"""The baseline that search has to beat: one FTS5 table, any of the query's words, BM25 as SQLite has it."""
+"""The baseline that search must beat: one FTS5 table, any of the query's words, SQLite's BM25."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _WORD = re.compile(r"\w+")
 
 
 class NaiveIndex:
-    """Texts in memory, stemmed by FTS5's `porter` and nothing else done to them.
+    """Texts in memory, stemmed by FTS5's `porter` and otherwise unprocessed.
 
     Args:
-        texts: what is searched.
+        texts: the texts to search.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -27,11 +27,11 @@ class NaiveIndex:
         self._connection.executemany("INSERT INTO naive(rowid, text) VALUES (?, ?)", rows)
 
     def rank(self, query: str, limit: int) -> list[tuple[int, float]]:
-        """Give (number of the text, BM25 score), best first, for the texts that hold any word of a query.
+        """Return (number of the text, BM25 score), best first, of the texts with any word of a query.
 
         Args:
             query: any string.
-            limit: texts to give.
+            limit: most texts to return.
         """
         words = dict.fromkeys(_WORD.findall(query))
         if not words:
@@ -44,5 +44,5 @@ class NaiveIndex:
         return [(int(number), float(score)) for number, score in rows]
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         self._connection.close()

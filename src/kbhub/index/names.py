@@ -1,4 +1,4 @@
-"""What documents are called: titles and aliases, for refs that name one so."""
+"""Titles and aliases of documents, for refs by name."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def document_names(index: Index) -> Iterator[tuple[str, str]]:
-    """Give (path, name) for the title and every alias of every document.
+    """Yield (path, name) for the title and every alias of every document.
 
     Args:
         index: an index, in a snapshot.
 
     Raises:
-        IndexUnavailable: it cannot be read.
+        IndexUnavailable: the index cannot be read.
     """
     for path, title, aliases in index._rows("SELECT path, title, aliases FROM document ORDER BY path"):
         yield path, title

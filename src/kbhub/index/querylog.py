@@ -1,7 +1,7 @@
-"""What was asked in a project, and what became of recurring questions: a SQLite file in the user's data.
+"""The query log of a project and its recurring questions: a SQLite file in the user's data folder.
 
-Not derived from anything, so it never lies in the cache. Any number of processes write at once; a commit does not wait
-for the disk, so a power failure may take the last moments with it, and the end of a process nothing that was written.
+It cannot be rebuilt, so it is not in the cache. Any number of processes write concurrently. Commits do not wait for the
+disk: a power failure may lose the last moments, a killed process loses nothing that was written.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import apsw
+import filelock
 
 from kbhub.errors import QueryLogUnavailable
 from kbhub.index.schema import BUSY_MS, set_aside
-from kbhub.later import filelock
-from kbhub.places import private_directory
 from kbhub.values import struct
+from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,18 +28,18 @@ APPLICATION_ID = 0x6B62716C
 """Marks a SQLite file as a query log of kbhub ("kbql")."""
 
 VERSION = 1
-"""Of the tables; a file with a higher one is a later version's and is left alone."""
+"""Schema version; a file with a higher one belongs to a later release and is left alone."""
 
 JOURNAL_BYTES = 1 << 20
-"""Length of the journal from which it is taken in. Whoever opens the file reads all of it, and only who takes all of it
-in makes it short again: SQLite does so for connections that stay open, and these are closed after each burst."""
+"""Size from which the journal is checkpointed. Opening the file reads all of it, and SQLite only truncates it for
+connections that stay open, while these are closed after each burst."""
 
 READ_SECONDS = 1800
-"""Seconds after a query within which reading a hit says that it answered: issue "Memories", half an hour."""
+"""Time after a query within which reading a hit means that it answered: issue "Memories", half an hour."""
 
 ONCE_SECONDS = 300
-"""Seconds within which equal queries of one client are one asking: five minutes outlast a script that asks in several
-formats, a retry and a second look, and whoever comes back to a question comes back later."""
+"""Time within which equal queries of one client count as one: five minutes cover a script that tries several formats
+and retries; someone who returns to a question comes back later."""
 
 _TABLES = """
 CREATE TABLE asked(
@@ -88,45 +88,45 @@ State = Literal["open", "answered", "closed", "promoted", "withdrawn", "forgotte
 
 @struct
 class Asked:
-    """A query and what it found."""
+    """A query and its result."""
 
     at: float
     """Seconds since the epoch."""
     text: str
     subject: str
-    """What of the text has a meaning: without filters, on one line."""
+    """The text on one line, without filters."""
     key: str
-    """Equal for texts that differ in nothing that matters."""
+    """Normalised key of equivalent queries."""
     mode: str
     bases: tuple[str, ...]
     verdict: str | None
     score: float | None
-    """Of the best hit; none if nothing was found."""
+    """Score of the best hit; None without hits."""
     client: str
     hits: tuple[str, ...]
     """Refs, best first."""
     opened: tuple[str, ...] = ()
-    """Those of them that were read afterwards."""
+    """Hits that were read afterwards."""
 
 
 @struct
 class Opening:
-    """A document was read."""
+    """An event: a document was read."""
 
     at: float
     refs: tuple[str, ...]
-    """What its ref can mean; any of them."""
+    """Refs the read one may mean; any of them."""
     client: str
 
 
 @struct
 class Distinct:
-    """Queries with one key."""
+    """Queries with the same key."""
 
     subject: str
     key: str
     count: int
-    """How often they were asked: a client's within `ONCE_SECONDS` of each other count once."""
+    """How often they were asked; repetitions by one client within `ONCE_SECONDS` count once."""
     last: float
     """Seconds since the epoch."""
     clients: tuple[str, ...]
@@ -142,29 +142,29 @@ class Topic:
     id: str
     kind: Kind
     key: str
-    """A hash of the query it was found by."""
+    """Hash of the query it was found by."""
     question: str
-    """Empty once the queries are too old to be kept."""
+    """Empty once the queries have expired."""
     state: State
     since: float
-    """When the state came about, seconds since the epoch."""
+    """Time of the last change of state, seconds since the epoch."""
     count: int = 0
     last: float = 0.0
     clients: tuple[str, ...] = ()
     ref: str = ""
-    """What answers."""
+    """The document that answers."""
     memory: str = ""
     """Id of the promoted memory."""
     digest: str = ""
-    """Of what the ref led to when that was last looked at."""
+    """Digest of the ref's target when last checked."""
     reopened: float | None = None
-    """When a gap that was answered was opened again."""
+    """When an answered gap was opened again."""
 
 
 class QueryLog:
-    """The log of one project.
+    """The query log of one project.
 
-    Every method raises QueryLogUnavailable if the file cannot be read or written; one that is damaged is set aside.
+    All methods raise QueryLogUnavailable if the file cannot be read or written; a damaged file is set aside.
 
     Args:
         path: the file; it need not exist.
@@ -174,12 +174,12 @@ class QueryLog:
         self.path = path
 
     def exists(self) -> bool:
-        """Whether anything was ever written to it."""
+        """Whether anything was ever logged."""
         with self._translated():
             return self.path.exists()
 
     def lock(self) -> AbstractContextManager[object] | None:
-        """Keep other processes from looking through it, until what is given is left; none if one does already."""
+        """Return a held lock against concurrent processing of the log, or None if another process holds it."""
         with self._translated():
             try:
                 return filelock.FileLock(self.path.with_suffix(".lock"), mode=0o600).acquire(timeout=0)
@@ -187,7 +187,7 @@ class QueryLog:
                 return None
 
     def write(self, entries: Iterable[Asked | Opening]) -> None:
-        """Append queries and readings, all or none."""
+        """Append queries and readings in one transaction."""
         with self._writing() as connection:
             for entry in entries:
                 if isinstance(entry, Asked):
@@ -196,11 +196,11 @@ class QueryLog:
                     _open(connection, entry)
 
     def recent(self, limit: int, since: float = float("-inf")) -> list[Asked]:
-        """Give the latest queries, newest first.
+        """Return the latest queries, newest first.
 
         Args:
             limit: how many; -1 for all.
-            since: none from before, seconds since the epoch.
+            since: only later queries, seconds since the epoch.
         """
         listed = "(SELECT json_group_array(ref) FROM (SELECT ref FROM listed WHERE asked_id = id {} ORDER BY place))"
         rows = self._rows(
@@ -211,11 +211,11 @@ class QueryLog:
         return [_asked(row) for row in rows]
 
     def judged(self) -> list[Asked]:
-        """Give the queries of which a hit was read, oldest first."""
-        return [one for one in reversed(self.recent(-1)) if one.opened]
+        """Return the queries with a hit that was read, oldest first."""
+        return [query for query in reversed(self.recent(-1)) if query.opened]
 
     def distinct(self, limit: int) -> list[Distinct]:
-        """Give what was asked, equal queries as one, the latest asked first."""
+        """Return distinct queries, the most recent first."""
         rows = self._rows(
             "SELECT subject, key, sum(again), max(at), json_group_array(DISTINCT client), sum(verdict IS 'strong'), "
             "sum(verdict IS 'weak'), sum(verdict IS 'none') FROM "
@@ -229,16 +229,16 @@ class QueryLog:
         ]
 
     def count(self) -> int:
-        """Count the queries."""
+        """Return the number of queries."""
         return int(self._rows("SELECT count(*) FROM asked", default=((0,),))[0][0])
 
     def verdicts(self, since: float) -> Mapping[str | None, int]:
-        """Count the queries since a moment by verdict; none stands for those that were not judged."""
+        """Count the queries since a time by verdict; None for those without a verdict."""
         rows = self._rows("SELECT verdict, count(*) FROM asked WHERE at >= ? GROUP BY verdict", since)
         return {verdict: int(count) for verdict, count in rows}
 
     def unanswered(self, keys: Sequence[str], since: float) -> int:
-        """Count the askings of some keys since a moment that nothing answered."""
+        """Count the unanswered queries with some keys since a time."""
         rows = self._rows(
             f"SELECT coalesce(sum(again), 0) FROM (SELECT {_AGAIN} FROM asked "
             "WHERE key IN (SELECT value FROM json_each(?)) AND verdict = 'none' AND at >= ?)",
@@ -247,16 +247,16 @@ class QueryLog:
         return int(rows[0][0]) if rows else 0
 
     def topics(self, kind: Kind) -> list[Topic]:
-        """Give the topics of a kind, by id."""
+        """Return the topics of a kind, sorted by id."""
         rows = self._rows(f"SELECT {_TOPIC} FROM topic WHERE kind = ? ORDER BY id", kind)
         return [Topic(*row[:8], *(tuple(json.loads(row[8])), *row[9:])) for row in rows]
 
     def put(self, topic: Topic, before: State | None = None) -> bool:
-        """Write a topic, unless its state is not any more what the caller takes it for.
+        """Write a topic, unless its state has changed meanwhile.
 
         Args:
-            topic: as it is to be.
-            before: its state so far; none if it is new.
+            topic: the new version.
+            before: its expected current state; None if it is new.
 
         Returns:
             Whether it was written.
@@ -266,26 +266,26 @@ class QueryLog:
             *(json.dumps(list(topic.clients)), topic.ref, topic.memory, topic.digest, topic.reopened),
         )
         with self._writing() as connection:
-            found = connection.execute("SELECT state FROM topic WHERE id = ?", (topic.id,)).get
-            if found != before:
+            current = connection.execute("SELECT state FROM topic WHERE id = ?", (topic.id,)).get
+            if current != before:
                 return False
             connection.execute(f"INSERT OR REPLACE INTO topic({_TOPIC}) VALUES ({', '.join('?' * 13)})", values)
         return True
 
     def moment(self, key: str) -> float:
-        """Give a moment that was noted, seconds since the epoch; 0 if none was."""
+        """Return a recorded time, seconds since the epoch; 0 if there is none."""
         rows = self._rows("SELECT value FROM state WHERE key = ?", key)
         return float(rows[0][0]) if rows else 0.0
 
     def note(self, key: str, moment: float) -> None:
-        """Note a moment, seconds since the epoch."""
+        """Record a time, seconds since the epoch."""
         with self._writing() as connection:
             connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, moment))
 
     def expire(self, before: float, most: int) -> int:
-        """Forget what was asked before a moment, and the oldest queries above a number; gives how many queries.
+        """Delete queries before a time, and the oldest beyond a number; return how many.
 
-        Of questions that nobody asked since, only what must not come back is kept, without its words.
+        Of topics not asked since, only what must not come back is kept, without its wording.
         """
         if not self.exists():
             return 0
@@ -305,7 +305,7 @@ class QueryLog:
         return gone
 
     def clear(self) -> int:
-        """Forget every query and gap, so that nothing of them is left in the file; gives how many queries."""
+        """Delete every query and gap so that no trace is left in the file; return the number of queries."""
         if not self.exists():
             return 0
         with self._writing() as connection:
@@ -320,7 +320,7 @@ class QueryLog:
 
     @contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
-        """Give a connection in a transaction, which is committed if nothing is raised."""
+        """Yield a connection in a transaction, which is committed on success."""
         with self._translated(), closing(self._opened()) as connection:
             connection.execute("BEGIN IMMEDIATE")
             yield connection
@@ -328,7 +328,7 @@ class QueryLog:
             self._shorten_journal(connection)
 
     def _shorten_journal(self, connection: apsw.Connection) -> None:
-        # What was to be written has been; who comes next tries again, also where somebody reads now.
+        # The write is done; if this fails, for example because of a reader, the next process tries again.
         with suppress(OSError, apsw.Error):
             if self.path.with_name(f"{self.path.name}-wal").stat().st_size > JOURNAL_BYTES:
                 connection.set_busy_timeout(0)
@@ -355,9 +355,9 @@ class QueryLog:
         if self.path.exists() and self.path.stat().st_size:
             return self._connected()
         private_directory(self.path.parent)
-        # Two processes that make one file at the same time would not wait for each other when its journal is chosen.
+        # Concurrent creators of a file would not wait for each other when they set the journal mode.
         with filelock.FileLock(self.path.with_suffix(".new.lock"), mode=0o600):
-            # Made here with the right mode, so that no other user reads it even for a moment.
+            # Created here with the right mode, so that no other user can ever read it.
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             return self._connected()
 
@@ -365,7 +365,7 @@ class QueryLog:
         connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             connection.set_busy_timeout(BUSY_MS)
-            # The journal is taken in when it is long, not by every process that ends: that would wait for the disk.
+            # Checkpoint only a long journal, not at every close, which would wait for the disk.
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             connection.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON").fetchall()
             connection.wal_autocheckpoint(0)
@@ -393,33 +393,43 @@ class QueryLog:
 
 
 _AGAIN = "coalesce(at - lag(at) OVER (PARTITION BY key, client ORDER BY at) > ?, 1) AS again"
-"""Whether a query is an asking of its own."""
+"""SQL: whether a query counts as a new one."""
 
 _TOPIC = "id, kind, key, question, state, since, count, last, clients, ref, memory, digest, reopened"
 
 _WORDLESS = "UPDATE topic SET question = '', clients = '[]', ref = '' WHERE state IN ('closed', 'forgotten')"
 
 
-def _append(connection: apsw.Connection, one: Asked) -> None:
+def _append(connection: apsw.Connection, query: Asked) -> None:
     connection.execute(
         "INSERT INTO asked(at, text, subject, key, mode, bases, verdict, score, client) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (one.at, one.text, one.subject, one.key, one.mode, json.dumps(one.bases), one.verdict, one.score, one.client),
+        (
+            query.at,
+            query.text,
+            query.subject,
+            query.key,
+            query.mode,
+            json.dumps(query.bases),
+            query.verdict,
+            query.score,
+            query.client,
+        ),
     )
     number = connection.last_insert_rowid()
     connection.executemany(
-        "INSERT INTO listed VALUES (?, ?, ?, NULL)", [(number, place, ref) for place, ref in enumerate(one.hits, 1)]
+        "INSERT INTO listed VALUES (?, ?, ?, NULL)", [(number, place, ref) for place, ref in enumerate(query.hits, 1)]
     )
 
 
-def _open(connection: apsw.Connection, one: Opening) -> None:
-    """Note with the latest query that listed a document that it was read; with one of the same client's, if any did."""
+def _open(connection: apsw.Connection, opening: Opening) -> None:
+    """Mark a document as read in the latest query that listed it, preferably one of the same client."""
     connection.execute(
         "UPDATE listed SET opened = coalesce(opened, ?1) WHERE (asked_id, place) IN ("
         "SELECT asked_id, place FROM listed JOIN asked ON asked.id = asked_id "
         "WHERE ref IN (SELECT value FROM json_each(?2)) AND at BETWEEN ?1 - ?3 AND ?1 "
         "ORDER BY client = ?4 DESC, at DESC, asked.id DESC LIMIT 1)",
-        (one.at, json.dumps(one.refs), READ_SECONDS, one.client),
+        (opening.at, json.dumps(opening.refs), READ_SECONDS, opening.client),
     )
 
 

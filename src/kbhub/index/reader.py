@@ -1,4 +1,4 @@
-"""Reading an index: rankings, statistics, documents. Nothing here writes."""
+"""Read an index: rankings, statistics, documents. Nothing here writes."""
 
 from __future__ import annotations
 
@@ -35,36 +35,36 @@ if TYPE_CHECKING:
 
     from kbhub.index.columns import Columns
     from kbhub.index.postings import Postings
-    from kbhub.index.selection import Selection
-    from kbhub.query import Term
-    from kbhub.signatures import Signatures
+    from kbhub.index.query import Term
+    from kbhub.index.rows import Selection
+    from kbhub.index.signatures import Signatures
 
 T = TypeVar("T")
 
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError)
-"""What SQLite says of a damaged file; our statements are never wrong for another reason."""
+"""SQLite errors of a damaged file; our statements cause none of them otherwise."""
 
 NOT_THERE = "it does not exist yet"
-"""Reason of the error about an index that was never made."""
+"""Reason in the error about an index that was never created."""
 
 
 @record
 class _Seen:
-    """What one snapshot has read: the same to its end, whatever other threads read of later states."""
+    """What one snapshot has read; it does not change even if other threads read later states."""
 
     connection: apsw.Connection
     file: tuple[int, int]
-    """What it is a snapshot of."""
+    """Identity of the file of the snapshot."""
     meta: dict[str, Any] | None = None
     columns: Columns | None = None
     signatures: Signatures | None = None
 
 
 class Index:
-    """The index of one base, for reading, from any thread.
+    """Read the index of one base; thread-safe.
 
     Args:
-        path: its file.
+        path: the index file.
         base: id of the base, for messages.
     """
 
@@ -72,22 +72,22 @@ class Index:
         self.path, self.base = path, base
         self._local = threading.local()
         self._idle: list[tuple[tuple[int, int], apsw.Connection]] = []
-        """Connections that nobody uses, each with the file that it is to."""
+        """Idle connections with the identity of their file."""
         self._remembered: tuple[int, dict[str, Any]] = (-1, {})
-        """State of the index, what is remembered of it."""
+        """Generation of the index and its cached values."""
         self._columns: tuple[int, Columns] | None = None
-        """Latest state of the index, its columns; replaced as a whole, so that threads need no lock."""
+        """Latest generation of the index and its columns; replaced atomically, so that threads need no lock."""
         self._compares: bool | None = None
-        """Whether connections can compare vectors; not known before one is asked."""
+        """Whether connections can compare vectors; None until checked."""
         self._signed: tuple[Columns, Any, Signatures] | None = None
-        """Columns of a state of the index, its embedder, the signatures at the positions of these columns."""
+        """Columns of one generation, its embedder, and the signatures for these columns."""
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Keep all reads inside to one state of the index, even if its file is replaced meanwhile.
+        """Run all reads inside on one state of the index, even if its file is replaced meanwhile.
 
         Raises:
-            IndexUnavailable: there is no index yet, or it cannot be read.
+            IndexUnavailable: the index does not exist or cannot be read.
         """
         identity, connection = self._take()
         outer = getattr(self._local, "seen", None)
@@ -96,93 +96,89 @@ class Index:
         try:
             self._rows("BEGIN")
             yield
-            with suppress(apsw.Error):  # of a damaged file: nothing was written, and it is closed
+            with suppress(apsw.Error):  # damaged file: nothing was written, and the connection is closed
                 connection.execute("COMMIT")
                 sound = True
         finally:
             self._local.seen = outer
-            # One that was opened as unchanging (see `open_reader`) would not notice changes later.
+            # A connection opened as immutable (see `open_reader`) would not notice later changes.
             if sound and not connection.open_flags & apsw.SQLITE_OPEN_URI:
                 self._idle.append((identity, connection))
             else:
                 connection.close(force=True)
 
     def close(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close idle connections."""
         while held := self._pop():
             held[1].close(force=True)
 
     def size(self) -> tuple[int, int]:
-        """Give the number of chunks and of the tokens in them."""
+        """Return the number of chunks and of their tokens."""
         known = self.columns()
         return known.chunks, known.tokens
 
     def generation(self) -> int:
-        """Give a number that changes with every change to the index."""
+        """Return a number that changes with every change to the index."""
         value = self.meta("generation") or 0
         if not isinstance(value, int):
             raise self.damaged("its generation is no number")
         return value
 
     def meta(self, key: str) -> Any:
-        """Give a value of the table `meta`, none if it is not there."""
+        """Return a value of the table `meta`, or None."""
         seen = self._seen()
-        if seen.meta is None:  # all at once, for one statement takes as long
+        if seen.meta is None:  # all at once, which takes no longer than one
             seen.meta = dict(self._rows("SELECT key, value FROM meta"))
             if seen.meta.get(NAME) != self.path.name:
                 raise self.damaged(ANOTHERS)
         return seen.meta.get(key)
 
     def remembered(self, name: str, read: Callable[[], T]) -> T:
-        """Give what is the same until the index changes, and small.
+        """Cache a small value until the index generation changes.
 
         Args:
-            name: of what.
-            read: gives it, in this snapshot.
+            name: name of the value.
+            read: computes it in this snapshot.
         """
-        generation, known = self.generation(), self._remembered
-        if known[0] != generation:
-            # Kept in hand, for another thread may be at another state and put its own in place.
-            self._remembered = known = (generation, {})
-        if name not in known[1]:
-            known[1][name] = read()
-        found: T = known[1][name]
-        return found
+        generation, cached = self.generation(), self._remembered
+        if cached[0] != generation:
+            # A local reference, because a thread at another generation may replace the attribute.
+            self._remembered = cached = (generation, {})
+        if name not in cached[1]:
+            cached[1][name] = read()
+        value: T = cached[1][name]
+        return value
 
     def columns(self) -> Columns:
-        """Give what is kept in memory of each chunk, as it is in this snapshot, made of what was kept before it.
+        """Return the columns in this snapshot, updated from cached ones.
 
         Raises:
-            IndexUnavailable: it cannot be read.
+            IndexUnavailable: the index cannot be read.
         """
-        # numpy takes 0.1 s to load, which `status` and the like need not pay.
-        from kbhub.index.columns import columns  # noqa: PLC0415
-
         seen = self._seen()
         if seen.columns is None:
-            generation, known = self.generation(), self._columns
-            if known and known[0] == generation:
-                seen.columns = known[1]
+            generation, cached = self.generation(), self._columns
+            if cached and cached[0] == generation:
+                seen.columns = cached[1]
             else:
-                # Another thread may be at a later state, which has what is not there yet.
-                later = known is not None and known[0] > generation
+                # Columns cached by a thread at a later generation cannot be used here.
+                later = cached is not None and cached[0] > generation
                 with self._sound():
-                    seen.columns = columns(known[1] if known and not later else None, self._rows)
-                if not (known and later and known[1].pack == seen.columns.pack):
+                    seen.columns = _arrays().columns(cached[1] if cached and not later else None, self._rows)
+                if not (cached and later and cached[1].pack == seen.columns.pack):
                     self._columns = (generation, seen.columns)
         return seen.columns
 
     def postings(self, term: Term) -> Postings:
-        """Find where a term occurs.
+        """Look up a term.
 
         Raises:
-            IndexUnavailable: it cannot be read.
+            IndexUnavailable: the index cannot be read.
         """
-        from kbhub.index.postings import postings  # noqa: PLC0415 - as in `columns`
-
         known = self.columns()
         with self._sound():
-            return postings(term, known, self._rows)
+            found: Postings = _arrays().postings(term, known, self._rows)
+            return found
 
     def semantic(
         self, vector: NDArray[np.float32], limit: int, selection: Selection | None = None
@@ -190,47 +186,40 @@ class Index:
         """Find the chunks nearest to a vector.
 
         Args:
-            vector: shape (dimensions,), of length 1.
-            limit: chunks to find.
-            selection: the chunks that may be found, none for all.
+            vector: shape (dimensions,), a unit vector.
+            limit: number of chunks.
+            selection: chunks that may be found; None for all.
 
         Returns:
-            (chunk id, cosine similarity), nearest first; fewer where the base has fewer vectors.
+            (chunk id, cosine similarity), nearest first; fewer if the base has fewer vectors.
         """
-        from kbhub.signatures import likely  # noqa: PLC0415 - as in `columns`
-        from kbhub.vectors import quantise  # noqa: PLC0415
-
-        (near,) = likely([self.signed(selection, len(vector))], vector, limit)
-        ids, values = self.similarities(quantise(vector), self.columns().ids[near])
+        (near,) = _arrays().likely([self.signed(selection, len(vector))], vector, limit)
+        ids, values = self.similarities(_arrays().quantise(vector), self.columns().ids[near])
         best = (-values).argsort(kind="stable")[:limit]
         return list(zip(ids[best].tolist(), values[best].tolist(), strict=True))
 
     def signed(self, selection: Selection | None, dimensions: int) -> tuple[Signatures, NDArray[np.bool_]]:
-        """Give the signatures of the vectors, and which chunks may be found.
+        """Return the signatures of the vectors, and a mask of the chunks that may be found.
 
         Args:
-            selection: the chunks that may be found, none for all.
-            dimensions: of the vector that they are to be compared with.
+            selection: chunks that may be found; None for all.
+            dimensions: dimensions of the vector to compare.
         """
-        known = self.columns()
-        made = self._signatures()
-        if made.meant and len(made.mean) != dimensions:
-            raise self.damaged(f"its vectors have {len(made.mean)} dimensions, not {dimensions}")
-        return made, known.alive if selection is None else known.selected(selection.chunks)
+        columns = self.columns()
+        signatures = self._signatures()
+        if signatures.meant and len(signatures.mean) != dimensions:
+            raise self.damaged(f"its vectors have {len(signatures.mean)} dimensions, not {dimensions}")
+        return signatures, columns.alive if selection is None else columns.selected(selection.chunks)
 
     def similarities(
         self, vector: NDArray[np.int8], chunks: Sequence[int] | NDArray[np.signedinteger]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Give the ids and the cosine similarities to a vector of those of some chunks that have a vector.
+        """Return the ids and cosine similarities of those chunks that have a vector.
 
         Args:
-            vector: as `vectors.quantise` gives it.
-            chunks: their ids.
+            vector: as `vectors.quantise` returns it.
+            chunks: chunk ids.
         """
-        import numpy as np  # noqa: PLC0415 - as in `columns`
-
-        from kbhub.vectors import similarity  # noqa: PLC0415
-
         if self._compares is None:
             self._compares = has_vector_functions(self._connection())
         if self._compares:
@@ -240,69 +229,70 @@ class Index:
                 vector.tobytes(),
                 listed(chunks),
             )
-            values = np.array([value for _, value in rows], np.float64)
         else:
-            rows = self._vectors(chunks)
-            values = similarity([blob for _, blob in rows], vector)
-        return np.array([one for one, _ in rows], np.int64), values
+            found = self._vectors(chunks)
+            values = _arrays().similarity([blob for _, blob in found], vector)
+            rows = [(chunk, value) for (chunk, _), value in zip(found, values, strict=True)]
+        pairs: tuple[NDArray[np.int64], NDArray[np.float64]] = _arrays().paired(rows)
+        return pairs
 
     def places(self, chunks: Sequence[int]) -> dict[int, tuple[str, int]]:
-        """Give where chunks stand: chunk id → (path, first line)."""
-        found = self._rows(
+        """Return chunk id → (path, first line)."""
+        rows = self._rows(
             "SELECT chunk.id, path, start_line FROM carray(?) JOIN chunk ON chunk.id = carray.value "
             "JOIN document ON document.id = document_id",
             listed(chunks),
         )
         with self._sound():
-            return {chunk: place_of(path, line) for chunk, path, line in found}
+            return {chunk: place_of(path, line) for chunk, path, line in rows}
 
     def chunks(self, ids: Sequence[int]) -> dict[int, ChunkRow]:
-        """Give chunks by id."""
-        found = self._rows(
+        """Return chunks by id."""
+        rows = self._rows(
             f"SELECT {CHUNK} FROM chunk WHERE id IN (SELECT value FROM carray(?))",
             listed(ids),
         )
         with self._sound():
-            return {row[0]: chunk_of(row) for row in found}
+            return {row[0]: chunk_of(row) for row in rows}
 
     def documents(self, ids: Sequence[int]) -> dict[int, DocumentRow]:
-        """Give documents by id."""
-        found = self._rows(f"SELECT {DOCUMENT} FROM document WHERE id IN (SELECT value FROM carray(?))", listed(ids))
-        return {row.id: row for row in self._documents(found)}
+        """Return documents by id."""
+        rows = self._rows(f"SELECT {DOCUMENT} FROM document WHERE id IN (SELECT value FROM carray(?))", listed(ids))
+        return {row.id: row for row in self._documents(rows)}
 
     def document(self, path: str) -> DocumentRow | None:
-        """Give the document at a path, none if the index has none."""
-        found = self._rows(f"SELECT {DOCUMENT} FROM document WHERE path = ?", path)
-        return next(iter(self._documents(found)), None)
+        """Return the document at a path, or None if there is none."""
+        rows = self._rows(f"SELECT {DOCUMENT} FROM document WHERE path = ?", path)
+        return next(iter(self._documents(rows)), None)
 
     def documents_by_docid(self, prefix: str) -> list[DocumentRow]:
-        """Give the documents whose docid starts with some hex digits."""
-        found = self._rows(
+        """Return the documents whose docid has a prefix."""
+        rows = self._rows(
             f"SELECT {DOCUMENT} FROM document WHERE docid >= ? AND docid < ? ORDER BY docid", prefix, prefix + "g"
         )
-        return self._documents(found)
+        return self._documents(rows)
 
     def docid_counts(self, prefixes: Iterable[str]) -> dict[str, int]:
-        """Count the documents whose docid starts with each of some hex digits; those with none are left out."""
-        found = self._rows(
+        """Count the documents per docid prefix, leaving out zeros."""
+        rows = self._rows(
             "SELECT value, count(*) FROM json_each(?) JOIN document ON docid >= value AND docid < value || 'g' "
             "GROUP BY value",
             json.dumps(list(prefixes)),
         )
-        return dict(found)
+        return dict(rows)
 
     def paths(self) -> list[str]:
-        """Give the paths of all documents, in order."""
+        """Return the sorted paths of all documents."""
         return [path for (path,) in self._rows("SELECT path FROM document ORDER BY path")]
 
     def paths_of(self, documents: Sequence[int]) -> dict[int, str]:
-        """Give the paths of documents by id."""
+        """Return the paths of documents by id."""
         return dict(
             self._rows("SELECT id, path FROM document WHERE id IN (SELECT value FROM carray(?))", listed(documents))
         )
 
     def files(self, paths: Iterable[str] | None = None) -> dict[str, tuple[int, int]]:
-        """Give path → (size, mtime in ns) of every document, or of those at some paths."""
+        """Return path → (size, mtime in ns) of all documents, or of those at some paths."""
         every = "SELECT path, size, mtime_ns FROM document"
         if paths is None:
             rows = self._rows(every)
@@ -311,13 +301,13 @@ class Index:
         return {path: (size, mtime) for path, size, mtime in rows}
 
     def has_below(self, folder: str) -> bool:
-        """Whether anything is known of files below a folder of the base."""
+        """Whether the index has anything below a folder of the base."""
         between = "path > ? AND path < ?"
         rows = f"SELECT 1 FROM document WHERE {between} UNION ALL SELECT 1 FROM problem WHERE {between} LIMIT 1"
         return bool(self._rows(rows, *(f"{folder}/", f"{folder}0") * 2))  # `0` is the character after `/`
 
     def counts(self) -> tuple[int, int, int]:
-        """Give the numbers of documents, chunks, and chunks with a vector."""
+        """Return the numbers of documents, chunks, and chunks with a vector."""
         (counted,) = self._rows(
             "SELECT (SELECT count(*) FROM document), (SELECT count(*) FROM chunk), "
             "(SELECT count(*) FROM vector WHERE embedding IS NOT NULL)"
@@ -326,17 +316,17 @@ class Index:
         return int(documents), int(chunks), int(vectors)
 
     def without_vector(self) -> int:
-        """Count the chunks whose vector is still to be made."""
+        """Count the chunks without a vector."""
         return int(self._value("SELECT count(*) FROM chunk WHERE id NOT IN (SELECT chunk_id FROM vector)"))
 
     def faults(self) -> list[str]:
-        """Say what is wrong with the file or between its tables, for whoever writes it next, too; reads all of it."""
-        if found := faults(self._rows):
-            self._note_damage("; ".join(found))
-        return found
+        """Return the faults of the file and its tables, and record them for the next writer; reads everything."""
+        if problems := faults(self._rows):
+            self._note_damage("; ".join(problems))
+        return problems
 
     def problems(self) -> list[tuple[str, str]]:
-        """Give (path, message) of files that could not be indexed as they should."""
+        """Return (path, message) of files that were not indexed properly."""
         return self._rows(
             "SELECT path, message FROM problem UNION ALL "
             "SELECT path, problem FROM document WHERE problem IS NOT NULL ORDER BY 1"
@@ -351,30 +341,28 @@ class Index:
 
     def _signatures(self) -> Signatures:
         """Give the signatures of the vectors as they are in this snapshot, made of those before it."""
-        from kbhub.index.columns import signatures  # noqa: PLC0415 - as in `columns`
-
         seen = self._seen()
         if seen.signatures is None:
             columns, embedder, known = self.columns(), self.meta("embedder"), self._signed
             if not (known and known[0] is columns and known[1] == embedder):
-                # Of a small index all are made anew: which mean they are of would depend on when one asked first.
+                # Recompute all of a small index: its mean would otherwise depend on when it was first read.
                 small = len(columns.ids) < PACKED_FROM
                 on = known and not small and known[1] == embedder and columns.goes_on_from(known[0])
                 before = known[2] if known and on else None
                 with self._sound():
-                    known = (columns, embedder, signatures(before, columns, self._rows, self._vectors))
+                    known = (columns, embedder, _arrays().signatures(before, columns, self._rows, self._vectors))
                 self._signed = known
             seen.signatures = known[2]
         return seen.signatures
 
     def damaged(self, what: str) -> IndexUnavailable:
-        """Give the error about an index that cannot be as it is; whoever writes it next makes it anew."""
+        """Return the error for damaged content, and record it so that the next writer rebuilds the index."""
         self._note_damage(what)
         return self._unavailable(f"it is damaged: {what}")
 
     @contextmanager
     def _sound(self) -> Iterator[None]:
-        """Take what cannot be made sense of for damage."""
+        """Treat errors from invalid content as damage."""
         try:
             yield
         except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
@@ -393,7 +381,7 @@ class Index:
 
     def _note_damage(self, what: str) -> None:
         with suppress(OSError):
-            if self._identity() == self._seen().file:  # and not made anew meanwhile
+            if self._identity() == self._seen().file:  # unless it was rebuilt meanwhile
                 note_damage(self.path, what)
 
     def _value(self, statement: str, *values: apsw.SQLiteValue) -> Any:
@@ -408,9 +396,9 @@ class Index:
         return seen
 
     def _take(self) -> tuple[tuple[int, int], apsw.Connection]:
-        """Give a connection for one snapshot, and the file that it is to.
+        """Return a connection for one snapshot and the identity of its file.
 
-        Threads pass connections on: one for each thread that ever came would exhaust the descriptors of a process.
+        Connections are shared by threads; one per thread would exhaust the file descriptors of a process.
         """
         try:
             identity = self._identity()
@@ -444,5 +432,12 @@ class Index:
 
 
 def _occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> float:
-    """Count what the current row of an FTS5 query has of its one phrase, each with the weight of its column."""
+    """Count the occurrences of a single-phrase query in the current row, weighted by column."""
     return float(sum(map(mul, FTS_WEIGHTS, map(len, api.phrase_locations(0)))))
+
+
+def _arrays() -> Any:
+    """Return what needs numpy, which takes 0.1 s to load; `status` and the like do without."""
+    from kbhub.index import arrays  # noqa: PLC0415
+
+    return arrays

@@ -1,4 +1,4 @@
-"""What to do about an index that cannot be written."""
+"""Advice on an index that cannot be written."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 def remedy(error: apsw.Error | OSError) -> str:
-    """Say in a sentence what to do next.
+    """Return a sentence on what to do about an error.
 
     Args:
-        error: what SQLite or the system said.
+        error: the error of SQLite or the system.
     """
     number = error.errno if isinstance(error, OSError) else None
     if number in _FULL or isinstance(error, apsw.FullError):

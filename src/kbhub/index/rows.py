@@ -1,4 +1,4 @@
-"""Documents and chunks as an index has them, and how they are made of what SQLite gives."""
+"""Documents and chunks as stored in an index, converted from SQLite rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kbhub.values import struct
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Sequence
 
     from kbhub.types import Kind
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @struct
 class DocumentRow:
-    """A document as the index has it."""
+    """A document in the index."""
 
     id: int
     path: str
@@ -31,12 +32,12 @@ class DocumentRow:
     dated: int | None
     """Front matter `updated` or `date`, seconds since the epoch."""
     committed: int | None
-    """Last commit, seconds since the epoch."""
+    """Time of the last commit, seconds since the epoch."""
 
 
 @struct
 class ChunkRow:
-    """A chunk as the index has it."""
+    """A chunk in the index."""
 
     id: int
     document_id: int
@@ -49,20 +50,20 @@ class ChunkRow:
 
 
 DOCUMENT = "id, path, docid, title, kind, tags, aliases, size, mtime_ns, dated, committed"
-"""Columns of `document` that `document_of` takes."""
+"""Columns of `document` for `document_of`."""
 
 CHUNK = "id, document_id, headings, start_line, end_line, prose, text"
-"""Columns of `chunk` that `chunk_of` takes."""
+"""Columns of `chunk` for `chunk_of`."""
 
 _DOCUMENT_TYPES = frozenset((int, *[str] * 6, int, int, *times) for times in product((int, NoneType), repeat=2))
 _CHUNK_TYPES = (int, int, str, int, int, int, str)
 
 
 def document_of(row: Sequence[Any]) -> DocumentRow:
-    """Make a document of its columns.
+    """Convert a row to a document.
 
     Raises:
-        TypeError, ValueError: they are not what was written, as in a damaged file.
+        TypeError, ValueError: the values are invalid, as in a damaged file.
     """
     if tuple(map(type, row)) not in _DOCUMENT_TYPES:
         raise TypeError("what it says of a document makes no sense")
@@ -71,14 +72,14 @@ def document_of(row: Sequence[Any]) -> DocumentRow:
 
 
 def chunk_of(row: Sequence[Any]) -> ChunkRow:
-    """Make a chunk of its columns; raises as `document_of` does."""
+    """Convert a row to a chunk; raises like `document_of`."""
     if tuple(map(type, row)) != _CHUNK_TYPES:
         raise TypeError("what it says of a chunk makes no sense")
     return ChunkRow(row[0], row[1], _texts(row[2]), *row[3:])
 
 
 def place_of(path: Any, line: Any) -> tuple[str, int]:
-    """Make a place of a path and a line; raises as `document_of` does."""
+    """Convert path and line to a place; raises like `document_of`."""
     if type(path) is not str or type(line) is not int:
         raise TypeError("what it says of a place makes no sense")
     return path, line
@@ -86,3 +87,15 @@ def place_of(path: Any, line: Any) -> tuple[str, int]:
 
 def _texts(written: str) -> tuple[str, ...]:
     return () if written == "[]" else tuple(json.loads(written))
+
+
+@struct
+class Selection:
+    """What a query may find in one index, within one snapshot."""
+
+    chunks: array[int]
+    """Ids of the chunks, ascending."""
+    documents: int
+    """Number of documents they belong to."""
+    filtered: bool = True
+    """Whether a filter or an exclusion selected them."""

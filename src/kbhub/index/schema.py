@@ -1,4 +1,4 @@
-"""Tables of an index file, its place, and how a connection to it is opened."""
+"""The tables of an index file, its location, and how it is opened."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from kbhub.query import TOKENIZER
+from kbhub.index.query import TOKENIZER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,33 +30,33 @@ APPLICATION_ID = 0x6B626875
 """Marks a SQLite file as an index of kbhub ("kbhu")."""
 
 SCHEMA_VERSION = 5
-"""Raised whenever tables, tokens, chunks or vectors change their meaning; another number means a rebuild."""
+"""Increased whenever tables, tokens, chunks or vectors change; another version means a rebuild."""
 
 NAME = "name"
-"""Key in the table `meta` of the file's name, which tells the base, what is taken of it and the embedding model."""
+"""`meta` key of the file's name, which identifies the base, its contents and the embedding model."""
 
 ANOTHERS = "it is the index of another base"
-"""What is said of a file that was put in the place of another."""
+"""Error about a file that belongs to another index."""
 
 DAMAGED = ".damaged"
-"""End of the name of a note beside an index that is damaged: whoever meets damage may not write, and who writes the
-index next makes it anew."""
+"""Suffix of the marker beside a damaged index: readers may not write the index, so the next writer rebuilds it."""
 
 FTS_COLUMNS = ("title", "headings", "path", "tags", "body")
 FTS_WEIGHTS = (2.0, 2.0, 1.0, 1.0, 1.0)
 """Weight of a term's occurrence per column."""
 
 CACHE_KIB = 4096
-"""Page cache of a connection."""
+"""Page cache of a connection, in KiB."""
 
 BUSY_MS = 5000
-"""Milliseconds that a statement waits for another process's short transaction."""
+"""Timeout for another process's short transaction, in ms."""
 
 HASH_BYTES = 16 << 20
-"""Bytes of postings that FTS5 gathers before it writes a segment: fewer segments on a first build."""
+"""Bytes of postings that FTS5 collects before it writes a segment: fewer segments in a first build."""
 
 NAME_CHARACTERS = 48
-"""Characters of a folder's name in that of its index: file systems take 255 bytes, and some need four each."""
+"""Most characters of a folder's name in that of its index: file systems allow 255 bytes, at up to four per
+character."""
 
 _NAME = re.compile(r"[^\w.-]+")
 
@@ -115,25 +115,25 @@ CREATE TABLE posting(term TEXT PRIMARY KEY, places BLOB NOT NULL, counts BLOB NO
 CREATE TABLE gone(chunk_id INTEGER PRIMARY KEY);
 """
 _STATEMENTS = frozenset(statement.strip() for statement in _TABLES.split(";") if statement.strip())
-"""What SQLite keeps of a table or index that it made: the statement, word for word."""
+"""The statements as SQLite stores them, word for word."""
 
 _MADE_BY_SQLITE = ("CREATE TABLE 'fts_", "CREATE TABLE sqlite_")
-"""How the statements of the tables begin that FTS5 and AUTOINCREMENT make for themselves."""
+"""Prefixes of the statements of tables that FTS5 and AUTOINCREMENT create themselves."""
 
-# `vector` is a plain table on purpose: sqlite-vec compares its rows as fast as rows of a vec0 table, they can be
-# read where the extension cannot be loaded, and a filter is an ordinary WHERE.
+# `vector` is deliberately a plain table: sqlite-vec compares its rows as fast as those of a vec0 table, they can be
+# read without the extension, and a filter is an ordinary WHERE.
 
 
 def index_path(base: Base, cache: Path, model: str | None = None) -> Path:
-    """Say where the index of a base lies: readable name, and a hash of the real path and of what is taken from it.
+    """Return the path of a base's index: a readable name, and a hash of the real path and of what is indexed.
 
-    The same folder under another id, or reached by another name, has the same index. Two versions of kbhub with
-    different tables, or two embedding models, on one cache have each their own, or each would undo the other's work.
+    The same folder under another id or path shares one index. Versions of kbhub with other tables, and other embedding
+    models, have their own indexes in the same cache, or each would undo the other's work.
 
     Args:
         base: the base.
         cache: kbhub's cache directory; the base's own `cache_dir` wins.
-        model: what tells the user's embedding model from others; none for the packaged one.
+        model: identifies the user's embedding model; None for the packaged one.
     """
     name = base.path.name
     if name.lstrip(".") == "knowledge":
@@ -149,8 +149,8 @@ def open_reader(path: Path) -> apsw.Connection:
     """Open an index for reading.
 
     Raises:
-        FileNotFoundError: nothing has been written to it yet.
-        apsw.Error: it cannot be opened, or is no SQLite file.
+        FileNotFoundError: the index does not exist yet.
+        apsw.Error: it cannot be opened, or is not a SQLite file.
         ValueError: it is not an index of this version.
     """
     if path.is_dir():
@@ -158,8 +158,8 @@ def open_reader(path: Path) -> apsw.Connection:
     try:
         return _opened(path, str(path), apsw.SQLITE_OPEN_READONLY)
     except (apsw.CantOpenError, apsw.ReadOnlyError):
-        # Where nothing may be written, SQLite cannot make the journal that it wants even to read a file in WAL mode.
-        # Without a journal beside it, the file is complete and stays as it is.
+        # In a read-only folder, SQLite cannot create the journal it needs even for reading a file in WAL mode.
+        # Without an existing journal, the file is complete and will not change.
         if Path(f"{path}-wal").exists():
             raise
         return _opened(path, f"{path.as_uri()}?immutable=1", apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
@@ -183,11 +183,11 @@ def open_writer(path: Path) -> apsw.Connection:
     """Open or create an index for writing; raises as `open_reader` does."""
     if path.is_dir():
         raise ValueError("a folder has its name")
-    # Created here with the right mode, so that no other user reads it even for a moment.
+    # Created here with the right mode, so that no other user can ever read it.
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     _prepare(connection)
-    # Without a table it is new, or what is left of a process that was killed when it was.
+    # A file without tables is new, or left by a process that was killed while creating it.
     if not connection.execute("PRAGMA schema_version").get:
         connection.execute("PRAGMA journal_mode=WAL").fetchall()
         connection.execute("BEGIN IMMEDIATE")
@@ -204,7 +204,7 @@ def open_writer(path: Path) -> apsw.Connection:
 
 
 def open_scratch() -> apsw.Connection:
-    """Make an index in memory, to see whether that works."""
+    """Create an index in memory, to check that it works."""
     connection = apsw.Connection(":memory:")
     _prepare(connection)
     connection.execute(_TABLES)
@@ -212,34 +212,34 @@ def open_scratch() -> apsw.Connection:
 
 
 def check_version(connection: apsw.Connection) -> None:
-    """Raise ValueError unless a connection's file is an index of this version, with our tables and nothing else."""
+    """Raise ValueError unless a file is an index of this version, with exactly our tables."""
     application = connection.execute("PRAGMA application_id").get
     version = connection.execute("PRAGMA user_version").get
     if application != APPLICATION_ID:
         raise ValueError("it is not an index of kbhub")
     if version != SCHEMA_VERSION:
         raise ValueError(f"it has format {version}, this version of kbhub uses {SCHEMA_VERSION}")
-    # A file that somebody else made could have a view of a table's name that never ends, or a trigger.
-    found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
-    if not found >= _STATEMENTS or not all(sql.startswith(_MADE_BY_SQLITE) for sql in found - _STATEMENTS):
+    # A crafted file could have a trigger, or an endless view named like a table.
+    statements = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
+    if not statements >= _STATEMENTS or not all(sql.startswith(_MADE_BY_SQLITE) for sql in statements - _STATEMENTS):
         raise ValueError("its tables are not those of an index of kbhub")
 
 
 def _check_name(connection: apsw.Connection, path: Path) -> None:
-    """Raise ValueError unless a connection's file is the one that was made under its name."""
+    """Raise ValueError unless the file was created under its current name."""
     if connection.execute("SELECT value FROM meta WHERE key = ?", (NAME,)).get != path.name:
         raise ValueError(ANOTHERS)
 
 
 def note_damage(path: Path, what: str) -> None:
-    """Note beside an index that it is to be made anew.
+    """Write a marker beside an index so that it is rebuilt.
 
     Args:
         path: the index.
-        what: why.
+        what: the reason.
 
     Raises:
-        OSError: it cannot be noted.
+        OSError: the marker cannot be written.
     """
     descriptor = os.open(
         f"{path}{DAMAGED}", os.O_CREAT | os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600
@@ -249,25 +249,25 @@ def note_damage(path: Path, what: str) -> None:
 
 
 def noted_damage(path: Path) -> str | None:
-    """Give why an index is to be made anew, none if it is not."""
+    """Return why an index must be rebuilt, or None if it need not be."""
     try:
-        with open(f"{path}{DAMAGED}", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - pathlib takes longer
+        with open(f"{path}{DAMAGED}", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - pathlib is slower
             return " ".join(file.read(MOST_SAID).split()) or "it is damaged"
     except OSError:
         return None
 
 
 MOST_SAID = 300
-"""Characters of a reason."""
+"""Most characters of a reason."""
 
 
 def set_aside(path: Path) -> Path:
-    """Move an index that cannot be used, with its journal, out of the way; one earlier such file is replaced.
+    """Move an unusable index and its journal out of the way, replacing an earlier one.
 
-    A folder that has its name is somebody's, and so replaces nothing and is not replaced.
+    A folder of that name is neither replaced nor moved.
 
     Returns:
-        Where it lies now.
+        The new path.
     """
     aside = path.with_suffix(".aside.db")
     if path.is_dir() or aside.is_dir():
@@ -283,12 +283,12 @@ def set_aside(path: Path) -> Path:
 
 
 def has_vector_functions(connection: apsw.Connection) -> bool:
-    """Say whether sqlite-vec is loaded in a connection."""
+    """Return whether a connection has loaded sqlite-vec."""
     return bool(connection.execute("SELECT 1 FROM pragma_function_list WHERE name = 'vec_distance_l2'").get)
 
 
 def listed(ids: Sequence[int] | NDArray[np.signedinteger]) -> Any:
-    """Give ids as what the SQL function `carray` takes, which is never an empty array."""
+    """Return ids as an argument of the SQL function `carray`; never an empty array."""
     if not len(ids):
         return apsw.carray(array("q", [-1]))
     return apsw.carray(ids.astype("int64", copy=False) if hasattr(ids, "astype") else array("q", ids))
@@ -297,11 +297,11 @@ def listed(ids: Sequence[int] | NDArray[np.signedinteger]) -> Any:
 def stored_vectors(
     rows: Callable[..., list[Any]], chunks: Sequence[int] | NDArray[np.signedinteger]
 ) -> list[tuple[int, bytes]]:
-    """Give (chunk id, int8 vector) of those of some chunks that have one.
+    """Return (chunk id, int8 vector) of those chunks that have one.
 
     Args:
-        rows: runs a statement with its values and gives all rows.
-        chunks: their ids.
+        rows: runs a statement with its values and returns all rows.
+        chunks: chunk ids.
     """
     return rows(
         "SELECT chunk_id, embedding FROM carray(?) JOIN vector ON chunk_id = carray.value WHERE embedding IS NOT NULL",
@@ -311,8 +311,8 @@ def stored_vectors(
 
 def _prepare(connection: apsw.Connection) -> None:
     connection.set_busy_timeout(BUSY_MS)
-    # Against a crafted file: its schema calls no function with side effects and no virtual table, nobody writes to
-    # the tables inside of FTS5 by name, and the layout of a page is checked before it is used. Together 0.02 ms.
+    # Against crafted files: the schema may not call functions with side effects or virtual tables, FTS5's internal
+    # tables are read-only, and page layouts are checked. Together 0.02 ms.
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     connection.execute("PRAGMA trusted_schema=OFF").fetchall()
     connection.execute("PRAGMA cell_size_check=ON").fetchall()
@@ -322,13 +322,13 @@ def _prepare(connection: apsw.Connection) -> None:
             connection.enable_load_extension(True)
             connection.load_extension(extension)
         except apsw.ExtensionLoadingError:
-            pass  # a platform without a build of it: vectors are compared with numpy
+            pass  # no build for this platform: vectors are compared with numpy
         finally:
             connection.enable_load_extension(False)
 
 
 @cache
 def _vector_extension() -> str | None:
-    # By path: importing the package would import numpy just to say where the library lies.
+    # By path, because importing the package would import numpy.
     spec = find_spec("sqlite_vec")
     return str(Path(spec.origin).with_name("vec0")) if spec and spec.origin else None

@@ -1,4 +1,4 @@
-"""Which documents a query's filters and exclusions leave, found before anything is ranked."""
+"""Select the documents that match a query's filters and exclusions, before ranking."""
 
 from __future__ import annotations
 
@@ -8,44 +8,41 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from kbhub.query.filtering import ANY, date_of, days_of, is_pattern, number_of, path_prefix, path_test, selected_bases
-from kbhub.query.tokens import fold
-from kbhub.values import struct
+from kbhub.index.query.filtering import (
+    ANY,
+    date_of,
+    days_of,
+    is_pattern,
+    number_of,
+    path_prefix,
+    path_test,
+    selected_bases,
+)
+from kbhub.index.query.tokens import fold
+from kbhub.index.rows import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
+    from kbhub.index.query.filtering import Filter, Value
+    from kbhub.index.query.parsing import Term
     from kbhub.index.reader import Index
-    from kbhub.query.filtering import Filter, Value
-    from kbhub.query.parsing import Term
 
 DAY_SECONDS = 86_400
 
 DATED = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
-"""Day of a document, seconds since the epoch: what it says, else its last commit, else its last change."""
+"""Date of a document in seconds since the epoch: its own, else its last commit, else its mtime."""
 
 _NUMERIC = "CASE WHEN typeof(value) <> 'text' OR value = CAST(CAST(value AS NUMERIC) AS TEXT) THEN 0 + value END"
-"""The number that a property is, or that it is the text of."""
+"""A property as a number, if it is one."""
 
 _ISO_DATE = "value GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]*'"
 
 _SPELLINGS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
-"""Words that YAML reads as true or false."""
+"""YAML's other spellings of true and false."""
 
 Condition = tuple[str, list[Any]]
-"""SQL over the table `document`, and its values."""
-
-
-@struct
-class Selection:
-    """What a query may find in one index, as of one snapshot."""
-
-    chunks: array[int]
-    """Ids of the chunks, ascending."""
-    documents: int
-    """Documents that they are of."""
-    filtered: bool = True
-    """Whether a filter or an exclusion chose them."""
+"""SQL on the table `document`, and its values."""
 
 
 def select(
@@ -56,25 +53,25 @@ def select(
     now: float,
     elsewhere: Sequence[str] = (),
 ) -> Selection | None:
-    """Find what filters and exclusions leave of a base.
+    """Apply filters and exclusions to a base.
 
     Args:
-        index: its index, within a snapshot.
+        index: its index, in a snapshot.
         names: its id and other names, for `base:`.
-        filters: all of which a document must fulfil.
-        excluded: terms of which a document must have none, in any of its chunks, its title, path or tags.
+        filters: filters that a document must all match.
+        excluded: terms a document must not have in any chunk, its title, path or tags.
         now: seconds since the epoch, for `age:`.
-        elsewhere: paths of documents that are found in another base.
+        elsewhere: paths of documents that belong to another base.
 
     Returns:
-        What is left; none if that is everything.
+        The selection; None if everything matches.
 
     Raises:
         IndexUnavailable: the index cannot be read.
     """
     if not selected_bases(filters, names):
         return Selection(array("q"), 0)
-    conditions = [_condition(index, one, now) for one in filters if one.key != "base"]
+    conditions = [_condition(index, part, now) for part in filters if part.key != "base"]
     if excluded:
         lacking = "SELECT document_id FROM chunk WHERE id IN (SELECT rowid FROM fts WHERE fts MATCH ?)"
         conditions.append((f"id NOT IN ({lacking})", [" OR ".join(term.match for term in excluded)]))
@@ -92,11 +89,11 @@ def select(
 
 
 def paths_of(index: Index, selection: Selection | None) -> list[str]:
-    """Give the paths of the documents of a selection, or of all.
+    """Return the paths of the selected documents.
 
     Args:
-        index: it, within a snapshot.
-        selection: of its documents; none for all.
+        index: the index, in a snapshot.
+        selection: the selection; None for all.
 
     Raises:
         IndexUnavailable: the index cannot be read.
@@ -109,11 +106,11 @@ def paths_of(index: Index, selection: Selection | None) -> list[str]:
 
 
 def known_keys(index: Index, keys: Iterable[str]) -> frozenset[str]:
-    """Say which keys occur in the front matter of an index's documents.
+    """Return the keys that occur in the front matter of an index's documents.
 
     Args:
-        index: it, within a snapshot.
-        keys: folded.
+        index: the index, in a snapshot.
+        keys: folded keys.
 
     Raises:
         IndexUnavailable: the index cannot be read.
@@ -126,15 +123,15 @@ def known_keys(index: Index, keys: Iterable[str]) -> frozenset[str]:
 
 
 def newest(index: Index, selection: Selection | None, limit: int) -> list[tuple[int, int]]:
-    """List documents for a query that has filters and no terms: (id of the first chunk, seconds since the epoch).
+    """List documents for a query with filters but no terms: (id of the first chunk, seconds since the epoch).
 
     Args:
         index: an index, within a snapshot.
-        selection: of its documents; none for all.
-        limit: documents at most.
+        selection: the selection; None for all.
+        limit: most documents.
 
     Returns:
-        Newest first, those of one time by path.
+        Newest first, ties by path.
 
     Raises:
         IndexUnavailable: the index cannot be read.
@@ -149,35 +146,37 @@ def newest(index: Index, selection: Selection | None, limit: int) -> list[tuple[
 
 
 def within(column: str, selection: Selection | None) -> Condition:
-    """Give the end of a WHERE clause that restricts chunks to a selection, empty for none.
+    """Return the end of a WHERE clause that restricts chunks to a selection; empty for no restriction.
 
     Args:
-        column: the chunk's id. For a row of FTS5 it is `+rowid`: without the plus SQLite asks FTS5 for one id after
-            the other (120 s at 50,000 of 100,000 chunks, against 40 ms).
-        selection: what may be found.
+        column: the column of the chunk id. For FTS5 rows it is `+rowid`: without the plus SQLite queries FTS5 id by id
+            (120 s at 50,000 of 100,000 chunks, against 40 ms).
+        selection: chunks that may be found.
     """
     if selection is None:
         return "", []
     if not selection.chunks:
         return "AND 0", []
-    # Ids as an array: a temporary table would save some 6 ms a statement at 50,000 ids, and stay on the connection.
+    # An array of ids; a temporary table would save some 6 ms per statement at 50,000 ids, but stay open.
     return f"AND {column} IN (SELECT value FROM carray(?))", [apsw.carray(selection.chunks)]
 
 
-def _condition(index: Index, one: Filter, now: float) -> Condition:
-    if one.key == "path":
-        sql, values = _either([_path(index, value.text) for value in one.values])
-    elif one.key == "kind":
-        kinds = [fold(value.text) for value in one.values]
+def _condition(index: Index, condition_filter: Filter, now: float) -> Condition:
+    if condition_filter.key == "path":
+        sql, values = _either([_path(index, value.text) for value in condition_filter.values])
+    elif condition_filter.key == "kind":
+        kinds = [fold(value.text) for value in condition_filter.values]
         sql, values = ("1", []) if ANY in kinds else ("kind IN (SELECT value FROM json_each(?))", [json.dumps(kinds)])
-    elif one.key == "age":
-        sql, values = _either([_age(value, now) for value in one.values])
+    elif condition_filter.key == "age":
+        sql, values = _either([_age(value, now) for value in condition_filter.values])
     else:
         # The key in each alternative, or SQLite would go through all values of the key.
-        rows = [condition for value in one.values for condition in _properties(one.key, value)]
-        true, values = _either([(f"key = ? AND ({sql})", [one.key, *values]) for sql, values in rows])
+        rows = [
+            condition for value in condition_filter.values for condition in _properties(condition_filter.key, value)
+        ]
+        true, values = _either([(f"key = ? AND ({sql})", [condition_filter.key, *values]) for sql, values in rows])
         sql = f"id IN (SELECT document_id FROM property WHERE {true})"
-    return (f"NOT ({sql})" if one.excluded else sql), values
+    return (f"NOT ({sql})" if condition_filter.excluded else sql), values
 
 
 def _either(conditions: Sequence[Condition]) -> Condition:
@@ -189,8 +188,8 @@ def _path(index: Index, value: str) -> Condition:
     if prefix.isascii() and not is_pattern(prefix):
         return "substr(lower(path), 1, ?) = ?", [len(prefix), prefix]
     test = path_test(value)
-    found = [number for number, path in index._rows("SELECT id, path FROM document") if test(path)]
-    return "id IN (SELECT value FROM json_each(?))", [json.dumps(found)]
+    numbers = [number for number, path in index._rows("SELECT id, path FROM document") if test(path)]
+    return "id IN (SELECT value FROM json_each(?))", [json.dumps(numbers)]
 
 
 def _age(value: Value, now: float) -> Condition:
@@ -199,7 +198,7 @@ def _age(value: Value, now: float) -> Condition:
 
 
 def _properties(key: str, value: Value) -> list[Condition]:
-    """Give conditions on a row of the table `property` whose key is right, of which one must be true."""
+    """Return alternative conditions on a row of the table `property` with the right key."""
     if value.operator != "=":
         return [_compared(value, _NUMERIC, [], number_of), _dated(value)]
     text = fold(value.text)
@@ -220,19 +219,19 @@ def _properties(key: str, value: Value) -> list[Condition]:
 
 
 def _compared(value: Value, what: str, before: list[Any], read: Callable[[str], float | None]) -> Condition:
-    """Compare a number; nothing is true of an end that is none."""
+    """Compare a number; false if an end is not a number."""
     return _all([(f"{what} {sign} ?", [*before, read(end)]) for sign, end in _ends(value)])
 
 
 def _dated(value: Value) -> Condition:
-    """Compare a date as far as the value is exact: `>2024` is after that year, `<=2024-05` at most in that May."""
+    """Compare a date at the precision of the value: `>2024` is after that year, `<=2024-05` includes that May."""
     ends = [(sign, date_of(end)) for sign, end in _ends(value)]
     compared = [(f"substr(value, 1, {len(date or '')}) {sign} ?", [date]) for sign, date in ends]
     return _all([(_ISO_DATE, []), *compared])
 
 
 def _ends(value: Value) -> list[tuple[str, str]]:
-    """Give (comparison, end) for each end of a value that is said; of none, one that nothing fulfils."""
+    """Return (comparison, end) for each end of a value; for an empty range, one that nothing matches."""
     if value.operator != "..":
         return [(value.operator, value.text)]
     return [(sign, end) for sign, end in ((">=", value.text), ("<=", value.upper)) if end] or [("=", "")]

@@ -1,4 +1,4 @@
-"""Whether all of an index is as it was written: its pages, its tables, and what stands in them."""
+"""Check an index: its pages, its tables and their contents."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from kbhub.index.columns import Rows
 
 MOST_FAULTS = 5
-"""Faults in the structure of a file that are told; one is enough to make it anew."""
+"""Structural faults that are reported; one is enough for a rebuild."""
 
 AT_ONCE = 1000
 """Rows whose texts are read at once."""
 
 PACKED_SUM = "packed_sum"
-"""Key in the table `meta` of what `packed_sum` gave when the index was packed."""
+"""`meta` key of the checksum when the index was packed."""
 
 _WRONG = {
     "chunks without a document": "SELECT count(*) FROM chunk WHERE document_id NOT IN (SELECT id FROM document)",
@@ -36,7 +36,7 @@ _WRONG = {
     "states that are no number": "SELECT count(*) FROM meta WHERE key IN ('generation', 'pack') "
     "AND typeof(value) != 'integer'",
 }
-"""What must not be there → how many of it there are."""
+"""Fault → query that counts it."""
 
 _TEXTS = {
     "document": "path, docid, title, kind, tags, aliases, front_matter, problem",
@@ -46,20 +46,20 @@ _TEXTS = {
     "meta": "key, value",
     "problem": "path, message",
 }
-"""Table → its columns with texts."""
+"""Table → its text columns."""
 
 
 def faults(rows: Rows) -> list[str]:
-    """Say what is wrong with an index; reads all of it.
+    """Return the faults of an index; reads everything.
 
     Args:
-        rows: runs a statement with its values and gives all rows.
+        rows: runs a statement with its values and returns all rows.
 
     Raises:
-        UnicodeDecodeError: a text in it is none.
+        UnicodeDecodeError: a text is not valid UTF-8.
         apsw.Error: it cannot be read.
     """
-    # With the structure of the full-text index, whose module checks that.
+    # Includes the full-text index, which FTS5 checks.
     broken = [str(text) for (text,) in rows(f"PRAGMA quick_check({MOST_FAULTS})") if text != "ok"]
     if broken:
         return broken
@@ -72,16 +72,16 @@ def faults(rows: Rows) -> list[str]:
 
 
 def packed_sum(rows: Rows) -> int:
-    """Give a checksum of all that is packed: bytes in whose place any others could stand."""
-    found = 0
+    """Return a checksum of the packed data, which has no redundancy of its own."""
+    checksum = 0
     for table, order in (("packed", "name"), ("posting", "term")):
         last = ""
         while some := rows(f"SELECT * FROM {table} WHERE {order} > ? ORDER BY {order} LIMIT ?", last, AT_ONCE):
             last = some[-1][0]
             for row in some:
                 for value in row:
-                    found = zlib.crc32(value.encode() if isinstance(value, str) else value, found)
-    return found
+                    checksum = zlib.crc32(value.encode() if isinstance(value, str) else value, checksum)
+    return checksum
 
 
 def _noted_sum(rows: Rows) -> int:
@@ -91,7 +91,7 @@ def _noted_sum(rows: Rows) -> int:
 
 def _read_texts(rows: Rows) -> None:
     for table, columns in _TEXTS.items():
-        if table in ("meta", "problem"):  # small, and without numbers of rows
+        if table in ("meta", "problem"):  # small, and without rowids
             rows(f"SELECT {columns} FROM {table}")
             continue
         last = -1

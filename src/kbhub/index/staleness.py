@@ -1,4 +1,4 @@
-"""What documents say about how long they hold: a day of review, an expiry, another document in their place."""
+"""Find outdated documents: by review or expiry date, status, or a successor."""
 
 from __future__ import annotations
 
@@ -15,117 +15,117 @@ if TYPE_CHECKING:
     from kbhub.index.rows import DocumentRow
 
 UNTIL_KEYS = ("expires", "review", "review_by", "valid_until")
-"""Front matter that names the last day on which a document holds without another look."""
+"""Front-matter keys with the last day on which a document is valid without a review."""
 
 SUPERSEDED_KEYS = ("superseded_by", "superseded-by")
-"""Front matter of a document that names the one in its place."""
+"""Front-matter keys with the successor of a document."""
 
 _KEYS = ", ".join(f"'{key}'" for key in (*UNTIL_KEYS, *SUPERSEDED_KEYS, "status"))
 
 ENDED = ("superseded", "deprecated")
-"""First word of a `status` that says that a document no longer holds."""
+"""First word of a `status` of a document that is no longer valid."""
 
 _ACCEPTED = "accepted"
 
 DECISION_FOLDERS = frozenset({"adr", "adrs", "decision", "decisions", "decision-records", "decision_records"})
-"""Folders of records of decisions, case apart: what was decided holds until another decision takes its place."""
+"""Folders of decision records, lower case: a decision is valid until another one replaces it."""
 
 HEAD_LINES = 30
-"""Lines in which a line `Status: …` is about the document: below front matter, the title and a short introduction."""
+"""Lines in which a line `Status: …` applies to the document: below front matter, title and a short introduction."""
 
 _STATUS = re.compile(
     r"^(?:(?P<section>#{1,6}[ \t]+status[ \t#]*\n\s*)|[*+-]?[ \t]*[*_]*status[*_]*[ \t]*:[*_]*)[ \t]*[*_`]*"
     rf"(?P<word>{_ACCEPTED}|{'|'.join(ENDED)})\b(?P<more>[^\n]*)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""How records of decisions say it: a section (Nygard) or a line (MADR)."""
+"""Status in decision records: a section (Nygard) or a line (MADR)."""
 
 _LINK = re.compile(r"\[([^\]\n]*)\]\([^)\n]*\)")
 _MARKS = "*_` \t\r."
 
 _MOST_WORDS = 120
-"""Characters of a status that are told."""
+"""Most characters of a reported status."""
 
 
 def outdated(index: Index, documents: Collection[DocumentRow], now: float) -> dict[int, str]:
-    """Say which documents no longer hold by their own word, or by that of one that supersedes them.
+    """Return the documents that declare themselves outdated, or are superseded by another.
 
     Args:
-        index: their index, within a snapshot.
-        documents: those to look at.
+        index: their index, in a snapshot.
+        documents: the documents to check.
         now: seconds since the epoch.
 
     Returns:
-        Document id → why, in a few words.
+        Document id → reason, in a few words.
 
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    found = {number: said for number, said in _written(index, documents).items() if not said.startswith(_ACCEPTED)}
+    reasons = {number: said for number, said in _written(index, documents).items() if not said.startswith(_ACCEPTED)}
     if index.remembered("says how long it holds", lambda: _says(index)):
         rows = index._rows(
             # `+` keeps SQLite from going through all that have such a key.
             "SELECT document_id, key, value FROM property WHERE document_id IN (SELECT value FROM carray(?)) "
             f"AND +key IN ({_KEYS}) ORDER BY key DESC",
-            listed([one.id for one in documents]),
+            listed([document.id for document in documents]),
         )
-        found |= {number: why for number, key, value in rows if (why := _why(key, value, now))}
+        reasons |= {number: why for number, key, value in rows if (why := _why(key, value, now))}
     successors = index.remembered("supersedes", lambda: _successors(index))
     for document in documents:
         for name in _called(document) if successors else ():
             if name in successors:
-                found[document.id] = f"superseded by {successors[name]}"
-    return found
+                reasons[document.id] = f"superseded by {successors[name]}"
+    return reasons
 
 
 def settled(index: Index, documents: Collection[DocumentRow]) -> set[int]:
-    """Say which documents record a decision: age alone does not make them stale.
+    """Return the decision records, which age alone does not make stale.
 
     Args:
-        index: their index, within a snapshot.
-        documents: those to look at.
+        index: their index, in a snapshot.
+        documents: the documents to check.
 
     Returns:
-        Ids of those that lie in a folder of decisions or are accepted by their own word.
+        Ids of documents in a decision folder or with status `accepted`.
 
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    found = {one.id for one in documents if DECISION_FOLDERS & set(one.path.casefold().split("/")[:-1])}
+    ids = {document.id for document in documents if DECISION_FOLDERS & set(document.path.casefold().split("/")[:-1])}
     rows = index._rows(
         "SELECT document_id, value FROM property "
         "WHERE document_id IN (SELECT value FROM carray(?)) AND +key = 'status'",
-        listed([one.id for one in documents if one.id not in found]),
+        listed([document.id for document in documents if document.id not in ids]),
     )
-    found |= {number for number, value in rows if str(value).strip().casefold() == _ACCEPTED}
-    left = [one for one in documents if one.id not in found]
-    return found | {number for number, said in _written(index, left).items() if said.startswith(_ACCEPTED)}
+    ids |= {number for number, value in rows if str(value).strip().casefold() == _ACCEPTED}
+    left = [document for document in documents if document.id not in ids]
+    return ids | {number for number, said in _written(index, left).items() if said.startswith(_ACCEPTED)}
 
 
 def _written(index: Index, documents: Collection[DocumentRow]) -> dict[int, str]:
-    """Give what the text of documents says of their status, if that is a record of a decision's."""
+    """Return the status of decision records from their text."""
     rows = index._rows(
         "SELECT document_id, start_line, text FROM chunk WHERE document_id IN (SELECT value FROM carray(?)) "
         "AND text LIKE '%status%' ORDER BY start_line DESC",
-        listed([one.id for one in documents if one.kind == "document"]),
+        listed([document.id for document in documents if document.kind == "document"]),
     )
-    found = {}
+    statuses = {}
     for number, start, text in rows:
         for match in _STATUS.finditer(text):
             if match["section"] or start + text.count("\n", 0, match.start()) <= HEAD_LINES:
                 more = _LINK.sub(r"\1", match["more"]).strip(_MARKS)
-                found[number] = " ".join(f"{match['word'].casefold()} {more}".split())[:_MOST_WORDS]
+                statuses[number] = " ".join(f"{match['word'].casefold()} {more}".split())[:_MOST_WORDS]
                 break
-    return found
+    return statuses
 
 
 def _says(index: Index) -> bool:
-    """Whether any document of the base says how long it holds."""
+    """Whether any document of the base declares its validity."""
     return bool(index._rows(f"SELECT 1 FROM property WHERE key IN ({_KEYS}) LIMIT 1"))
 
 
 def _successors(index: Index) -> dict[str, str]:
-    """Give what documents say that they supersede, as they call it → their path."""
+    """Return superseded name → path of the document that supersedes it."""
     rows = index._rows(
         "SELECT value, path FROM property JOIN document ON document.id = document_id WHERE key = 'supersedes'"
     )
@@ -136,13 +136,13 @@ def _why(key: str, value: object, now: float) -> str | None:
     if key in SUPERSEDED_KEYS:
         return f"superseded by {value}" if str(value).strip() else None
     if key == "status":
-        said = " ".join(str(value).split())
-        return said[:_MOST_WORDS] if said.casefold().startswith(ENDED) else None
+        status = " ".join(str(value).split())
+        return status[:_MOST_WORDS] if status.casefold().startswith(ENDED) else None
     today = datetime.fromtimestamp(now, UTC).date().isoformat()
     return f"{key} {value}" if isinstance(value, str) and value[:4].isdigit() and value[:10] < today else None
 
 
 def _called(document: DocumentRow) -> tuple[str, str]:
-    """Give what `supersedes` may call a document: its path, with or without extension, case apart."""
+    """Return the names by which `supersedes` may refer to a document: its path with and without extension."""
     path = document.path.casefold()
     return path, path.rpartition(".")[0]

@@ -1,7 +1,7 @@
-"""How often memories were used: a small SQLite file in the user's data, apart from every index.
+"""Use counts of memories: a small SQLite file in the user's data folder, separate from the indexes.
 
-Not derived from anything, so it never lies in the cache. A file that cannot be read is set aside: what is lost then is
-how strong memories were, never a memory.
+It cannot be rebuilt, so it is not in the cache. An unreadable file is set aside: that loses the strength of memories,
+never a memory.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import apsw
 
 from kbhub.index.schema import BUSY_MS, set_aside
-from kbhub.places import private_directory
 from kbhub.values import struct
+from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +34,7 @@ CREATE TABLE IF NOT EXISTS use(
 
 @struct
 class Use:
-    """How a memory was used."""
+    """How often and when a memory was used."""
 
     uses: int
     last: float
@@ -42,7 +42,7 @@ class Use:
 
 
 class UseCounts:
-    """Counts of uses by place (a folder of memories) and id of the memory. Any number of processes may write at once.
+    """Use counts by place (a folder of memories) and memory id. Safe for concurrent processes.
 
     Args:
         path: the file; it need not exist.
@@ -52,7 +52,7 @@ class UseCounts:
         self.path = path
 
     def all(self, place: str) -> Mapping[str, Use]:
-        """Give the uses of a place's memories, by id; empty if nothing can be read."""
+        """Return the uses of a place's memories by id; empty if the file cannot be read."""
         if not self.path.exists():
             return {}
         try:
@@ -64,15 +64,15 @@ class UseCounts:
         return {str(memory): Use(int(str(uses)), float(str(last))) for memory, uses, last in rows}
 
     def count(self, place: str, memories: Iterable[str], now: float) -> bool:
-        """Count one use of each of some memories.
+        """Count one use of each memory.
 
         Args:
-            place: where they are.
+            place: folder of the memories.
             memories: their ids.
             now: seconds since the epoch.
 
         Returns:
-            Whether it could be written.
+            Whether it was written.
         """
         ids = json.dumps(sorted(set(memories)))
         return self._write(
@@ -84,7 +84,7 @@ class UseCounts:
         )
 
     def put(self, place: str, uses: Mapping[str, Use]) -> bool:
-        """Set the uses of memories that came from elsewhere; the larger count and the later moment win."""
+        """Merge imported uses; the larger count and the later time win."""
         rows = [(place, memory, use.uses, use.last) for memory, use in uses.items()]
         return self._write(
             lambda connection: connection.executemany(
@@ -95,7 +95,7 @@ class UseCounts:
         )
 
     def forget(self, place: str, memories: Iterable[str]) -> bool:
-        """Drop the counts of memories that are gone."""
+        """Delete the counts of deleted memories."""
         if not self.path.exists():
             return True
         ids = json.dumps(list(memories))
@@ -106,7 +106,7 @@ class UseCounts:
         )
 
     def _write(self, change: Callable[[apsw.Connection], object]) -> bool:
-        for again in (True, False):
+        for first_try in (True, False):
             try:
                 private_directory(self.path.parent)
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -118,7 +118,7 @@ class UseCounts:
                     connection.execute("COMMIT")
                 return True
             except (apsw.NotADBError, apsw.CorruptError):
-                if again:
+                if first_try:
                     set_aside(self.path)
             except (apsw.Error, OSError):
                 return False

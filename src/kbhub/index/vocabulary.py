@@ -1,4 +1,4 @@
-"""The terms that an index has, as its full-text index holds them: stems, accents folded."""
+"""Query the terms of the full-text index: stems, accents folded."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from kbhub.index.reader import Index
 
 MOST_PLACED = 2000
-"""Chunks with a term that are put in order: some 5 ms. A stem in more of them is there in every form from the start."""
+"""Most chunks with a term that are sorted: some 5 ms. A commoner stem occurs in every form early on."""
 
 LAST_CHARACTER = "\U0010ffff"
 
 
 def terms_with_prefix(index: Index, prefix: str) -> dict[str, int]:
-    """Give the terms that begin with some characters: term → chunks that have it.
+    """Return the terms with a prefix: term → number of chunks.
 
     Args:
-        index: an index, within a snapshot.
-        prefix: folded as the terms are.
+        index: an index, in a snapshot.
+        prefix: folded like the terms.
 
     Raises:
-        IndexUnavailable: it cannot be read.
+        IndexUnavailable: the index cannot be read.
     """
     return dict(
         index._rows("SELECT term, doc FROM vocabulary WHERE term >= ? AND term < ?", prefix, prefix + LAST_CHARACTER)
@@ -32,7 +32,7 @@ def terms_with_prefix(index: Index, prefix: str) -> dict[str, int]:
 
 
 def terms_among(index: Index, terms: Collection[str]) -> dict[str, int]:
-    """Give those of some terms that an index has: term → chunks that have it; raises as `terms_with_prefix` does."""
+    """Return the given terms that occur in an index: term → number of chunks; raises like `terms_with_prefix`."""
     return dict(
         index._rows(
             "SELECT term, doc FROM vocabulary WHERE term IN (SELECT value FROM json_each(?))", json.dumps(list(terms))
@@ -41,17 +41,17 @@ def terms_among(index: Index, terms: Collection[str]) -> dict[str, int]:
 
 
 def texts_with_term(index: Index, term: str, limit: int) -> list[str]:
-    """Give texts in which a term stands: those of chunks, each with its headings, title, path and tags.
+    """Return the texts of chunks with a term, each with headings, title, path and tags.
 
     Args:
         index: an index, within a snapshot.
-        term: a stem, which is not made a stem again as in a query.
-        limit: texts at most; the first by path and line, so that the order of indexing does not matter.
+        term: a stem; it is not stemmed again.
+        limit: most texts; the first by path and line, independent of the order of indexing.
 
     Raises:
-        IndexUnavailable: it cannot be read.
+        IndexUnavailable: the index cannot be read.
     """
-    # Who stands where is another view of the same postings; this one is the connection's own, not the file's.
+    # A temporary view of the same postings by position, not stored in the file.
     index._rows("CREATE VIRTUAL TABLE IF NOT EXISTS temp.instance USING fts5vocab(main, fts, instance)")
     rows = index._rows(
         "SELECT text, headings, title, path, tags FROM chunk JOIN document ON document.id = document_id "

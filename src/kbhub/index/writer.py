@@ -1,4 +1,4 @@
-"""Writing an index: documents in and out, vectors, upkeep. One writer per base; see `sync`."""
+"""Write an index: documents, vectors, maintenance. One writer per base; see `sync`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import apsw
 
 from kbhub.index.packing import is_loose, pack
+from kbhub.index.query import fold, searchable
 from kbhub.index.schema import open_writer
 from kbhub.index.soundness import faults
-from kbhub.query import fold, searchable
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from kbhub.types import Link
 
 OPTIMISE_SHARE = 0.2
-"""Share of the chunks that must be new before the full-text index is merged into one segment."""
+"""Share of new chunks from which the full-text index is merged into one segment."""
 
 
 @struct
 class NewChunk:
-    """A chunk to be written."""
+    """A chunk to write."""
 
     headings: tuple[str, ...]
     start_line: int
@@ -35,12 +35,12 @@ class NewChunk:
     """Offset in `text` of the first character after the front matter."""
     text: str
     key: int
-    """Signed 64-bit hash of the text that its vector stands for."""
+    """Signed 64-bit hash of its embedded text."""
 
 
 @struct
 class NewDocument:
-    """A document to be written."""
+    """A document to write."""
 
     path: str
     docid: str
@@ -59,11 +59,11 @@ class NewDocument:
 
 
 def properties(front_matter: Mapping[str, Any], tags: Sequence[str]) -> Iterator[tuple[str, str | int | float]]:
-    """Give what a document can be filtered by: (key, value), keys and texts case-folded, one per element of a list.
+    """Yield (key, value) for filters; keys and texts case-folded, one per element of a list.
 
     Args:
-        front_matter: JSON-safe values; those of nested mappings have keys joined by `.`.
-        tags: come under the key `tag`.
+        front_matter: JSON-safe values; keys of nested mappings are joined by `.`.
+        tags: yielded under the key `tag`.
     """
     yield from (("tag", fold(tag)) for tag in tags)
     for key, value in front_matter.items():
@@ -86,10 +86,10 @@ def _flattened(key: str, value: Any) -> Iterator[tuple[str, str | int | float]]:
 
 
 class IndexWriter:
-    """The index of one base, for writing; use it as a context manager.
+    """Write the index of one base; a context manager.
 
     Args:
-        path: its file; made if it does not exist.
+        path: the index file, created if missing.
 
     Raises:
         apsw.Error, ValueError: the file cannot be used; see `schema.open_reader`.
@@ -105,11 +105,11 @@ class IndexWriter:
         self.close()
 
     def close(self) -> None:
-        """Close the file; a transaction that is not finished is undone."""
+        """Close the file; an unfinished transaction is rolled back."""
         self._connection.close(force=True)
 
     def check(self) -> str | None:
-        """Give what is wrong with the file or between its tables, none if it is sound; reads all of it."""
+        """Return the faults of the file and its tables, or None if it is sound; reads everything."""
         try:
             return "; ".join(faults(self._rows)) or None
         except UnicodeDecodeError:
@@ -122,27 +122,27 @@ class IndexWriter:
 
     @contextmanager
     def transaction(self, *, content: bool = True) -> Iterator[None]:
-        """Write all of what is done inside, or nothing.
+        """Run the writes inside in one transaction.
 
         Args:
-            content: whether it may change what a search finds, which readers and other writers look for.
+            content: whether search results may change, which readers and other writers must notice.
         """
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
         except BaseException:
-            if self._connection.in_transaction:  # a full disk may have undone it already
+            if self._connection.in_transaction:  # a full disk may have rolled it back already
                 self._connection.execute("ROLLBACK")
             raise
         if content:
-            # It starts anywhere, so that a file made anew is not taken for the one before it.
+            # Starts at a random number, so that a rebuilt file is not mistaken for the old one.
             self._connection.execute(
                 "INSERT INTO meta VALUES ('generation', abs(random() / 2)) ON CONFLICT DO UPDATE SET value = value + 1"
             )
         self._connection.execute("COMMIT")
 
     def generation(self) -> int | None:
-        """Give the number that changes with every change; none in an index that is new.
+        """Return a number that changes with every change; None in a new index.
 
         Raises:
             apsw.CorruptError: it is no number.
@@ -153,7 +153,7 @@ class IndexWriter:
         return value
 
     def meta(self, key: str) -> Any:
-        """Give a value of the table `meta`, none if it is not there."""
+        """Return a value of the table `meta`, or None."""
         return self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).get
 
     def set_meta(self, values: Mapping[str, Any]) -> None:
@@ -161,7 +161,7 @@ class IndexWriter:
         self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
     def files(self, paths: Sequence[str] | None = None) -> dict[str, tuple[int, int, bytes]]:
-        """Give path → (size, mtime in ns, hash) of every document, or of those at some paths."""
+        """Return path → (size, mtime in ns, hash) of all documents, or of those at some paths."""
         every = "SELECT path, size, mtime_ns, hash FROM document"
         if paths is None:
             rows: list[Any] = self._connection.execute(every).fetchall()
@@ -171,7 +171,7 @@ class IndexWriter:
         return {path: (size, mtime, digest) for path, size, mtime, digest in rows}
 
     def vectors(self, keys: Iterable[int]) -> dict[int, bytes | None]:
-        """Give the vectors that are there for hashes of text: key → int8 vector, none for "no vector"."""
+        """Return the stored vectors of text hashes: key → int8 vector, or None for "no vector"."""
         rows = self._connection.execute(
             "SELECT key, embedding FROM vector WHERE key IN (SELECT value FROM json_each(?)) "
             "AND (embedding IS NULL OR length(embedding) = (SELECT value FROM meta WHERE key = 'dimensions')) "
@@ -181,11 +181,11 @@ class IndexWriter:
         return dict(rows)
 
     def put(self, document: NewDocument, vectors: Mapping[int, bytes | None]) -> None:
-        """Write a document in place of what the index has at its path.
+        """Write a document, replacing the indexed one at its path.
 
         Args:
             document: the document with its chunks.
-            vectors: key → int8 vector of its chunks; a chunk whose key is missing gets its vector later.
+            vectors: key → int8 vector of its chunks; a chunk with a missing key gets its vector later.
         """
         committed = self._remove(document.path)
         self._connection.execute(
@@ -211,12 +211,12 @@ class IndexWriter:
         )
         self._connection.executemany(
             "INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)",
-            ((row, one.target, one.fragment, one.text, one.line, one.kind) for one in document.links),
+            ((row, link.target, link.fragment, link.text, link.line, link.kind) for link in document.links),
         )
         title = searchable(" ".join([document.title, *document.aliases]))
         path = searchable(document.path.rpartition(".")[0] or document.path)
         tags = searchable(" ".join(document.tags))
-        made: list[tuple[int, int, bytes | None]] = []
+        chunk_vectors: list[tuple[int, int, bytes | None]] = []
         for chunk in document.chunks:
             self._connection.execute(
                 "INSERT INTO chunk(document_id, headings, start_line, end_line, prose, text) VALUES (?, ?, ?, ?, ?, ?)",
@@ -228,27 +228,29 @@ class IndexWriter:
                 (chunk_id, title, searchable(" ".join(chunk.headings)), path, tags, searchable(chunk.text)),
             )
             if chunk.key in vectors:
-                made.append((chunk_id, chunk.key, vectors[chunk.key]))
-        self._connection.executemany("INSERT INTO vector VALUES (?, ?, ?)", made)
+                chunk_vectors.append((chunk_id, chunk.key, vectors[chunk.key]))
+        self._connection.executemany("INSERT INTO vector VALUES (?, ?, ?)", chunk_vectors)
 
     def put_vector(self, chunk: int, key: int, vector: bytes | None) -> None:
-        """Write the vector of a chunk; none says that its text has none."""
+        """Write the vector of a chunk; None means that its text has none."""
         self._connection.execute("INSERT OR REPLACE INTO vector VALUES (?, ?, ?)", (chunk, key, vector))
 
     def touch(self, path: str, size: int, mtime_ns: int) -> None:
-        """Note that a file has a new time and the same content."""
+        """Record a new size and time of a file with unchanged content."""
         self._connection.execute("UPDATE document SET size = ?, mtime_ns = ? WHERE path = ?", (size, mtime_ns, path))
 
     def remove(self, path: str) -> None:
-        """Take a document out."""
+        """Remove a document."""
         self._remove(path)
 
     def _remove(self, path: str) -> int | None:
-        """Take a document out and give the time of its last commit, as far as both are known."""
-        found: Any = self._connection.execute("SELECT id, committed FROM document WHERE path = ?", (path,)).fetchone()
-        if found is None:
+        """Remove a document and return the time of its last commit, if known."""
+        document_row: Any = self._connection.execute(
+            "SELECT id, committed FROM document WHERE path = ?", (path,)
+        ).fetchone()
+        if document_row is None:
             return None
-        document, committed = found
+        document, committed = document_row
         mine = "SELECT id FROM chunk WHERE document_id = ?"
         self._connection.execute(f"INSERT INTO gone {mine}", (document,))
         self._connection.execute(f"DELETE FROM fts WHERE rowid IN ({mine})", (document,))
@@ -259,13 +261,13 @@ class IndexWriter:
         return cast("int | None", committed)
 
     def forget_vectors(self) -> None:
-        """Drop every vector, to be made anew by another embedder."""
+        """Delete every vector, so that another embedder computes them again."""
         self._connection.execute("DELETE FROM vector")
 
     def without_vector(self, limit: int) -> list[tuple[int, str, tuple[str, ...], str]]:
-        """Give chunks whose vector is still to be made: (id, title, headings, text after the front matter)."""
+        """Return chunks without a vector: (id, title, headings, text after the front matter)."""
         chunks, vectors = self.counts()[1], self._connection.execute("SELECT count(*) FROM vector").get
-        if chunks == vectors:  # counting takes a tenth of the time of looking at each
+        if chunks == vectors:  # ten times as fast as checking each chunk
             return []
         rows = self._connection.execute(
             "SELECT chunk.id, title, headings, substr(text, prose + 1) FROM chunk "
@@ -279,8 +281,8 @@ class IndexWriter:
         """Replace the list of files that could not be indexed: (path, message).
 
         Args:
-            problems: the new ones.
-            paths: the paths whose problems they are; none for all of the base.
+            problems: the new list.
+            paths: the paths it applies to; None for the whole base.
         """
         if paths is None:
             self._connection.execute("DELETE FROM problem")
@@ -289,14 +291,14 @@ class IndexWriter:
         self._connection.executemany("INSERT OR REPLACE INTO problem VALUES (?, ?)", problems)
 
     def set_commits(self, times: Mapping[str, int]) -> None:
-        """Note the last commit of documents: path → seconds since the epoch."""
+        """Store the last commit of documents: path → seconds since the epoch."""
         self._connection.executemany(
             "UPDATE document SET committed = ? WHERE path = ?",
             ((seconds, path) for path, seconds in times.items()),
         )
 
     def counts(self) -> tuple[int, int]:
-        """Give the numbers of documents and chunks."""
+        """Return the numbers of documents and chunks."""
         row = self._connection.execute(
             "SELECT (SELECT count(*) FROM document), (SELECT count(*) FROM chunk)"
         ).fetchone()
@@ -304,7 +306,7 @@ class IndexWriter:
         return int(documents), int(chunks)
 
     def tidy(self, written: int) -> None:
-        """Merge the full-text index and pack it if much of it is new, and give the journal's space back.
+        """Merge the full-text index and pack it if much of it is new, and truncate the journal.
 
         Args:
             written: chunks written since the index was last tidied.

@@ -1,4 +1,4 @@
-"""Changing memories that are there: their text and tags, their uses, and what takes their place."""
+"""Changes to existing memories: text, tags, usage counts and supersession."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kbhub.errors import KbhubError, MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.memory.documents import changed_file, title_of
-from kbhub.memory.facts import timestamp
 from kbhub.memory.known import Known, count_uses, described, known_as_stored, ref
 from kbhub.memory.models import Memory, Remembered
-from kbhub.memory.standing import data_of
 from kbhub.memory.store import Stored, locked, read, replace
 from kbhub.memory.subjects import hashes_of
+from kbhub.search.memory_boost import data_of
+from kbhub.search.memory_facts import timestamp
+from kbhub.sync.bases import freshen, sync
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.memory.facts import Facts
-    from kbhub.memory.folders import Shelf
+    from kbhub.search.memory_facts import Facts
+    from kbhub.workspace.memory_folders import Shelf
 
 INDEXED_AT_ONCE = 2000
-"""Files up to which a base that is new is indexed by who remembers; some seconds."""
+"""Largest number of changed files that `remember` indexes itself; takes a few seconds."""
 
 UNCOUNTED = "Its use could not be counted: the file of the counts cannot be written."
 
@@ -31,34 +32,34 @@ Did = Literal["stored", "strengthened", "updated", "confirmed"]
 
 @struct
 class Wanted:
-    """What is to be remembered, checked."""
+    """Validated input of `remember`."""
 
     text: str
     tags: tuple[str, ...]
     about: Mapping[str, str]
-    """Subject → its hash."""
+    """Subject → hash."""
     namespace: str
     supersedes: tuple[Known, ...]
     fields: Mapping[str, Any]
-    """Further front matter: who, from what, and so on."""
+    """Additional front matter, such as author and origin."""
 
 
 def change(hub: Hub, old: Known, wanted: Wanted) -> Remembered:
-    """Change a memory that was named, or confirm it."""
-    if any(_same_file(one, old) for one in wanted.supersedes):
+    """Update the memory that was named, or confirm it if nothing changes."""
+    if any(_file(older) == _file(old) for older in wanted.supersedes):
         raise UsageError(f"The memory {old.facts.id!r} cannot supersede itself.")
 
     def fields(facts: Facts) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         if wanted.tags:
-            found["tags"] = wanted.tags
+            changes["tags"] = wanted.tags
         if wanted.namespace:
-            found["namespace"] = wanted.namespace
+            changes["namespace"] = wanted.namespace
         if wanted.about:
-            found |= {"about": tuple(wanted.about), "about_hash": dict(wanted.about)}
+            changes |= {"about": tuple(wanted.about), "about_hash": dict(wanted.about)}
         if wanted.supersedes:
-            found["supersedes"] = _joined(facts.supersedes, (one.facts.id for one in wanted.supersedes))
-        return found
+            changes["supersedes"] = _joined(facts.supersedes, (older.facts.id for older in wanted.supersedes))
+        return changes
 
     changed = bool(fields(old.facts) or wanted.text)
     if changed:
@@ -67,40 +68,40 @@ def change(hub: Hub, old: Known, wanted: Wanted) -> Remembered:
 
 
 def strengthen(hub: Hub, same: Stored, wanted: Wanted) -> Remembered:
-    """Count a use of a memory that says what is to be remembered, and add what is new about it."""
-    one = known_as_stored(hub, same)
-    others = [older for older in wanted.supersedes if not _same_file(older, one)]
+    """Count a use of a memory with the same wording, and merge in new tags, subjects and supersessions."""
+    memory = known_as_stored(hub, same)
+    others = [older for older in wanted.supersedes if _file(older) != _file(memory)]
 
     def fields(facts: Facts) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         if (tags := _joined(facts.tags, wanted.tags)) != facts.tags:
-            found["tags"] = tags
+            changes["tags"] = tags
         if fresh := {subject: digest for subject, digest in wanted.about.items() if subject not in facts.about}:
-            found["about"] = (*facts.about, *fresh)
-            found["about_hash"] = {**(facts.about_hash or {}), **fresh}
+            changes["about"] = (*facts.about, *fresh)
+            changes["about_hash"] = {**(facts.about_hash or {}), **fresh}
         if others:
-            found["supersedes"] = _joined(facts.supersedes, (older.facts.id for older in others))
-        return found
+            changes["supersedes"] = _joined(facts.supersedes, (older.facts.id for older in others))
+        return changes
 
-    changed, notes = bool(fields(one.facts)), tuple[str, ...]()
+    changed, notes = bool(fields(memory.facts)), tuple[str, ...]()
     if changed:
         try:
-            rewrite(hub, one, fields)
-        except WriteRefused as error:  # what was to be remembered is known all the same
+            rewrite(hub, memory, fields)
+        except WriteRefused as error:  # the text itself is already remembered
             changed, notes = False, (str(error),)
-    return _counted(hub, one, others, "strengthened", changed=changed, notes=notes)
+    return _counted(hub, memory, others, "strengthened", changed=changed, notes=notes)
 
 
 def _counted(
-    hub: Hub, one: Known, older: Iterable[Known], did: Did, *, changed: bool, notes: tuple[str, ...] = ()
+    hub: Hub, memory: Known, older: Iterable[Known], did: Did, *, changed: bool, notes: tuple[str, ...] = ()
 ) -> Remembered:
-    """Mark what it supersedes, count a use, and say what became of it."""
-    superseded, unmarked = supersede(hub, older, one.facts.id)
-    counted = count_uses(hub, [one])
+    """Mark superseded memories, count a use and build the result."""
+    superseded, unmarked = supersede(hub, older, memory.facts.id)
+    counted = count_uses(hub, [memory])
     if changed:
-        bring_in_step(hub, one.shelf)
+        bring_in_step(hub, memory.shelf)
     return Remembered(
-        memory=as_it_is(hub, one.shelf, one.path),
+        memory=as_it_is(hub, memory.shelf, memory.path),
         did=did,
         superseded=superseded,
         notes=(*notes, *unmarked, *(() if counted else (UNCOUNTED,))),
@@ -108,17 +109,17 @@ def _counted(
 
 
 def rewrite(hub: Hub, one: Known, fields: Callable[[Facts], Mapping[str, Any]], text: str = "") -> None:
-    """Change the file of a memory, as it is when no other process writes there; nothing else in it.
+    """Edit a memory's file under its lock, leaving the rest of the file as it is.
 
     Args:
-        hub: what owns the bases.
+        hub: owner of the bases.
         one: the memory.
-        fields: what its front matter says → fields to change.
-        text: the text to put in place of the old one; empty keeps that.
+        fields: maps the current facts to the front matter fields to change.
+        text: the new text; empty keeps the current one.
 
     Raises:
-        MemoriesUnavailable: its file is gone, or its front matter cannot be read.
-        WriteRefused: its file cannot be changed without losing something of it.
+        MemoriesUnavailable: the file is gone, or its front matter cannot be parsed.
+        WriteRefused: the file cannot be changed without losing content.
     """
     with locked(data_of(hub), one.shelf.place):
         stored = read(one.shelf, one.path)
@@ -128,62 +129,61 @@ def rewrite(hub: Hub, one: Known, fields: Callable[[Facts], Mapping[str, Any]], 
             raise MemoriesUnavailable(one.shelf.base.path / one.path, stored.content.problem.rstrip("."))
         changes = dict(fields(stored.content.facts))
         if text and text != stored.content.body:
-            # A title that somebody chose stays; one that was made of the text follows it.
+            # Keep a title that somebody chose; one derived from the text follows it.
             if stored.content.title in ("", title_of(stored.content.body)):
                 changes["title"] = title_of(text)
             if stored.content.facts.about and "about" not in changes:
-                changes["about_hash"] = _hashes_now(hub, stored.content.facts.about)
+                changes["about_hash"] = _hashes_of_existing(hub, stored.content.facts.about)
         changes["updated"] = timestamp(hub.options.clock())
         replace(stored, changed_file(ref(hub, one), stored.content, changes, text or None))
 
 
-def _hashes_now(hub: Hub, subjects: Sequence[str]) -> dict[str, str]:
-    """Hash the subjects of a memory that is written anew; one that is gone has none."""
-    found: dict[str, str] = {}
+def _hashes_of_existing(hub: Hub, subjects: Sequence[str]) -> dict[str, str]:
+    hashes: dict[str, str] = {}
     for subject in subjects:
         try:
-            found |= hashes_of(hub, [subject])
-        except KbhubError:
+            hashes |= hashes_of(hub, [subject])
+        except KbhubError:  # the subject is gone
             continue
-    return found
+    return hashes
 
 
 def supersede(hub: Hub, older: Iterable[Known], successor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Mark older memories as superseded, each in its own file.
 
     Returns:
-        The ids of those that are marked, and why others cannot be, in sentences.
+        The ids that were marked, and messages about those that could not be.
     """
-    done, notes = list[str](), list[str]()
-    for one in older:
-        with locked(data_of(hub), one.shelf.place):
-            stored = read(one.shelf, one.path)
+    marked, notes = list[str](), list[str]()
+    for memory in older:
+        with locked(data_of(hub), memory.shelf.place):
+            stored = read(memory.shelf, memory.path)
             if stored is None or stored.content.problem:
                 continue
             marks = _joined(stored.content.facts.superseded_by, (successor,))
             try:
-                replace(stored, changed_file(ref(hub, one), stored.content, {"superseded_by": marks}))
+                replace(stored, changed_file(ref(hub, memory), stored.content, {"superseded_by": marks}))
             except WriteRefused as error:
                 notes.append(str(error))
                 continue
-        done.append(one.facts.id)
-    return tuple(done), tuple(notes)
+        marked.append(memory.facts.id)
+    return tuple(marked), tuple(notes)
 
 
 def bring_in_step(hub: Hub, shelf: Shelf, *, max_age: float | None = 0) -> None:
-    """Let searches find what was written; a base that is far behind, or busy, is left to those who index it."""
+    """Index what was written, unless the base is busy or has too many other changes."""
     try:
         if shelf.base.id not in {base.id for base in hub.discovery().bases}:
             hub.rediscover()
-        for behind in hub.freshen((shelf.base.id,), max_age=max_age):
+        for behind in freshen(hub, (shelf.base.id,), max_age=max_age):
             if not behind.busy and behind.files <= INDEXED_AT_ONCE:
-                hub.sync((shelf.base.id,))
-    except KbhubError:  # the memory is written; `status` says what is wrong with the index
+                sync(hub, (shelf.base.id,))
+    except KbhubError:  # the memory is written; `status` reports what is wrong with the index
         return
 
 
 def as_it_is(hub: Hub, shelf: Shelf, path: str) -> Memory:
-    """Describe a memory with all of its text, as its file is now."""
+    """Return a memory with its full text, as its file is now."""
     stored = read(shelf, path)
     if stored is None:
         raise MemoriesUnavailable(shelf.base.path / path, "somebody deleted it just now")
@@ -194,5 +194,5 @@ def _joined(old: Sequence[str], new: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*old, *new)))
 
 
-def _same_file(one: Known, other: Known) -> bool:
-    return (one.shelf.place, one.path) == (other.shelf.place, other.path)
+def _file(memory: Known) -> tuple[str, str]:
+    return memory.shelf.place, memory.path

@@ -1,4 +1,4 @@
-"""A memory as the text of a Markdown file: front matter that says where it comes from, then what was remembered."""
+"""A memory as a Markdown file: front matter with its provenance, then the text."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from kbhub.documents.front_matter_editing import front_matter_of, with_values
+from kbhub.documents.frontmatter import read_front_matter
+from kbhub.documents.markdown import decode
+from kbhub.documents.text_editing import lines_of, text_of
 from kbhub.errors import UsageError, WriteRefused
-from kbhub.front_matter_editing import front_matter_of, with_values
-from kbhub.frontmatter import read_front_matter
-from kbhub.markdown import decode
-from kbhub.memory.facts import facts_of
 from kbhub.memory.front_matter import MemoryFrontMatter
-from kbhub.text_editing import lines_of, text_of
+from kbhub.search.memory_facts import facts_of
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kbhub.memory.facts import Facts
+    from kbhub.search.memory_facts import Facts
 
 MAX_TEXT_BYTES = 100_000
-"""Bytes of a memory's text: issue "Memories"."""
+"""Limit of a memory's text: issue "Memories"."""
 
 MAX_FILE_BYTES = MAX_TEXT_BYTES + 65_536
-"""Bytes of its file: the longest front matter that is read comes on top."""
+"""Limit of a memory's file: the text plus the longest front matter that is read."""
 
 MAX_TAGS, MAX_SUBJECTS = 50, 50
-"""Tags of a memory, and subjects that it is about; more name nothing."""
+"""Limits of tags and subjects per memory; with more, they stop being useful."""
 
 MAX_TAG_CHARACTERS, MAX_NAMESPACE_CHARACTERS = 64, 128
 
 SLUG_CHARACTERS, SLUG_WORDS = 48, 7
-"""Length of the readable part of a file's name."""
+"""Limits of the readable part of a file name."""
 
 TITLE_CHARACTERS = 72
-"""Length of a title that is made of a memory's first line."""
+"""Limit of a title derived from a memory's first line."""
 
 FIELDS = tuple(field.alias or name for name, field in MemoryFrontMatter.model_fields.items())
-"""Keys of the front matter that kbhub writes, in their order."""
+"""Front matter keys that kbhub writes, in order."""
 
 _TAG = re.compile(r"\w[\w./+-]*")
 _SEGMENT = re.compile(r"\w[\w.-]*")
@@ -50,22 +50,22 @@ _NO_WORD = re.compile(r"[^\w]+")
 
 @struct
 class MemoryText:
-    """The text of a memory's file, parsed."""
+    """The parsed text of a memory's file."""
 
     data: bytes
-    """All of it; of a longer file than `MAX_FILE_BYTES`, its beginning."""
+    """The file's bytes; if longer than `MAX_FILE_BYTES`, only the beginning."""
     body: str
-    """What was remembered."""
+    """The remembered text."""
     facts: Facts
     values: Mapping[str, Any]
     """The front matter, JSON-safe."""
     title: str
     problem: str | None
-    """Why the front matter cannot be read, if so."""
+    """Why the front matter could not be parsed, or None."""
 
 
 def checked_text(text: str) -> str:
-    """Give a text as it is kept: no white space around it, line ends as line feeds.
+    """Return the text as it is stored: stripped, with LF line ends.
 
     Raises:
         UsageError: it is empty, too long or binary.
@@ -83,10 +83,10 @@ def checked_text(text: str) -> str:
 
 
 def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Give tags without `#` and doubles, in their order.
+    """Return the tags in order, without `#` and duplicates.
 
     Raises:
-        UsageError: one cannot be a tag, or there are too many.
+        UsageError: a tag is invalid, or there are too many.
     """
     kept = dict.fromkeys(tag.strip().removeprefix("#") for tag in tags)
     for tag in kept:
@@ -100,10 +100,10 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def checked_namespace(namespace: str) -> str:
-    """Give a namespace as it is compared: `a/b`, case folded.
+    """Return a normalised namespace, `a/b`, case-folded for comparison.
 
     Raises:
-        UsageError: it is not segments of letters, digits and `_ - .` with `/` between them.
+        UsageError: it is not made of segments of letters, digits and `_ - .`, separated by `/`.
     """
     name = unicodedata.normalize("NFKC", namespace).strip().strip("/").casefold()
     if len(name) > MAX_NAMESPACE_CHARACTERS or not all(map(_SEGMENT.fullmatch, name.split("/"))):
@@ -114,24 +114,24 @@ def checked_namespace(namespace: str) -> str:
 
 
 def in_namespace(namespace: str, wanted: str) -> bool:
-    """Whether a namespace is the wanted one or lies in it, by whole segments."""
+    """Return whether a namespace equals the wanted one or lies below it, by whole segments."""
     return namespace == wanted or namespace.startswith(f"{wanted}/")
 
 
 def slug(text: str) -> str:
-    """Give the readable part of a file's name: the first words of a text."""
+    """Return the readable part of a file name: the first words of a text."""
     words = [word for word in _NO_WORD.split(unicodedata.normalize("NFKC", text[:500]).casefold()) if word.strip("_")]
     name = ""
     for word in words[:SLUG_WORDS]:
         if len(name) + len(word) + 1 > SLUG_CHARACTERS:
             break
         name = f"{name}-{word}" if name else word
-    # What has no words, or one that is too long, is still to be told from a hidden file and from an option.
+    # Without words, or with one that is too long, the name must still not look like a hidden file or an option.
     return name or (words[0][:SLUG_CHARACTERS] if words else "memory")
 
 
 def title_of(text: str) -> str:
-    """Give a title for a text: its first line without marks, cut at a word."""
+    """Derive a title from a text: its first line without markup, cut at a word."""
     first = next((line for line in text.split("\n") if line.strip(" #>*-`")), "")
     line = " ".join(first.strip(" #>*-`\t").split())
     if len(line) <= TITLE_CHARACTERS:
@@ -140,23 +140,27 @@ def title_of(text: str) -> str:
 
 
 def new_file(fields: Mapping[str, Any], body: str) -> str:
-    """Give the text of a new memory's file.
+    """Return the content of a new memory's file.
 
     Args:
-        fields: front matter; empty values are left out, those of `FIELDS` come first.
-        body: what was remembered.
+        fields: front matter; empty values are left out, keys of `FIELDS` come first.
+        body: the remembered text.
     """
     keys = [*(key for key in FIELDS if key in fields), *(key for key in fields if key not in FIELDS)]
-    front = "".join(_entry(key, fields[key]) for key in keys if not _is_empty(fields[key]))
+    front = ""
+    for key in keys:
+        value = list(fields[key]) if isinstance(fields[key], tuple) else fields[key]
+        if not _is_empty(value):
+            front += yaml.safe_dump({key: value}, allow_unicode=True, sort_keys=False, width=10_000)
     return f"---\n{front}---\n\n{body}\n"
 
 
 def parse_memory(name: str, data: bytes) -> MemoryText:
-    """Read a memory's file.
+    """Parse a memory's file.
 
     Args:
-        name: of the file, for a memory that has no id of its own.
-        data: the whole file; of one that is too long, more than `MAX_FILE_BYTES` of it.
+        name: the file name, from which the id is taken if the front matter has none.
+        data: the whole file, or slightly more than `MAX_FILE_BYTES` of a longer one.
     """
     text = decode(data)[0].replace("\r\n", "\n").replace("\r", "\n")
     lines = text.split("\n")
@@ -172,17 +176,16 @@ def parse_memory(name: str, data: bytes) -> MemoryText:
 
 
 def changed_file(ref: str, memory: MemoryText, fields: Mapping[str, Any], body: str | None = None) -> bytes:
-    """Give a memory's file with some fields and the text changed; everything else stays as somebody wrote it.
+    """Return a memory's file with some fields and the text replaced, and everything else untouched.
 
     Args:
         ref: the memory, for messages.
-        memory: the file as it is.
-        fields: key → new value; an empty one takes the key away.
-        body: the new text; none keeps the old one.
+        memory: the current file.
+        fields: key → new value; an empty value removes the key.
+        body: the new text, or None to keep the current one.
 
     Raises:
-        WriteRefused: the file is too long or cannot be read as text, or its front matter cannot be read, or not changed
-            without touching other keys.
+        WriteRefused: the file is too long or not text, or its front matter cannot be parsed or edited in isolation.
     """
     if len(memory.data) > MAX_FILE_BYTES:
         raise WriteRefused(
@@ -194,11 +197,6 @@ def changed_file(ref: str, memory: MemoryText, fields: Mapping[str, Any], body: 
         start = front_matter_of(text).body
         text = text.replaced(start, len(text.lines), lines_of(f"\n{body}\n".replace("\n", text.newline)))
     return text.encoded()
-
-
-def _entry(key: str, value: Any) -> str:
-    value = list(value) if isinstance(value, tuple) else value
-    return yaml.safe_dump({key: value}, allow_unicode=True, sort_keys=False, width=10_000)
 
 
 def _is_empty(value: Any) -> bool:

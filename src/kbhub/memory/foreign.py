@@ -1,8 +1,8 @@
-"""What other memory servers keep, as records of ours.
+"""Import of other memory servers' formats as records.
 
 basic-memory: a folder of Markdown with front matter (`title`, `type`, `permalink`, `tags`), observations and relations
-as list items; its text is kept as it is. The MCP reference memory server: one JSON object a line, entities with
-observations and relations between them; each entity becomes one memory.
+as list items; the text is kept as it is. MCP reference memory server: one JSON object per line, entities with
+observations, and relations between them; each entity becomes one memory.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from kbhub.documents.markdown import parse_document
+from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import KbhubError
-from kbhub.markdown import parse_document
 from kbhub.memory.documents import MAX_FILE_BYTES, MAX_TAG_CHARACTERS, MAX_TAGS
 from kbhub.memory.models import Record
 from kbhub.types import Base, Problem
-from kbhub.walk import open_contained, scan
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_FILES = 100_000
-"""Files of a folder that are looked at."""
+"""Limit of files read from a folder."""
 
 MOST_RELATIONS = 1000
-"""Relations of one entity that are written into its memory."""
+"""Limit of relations of one entity that are written into its memory."""
 
 _NO_TAG = re.compile(r"[^\w./+-]+")
 _NO_SEGMENT = re.compile(r"[^\w.-]+")
@@ -33,17 +33,17 @@ _GRAPH_TYPES = ("entity", "relation")
 
 
 def basic_memory(folder: Path, problems: list[Problem]) -> list[Record]:
-    """Read a folder of basic-memory.
+    """Read a basic-memory folder.
 
     Args:
-        folder: its Markdown; links out of it are not followed.
-        problems: gets what could not be read.
+        folder: its Markdown files; links out of it are not followed.
+        problems: receives the files that could not be read.
     """
     base = Base(id="import", path=folder.resolve(), origin="argument")
-    found = scan(base, max_bytes=MAX_FILE_BYTES, max_files=MOST_FILES)
-    problems += found.skipped
+    files = scan(base, max_bytes=MAX_FILE_BYTES, max_files=MOST_FILES)
+    problems += files.skipped
     records = []
-    for path in found.files:
+    for path in files.files:
         try:
             with open_contained(base, path) as file:
                 document = parse_document(path, file.read(MAX_FILE_BYTES))
@@ -67,7 +67,7 @@ def basic_memory(folder: Path, problems: list[Problem]) -> list[Record]:
 
 
 def is_memory_graph(text: str) -> bool:
-    """Say whether a text is the file of an MCP memory server, or what its `read_graph` answers."""
+    """Return whether a text is the file of an MCP memory server, or the output of its `read_graph`."""
     first = next((line for line in text.split("\n") if line.strip()), "")
     value = _json(first)
     if isinstance(value, dict) and value.get("type") in _GRAPH_TYPES:
@@ -80,8 +80,8 @@ def memory_graph(text: str, problems: list[Problem]) -> list[Record]:
     """Read the file of an MCP memory server.
 
     Args:
-        text: JSON objects, one a line, or one with `entities` and `relations`.
-        problems: gets the lines that could not be read.
+        text: JSON objects, one per line, or one object with `entities` and `relations`.
+        problems: receives the lines that could not be read.
     """
     entities: dict[str, dict[str, Any]] = {}
     relations: dict[str, list[str]] = {}
@@ -105,20 +105,22 @@ def memory_graph(text: str, problems: list[Problem]) -> list[Record]:
 def _items(text: str) -> list[tuple[int, Any]]:
     whole = _json(text)
     if isinstance(whole, dict) and isinstance(whole.get("entities"), list):
-        items = [{"type": "entity", **one} if isinstance(one, dict) else one for one in whole["entities"]]
         relations = whole.get("relations")
-        listed = relations if isinstance(relations, list) else []
-        items += [{"type": "relation", **one} if isinstance(one, dict) else one for one in listed]
-        return list(enumerate(items, 1))
+        items = [("entity", entity) for entity in whole["entities"]]
+        items += [("relation", relation) for relation in (relations if isinstance(relations, list) else [])]
+        return [
+            (number, {"type": kind, **item} if isinstance(item, dict) else item)
+            for number, (kind, item) in enumerate(items, 1)
+        ]
     return [(number, _json(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
 def _entity(name: str, entity: dict[str, Any], relations: list[str]) -> Record:
     title = " ".join(name.split())
     lines = [f"# {title}", ""]
-    lines += [f"- {text}" for one in entity.get("observations", []) if (text := _text(one))]
+    lines += [f"- {text}" for observation in entity.get("observations", []) if (text := _text(observation))]
     if relations:
-        lines += ["", "## Relations", "", *(f"- {' '.join(one.split())}" for one in relations[:MOST_RELATIONS])]
+        lines += ["", "## Relations", "", *(f"- {_text(relation)}" for relation in relations[:MOST_RELATIONS])]
     return Record(
         text="\n".join(lines),
         title=title,

@@ -1,4 +1,4 @@
-"""Forgetting: memories leave the search at once, and their files lie in the trash for a while."""
+"""Forgetting memories: gone from search at once, kept in the trash for a while."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from kbhub.memory.changing import bring_in_step
 from kbhub.memory.documents import changed_file, checked_namespace
 from kbhub.memory.known import all_known, described, known_as_stored, located, matching, ref, shortened
 from kbhub.memory.models import Forgotten
-from kbhub.memory.standing import data_of, uses_of
 from kbhub.memory.store import discard, empty_trash, locked, read, replace
-from kbhub.memory.strength import DAY_SECONDS
+from kbhub.search.memory_boost import data_of, uses_of
+from kbhub.search.strength import DAY_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from kbhub.hub import Hub
-    from kbhub.memory.folders import Scope
     from kbhub.memory.known import Known
     from kbhub.memory.models import Memory
+    from kbhub.workspace.memory_folders import Scope
 
 
 _ALL = "`everything`, or `--all` on the command line"
-"""How all of a scope are meant."""
+"""How to ask for all memories of a scope."""
 
 
 def forget(
@@ -62,8 +62,8 @@ def forget(
         raise UsageError("Name memories, or choose them by a filter, not both; nothing was forgotten.")
     if names:
         every = all_known(hub, scope)
-        found = [located(hub, name, scope, every) for name in names]
-        chosen = list({(one.shelf.place, one.path): one for one in found}.values())
+        named = [located(hub, name, scope, every) for name in names]
+        chosen = list({(memory.shelf.place, memory.path): memory for memory in named}.values())
     else:
         chosen = _filtered(hub, tags, namespace, scope, older_than, filtered=filtered, everything=everything)
     return _discarded(hub, chosen)
@@ -98,41 +98,41 @@ def _filtered(
 def _discarded(hub: Hub, chosen: Sequence[Known]) -> Forgotten:
     data, now = data_of(hub), hub.options.clock()
     days = hub.config().settings.memory.trash_days
-    gone: list[Memory] = []
+    forgotten: list[Memory] = []
     trash: Path | None = None
-    for one in chosen:
-        with locked(data, one.shelf.place):
-            stored = read(one.shelf, one.path)
+    for memory in chosen:
+        with locked(data, memory.shelf.place):
+            stored = read(memory.shelf, memory.path)
             if stored is None:
-                continue  # somebody else was quicker
-            gone.append(described(hub, known_as_stored(hub, stored), text=shortened(stored.content.body)))
+                continue  # another process was faster
+            forgotten.append(described(hub, known_as_stored(hub, stored), text=shortened(stored.content.body)))
             trash = discard(stored, data, now)
     unreleased = _release(hub, chosen)
-    for place in {one.shelf.place for one in chosen}:
-        uses_of(hub).forget(place, [one.facts.id for one in chosen if one.shelf.place == place])
+    for place in {memory.shelf.place for memory in chosen}:
+        uses_of(hub).forget(place, [memory.facts.id for memory in chosen if memory.shelf.place == place])
     empty_trash(data, days, now)
-    for shelf in {one.shelf.place: one.shelf for one in chosen}.values():
+    for shelf in {memory.shelf.place: memory.shelf for memory in chosen}.values():
         hub.rediscover()
         bring_in_step(hub, shelf)
-    kept = (f"Kept for {days} days; moving a file back brings its memory back.",) if gone and days else ()
-    return Forgotten(memories=tuple(gone), trash=trash if days else None, notes=(*kept, *unreleased))
+    retention = (f"Kept for {days} days; moving a file back brings its memory back.",) if forgotten and days else ()
+    return Forgotten(memories=tuple(forgotten), trash=trash if days else None, notes=(*retention, *unreleased))
 
 
-def _release(hub: Hub, gone: Iterable[Known]) -> list[str]:
-    """Let memories count again whose successor is gone; says why others cannot, in sentences."""
+def _release(hub: Hub, forgotten: Iterable[Known]) -> list[str]:
+    """Unmark memories whose successor is gone; return why others could not be."""
     notes: list[str] = []
-    lost = {one.facts.id for one in gone}
-    older = {name for one in gone for name in one.facts.supersedes}
+    lost = {memory.facts.id for memory in forgotten}
+    older = {name for memory in forgotten for name in memory.facts.supersedes}
     if not older:
         return notes
-    for one in all_known(hub):
-        if one.facts.id in older and lost & set(one.facts.superseded_by):
-            with locked(data_of(hub), one.shelf.place):
-                stored = read(one.shelf, one.path)
+    for memory in all_known(hub):
+        if memory.facts.id in older and lost & set(memory.facts.superseded_by):
+            with locked(data_of(hub), memory.shelf.place):
+                stored = read(memory.shelf, memory.path)
                 if stored and not stored.content.problem:
                     left = tuple(name for name in stored.content.facts.superseded_by if name not in lost)
                     try:
-                        replace(stored, changed_file(ref(hub, one), stored.content, {"superseded_by": left}))
+                        replace(stored, changed_file(ref(hub, memory), stored.content, {"superseded_by": left}))
                     except WriteRefused as error:
                         notes.append(str(error))
     return notes

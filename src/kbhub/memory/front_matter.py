@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kbhub.memory.strength import Source
+from kbhub.search.strength import Source
 
 
 class MemoryFrontMatter(BaseModel):

@@ -1,10 +1,10 @@
-"""Whether two memories say the same.
+"""Whether two memories have the same wording.
 
-Cosine similarity cannot tell: with the packaged model, of 20 pairs of sentences that mean the same (in
-`tests/memory_pairs.py`) the similarities are .62 to .99, and of 20 pairs that contradict each other (another number,
-`npm` and `pnpm` exchanged, "always" and "never") .60 to 1.00. Taking a contradiction for a repetition would lose what
-was to be remembered. So the same is what has the same words in the same order, inflection, case, punctuation at the
-end of words and articles apart; what is near is kept and offered back.
+Cosine similarity cannot decide this: with the packaged model, 20 pairs of sentences with the same meaning (in
+`tests/memory_pairs.py`) score .62 to .99, and 20 contradicting pairs (another number, `npm` for `pnpm`, "always" for
+"never") .60 to 1.00. Treating a contradiction as a repetition would lose what was to be remembered. So two memories are
+the same if they have the same words in the same order, apart from inflection, case, articles and punctuation at the end
+of words; similar ones are stored and reported.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import base64
 import hashlib
 import re
 
-from kbhub.query import normalise, stems
+from kbhub.index.query import normalise, stems
 
 NEAR_SIMILARITY = 0.65
-"""Cosine from which a memory is offered back as near: of the pairs above it finds 19 of 20 that mean the same, 18 of
-20 that contradict each other, and 1 of 16 about the same thing in another respect (.23 to .57, one .77)."""
+"""Cosine from which a memory is reported as near: of the pairs above it finds 19 of 20 with the same meaning, 18 of 20
+that contradict each other, and 1 of 16 about another aspect of the same thing (.23 to .57, one .77)."""
 
 NEAR_SHOWN = 3
-"""Near memories that are offered back."""
+"""Limit of near memories that are reported."""
 
 ID_CHARACTERS = 8
-"""Characters of an id: 40 bits, so that two of 10,000 memories share one in 1 of 20,000 users."""
+"""Length of an id: 40 bits, so with 10,000 memories one user in 20,000 has a collision."""
 
 _SILENT = frozenset({"a", "an", "the", "is", "are", "was", "were", "be", "been", "it", "its", "that", "this"})
-"""Words that say nothing of their own: articles, forms of "be", pronouns."""
+"""Words without meaning of their own: articles, forms of "be", pronouns."""
 
 _AROUND = "*\"'“”‘’`()"
 _AFTER = ".,;:!?"
@@ -34,18 +34,18 @@ _LIST_MARK = re.compile(r"^\s*(?:[-*+>]|#{1,6}|\d+[.)])\s+", re.MULTILINE)
 
 
 def wording(text: str) -> str:
-    """Give the words of a text as two texts that say the same have them: equal means the same memory."""
+    """Return the normalised words of a text; memories with equal wording are the same."""
     plain = normalise(_LIST_MARK.sub("", text)).casefold()
     words = [word for part in plain.split() if (word := _word(part)) and word not in _SILENT]
     return " ".join(words) or plain.strip()
 
 
 def id_of(text: str, attempt: int = 0) -> str:
-    """Give an id that follows from what a text says, so that two agents that remember the same write one file.
+    """Derive an id from a text's wording, so that two agents that remember the same thing write one file.
 
     Args:
-        text: what is remembered.
-        attempt: counts up where an id is another memory's already.
+        text: the memory's text.
+        attempt: incremented while another memory has the id.
     """
     digest = hashlib.sha256(f"{wording(text)}\0{attempt or ''}".encode("utf-8", "replace")).digest()
     return base64.b32encode(digest)[:ID_CHARACTERS].decode("ascii").lower()
@@ -53,5 +53,5 @@ def id_of(text: str, attempt: int = 0) -> str:
 
 def _word(part: str) -> str:
     word = part.strip(_AROUND).rstrip(_AFTER).strip(_AROUND)
-    # An identifier, a path, a number or an operator is the same only if each character is.
+    # Identifiers, paths, numbers and operators must match exactly.
     return " ".join(stems(word)) if word.isalpha() and word.isascii() else word

@@ -1,4 +1,4 @@
-"""What is remembered: all of it, the strongest first, or the answers to a query."""
+"""Listing memories, strongest first, and searching among them."""
 
 from __future__ import annotations
 
@@ -6,31 +6,32 @@ from typing import TYPE_CHECKING
 
 from kbhub.memory.changing import bring_in_step
 from kbhub.memory.documents import checked_namespace
-from kbhub.memory.folders import described as described_folder
-from kbhub.memory.folders import project_folders
-from kbhub.memory.identity import identify, path_identity
 from kbhub.memory.known import Known, active_shelves, all_known, described, known_as_stored, matching, shortened
 from kbhub.memory.models import Memory, MemoryList
-from kbhub.memory.standing import data_of, uses_of
 from kbhub.memory.store import read
+from kbhub.search.memory_boost import data_of, uses_of
+from kbhub.search.search import search
 from kbhub.types import Query
+from kbhub.workspace.memory_folders import described as described_folder
+from kbhub.workspace.memory_folders import project_folders
+from kbhub.workspace.project_identity import identify, path_identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kbhub.hub import Hub
     from kbhub.index.uses import Use
-    from kbhub.memory.folders import Scope, Shelf
     from kbhub.types import Hit
+    from kbhub.workspace.memory_folders import Scope, Shelf
 
 LISTED = 20
-"""Memories of one list, unless it is asked for more."""
+"""Default number of memories in a list."""
 
 PAGE = 100
-"""Hits of one search, as many as `Query` allows."""
+"""Hits per search, as many as `Query` allows."""
 
 MOST_FOUND = 200
-"""Hits of a query that are looked at: each is read, and what comes later has one of its words and little else."""
+"""Limit of hits that are considered: each is read, and later ones barely match the query."""
 
 
 def memories(
@@ -61,18 +62,20 @@ def memories(
     """
     inside = checked_namespace(namespace) if namespace else None
     if query is not None and query.strip():
-        hits = _found(hub, query, scope, tuple(tags), inside)
+        hits = _matching_hits(hub, query, scope, tuple(tags), inside)
         page = _described_hits(hub, hits[offset : offset + limit], whole=whole)
         return MemoryList(memories=tuple(page), total=len(hits), notes=former(hub))
     now = hub.options.clock()
     every = matching(all_known(hub, scope), tags=tags, namespace=inside)
-    every.sort(key=lambda one: (bool(one.facts.superseded_by), -one.strength(now), -one.last_use(), one.path))
-    page = [described(hub, one, text=_text(one, whole=whole)) for one in every[offset : offset + limit]]
+    every.sort(
+        key=lambda memory: (bool(memory.facts.superseded_by), -memory.strength(now), -memory.last_use(), memory.path)
+    )
+    page = [described(hub, memory, text=_text(memory, whole=whole)) for memory in every[offset : offset + limit]]
     return MemoryList(memories=tuple(page), total=len(every), notes=former(hub))
 
 
 def former(hub: Hub) -> tuple[str, ...]:
-    """Say if this project had memories under another identity: before its first commit, or before it had an origin."""
+    """Return a note if this project has memories under its path, from before its first commit or its origin."""
     workspace = hub.discovery().workspace
     identity = identify(workspace)
     if identity is None or identity.kind == "path" or workspace.directory is None:
@@ -86,27 +89,26 @@ def former(hub: Hub) -> tuple[str, ...]:
     )
 
 
-def _found(
+def _matching_hits(
     hub: Hub, query: str, scope: Scope | None, tags: tuple[str, ...], namespace: str | None
 ) -> list[tuple[Shelf, Hit]]:
-    """Give the hits of a query in folders of memories; filters apply before anything is cut."""
+    """Return the hits in memory folders; filters apply before the page is cut."""
     shelves = active_shelves(hub, scope)
     for shelf in shelves:
         bring_in_step(hub, shelf, max_age=None)
-    found = []
-    for hit in _hits(hub, query, tuple(dict.fromkeys(shelf.base.id for shelf in shelves))):
-        for shelf in shelves:
-            if hit.base == shelf.base.id and hit.path.startswith(shelf.prefix):
-                if (tags or namespace is not None) and not _fits(shelf, hit.path, tags, namespace):
-                    continue
-                found.append((shelf, hit))
-    return found
+    return [
+        (shelf, hit)
+        for hit in _hits(hub, query, tuple(dict.fromkeys(shelf.base.id for shelf in shelves)))
+        for shelf in shelves
+        if hit.base == shelf.base.id and hit.path.startswith(shelf.prefix)
+        if not (tags or namespace is not None) or _fits(shelf, hit.path, tags, namespace)
+    ]
 
 
 def _hits(hub: Hub, query: str, bases: tuple[str, ...]) -> list[Hit]:
     hits: list[Hit] = []
     while bases:
-        result = hub.search(Query(text=query, bases=bases, limit=PAGE, offset=len(hits)))
+        result = search(hub, Query(text=query, bases=bases, limit=PAGE, offset=len(hits)))
         hits += result.hits
         if not result.hits or len(hits) >= min(result.total, MOST_FOUND):
             break
@@ -117,8 +119,8 @@ def _fits(shelf: Shelf, path: str, tags: tuple[str, ...], namespace: str | None)
     stored = read(shelf, path)
     if stored is None:
         return False
-    one = Known(shelf, path, "", stored.content.facts, 0, None)
-    return bool(matching([one], tags=tags, namespace=namespace))
+    memory = Known(shelf, path, "", stored.content.facts, 0, None)
+    return bool(matching([memory], tags=tags, namespace=namespace))
 
 
 def _described_hits(hub: Hub, hits: Iterable[tuple[Shelf, Hit]], *, whole: bool) -> list[Memory]:
@@ -128,13 +130,13 @@ def _described_hits(hub: Hub, hits: Iterable[tuple[Shelf, Hit]], *, whole: bool)
         if stored := read(shelf, hit.path):
             if shelf.place not in uses:
                 uses[shelf.place] = uses_of(hub).all(shelf.place)
-            one = known_as_stored(hub, stored, uses[shelf.place])
+            memory = known_as_stored(hub, stored, uses[shelf.place])
             text = stored.content.body if whole else shortened(stored.content.body)
-            described_hits.append(described(hub, one, text=text, score=hit.score))
+            described_hits.append(described(hub, memory, text=text, score=hit.score))
     return described_hits
 
 
-def _text(one: Known, *, whole: bool) -> str:
-    stored = read(one.shelf, one.path)
+def _text(memory: Known, *, whole: bool) -> str:
+    stored = read(memory.shelf, memory.path)
     text = stored.content.body if stored else ""
     return text if whole else shortened(text)

@@ -1,4 +1,4 @@
-"""What the functions about memories give back: frozen, and the same on the command line, in MCP and in `--json`."""
+"""Results of the functions about memories: frozen, and the same in Python, MCP and `--json`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from kbhub.frozen import Model
-from kbhub.memory.folders import Scope
-from kbhub.memory.strength import Source
+from kbhub.search.strength import Source
 from kbhub.types import Problem
+from kbhub.workspace.memory_folders import Scope
 
 
 class Memory(Model):

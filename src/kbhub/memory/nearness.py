@@ -1,57 +1,58 @@
-"""Which memories are near to a text in meaning: from the vectors of their indexes."""
+"""Which memories are near a text in meaning, by the vectors of their indexes."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kbhub.chunking import chunk_document
+from kbhub.documents.chunking import chunk_document
+from kbhub.documents.markdown import parse_document
 from kbhub.errors import EmbedderError, IndexUnavailable, PathNotContained
-from kbhub.indexing import embedded_text
-from kbhub.markdown import parse_document
 from kbhub.memory.likeness import NEAR_SHOWN, NEAR_SIMILARITY
 from kbhub.memory.store import read
+from kbhub.sync.indexing import embedded_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kbhub.embedding import Embedder
     from kbhub.hub import Hub
-    from kbhub.memory.folders import Shelf
     from kbhub.memory.store import Stored
+    from kbhub.models.embedding import Embedder
+    from kbhub.workspace.memory_folders import Shelf
 
 COMPARED_CHUNKS = 8
-"""Chunks of a text that are compared: the first 4,000 words of it, which a memory rarely has."""
+"""Limit of chunks of the text that are compared: its first 4,000 words; few memories are longer."""
 
 NEIGHBOURS = 20
-"""Chunks that are looked at in each base; more than `NEAR_SHOWN`, for several may be of one memory, or of documents."""
+"""Chunks considered in each base; more than `NEAR_SHOWN`, as several may belong to one memory or to documents."""
 
 
 def nearest(hub: Hub, shelves: Iterable[Shelf], name: str, text: str) -> list[tuple[Stored, float]]:
-    """Give the memories nearest to one that is to be written, as they are now, with cosine similarity, best first.
+    """Return the stored memories nearest to a new one, with cosine similarity, best first.
 
     Args:
-        hub: what owns the indexes; they are taken as they are.
-        shelves: where to look.
-        name: of its file.
-        text: of its file.
+        hub: owner of the indexes, which are used as they are.
+        shelves: folders to search.
+        name: name of the new file.
+        text: content of the new file.
     """
     document = parse_document(name, text.encode())
     texts = [
         embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :]) for chunk in chunk_document(document)
     ]
-    found: dict[tuple[str, str], tuple[Stored, float]] = {}
+    matches: dict[tuple[str, str], tuple[Stored, float]] = {}
     try:
         embedder = hub.embedder()
         if embedder is None or not texts:
             return []
         for shelf in shelves:
             for path, similarity in _near_paths(hub, shelf, embedder, texts[:COMPARED_CHUNKS]).items():
-                stored = _still_there(shelf, path)
-                if stored:
-                    found[shelf.place, path] = stored, similarity
-    except EmbedderError:  # it is remembered without; searches say what is wrong with the model
+                with suppress(PathNotContained):
+                    if stored := read(shelf, path):
+                        matches[shelf.place, path] = stored, similarity
+    except EmbedderError:  # remembering works without a model; searches report what is wrong with it
         return []
-    return sorted(found.values(), key=lambda one: (-one[1], one[0].path))[:NEAR_SHOWN]
+    return sorted(matches.values(), key=lambda match: (-match[1], match[0].path))[:NEAR_SHOWN]
 
 
 def _near_paths(hub: Hub, shelf: Shelf, embedder: Embedder, texts: list[str]) -> dict[str, float]:
@@ -73,13 +74,6 @@ def _near_paths(hub: Hub, shelf: Shelf, embedder: Embedder, texts: list[str]) ->
                     path = documents[row.document_id].path
                     if path.startswith(shelf.prefix):
                         best[path] = max(best.get(path, 0.0), near[chunk])
-    except IndexUnavailable:  # nothing was indexed yet
+    except IndexUnavailable:  # not indexed yet
         return {}
     return best
-
-
-def _still_there(shelf: Shelf, path: str) -> Stored | None:
-    try:
-        return read(shelf, path)
-    except PathNotContained:
-        return None

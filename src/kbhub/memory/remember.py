@@ -1,4 +1,4 @@
-"""Remembering: a new memory, one that says the same already, or a change to one that is named."""
+"""Remembering: store a new memory, strengthen an equal one, or change the one that is named."""
 
 from __future__ import annotations
 
@@ -6,25 +6,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
-from kbhub.history import head_commit
 from kbhub.memory.changing import Wanted, as_it_is, bring_in_step, change, strengthen, supersede
-from kbhub.memory.documents import checked_namespace, checked_tags, checked_text, new_file, parse_memory, slug, title_of
-from kbhub.memory.facts import timestamp
-from kbhub.memory.folders import shelf_for_writing
-from kbhub.memory.identity import identify
+from kbhub.memory.documents import (
+    checked_namespace,
+    checked_tags,
+    checked_text,
+    new_file,
+    parse_memory,
+    slug,
+    title_of,
+)
 from kbhub.memory.known import active_shelves, known_as_stored, located, ref, shortened
 from kbhub.memory.likeness import id_of, wording
 from kbhub.memory.models import Near, Remembered
 from kbhub.memory.nearness import nearest
 from kbhub.memory.renumbering import ATTEMPTS
-from kbhub.memory.standing import data_of
 from kbhub.memory.store import Stored, create, locked, sweep, taken_ids, with_id
 from kbhub.memory.subjects import hashes_of
+from kbhub.search.memory_boost import data_of
+from kbhub.search.memory_facts import timestamp
+from kbhub.workspace.git_history import head_commit
+from kbhub.workspace.memory_folders import shelf_for_writing
+from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.memory.folders import Scope, Shelf
-    from kbhub.memory.strength import Source
+    from kbhub.search.strength import Source
+    from kbhub.workspace.memory_folders import Scope, Shelf
 
 
 def remember(
@@ -91,42 +99,48 @@ def remember(
 
 def _new(hub: Hub, wanted: Wanted, scope: Scope) -> Remembered:
     shelf = _writable_shelf(hub, scope)
-    # What the user told for every project is known in each; what is known in one need not be in the others.
+    # User and shared memories count in every project, but not the other way round.
     others = active_shelves(hub) if scope == "project" else []
-    shelves = [shelf, *(one for one in others if one.place != shelf.place)]
-    ours = wording(wanted.text)
-    same = next((one for other in shelves if (one := _same(other, id_of(wanted.text), ours))), None)
-    fields = {} if same else _fields(hub, wanted)
-    near = [] if same else nearest(hub, shelves, _name(wanted.text, "new"), new_file(fields, wanted.text))
-    same = same or next((one for one, _ in near if wording(one.content.body) == ours), None)
-    if same is None:
-        stored, is_new = _store(hub, shelf, wanted.text, fields)
-        if is_new:
-            return _stored(hub, stored, wanted, near)
-        same = stored  # another process remembered the same meanwhile
-    return strengthen(hub, same, wanted)
+    shelves = [shelf, *(other for other in others if other.place != shelf.place)]
+    words = wording(wanted.text)
+    for other in shelves:
+        if same := _same(other, id_of(wanted.text), words):
+            return strengthen(hub, same, wanted)
+    fields = _fields(hub, wanted)
+    near = nearest(hub, shelves, _name(wanted.text, "new"), new_file(fields, wanted.text))
+    for memory, _ in near:
+        if wording(memory.content.body) == words:
+            return strengthen(hub, memory, wanted)
+    stored, is_new = _store(hub, shelf, wanted.text, fields)
+    # If it is not new, another process has just stored the same.
+    return _stored(hub, stored, wanted, near) if is_new else strengthen(hub, stored, wanted)
 
 
 def _stored(hub: Hub, stored: Stored, wanted: Wanted, near: Sequence[tuple[Stored, float]]) -> Remembered:
-    """Say what was stored, and which memories near to it may be out of date now."""
+    """Build the result for a new memory, with the near memories that it may replace."""
     name = stored.content.facts.id
     superseded, unmarked = supersede(hub, wanted.supersedes, name)
     bring_in_step(hub, stored.shelf)
-    replaced = {(one.shelf.place, one.path) for one in wanted.supersedes}
-    offered = [_near(hub, one, similarity) for one, similarity in near if (one.shelf.place, one.path) not in replaced]
-    advice = (
-        f"Near to it and different: {', '.join(one.id for one in offered)}. If it takes the place of one of them, say "
-        f'so: remember(id="{name}", options={{"supersedes": ["{offered[0].id}"]}}); if it only repeats it: '
-        f'forget(ids=["{name}"]).'
-        if offered
-        else ""
-    )
+    replaced = {(memory.shelf.place, memory.path) for memory in wanted.supersedes}
+    offered = [
+        _near(hub, memory, similarity)
+        for memory, similarity in near
+        if (memory.shelf.place, memory.path) not in replaced
+    ]
+    advice: tuple[str, ...] = ()
+    if offered:
+        others = ", ".join(other.id for other in offered)
+        advice = (
+            f"Near to it and different: {others}. If it takes the place of one of them, say "
+            f'so: remember(id="{name}", options={{"supersedes": ["{offered[0].id}"]}}); if it only repeats it: '
+            f'forget(ids=["{name}"]).',
+        )
     return Remembered(
         memory=as_it_is(hub, stored.shelf, stored.path),
         did="stored",
         near=tuple(offered),
         superseded=superseded,
-        notes=(*((advice,) if advice else ()), *unmarked),
+        notes=(*advice, *unmarked),
     )
 
 
@@ -138,21 +152,21 @@ def _writable_shelf(hub: Hub, scope: Scope) -> Shelf:
         return shelf_for_writing(hub.discovery(), data, settings, scope)
 
 
-def _same(shelf: Shelf, name: str, ours: str) -> Stored | None:
-    """Find a memory that says the same by the id that follows from what it says."""
-    found = with_id(shelf, name)
-    return found if found and wording(found.content.body) == ours else None
+def _same(shelf: Shelf, name: str, words: str) -> Stored | None:
+    """Find a memory with the same wording by the id that follows from it."""
+    stored = with_id(shelf, name)
+    return stored if stored and wording(stored.content.body) == words else None
 
 
 def _store(hub: Hub, shelf: Shelf, text: str, fields: Mapping[str, Any]) -> tuple[Stored, bool]:
-    """Write a new file, unless another process has written the same meanwhile; says whether it is new."""
-    ours = wording(text)
+    """Write a new file, unless another process has just written the same; return whether it is new."""
+    words = wording(text)
     with locked(data_of(hub), shelf.place):
         sweep(shelf)
         taken = taken_ids(data_of(hub), active_shelves(hub))
         for attempt in range(ATTEMPTS):
             name = id_of(text, attempt)
-            if same := _same(shelf, name, ours):
+            if same := _same(shelf, name, words):
                 return same, False
             if name in taken:
                 continue
@@ -166,7 +180,7 @@ def _store(hub: Hub, shelf: Shelf, text: str, fields: Mapping[str, Any]) -> tupl
 
 
 def _fields(hub: Hub, wanted: Wanted) -> dict[str, Any]:
-    """Give the front matter of a new memory, its id apart."""
+    """Return the front matter of a new memory, except its id."""
     now = timestamp(hub.options.clock())
     workspace = hub.discovery().workspace
     identity = identify(workspace)
@@ -180,15 +194,15 @@ def _fields(hub: Hub, wanted: Wanted) -> dict[str, Any]:
         "namespace": wanted.namespace,
         "about": tuple(wanted.about),
         "about_hash": dict(wanted.about),
-        "supersedes": tuple(one.facts.id for one in wanted.supersedes),
+        "supersedes": tuple(older.facts.id for older in wanted.supersedes),
         **wanted.fields,
     }
 
 
 def _near(hub: Hub, stored: Stored, similarity: float) -> Near:
-    one = known_as_stored(hub, stored)
+    memory = known_as_stored(hub, stored)
     return Near(
-        id=one.facts.id, ref=ref(hub, one), text=shortened(stored.content.body), similarity=round(similarity, 3)
+        id=memory.facts.id, ref=ref(hub, memory), text=shortened(stored.content.body), similarity=round(similarity, 3)
     )
 
 

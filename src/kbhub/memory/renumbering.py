@@ -1,4 +1,4 @@
-"""Memories whose id another one has: they get a new one, and those that name them follow."""
+"""New ids for memories whose id is taken, and updates of the references to them."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from kbhub.errors import WriteRefused
 from kbhub.memory.documents import changed_file
 from kbhub.memory.known import known_as_stored, ref
 from kbhub.memory.likeness import id_of
-from kbhub.memory.standing import data_of
 from kbhub.memory.store import locked, read, replace
+from kbhub.search.memory_boost import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from kbhub.hub import Hub
-    from kbhub.memory.folders import Shelf
+    from kbhub.workspace.memory_folders import Shelf
 
 ATTEMPTS = 100
-"""Ids that are tried for a memory; the second is needed where other projects know the same, the third hardly ever."""
+"""Limit of ids tried; the second is needed if another project has the same text, the third hardly ever."""
 
 
 def free_id(text: str, taken: Collection[str]) -> str | None:
-    """Give an id for a text that no other memory has; none if all that are tried are taken."""
+    """Return an unused id for a text, or None if all candidates are taken."""
     return next((name for attempt in range(ATTEMPTS) if (name := id_of(text, attempt)) not in taken), None)
 
 
 def follow(hub: Hub, files: Iterable[tuple[Shelf, str]], names: Mapping[str, str]) -> None:
-    """Let memories name those by their new ids that they supersede, or that supersede them.
+    """Update `supersedes` and `superseded_by` of memories to new ids.
 
     Args:
-        hub: what owns the bases.
-        files: the memories, each a folder and a path in its base.
+        hub: owner of the bases.
+        files: the memories, as folder and path in its base.
         names: old id → new id.
 
     Raises:
-        MemoriesUnavailable: nothing can be written.
+        MemoriesUnavailable: the files cannot be written.
     """
     if not names:
         return
@@ -46,7 +46,7 @@ def follow(hub: Hub, files: Iterable[tuple[Shelf, str]], names: Mapping[str, str
                 continue
             facts = stored.content.facts
             changes = {
-                field: tuple(names.get(one, one) for one in old)
+                field: tuple(names.get(name, name) for name in old)
                 for field, old in (("supersedes", facts.supersedes), ("superseded_by", facts.superseded_by))
                 if names.keys() & set(old)
             }
@@ -54,5 +54,5 @@ def follow(hub: Hub, files: Iterable[tuple[Shelf, str]], names: Mapping[str, str
                 continue
             try:
                 replace(stored, changed_file(ref(hub, known_as_stored(hub, stored)), stored.content, changes))
-            except WriteRefused:  # its front matter is somebody's own; the memory is there all the same
+            except WriteRefused:  # its front matter cannot be edited safely; the memory works without
                 continue

@@ -1,4 +1,4 @@
-"""Reading, writing and removing the files of memories: whole or not at all, one process at a time per folder."""
+"""Reading, writing and trashing memory files: atomically, by one process at a time per folder."""
 
 from __future__ import annotations
 
@@ -12,56 +12,57 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbhub.document_names import MARKDOWN_SUFFIXES
+import filelock
+
+from kbhub.documents.walk import open_contained
 from kbhub.errors import MemoriesUnavailable
-from kbhub.later import filelock
 from kbhub.memory.documents import MAX_FILE_BYTES, parse_memory
-from kbhub.memory.folders import USER_ID, memories_folder, project_folders
-from kbhub.memory.strength import DAY_SECONDS
-from kbhub.places import ABANDONED_SECONDS, private_directory, write_atomically
+from kbhub.search.strength import DAY_SECONDS
 from kbhub.values import struct
-from kbhub.walk import open_contained
+from kbhub.workspace.formats import MARKDOWN_SUFFIXES
+from kbhub.workspace.memory_folders import USER_ID, memories_folder, project_folders
+from kbhub.workspace.places import ABANDONED_SECONDS, private_directory, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kbhub.memory.documents import MemoryText
-    from kbhub.memory.folders import Shelf
+    from kbhub.workspace.memory_folders import Shelf
 
 LOCK_SECONDS = 30.0
-"""How long to wait for other processes that write in a folder; each takes it some milliseconds."""
+"""How long to wait for other processes that write to a folder; each takes some milliseconds."""
 
 TRASH = "trash"
 
 _NUMBERED = re.compile(r"-\d{1,3}$")
-"""What `memories move` puts behind a name that another file has."""
+"""Suffix that `memories move` appends to a name that is taken."""
 
 _UNFINISHED = re.compile(r"\.[^.].*\.md\.(\d+\.new|[a-z0-9_]{8}\.tmp)|\.\.[^.].*\.md\.\d+\.new\.[a-z0-9_]{8}\.tmp")
-"""Names that files have while `create` and `replace` write them."""
+"""Temporary names used by `create` and `replace`."""
 
 
 @struct
 class Stored:
-    """A memory's file with what it says now."""
+    """A memory's file with its current content."""
 
     shelf: Shelf
     path: str
-    """In the base."""
+    """Path in the base."""
     content: MemoryText
     written: float
-    """When the file was last written, seconds since the epoch."""
+    """Modification time, seconds since the epoch."""
 
 
 @contextmanager
 def locked(data: Path, place: str) -> Iterator[None]:
-    """Keep other processes from writing memories of one place meanwhile.
+    """Lock a memory folder against writes by other processes.
 
     Args:
         data: kbhub's data directory.
-        place: the folder, as `Shelf.place` names it.
+        place: the folder, as in `Shelf.place`.
 
     Raises:
-        MemoriesUnavailable: another process held it too long, or nothing can be written there.
+        MemoriesUnavailable: another process held the lock too long, or the folder is not writable.
     """
     top = memories_folder(data)
     name = hashlib.sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -82,11 +83,11 @@ def locked(data: Path, place: str) -> Iterator[None]:
 
 
 def read(shelf: Shelf, path: str) -> Stored | None:
-    """Read a memory's file as it is now; none if it is not there.
+    """Read a memory's file, or return None if it does not exist.
 
     Args:
-        shelf: where it is.
-        path: in the base.
+        shelf: its folder.
+        path: path in the base.
 
     Raises:
         PathNotContained: the path leads out of the base.
@@ -100,45 +101,45 @@ def read(shelf: Shelf, path: str) -> Stored | None:
 
 
 def with_id(shelf: Shelf, name: str) -> Stored | None:
-    """Find a memory by its id in the names of files alone; none if its file has another name, or there is none."""
+    """Find a memory by the id in its file name, or return None if no file name has it."""
     try:
         with os.scandir(shelf.folder) as entries:
             names = sorted(entry.name for entry in entries if f"-{entry.name}".endswith(f"-{name}.md"))
     except OSError:
         return None
-    found = (read(shelf, f"{shelf.prefix}{entry}") for entry in names)
-    return next((one for one in found if one and one.content.facts.id == name), None)
+    files = (read(shelf, f"{shelf.prefix}{file_name}") for file_name in names)
+    return next((stored for stored in files if stored and stored.content.facts.id == name), None)
 
 
 def taken_ids(data: Path, shelves: Iterable[Shelf] = ()) -> set[str]:
-    """Give what may be the ids of memories in all folders, of other projects too, by the names of their files.
+    """Return the ids in use in all folders, including other projects', judging by file names.
 
     Args:
         data: kbhub's data directory.
-        shelves: further folders.
+        shelves: additional folders.
     """
     folders = {*project_folders(data), memories_folder(data) / USER_ID, *(shelf.folder for shelf in shelves)}
-    found: set[str] = set()
+    ids: set[str] = set()
     for folder in folders:
         with suppress(OSError), os.scandir(folder) as entries:
             names = (_NUMBERED.sub("", entry.name.removesuffix(".md")) for entry in entries)
-            found |= {name.rpartition("-")[2] for name in names}
-    return found
+            ids |= {name.rpartition("-")[2] for name in names}
+    return ids
 
 
 def create(shelf: Shelf, name: str, text: str) -> str:
     """Write a new file; the caller holds the lock.
 
     Args:
-        shelf: where.
-        name: of the file.
-        text: all of it.
+        shelf: its folder.
+        name: the file name.
+        text: the content.
 
     Returns:
         Its path in the base.
 
     Raises:
-        FileExistsError: there is one of this name.
+        FileExistsError: the name is taken.
         OSError: it cannot be written; nothing is left behind.
     """
     folder = private_directory(shelf.folder)
@@ -146,7 +147,7 @@ def create(shelf: Shelf, name: str, text: str) -> str:
     write_atomically(temporary, text)
     try:
         try:
-            os.link(temporary, final)  # unlike a rename, it never takes the place of a file
+            os.link(temporary, final)  # unlike a rename, it never overwrites a file
         except OSError as error:
             if error.errno == errno.EEXIST:
                 raise
@@ -159,28 +160,28 @@ def create(shelf: Shelf, name: str, text: str) -> str:
 
 
 def sweep(shelf: Shelf) -> None:
-    """Remove what killed processes left half written; what is younger may be somebody's who writes just now."""
+    """Delete half-written files of killed processes, except recent ones that may still be in use."""
     with suppress(OSError), os.scandir(shelf.folder) as entries:
         for entry in entries:
             if not _UNFINISHED.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
                 continue
-            with suppress(OSError):  # somebody else did it, or owns it
+            with suppress(OSError):  # already deleted, or owned by another user
                 if time.time() - entry.stat(follow_symlinks=False).st_mtime > ABANDONED_SECONDS:
                     Path(entry).unlink()
 
 
 def replace(stored: Stored, data: bytes) -> None:
-    """Write a file anew, with the mode that it had; the caller holds the lock.
+    """Overwrite a file, keeping its mode; the caller holds the lock.
 
     Raises:
-        OSError: it cannot be written; the old one is untouched.
+        OSError: it cannot be written; the old content is intact.
     """
     path = _contained(stored)
     write_atomically(path, data, mode=path.stat().st_mode & 0o777)
 
 
 def discard(stored: Stored, data: Path, now: float) -> Path:
-    """Move a file into the trash; the caller holds the lock.
+    """Move a file to the trash; the caller holds the lock.
 
     Args:
         stored: the memory.
@@ -191,7 +192,7 @@ def discard(stored: Stored, data: Path, now: float) -> Path:
         The folder in the trash.
 
     Raises:
-        OSError: it cannot be moved; it is where it was.
+        OSError: it cannot be moved; it stays where it was.
     """
     path = _contained(stored)
     label = stored.shelf.place if stored.shelf.scope != "shared" else f"shared-{stored.shelf.base.path.name}"
@@ -201,30 +202,31 @@ def discard(stored: Stored, data: Path, now: float) -> Path:
         number += 1
         target = folder / f"{path.stem}.{int(now)}-{number}{path.suffix}"
     shutil.move(path, target)
-    os.utime(target, (now, now))  # how long it is kept counts from now
+    os.utime(target, (now, now))  # it expires from now on
     return folder
 
 
 def empty_trash(data: Path, days: int, now: float) -> None:
-    """Delete what was forgotten longer ago than some days; what cannot be deleted stays.
+    """Delete expired files from the trash; files that cannot be deleted stay.
 
     Args:
         data: kbhub's data directory.
-        days: how long it is kept; 0 keeps nothing.
+        days: how long files are kept; 0 keeps none.
         now: seconds since the epoch.
     """
     trash = Path(os.path.realpath(data)) / TRASH
-    for folder in (one for one in (trash.iterdir() if trash.is_dir() else ()) if one.is_dir() and not one.is_symlink()):
-        for file in (one for one in folder.iterdir() if one.suffix.lower() in MARKDOWN_SUFFIXES):
-            try:
-                if not days or file.lstat().st_mtime < now - days * DAY_SECONDS:
+    for folder in trash.iterdir() if trash.is_dir() else ():
+        if not folder.is_dir() or folder.is_symlink():
+            continue
+        for file in folder.iterdir():
+            with suppress(OSError):
+                expired = not days or file.lstat().st_mtime < now - days * DAY_SECONDS
+                if expired and file.suffix.lower() in MARKDOWN_SUFFIXES:
                     file.unlink()
-            except OSError:
-                continue
 
 
 def _contained(stored: Stored) -> Path:
-    """Give the path of a memory's file, whose folder is in the base also when links are followed."""
+    """Return the path of a memory's file, checking that its folder is in the base when links are resolved."""
     path = stored.shelf.base.path / stored.path
     parent = Path(os.path.realpath(path.parent))
     if not parent.is_relative_to(stored.shelf.base.path):

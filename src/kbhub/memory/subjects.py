@@ -1,7 +1,7 @@
 """What a memory is about: documents, their sections, files of the project, and definitions in them (`file::symbol`).
 
-A hash of each is kept with the memory, so that a later look can say that its subject changed or is gone. Code is read
-as lines: a definition is the line that names it and what is indented below it, in any language.
+A hash of each is stored with the memory, to detect later that its subject changed or vanished. Code is read as lines: a
+definition is the line that names it and the more indented lines below it, in any language.
 """
 
 from __future__ import annotations
@@ -10,27 +10,26 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
+from kbhub.documents.markdown import parse_document
+from kbhub.documents.sections import section
+from kbhub.documents.walk import open_contained
 from kbhub.errors import KbhubError, UsageError
-from kbhub.markdown import parse_document
 from kbhub.memory.documents import MAX_SUBJECTS
-from kbhub.memory.identity import identify
 from kbhub.memory.known import all_known, ref
 from kbhub.memory.models import ChangedSubject
-from kbhub.sections import section
 from kbhub.types import Base
-from kbhub.walk import open_contained
+from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kbhub.hub import Hub
-    from kbhub.types import Document
 
 HASH_DIGITS = 16
-"""Hex digits of a subject's hash: it is compared with one other, not looked up among many."""
+"""Hex digits of a subject's hash; it is only compared with one other."""
 
 MAX_SUBJECT_CHARACTERS = 1000
-"""Characters of a subject's name; paths are no longer on most systems."""
+"""Limit of a subject's name; few systems allow longer paths."""
 
 _BEFORE = r"(?:^|[\s*&(:.])"
 _AFTER = r"\s*(?:[(<\[:={]|$|\s)"
@@ -43,60 +42,60 @@ _CLOSES = re.compile(r"\s*(?:[\])}]+[;,]?|end\b.*)\s*$")
 
 
 def hashes_of(hub: Hub, subjects: Iterable[str]) -> dict[str, str]:
-    """Give a hash of each subject as it is now.
+    """Return the current hash of each subject.
 
     Args:
-        hub: says where documents and code are.
+        hub: hub that finds documents and code.
         subjects: each `path.md`, `id@path.md`, either with `#Heading`, or `file` or `file::symbol` of the project.
 
     Raises:
-        UsageError: there is none of this name, or there are too many.
+        UsageError: a subject does not exist, or there are too many.
     """
-    wanted = list(dict.fromkeys(subject.strip() for subject in subjects))
-    if len(wanted) > MAX_SUBJECTS:
-        raise UsageError(f"{len(wanted)} subjects are too many; a memory is about {MAX_SUBJECTS} at most.")
-    found = {}
-    for subject in wanted:
+    names = list(dict.fromkeys(subject.strip() for subject in subjects))
+    if len(names) > MAX_SUBJECTS:
+        raise UsageError(f"{len(names)} subjects are too many; a memory is about {MAX_SUBJECTS} at most.")
+    hashes = {}
+    for subject in names:
         text = subject_text(hub, subject)
         if text is None:
             raise UsageError(
                 f"There is no {subject!r} to be about. Name a document (`path.md`, `id@path.md`, with `#Heading`), a "
                 "file of the project, or `file::symbol`."
             )
-        found[subject] = _hash(text)
-    return found
+        hashes[subject] = _hash(text)
+    return hashes
 
 
 def subjects_changed(hub: Hub) -> tuple[ChangedSubject, ...]:
-    """Give the memories whose subject is no longer what it was when they were last written, by ref.
+    """Return the memories whose subject changed since they were last written, by ref.
 
-    Those of the user's that were learned in another project are about that one and are left out.
+    User memories from another project are about that project and are left out.
     """
     identity = identify(hub.discovery().workspace)
-    here = identity.text if identity else ""
-    found = []
-    for one in all_known(hub):
-        if one.shelf.scope == "user" and one.facts.project != here:
+    project = identity.text if identity else ""
+    changes = []
+    for memory in all_known(hub):
+        if memory.shelf.scope == "user" and memory.facts.project != project:
             continue
-        for subject in one.facts.about:
+        for subject in memory.facts.about:
             text = subject_text(hub, subject)
-            was = (one.facts.about_hash or {}).get(subject)
-            if text is not None and (was is None or was == _hash(text)):
+            old_hash = (memory.facts.about_hash or {}).get(subject)
+            if text is not None and (old_hash is None or old_hash == _hash(text)):
                 continue
-            found.append(
+            changes.append(
                 ChangedSubject(
-                    id=one.facts.id,
-                    ref=ref(hub, one),
-                    title=one.title,
+                    id=memory.facts.id,
+                    ref=ref(hub, memory),
+                    title=memory.title,
                     subject=subject,
                     state="vanished" if text is None else "changed",
                 )
             )
-    return tuple(sorted(found, key=lambda change: (change.ref, change.subject)))
+    return tuple(sorted(changes, key=lambda change: (change.ref, change.subject)))
 
 
 def subject_text(hub: Hub, subject: str) -> str | None:
-    """Give the text that a subject stands for now; none if there is no such thing."""
+    """Return the current text of a subject, or None if it does not exist."""
     if not subject or len(subject) > MAX_SUBJECT_CHARACTERS:
         return None
     path, mark, symbol = subject.rpartition("::")
@@ -111,19 +110,19 @@ def subject_text(hub: Hub, subject: str) -> str | None:
 
 
 def definition(code: str, symbol: str) -> str | None:
-    """Give the lines that define a symbol; none if nothing does.
+    """Return the lines that define a symbol, or None if there are none.
 
     Args:
         code: text of a file.
-        symbol: a name, or names with `.` or `::` between them, each within the one before.
+        symbol: a name, or names separated by `.` or `::`, each nested in the one before.
     """
     lines = code.split("\n")
     names = [name for name in re.split(r"\.|::", symbol) if name.strip("() ")]
     for name in names:
-        found = _block(lines, name.strip("() "))
-        if found is None:
+        block = _block(lines, name.strip("() "))
+        if block is None:
             return None
-        lines = found
+        lines = block
     return "\n".join(lines) if names else None
 
 
@@ -132,7 +131,7 @@ def _block(lines: list[str], name: str) -> list[str] | None:
     candidates = [number for number, line in enumerate(lines) if named.search(line) and not _COMMENT.match(line)]
     if not candidates:
         return None
-    # A line with a word that defines things comes before one that only names it at the outermost level.
+    # Prefer a line with a defining keyword to one that only mentions the name, then the least indented one.
     start = min(
         candidates,
         key=lambda number: (not _DEFINES.search(lines[number].partition(name)[0]), _indent(lines[number]), number),
@@ -152,27 +151,25 @@ def _indent(line: str) -> int:
 
 
 def _document(hub: Hub, target: str, heading: str) -> str | None:
-    """Give the text of a document of an active base, or of one of its sections."""
+    """Return the text of a document of an active base, or of one of its sections."""
     name, mark, path = target.partition("@")
     bases = hub.discovery().bases
     chosen = [base for base in bases if mark and name in (base.id, *base.names)]
-    wanted = path if chosen else target
+    path = path if chosen else target
     for base in chosen or [base for base in bases if base.id == "project"]:
-        data = _bytes(hub, base, wanted)
+        data = _bytes(hub, base, path)
         if data is None:
             continue
-        document = parse_document(wanted, data)
-        return _part(document, heading) if heading else "\n".join(document.lines)
+        document = parse_document(path, data)
+        if not heading:
+            return "\n".join(document.lines)
+        lines = section(document, heading)
+        return "\n".join(document.lines[lines[0] - 1 : lines[1]]) if lines else None
     return None
 
 
-def _part(document: Document, heading: str) -> str | None:
-    lines = section(document, heading)
-    return "\n".join(document.lines[lines[0] - 1 : lines[1]]) if lines else None
-
-
 def _code(hub: Hub, path: str) -> str | None:
-    """Give the text of a file of the project, which need not be in a base; never of one outside of it."""
+    """Return the text of a file of the project, which need not be in a base; never one outside the project."""
     workspace = hub.discovery().workspace
     folder = workspace.git_root or workspace.directory
     if folder is None:
@@ -192,6 +189,6 @@ def _bytes(hub: Hub, base: Base, path: str) -> bytes | None:
 
 
 def _hash(text: str) -> str:
-    """Hash what a text says: white space at the end of lines and around it does not count."""
+    """Hash a text, ignoring trailing white space of lines and around the text."""
     plain = "\n".join(line.rstrip() for line in text.strip().split("\n"))
     return hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()[:HASH_DIGITS]

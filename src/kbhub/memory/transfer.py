@@ -1,4 +1,4 @@
-"""Memories out of kbhub and into it: its own JSON, and what two other memory servers keep."""
+"""Export and import of memories: kbhub's own JSON, and the formats of two other memory servers."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from kbhub.checking import first_error
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.index.uses import Use
 from kbhub.memory.changing import bring_in_step
 from kbhub.memory.documents import checked_text, new_file, parse_memory, slug, title_of
-from kbhub.memory.facts import facts_of, timestamp
-from kbhub.memory.folders import Shelf, shelf_for_writing
 from kbhub.memory.foreign import basic_memory, is_memory_graph, memory_graph
 from kbhub.memory.known import active_shelves, all_known, known_as_stored
 from kbhub.memory.likeness import ID_CHARACTERS, id_of, wording
 from kbhub.memory.models import Exported, Imported, Incoming, Record
 from kbhub.memory.renumbering import ATTEMPTS, follow
-from kbhub.memory.standing import data_of, uses_of
 from kbhub.memory.store import create, locked, read, taken_ids, with_id
+from kbhub.search.memory_boost import data_of, uses_of
+from kbhub.search.memory_facts import facts_of, timestamp
 from kbhub.types import Problem
+from kbhub.workspace.checking import first_error
+from kbhub.workspace.memory_folders import Shelf, shelf_for_writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,38 +29,37 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from kbhub.hub import Hub
-    from kbhub.memory.folders import Scope
+    from kbhub.workspace.memory_folders import Scope
 
 MAX_IMPORT_BYTES = 64 << 20
-"""Bytes of a file that is imported: 10,000 memories of a page each are 40 MB."""
+"""Limit of an imported file: 10,000 memories of a page each are 40 MB."""
 
 MOST_USES = 1_000_000
-"""Uses of a memory that are taken over: seven say all (see `strength`), and SQLite counts no further than 2^63."""
+"""Limit of imported uses of a memory: strength saturates at seven, and SQLite counts to 2^63."""
 
 LIKELY = 3
-"""Ids under which a text that is known may be: the first, and those it has where other folders know it, too."""
+"""Number of ids to look up for an existing memory: the first, and those used if other folders have the same text."""
 
 MOST_PROBLEMS = 200
-"""Memories that are named as not imported; more of them tell nobody more."""
+"""Limit of problems that are reported."""
 
 
 def export(hub: Hub, *, scope: Scope | None = None) -> Exported:
-    """Give the active memories as one document: all of what their files and their uses say.
+    """Return the active memories as one document, with all data from their files and uses.
 
     Args:
-        hub: what owns the bases.
-        scope: only those of `project`, `user` or `shared`.
+        hub: owner of the bases.
+        scope: only `project`, `user` or `shared`.
     """
-    found = []
-    for one in all_known(hub, scope):
-        if stored := read(one.shelf, one.path):
-            now = known_as_stored(hub, stored)
-            facts, body = now.facts, stored.content.body
-            title = stored.content.title
-            found.append(
+    records = []
+    for memory in all_known(hub, scope):
+        if stored := read(memory.shelf, memory.path):
+            facts, use = stored.content.facts, known_as_stored(hub, stored).use
+            title, body = stored.content.title, stored.content.body
+            records.append(
                 Record(
                     id=facts.id,
-                    scope=one.shelf.scope,
+                    scope=memory.shelf.scope,
                     text=body,
                     title="" if title == title_of(body) else title,
                     tags=facts.tags,
@@ -77,29 +76,28 @@ def export(hub: Hub, *, scope: Scope | None = None) -> Exported:
                     refers=facts.refers,
                     supersedes=facts.supersedes,
                     superseded_by=facts.superseded_by,
-                    uses=now.use.uses if now.use else 0,
-                    last_use=_iso(now.use.last if now.use else None),
+                    uses=use.uses if use else 0,
+                    last_use=_iso(use.last if use else None),
                 )
             )
-    return Exported(
-        format="kbhub-memories", version=1, memories=tuple(sorted(found, key=lambda record: (record.scope, record.id)))
-    )
+    records.sort(key=lambda record: (record.scope, record.id))
+    return Exported(format="kbhub-memories", version=1, memories=tuple(records))
 
 
 def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None) -> Imported:
-    """Take memories in. What is known already is left as it is; a memory that cannot be taken stops no other.
+    """Import memories. Existing ones are left unchanged; a memory that cannot be imported does not stop the others.
 
     Args:
-        hub: what owns the bases.
+        hub: owner of the bases.
         source: kbhub's own export (its text, or its file), the `.jsonl` file of the MCP reference memory server, or a
             folder of basic-memory's Markdown.
-        scope: where to put them; none keeps the scope of an export, and is `project` for the others.
+        scope: target scope; None keeps that of an export, and means `project` for the other formats.
 
     Raises:
-        UsageError: it is none of these.
-        WriteRefused: the settings allow no writing.
-        MemoriesUnavailable: nothing can be written.
-        OSError: the file cannot be read.
+        UsageError: the source has none of these formats.
+        WriteRefused: the settings forbid writing.
+        MemoriesUnavailable: the files cannot be written.
+        OSError: the source cannot be read.
     """
     settings = hub.config().settings
     if settings.read_only or not settings.memory.enabled:
@@ -111,20 +109,20 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None) -> Impo
     names: dict[str, str] = {}
     files: list[tuple[Shelf, str]] = []
     known = 0
-    for number, one in enumerate(records, 1):
+    for number, value in enumerate(records, 1):
         name = f"memory {number}"
         try:
-            record = Record.model_validate(one)
-            # A lone surrogate is none that JSON or a terminal takes.
+            record = Record.model_validate(value)
+            # Neither JSON nor a terminal accepts a lone surrogate.
             name = (record.title or record.id or name).encode("utf-8", "backslashreplace").decode()
-            wanted = scope or record.scope
-            if wanted not in shelves:
+            target = scope or record.scope
+            if target not in shelves:
                 with locked(data_of(hub), "folders"):
-                    shelves[wanted] = shelf_for_writing(hub.discovery(), data_of(hub), settings, wanted)
-            name_here, path = _take(hub, shelves[wanted], record, taken)
-            names |= {record.id: name_here} if record.id not in ("", name_here) else {}
+                    shelves[target] = shelf_for_writing(hub.discovery(), data_of(hub), settings, target)
+            new_id, path = _take(hub, shelves[target], record, taken)
+            names |= {record.id: new_id} if record.id not in ("", new_id) else {}
             if path:
-                files.append((shelves[wanted], path))
+                files.append((shelves[target], path))
             else:
                 known += 1
         except ValidationError as error:
@@ -139,7 +137,7 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None) -> Impo
 
 
 def _read(source: Path | str) -> tuple[Literal["kbhub", "basic-memory", "mcp-memory"], Sequence[object], list[Problem]]:
-    """Give the format, what is to be taken in, and what could not be read."""
+    """Return the format, the records, and what could not be read."""
     problems: list[Problem] = []
     if not isinstance(source, str) and source.is_dir():
         records = basic_memory(source, problems)
@@ -174,16 +172,16 @@ def _reason(error: ValidationError) -> str:
 
 
 def _take(hub: Hub, shelf: Shelf, record: Record, taken: set[str]) -> tuple[str, str]:
-    """Write one record; gives its id, and its path if it is new, else nothing."""
+    """Write one record; return its id, and its path or "" if it exists already."""
     text = checked_text(record.text)
-    ours = wording(text)
+    words = wording(text)
     fields = _fields(hub, record, text)
-    own = [record.id] if _could_be_ours(record.id) else []
-    likely = (*own, *(id_of(text, attempt) for attempt in range(LIKELY)))
+    is_kbhub_id = record.id.isascii() and record.id.isalnum() and len(record.id) == ID_CHARACTERS
+    likely = (*([record.id] if is_kbhub_id else []), *(id_of(text, attempt) for attempt in range(LIKELY)))
     with locked(data_of(hub), shelf.place):
-        for name in (one for one in likely if one in taken):
-            other = with_id(shelf, name)
-            if other and wording(other.content.body) == ours:
+        for name in likely:
+            existing = with_id(shelf, name) if name in taken else None
+            if existing and wording(existing.content.body) == words:
                 return name, ""
         for name in chain(likely, (id_of(text, attempt) for attempt in range(LIKELY, ATTEMPTS))):
             if name in taken or with_id(shelf, name):
@@ -201,14 +199,10 @@ def _take(hub: Hub, shelf: Shelf, record: Record, taken: set[str]) -> tuple[str,
     raise UsageError("All ids that would be its own are taken.")
 
 
-def _could_be_ours(name: str) -> bool:
-    return name.isascii() and name.isalnum() and len(name) == ID_CHARACTERS
-
-
 def _fields(hub: Hub, record: Record, text: str) -> dict[str, Any]:
     now = timestamp(hub.options.clock())
-    # What came from elsewhere is read as our own files are: a moment that is none counts as missing, and tags and a
-    # namespace that somebody wrote by hand are kept, whatever they are.
+    # Read as leniently as our own files: an invalid time counts as missing, and hand-written tags and namespaces are
+    # kept as they are.
     facts = facts_of("", record.model_dump(include={"created", "updated", "namespace"}), ())
     created = _iso(facts.created) or now
     return {

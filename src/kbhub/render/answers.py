@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbhub.render.model import (
-    NAME_BYTES,
-    SENTENCE_BYTES,
-    TITLE_BYTES,
-    fenced,
-    one_line,
-    outdated_mark,
-    plain_ref,
-    quoted,
-)
+from kbhub.documents.safe_text import TITLE_BYTES, fenced, one_line, outdated_mark, quoted
+from kbhub.render.model import NAME_BYTES, SENTENCE_BYTES, plain_ref
 from kbhub.render.plain import neutralised
 from kbhub.render.plain import one_line as visible_line
-from kbhub.render.words import counted, verdict_words
+from kbhub.render.words import verdict_words
+from kbhub.values import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,16 +5,16 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from kbhub.documents.safe_text import one_line as cut_line
 from kbhub.render.formats import Listing
 from kbhub.render.model import ERROR_BYTES, FULL_ANSWER_BYTES, cut_lines, size_of
-from kbhub.render.model import one_line as cut_line
 from kbhub.render.plain import one_line
-from kbhub.render.words import counted
+from kbhub.values import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kbhub.audit import AuditFinding, AuditReport, Fixed
+    from kbhub.editing.audit import AuditFinding, AuditReport, Fixed
     from kbhub.render.terminal import Painter
 
 _COLOURS = {"error": "1;31", "warning": "33", "info": "2"}

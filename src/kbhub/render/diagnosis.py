@@ -6,11 +6,11 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from kbhub.render.plain import one_line
-from kbhub.render.words import counted
+from kbhub.values import counted
 
 if TYPE_CHECKING:
+    from kbhub.reading.reports import Diagnosis, Finding
     from kbhub.render.terminal import Painter
-    from kbhub.reports import Diagnosis, Finding
 
 WIDTH = 80
 """Columns of a line; a name that is longer stays whole."""

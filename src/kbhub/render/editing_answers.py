@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbhub.render.model import NAME_BYTES, SENTENCE_BYTES, one_line, plain_ref, quoted
-from kbhub.render.words import counted
+from kbhub.documents.safe_text import one_line, quoted
+from kbhub.render.model import NAME_BYTES, SENTENCE_BYTES, plain_ref
+from kbhub.values import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

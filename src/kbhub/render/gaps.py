@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from kbhub.render.formats import Listing
 from kbhub.render.plain import one_line
-from kbhub.render.words import counted
+from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from kbhub.querylog.models import Cleared, Gaps, LoggedQueries, Maintained, Unanswered
-    from kbhub.reports import Gap, QuerySummary
+    from kbhub.memory.querylog.models import Cleared, Gaps, LoggedQueries, Maintained, Unanswered
+    from kbhub.reading.reports import Gap, QuerySummary
 
 GAP_FIELDS = ("id", "state", "count", "question", "last_asked", "clients", "since", "answer", "reopened")
 QUERY_FIELDS = ("asked", "verdict", "score", "mode", "client", "text", "bases", "hits", "read")

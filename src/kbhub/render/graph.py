@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbhub.graph.models import EDGE_KINDS, LeftLink, Neighbour
+from kbhub.documents.safe_text import TITLE_BYTES, quoted
+from kbhub.reading.graph.models import EDGE_KINDS, LeftLink, Neighbour
 from kbhub.render.formats import Listing
 from kbhub.render.layout import table
-from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, SENTENCE_BYTES, TITLE_BYTES, cut_lines, plain_ref, quoted
+from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, SENTENCE_BYTES, cut_lines, plain_ref
 from kbhub.render.plain import one_line
-from kbhub.render.words import counted
+from kbhub.values import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kbhub.graph.models import EdgeKind, Related, TagCount, TaggedDocument, Tags
+    from kbhub.reading.graph.models import EdgeKind, Related, TagCount, TaggedDocument, Tags
 
 HEADINGS: dict[EdgeKind, str] = {
     "link": "Links to",

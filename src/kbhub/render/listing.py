@@ -8,18 +8,18 @@ from kbhub.render.formats import Listing
 from kbhub.render.layout import table
 from kbhub.render.plain import one_line
 from kbhub.render.terminal import ago_text, size_text
-from kbhub.render.words import counted
+from kbhub.values import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from kbhub.base_changes import BaseChange
-    from kbhub.bases import KnownBase
-    from kbhub.cleanup import Cleanup, Removable, Spared
-    from kbhub.contexts import Context
-    from kbhub.listing import Listed
-    from kbhub.reports import BaseStatus
+    from kbhub.reading.listing import Listed
+    from kbhub.reading.reports import BaseStatus
+    from kbhub.setup.base_changes import BaseChange
+    from kbhub.setup.bases import KnownBase
+    from kbhub.setup.cleanup import Cleanup, Removable, Spared
+    from kbhub.setup.contexts import Context
 
 TITLE_CHARACTERS = 60
 """Of a title in a table for people."""

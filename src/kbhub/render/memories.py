@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.render.formats import Listing
 from kbhub.render.plain import neutralised, one_line
-from kbhub.render.words import counted
+from kbhub.values import counted
 
 if TYPE_CHECKING:
     from kbhub.memory.models import Forgotten, Imported, Memory, MemoryList, Moved, Remembered

@@ -5,18 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kbhub.render.model import (
-    ANSWER_BYTES,
-    NAME_BYTES,
-    SENTENCE_BYTES,
-    SENTENCES,
-    TITLE_BYTES,
-    one_line,
-    plain_ref,
-    quoted,
-    size_of,
-)
-from kbhub.render.words import counted
+from kbhub.documents.safe_text import TITLE_BYTES, one_line, quoted
+from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, SENTENCE_BYTES, SENTENCES, plain_ref, size_of
+from kbhub.values import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,14 +12,17 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
-from kbhub.later import querying, searching
+from kbhub.documents.safe_text import TITLE_BYTES, cut, fenced, one_line, outdated_mark, quoted
+from kbhub.index import query as querying
 from kbhub.render.numbering import numbered
-from kbhub.render.words import contribution_of, counted, total_of
+from kbhub.render.words import contribution_of, total_of
+from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY
+from kbhub.values import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from kbhub.reports import Reading, ReadResult
+    from kbhub.reading.reports import Reading, ReadResult
     from kbhub.types import Hit, Query, SearchResult
 
 T = TypeVar("T")
@@ -34,8 +37,8 @@ EXCERPT_BYTES = 2_600
 GLANCE_CHARACTERS, GLANCE_BYTES = 160, 480
 """Length of the line shown of the other hits, in characters and in UTF-8 bytes."""
 
-NAME_BYTES, TITLE_BYTES, SENTENCE_BYTES, ERROR_BYTES = 240, 160, 260, 1_500
-"""UTF-8 bytes shown of a path, of a title with its headings, of a note or reason, and of an error."""
+NAME_BYTES, SENTENCE_BYTES, ERROR_BYTES = 240, 260, 1_500
+"""UTF-8 bytes shown of a path, of a note or reason, and of an error."""
 
 NEAREST = 3
 """Refs shown where nothing covers the query."""
@@ -55,47 +58,7 @@ SAME = "<the same>"
 SLACK_BYTES = 16
 """UTF-8 bytes by which the heading and the cursor of the page that is shown may be longer than those measured."""
 
-LONG_FENCE = 40
-"""Backticks in a row from which tildes fence a text, so that a hostile one does not double its length."""
-
-_BREAKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-# Bidirectional overrides and isolates, zero-width and tag characters can make a text look like another.
-_INVISIBLE = re.compile(
-    "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
-)
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _PLAIN_REF = re.compile(r"""[^\s"'`,\\<>]+(?: [^\s"'`,\\<>]+)*""")
-
-
-def one_line(text: str, limit: int) -> str:
-    """Give a text on one line, without characters that cannot be seen, cut at `limit` UTF-8 bytes.
-
-    Args:
-        text: any string.
-        limit: bytes at most, the mark of the cut included.
-    """
-    # What is cut away need not be looked at; a byte of UTF-8 holds at most one character.
-    line = _BREAKS.sub(" ", _SURROGATES.sub("\ufffd", _INVISIBLE.sub("", text[: 8 * limit]))).strip()
-    return _cut(line, limit)
-
-
-def quoted(text: str, limit: int) -> str:
-    """Give a text on one line in double quotes, which it cannot end, and without backticks."""
-    return f'"{one_line(text, limit).translate(_QUOTES)}"'
-
-
-def fenced(text: str) -> str:
-    """Put a text, verbatim, into a code fence that no line of it closes."""
-    ticks, tildes = (max(map(len, re.findall(f"{mark}+", text)), default=0) for mark in "`~")
-    fence = "`" * max(3, ticks + 1)
-    if ticks > LONG_FENCE > tildes:
-        fence = "~" * max(3, tildes + 1)
-    return f"{fence}\n{_SURROGATES.sub(chr(0xFFFD), text)}\n{fence}"
-
-
-def outdated_mark(why: str) -> str:
-    """Say that a document no longer holds by its own word, which is a stranger's text."""
-    return f"outdated: {quoted(why, TITLE_BYTES)[1:-1]}"
 
 
 def error_answer(message: str) -> str:
@@ -132,7 +95,7 @@ def search_answer(
     number = query.offset + 1
     scored = not result.listed
     first = _quoted_hit(number, result.hits[0], FULL_ANSWER_BYTES * 3 // 4 if full else EXCERPT_BYTES, scored=scored)
-    if leading := [note for note in result.notes if note in searching.LEADING_NOTES]:
+    if leading := [note for note in result.notes if note in LEADING_NOTES]:
         first = [*leading, "", *first]
     again: dict[str, object] = {**({"full": True} if full else {}), **(wordings or {})}
     room = FULL_ANSWER_BYTES if full else ANSWER_BYTES
@@ -161,7 +124,7 @@ def search_answer(
 def _empty_handed(result: SearchResult, query: Query, footer: Sequence[str]) -> tuple[str, SearchResult]:
     """Say that nothing covers the query, and where the nearest is: a model takes what is quoted for an answer."""
     nearest = tuple(hit.model_copy(update={"excerpt": ""}) for hit in result.hits[:NEAREST])
-    leading = [note for note in result.notes if note in searching.LEADING_NOTES]
+    leading = [note for note in result.notes if note in LEADING_NOTES]
     places = [f"{number}. {_hit_line(hit, scored=True)}" for number, hit in enumerate(nearest, query.offset + 1)]
     lines = [_heading(result, query, len(nearest)), "", *leading, "", *places, "", *footer, *_advice(result, query)]
     return "\n".join(lines), result.model_copy(update={"hits": nearest})
@@ -217,7 +180,7 @@ def _heading(result: SearchResult, query: Query, shown: int) -> str:
 
 
 def _quoted_hit(number: int, hit: Hit, limit: int, above: Hit | None = None, *, scored: bool) -> list[str]:
-    text = _cut(hit.excerpt, limit)
+    text = cut(hit.excerpt, limit)
     lines = [f"{number}. {_hit_line(hit, scored=scored)}", *_place_lines(hit, above), fenced(text)]
     whole = hit.end_line - hit.start_line + 1
     shown = text.count("\n") + 1
@@ -321,9 +284,9 @@ def _limits_of(result: SearchResult) -> list[str]:
     """Say what limits the answer: skipped bases, terms that occur nowhere, notes."""
     skipped = [f"{quoted(one.base, TITLE_BYTES)}: {one.reason}" for one in result.skipped]
     lines = sentences("Not searched", skipped)
-    if result.unmatched and searching.NEAR_ONLY not in result.notes:
+    if result.unmatched and NEAR_ONLY not in result.notes:
         lines.append(f"Words that occur nowhere: {listed(result.unmatched)}")
-    return lines + sentences("Note", [note for note in result.notes if note not in searching.LEADING_NOTES])
+    return lines + sentences("Note", [note for note in result.notes if note not in LEADING_NOTES])
 
 
 def _advice(result: SearchResult, query: Query) -> list[str]:
@@ -392,17 +355,6 @@ def _read_call(hit: Hit, part: str) -> str:
     return f'read(refs="{_ref(hit)}{part}")'
 
 
-def _cut(text: str, limit: int) -> str:
-    """Cut a text at a number of UTF-8 bytes, marked with `…`."""
-    raw = text.encode("utf-8", "replace")
-    if len(raw) <= limit:
-        return text
-    return raw[: limit - len("…".encode())].decode("utf-8", "ignore").rstrip() + "…"
-
-
 def size_of(text: str) -> int:
     """Give the UTF-8 bytes of a line, its end included."""
     return len(text.encode("utf-8", "replace")) + 1
-
-
-_QUOTES = str.maketrans({'"': "'", "`": "'", "·": "-"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kbhub.reports import Reading
+    from kbhub.reading.reports import Reading
 
 
 def numbered(reading: Reading) -> str:

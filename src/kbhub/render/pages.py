@@ -21,9 +21,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from kbhub.blocks import scan_blocks
-from kbhub.frontmatter import read_front_matter
-from kbhub.query import spans
+from kbhub.documents.blocks import scan_blocks
+from kbhub.documents.frontmatter import read_front_matter
+from kbhub.index.query import spans
 from kbhub.render.layout import TAB_COLUMNS, column_widths, fitted
 from kbhub.render.plain import neutralised
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderResult
     from rich.segment import Segment
 
-    from kbhub.query import Term
+    from kbhub.index.query import Term
 
 DRAWN_CHARACTERS = 200_000
 """Of a text that is laid out; a longer one is only broken into lines."""

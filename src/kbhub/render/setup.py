@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.render.plain import one_line
-from kbhub.render.words import counted
+from kbhub.values import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

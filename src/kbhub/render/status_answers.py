@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbhub.later import gaps
-from kbhub.render.model import (
-    ANSWER_BYTES,
-    NAME_BYTES,
-    SENTENCE_BYTES,
-    TITLE_BYTES,
-    listed,
-    one_line,
-    quoted,
-    sentences,
-    size_of,
-)
-from kbhub.render.words import counted, message_of
+from kbhub.documents.safe_text import TITLE_BYTES, one_line, quoted
+from kbhub.render import gaps
+from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, SENTENCE_BYTES, listed, sentences, size_of
+from kbhub.render.words import message_of
+from kbhub.values import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.reports import BaseStatus, Status
+    from kbhub.reading.reports import BaseStatus, Status
     from kbhub.types import Discovery, Problem
 
 BASES = 20

@@ -9,25 +9,26 @@ import shlex
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kbhub.hits import STALE_DAYS
+from kbhub.index.query import excerpt, spans, terms_of
 from kbhub.index.selection import DAY_SECONDS
-from kbhub.later import gaps, pages
-from kbhub.query import excerpt, spans, terms_of
+from kbhub.render import gaps, pages
 from kbhub.render.layout import cell_width, table
 from kbhub.render.plain import neutralised, one_line
-from kbhub.render.words import contribution_of, counted, message_of, passed_over_text, total_of
-from kbhub.search import LEADING_NOTES, NEAR_ONLY
-from kbhub.values import struct
+from kbhub.render.words import contribution_of, message_of, passed_over_text, total_of
+from kbhub.search.hits import STALE_DAYS
+from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY
+from kbhub.values import counted, struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from kbhub.init import Initialised
-    from kbhub.query import Term
-    from kbhub.reports import BaseStatus, DaemonStatus, Reading, Status, SyncReport
-    from kbhub.trust import Grant
+    from kbhub.index.query import Term
+    from kbhub.reading.reports import BaseStatus, DaemonStatus, Reading, Status
+    from kbhub.setup.init import Initialised
+    from kbhub.sync.report import SyncReport
     from kbhub.types import Hit, Problem, SearchResult, Trace
+    from kbhub.workspace.trust import Grant
 
 NEAREST = 3
 """Refs shown where nothing covers the query."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbhub.sources.kinds import PDF_SUFFIX, TEXT_SUFFIXES
+from kbhub.workspace.formats import remedy_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,11 +13,6 @@ if TYPE_CHECKING:
 
 CONTRIBUTION_DIGITS = 4
 """Digits of what a signal adds to a score; as many as a score has."""
-
-
-def counted(count: int, noun: str) -> str:
-    """Give a number with its noun, in the plural if there is not exactly one: `1 chunk`, `2 chunks`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def message_of(problem: Problem) -> str:
@@ -63,8 +58,6 @@ def passed_over_text(counts: Mapping[str, int]) -> str:
     """
     remedies: dict[str, list[str]] = {}
     for suffix, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
-        text = "`include` takes them in as plain text" if suffix in TEXT_SUFFIXES else "convert them to Markdown"
-        remedy = "install `kbhub[pdf]`" if suffix == PDF_SUFFIX else text
-        remedies.setdefault(remedy, []).append(f"{count} {suffix}")
+        remedies.setdefault(remedy_of(suffix), []).append(f"{count} {suffix}")
     told = ", ".join(f"{', '.join(kinds)} ({remedy})" for remedy, kinds in remedies.items())
     return f"passed over: {told}" if told else ""

@@ -1,1 +1,1 @@
-"""Registering the server with the MCP clients of a machine, and telling agents to use it."""
+"""Register the server with the MCP clients on a machine, and tell agents to use it."""

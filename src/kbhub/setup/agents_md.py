@@ -1,6 +1,6 @@
 """The lines in a project's AGENTS.md, CLAUDE.md and GEMINI.md that make agents search before they answer.
 
-They stand between two markers; every byte outside these stays, and taking them out gives the file of before.
+They sit between two markers. Nothing outside the markers changes, and removing the lines restores the original file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
-"""Files that agents read at the start; the first is made where there is none."""
+"""Files that agents read when they start. If a project has none, the first is created."""
 
 LINES = """\
 <!-- kbhub:start, kept up to date by `kbhub setup --agents-md` -->
@@ -33,20 +33,20 @@ This project has knowledge in Markdown, served by the MCP server `kbhub`.
 - What will matter again (a decision, a pitfall, a convention), keep with `remember`.
 - Without the server, `kbhub search "…"` and `kbhub read REF` do the same in a shell.
 <!-- kbhub:end -->"""
-"""What is put into a file, without a line break at its end."""
+"""The inserted text, without a final newline."""
 
 _START = re.compile(rb"<!-- kbhub:start\b[^>]*-->")
 _END = re.compile(rb"<!-- kbhub:end -->")
 _IMPORT = re.compile(rb"^@(?:\./)?AGENTS\.md\s*$", re.MULTILINE)
-"""How Claude Code and Gemini CLI take another file in."""
+"""An import of AGENTS.md, as Claude Code and Gemini CLI write it."""
 
 
 def agents_tasks(root: Path, *, remove: bool) -> list[Task]:
-    """Plan to put the lines into the files of a project, or to take them out.
+    """Plan to write the lines into a project's files, or to remove them.
 
     Args:
-        root: the project's folder, links resolved.
-        remove: whether to take them out.
+        root: the project's folder, symlinks resolved.
+        remove: whether to remove them.
     """
     present = [root / name for name in NAMES if os.path.lexists(root / name)]
     if not present and not remove:
@@ -63,9 +63,9 @@ def _task(file: Path, root: Path, *, remove: bool) -> Task:
         if not os.path.realpath(file).startswith(f"{root}{os.sep}"):
             raise ConfigError(file, f"leads out of {root}; it was not touched")
         before = read_bytes(file)
-        if before is not None and not remove and _START.search(before) is None and _takes_in(file, before):
+        if before is not None and not remove and _START.search(before) is None and _imports_agents_md(file, before):
             return Task(step.model_copy(update={"action": "nothing", "notes": (f"It takes {NAMES[0]} in.",)}))
-        if _changed(before, file, remove=remove) == before:
+        if _edited(before, file, remove=remove) == before:
             return Task(step.model_copy(update={"action": "nothing"}))
     except ConfigError as error:
         return Task(failed(step, str(error)))
@@ -73,36 +73,32 @@ def _task(file: Path, root: Path, *, remove: bool) -> Task:
 
 
 def _do(step: Step, file: Path, root: Path, *, remove: bool) -> Step:
-    edit(file, lambda content: _changed(content, file, remove=remove), within=root)
+    edit(file, lambda content: _edited(content, file, remove=remove), within=root)
     return done(step)
 
 
-def _takes_in(file: Path, content: bytes) -> bool:
-    """Whether a file includes AGENTS.md, which has the lines."""
+def _imports_agents_md(file: Path, content: bytes) -> bool:
+    """Return whether a file imports AGENTS.md, which has the lines already."""
     return file.name != NAMES[0] and (file.parent / NAMES[0]).is_file() and _IMPORT.search(content) is not None
 
 
-def _changed(content: bytes | None, file: Path, *, remove: bool) -> bytes | None:
-    """Give a file with the lines as they should be, or without them; none for no file.
-
-    Raises:
-        ConfigError: the markers do not make one pair, or it is UTF-16.
-    """
+def _edited(content: bytes | None, file: Path, *, remove: bool) -> bytes | None:
+    """Return the file with the lines up to date, or without them; None for no file."""
     text = content or b""
     if b"\0" in text:
         raise ConfigError(file, "is not UTF-8 text; it was not touched")
     newline = b"\r\n" if b"\r\n" in text else b"\n"
     lines = LINES.encode().replace(b"\n", newline)
-    place = _place(text, file)
-    if place is None:
+    span = _find_span(text, file)
+    if span is None:
         return content if remove else _appended(text, lines, newline)
-    start, end = place
+    start, end = span
     if not remove:
         return text[:start] + lines + text[end:]
     return _without(text, start, end, newline) or None
 
 
-def _place(text: bytes, file: Path) -> tuple[int, int] | None:
+def _find_span(text: bytes, file: Path) -> tuple[int, int] | None:
     starts, ends = list(_START.finditer(text)), list(_END.finditer(text))
     if not starts and not ends:
         return None
@@ -112,7 +108,7 @@ def _place(text: bytes, file: Path) -> tuple[int, int] | None:
 
 
 def _appended(text: bytes, lines: bytes, newline: bytes) -> bytes:
-    """Put the lines at the end after a blank one; the file ends with a line break afterwards if it did before."""
+    """Append the lines after a blank line; the file ends with a newline only if it did before."""
     if not text:
         return lines + newline
     if text.endswith(b"\n"):
@@ -121,7 +117,7 @@ def _appended(text: bytes, lines: bytes, newline: bytes) -> bytes:
 
 
 def _without(text: bytes, start: int, end: int, newline: bytes) -> bytes:
-    """Take the lines out with what `_appended` put around them."""
+    """Remove the lines along with the newlines that `_appended` added."""
     head, tail = text[:start], text[end:]
     if tail:
         tail = tail.removeprefix(newline)

@@ -1,9 +1,9 @@
-"""Where each MCP client keeps its servers, per operating system, and how an entry there looks: data, and nothing else.
+"""Where each MCP client keeps its server list on each operating system, and what an entry looks like there.
 
 Sources, read in November 2026: the clients' own documentation (code.claude.com, developers.openai.com/codex,
 docs.github.com/copilot, code.visualstudio.com, cursor.com/docs, geminicli.com, opencode.ai, zed.dev, goose-docs.ai,
 kiro.dev, lmstudio.ai, ampcode.com), runs of Claude Code 2.1, Codex 0.169, Copilot CLI 1.0, Gemini CLI 0.61 and
-opencode 1.18, and for Claude Desktop on Linux and Antigravity what their users report.
+opencode 1.18, and user reports for Claude Desktop on Linux and Antigravity.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ClientName = Literal[
 
 @struct
 class Shape:
-    """How an entry says what to start."""
+    """The fields of a server entry."""
 
     before: Mapping[str, Any] = field(default_factory=dict)
     """Fields of a new entry before the command."""
@@ -56,15 +56,15 @@ class Shape:
     """Fields of a new entry after the arguments."""
     command: str = "command"
     args: str | None = "args"
-    """Field of the arguments; none where the command is a list that holds them."""
+    """Field for the arguments, or None where the command is a list that includes them."""
     env: str = "env"
 
     def entry(self, argv: tuple[str, ...]) -> dict[str, Any]:
-        """Give a new entry that starts `argv`."""
+        """Return a new entry that starts `argv`."""
         return {**self.before, **self.fields(argv), **self.after}
 
     def fields(self, argv: tuple[str, ...]) -> dict[str, Any]:
-        """Give the fields of an entry that say what is started."""
+        """Return the fields that hold the command line."""
         if self.args is None:
             return {self.command: list(argv)}
         return {self.command: argv[0], self.args: list(argv[1:])}
@@ -72,12 +72,12 @@ class Shape:
 
 @struct
 class OwnCommand:
-    """A client's own command line; `{argv}` in its arguments is what is to be started, `{json}` an entry."""
+    """A client's CLI for registering servers; `{argv}` stands for the server's command line, `{json}` for an entry."""
 
     program: str
     add: tuple[str, ...]
     remove: tuple[str, ...] = ()
-    """Empty where it cannot."""
+    """Empty if the client has no such command."""
 
 
 @struct
@@ -85,41 +85,41 @@ class ProjectFile:
     """Where a client looks for servers in a project."""
 
     files: tuple[str, ...]
-    """Relative to the project's root; the first that exists counts, else the last."""
+    """Relative to the project root; the first that exists is used, else the last."""
     args: tuple[str, ...] = ()
-    """Further arguments of `kbhub serve`."""
+    """Additional arguments of `kbhub serve`."""
     shape: Shape | None = None
-    """How an entry looks, if not as in the user's file."""
+    """The shape of an entry, if different from the user's file."""
 
 
 @struct
 class Client:
-    """One MCP client. Paths begin with a folder in braces, see `folders`."""
+    """An MCP client. Paths start with a placeholder from `folders`."""
 
     name: ClientName
     title: str
     keys: tuple[str, ...]
-    """Way to the object that holds the servers."""
+    """Key path of the object that holds the servers."""
     files: tuple[str, ...]
-    """The user's file; the first that exists counts, else the last."""
+    """The user's file; the first that exists is used, else the last."""
     windows: tuple[str, ...] = ()
     """The same on Windows, where it differs."""
     form: Form = "json"
     shape: Shape = Shape()
     programs: tuple[str, ...] = ()
-    """On the search path where the client is installed."""
+    """Programs on PATH that show that the client is installed."""
     signs: tuple[str, ...] = ()
-    """Folders that the client makes."""
+    """Folders that show the same."""
     own: OwnCommand | None = None
     project: ProjectFile | None = None
     skills: str = ""
     """Folder of the user's skills."""
     later_keys: tuple[str, ...] = ()
-    """Way to the servers in the client's next major version."""
+    """Key path of the servers in the client's next major version."""
     hint: str = ""
-    """What to do after a change."""
+    """What the user has to do after a change."""
     caveat: str = ""
-    """What else keeps the client from starting a registered server."""
+    """What else may keep the client from starting a registered server."""
 
 
 _STDIO = Shape(before={"type": "stdio"})
@@ -308,33 +308,33 @@ CLIENTS: tuple[Client, ...] = (
         "lm-studio", "LM Studio", _MCP_SERVERS, ("{home}/.lmstudio/mcp.json",), signs=("{home}/.lmstudio",), programs=()
     ),
 )
-"""In the order in which they are shown."""
+"""In display order."""
 
 
 @struct
 class Machine:
-    """A user's account on a machine: all that the table depends on."""
+    """A user account on a machine: everything that `CLIENTS` depends on."""
 
     home: Path
     env: Mapping[str, str]
     platform: Platform
 
     def path(self, template: str) -> Path:
-        """Give the path that a template of the table stands for here."""
+        """Return the path a template from `CLIENTS` stands for."""
         return Path(template.format_map(folders(self)))
 
     def file(self, client: Client) -> Path:
-        """Give the user's file of a client, which need not exist."""
-        named = client.windows if self.platform == "win32" and client.windows else client.files
-        paths = [self.path(one) for one in named]
+        """Return the user's file of a client, which may not exist."""
+        templates = client.windows if self.platform == "win32" and client.windows else client.files
+        paths = [self.path(template) for template in templates]
         return next((path for path in paths if os.path.lexists(path)), paths[-1])
 
     def program(self, name: str) -> str | None:
-        """Give the path of a program on the search path."""
+        """Return the path of a program on PATH, or None."""
         return shutil.which(name, path=self.env.get("PATH", ""))
 
     def has(self, client: Client) -> bool:
-        """Whether the client is installed, or has been."""
+        """Return whether the client is installed, or once was."""
         return (
             self.file(client).is_file()
             or any(self.path(sign).is_dir() for sign in client.signs)
@@ -343,7 +343,7 @@ class Machine:
 
 
 def folders(machine: Machine) -> dict[str, str]:
-    """Give what the folders in the table stand for on a machine; each client's own variables move its folder."""
+    """Return the value of each path placeholder; the clients' own environment variables take precedence."""
     env, home = machine.env, machine.home
     xdg = env.get("XDG_CONFIG_HOME") or f"{home}/.config"
     user = {
@@ -364,12 +364,12 @@ def folders(machine: Machine) -> dict[str, str]:
 
 
 def this_platform() -> Platform:
-    """Give the system that this process runs on; what is neither macOS nor Windows keeps its files as Linux does."""
+    """Return the current platform; anything but macOS and Windows counts as Linux."""
     if sys.platform == "darwin":
         return "darwin"
     return "win32" if sys.platform == "win32" else "linux"
 
 
 def client_named(name: str) -> Client:
-    """Give the client of a name that is in the table."""
+    """Return the client with a name, which must be in `CLIENTS`."""
     return next(client for client in CLIENTS if client.name == name)

@@ -1,7 +1,7 @@
-"""The entry of one server in a client's file: read it, add it, change it, take it out; all other bytes stay.
+"""Read, add, change and remove a server's entry in a client's file, leaving the rest of the file byte for byte.
 
-Each format has its own way to find the place. Whatever it did, the outcome is parsed and compared with what was there:
-a file in which anything but the one entry would change is refused, not written.
+Each format locates the entry in its own way. The result is then parsed and compared with the original: if anything but
+the one entry would change, the edit is refused.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kbhub import config_editing
 from kbhub.errors import ConfigError
-from kbhub.jsonc import parse_jsonc
 from kbhub.setup import toml_entries, yaml_entries
 from kbhub.values import struct
+from kbhub.workspace import config_editing
+from kbhub.workspace.jsonc import parse_jsonc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,21 +26,21 @@ _BOM = "\ufeff"
 
 @struct
 class Place:
-    """Where a server's entry is, or is to be."""
+    """The location of a server's entry, which may not exist yet."""
 
     form: Form
     keys: tuple[str, ...]
-    """Way to the object that holds the servers."""
+    """Key path of the object that holds the servers."""
     name: str
     path: Path
-    """The file's name, for errors."""
+    """The file, for error messages."""
 
 
 def decode(content: bytes | None, path: Path) -> str:
-    """Give the text of a file; none and blank files are empty.
+    """Decode a file's content; None means that there is no file and gives an empty string.
 
     Raises:
-        ConfigError: it is no UTF-8.
+        ConfigError: it is not UTF-8.
     """
     try:
         return (content or b"").decode("utf-8")
@@ -49,44 +49,44 @@ def decode(content: bytes | None, path: Path) -> str:
 
 
 def parse(text: str, form: Form, path: Path) -> dict[str, Any]:
-    """Give what a file says.
+    """Parse a client's file; a blank file is an empty object.
 
     Raises:
-        ConfigError: it is malformed, or no object.
+        ConfigError: it is malformed or not an object.
     """
     text = text.removeprefix(_BOM)
     if not text.strip():
         return {}
     if form == "json":
-        found = parse_jsonc(text, path)
+        data = parse_jsonc(text, path)
     else:
-        found = toml_entries.parse(text, path) if form == "toml" else yaml_entries.parse(text, path)
-    if not isinstance(found, dict):
+        data = toml_entries.parse(text, path) if form == "toml" else yaml_entries.parse(text, path)
+    if not isinstance(data, dict):
         raise ConfigError(path, "is no object with fields; it was not touched")
-    return found
+    return data
 
 
 def servers(data: Mapping[str, Any], keys: Sequence[str], path: Path) -> Mapping[str, Any]:
-    """Give the servers in a parsed file, by name.
+    """Return the servers in a parsed file, by name.
 
     Raises:
-        ConfigError: something else is in their place.
+        ConfigError: a value on the key path is not an object.
     """
-    found: Any = data
+    node: Any = data
     for number, key in enumerate(keys):
-        found = found.get(key)
-        if found is None:
+        node = node.get(key)
+        if node is None:
             return {}
-        if not isinstance(found, Mapping):
+        if not isinstance(node, Mapping):
             raise ConfigError(path, "expected an object; it was not touched", ".".join(keys[: number + 1]))
-    return found  # type: ignore[no-any-return]  # a Mapping, as the loop saw
+    return node  # type: ignore[no-any-return]  # a Mapping, as the loop saw
 
 
 def with_entry(text: str, place: Place, entry: dict[str, Any]) -> str:
-    """Give the text with a server added; it must have none of this name.
+    """Return the text with a server added, which must not be there yet.
 
     Raises:
-        ConfigError: it is malformed or so unusual that the entry has to be made by hand.
+        ConfigError: it is malformed, or too unusual to be edited automatically.
     """
     bom, body = _without_bom(text)
     keys, name, path = place.keys, place.name, place.path
@@ -101,7 +101,7 @@ def with_entry(text: str, place: Place, entry: dict[str, Any]) -> str:
 
 
 def with_fields(text: str, place: Place, fields: dict[str, Any]) -> str:
-    """Give the text with some fields of a server replaced, and its others as they were; raises as `with_entry`."""
+    """Return the text with some fields of a server replaced. Raises like `with_entry`."""
     bom, body = _without_bom(text)
     keys, name, path = place.keys, place.name, place.path
     old = servers(parse(text, place.form, path), keys, path)[name]
@@ -119,7 +119,7 @@ def with_fields(text: str, place: Place, fields: dict[str, Any]) -> str:
 
 
 def without_entry(text: str, place: Place) -> str:
-    """Give the text without a server; raises as `with_entry`."""
+    """Return the text without a server. Raises like `with_entry`."""
     bom, body = _without_bom(text)
     keys, name, path = place.keys, place.name, place.path
     if place.form == "json":
@@ -132,9 +132,9 @@ def without_entry(text: str, place: Place) -> str:
 
 
 def without_empty(text: str, before: str, place: Place) -> str:
-    """Give the text without the empty objects on the way to the servers that it did not have before.
+    """Return the text without the empty objects on the servers' key path that were not in `before`.
 
-    JSON alone has some.
+    Only JSON can have such leftovers.
 
     Raises:
         ConfigError: it is malformed.
@@ -146,21 +146,25 @@ def without_empty(text: str, before: str, place: Place) -> str:
         bom, body = _without_bom(text)
         if not _is_empty_at(parse(text, place.form, place.path), keys):
             break
-        if _is_there(parse(before, place.form, place.path), keys):
+        if _exists(parse(before, place.form, place.path), keys):
             break
         text = bom + config_editing.remove_value(body, list(keys), place.path)
     return text
 
 
 def says_the_same(one: str, other: str, place: Place) -> bool:
-    """Whether two texts say the same, but for empty objects on the way to the servers; raises as `parse`."""
+    """Return whether two texts hold the same data, ignoring empty objects on the servers' key path.
+
+    Raises:
+        ConfigError: one of them is malformed.
+    """
     return bool(
         _plain(parse(one, place.form, place.path), place.keys)
         == _plain(parse(other, place.form, place.path), place.keys)
     )
 
 
-def _is_there(data: Any, keys: Sequence[str]) -> bool:
+def _exists(data: Any, keys: Sequence[str]) -> bool:
     for key in keys:
         if not isinstance(data, Mapping) or key not in data:
             return False
@@ -175,7 +179,7 @@ def _is_empty_at(data: Any, keys: Sequence[str]) -> bool:
 
 
 def _checked(before: str, after: str, place: Place, entry: dict[str, Any] | None) -> str:
-    """Give the edited text if it says the same but for the one entry."""
+    """Return the edited text after checking that nothing but the one entry changed."""
     expected = parse(before, place.form, place.path)
     holder: Any = expected
     for key in place.keys:
@@ -186,14 +190,13 @@ def _checked(before: str, after: str, place: Place, entry: dict[str, Any] | None
         del holder[place.name]
     else:
         holder[place.name] = entry
-    found = parse(after, place.form, place.path)
-    if _plain(found, place.keys) != _plain(expected, place.keys):
+    if _plain(parse(after, place.form, place.path), place.keys) != _plain(expected, place.keys):
         raise ConfigError(place.path, "is written in an unusual way; make the change by hand")
     return after
 
 
 def _plain(data: Any, keys: Sequence[str]) -> Any:
-    """Give parsed data without the empty objects that a removal leaves behind, or takes along."""
+    """Return parsed data without the empty objects on the servers' key path."""
     if keys and isinstance(data, dict) and keys[0] in data:
         inner = _plain(data[keys[0]], keys[1:])
         rest = {key: value for key, value in data.items() if key != keys[0]}

@@ -1,4 +1,4 @@
-"""Changing other programs' files: whole or not at all, with their mode and their links."""
+"""Edit other programs' files atomically, keeping their modes and symlinks."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import ConfigError
-from kbhub.files import read_regular
-from kbhub.places import write_atomically
+from kbhub.workspace.files import read_regular
+from kbhub.workspace.places import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_BYTES = 64 * 1024 * 1024
-"""Of a client's file: Claude Code keeps the history of every project in the file of its servers."""
+"""Limit for a client's file; Claude Code keeps the history of every project in the same file as its servers."""
 
 _NEW_MODE = 0o644
 _NEW_PRIVATE_MODE = 0o600
-"""Of a client's file in the home directory: its other servers' entries will hold keys."""
+"""For new files in the home directory, which may come to hold other servers' API keys."""
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Give what a file holds, or none if there is none.
+    """Read a file, or return None if it does not exist.
 
     Raises:
-        ConfigError: it cannot be read, or is no file.
+        ConfigError: it cannot be read or is not a regular file.
     """
     try:
         return read_regular(os.path.realpath(path), MAX_BYTES)
@@ -42,15 +42,15 @@ def edit(
     *,
     within: Path | None = None,
 ) -> None:
-    """Change a file; a link is followed and stays a link, a file that does not exist is made.
+    """Edit, create or delete a file; a symlink is followed and stays a symlink.
 
     Args:
         path: the file.
-        change: gives the new content for the old; none stands for no file. What it raises leaves all as it is.
-        within: a folder, links resolved, that the file must lie in: a project may come from anybody.
+        change: maps the old content to the new; None stands for no file. If it raises, nothing is written.
+        within: a folder, symlinks resolved, that the file must be in, since a project may not be trustworthy.
 
     Raises:
-        ConfigError: the file cannot be read or written, leads elsewhere, or is changed by somebody just now.
+        ConfigError: the file cannot be read or written, is outside `within`, or changed concurrently.
     """
     real = Path(os.path.realpath(path))
     if within is not None and not real.is_relative_to(within):

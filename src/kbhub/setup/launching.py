@@ -1,4 +1,4 @@
-"""The command by which a client starts this kbhub: absolute, and the same after an upgrade."""
+"""The command with which a client starts this kbhub: an absolute path that survives upgrades."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 How = Literal["uvx", "uv tool", "pipx", "venv", "environment", "module"]
 
 RELOCATABLE = ("kbhub", "serve")
-"""What a project's files name: each member of a team has it elsewhere on the search path."""
+"""The command in a project's files, found on PATH, since its location differs between team members."""
 
 _PACKAGE = "kbhub"
 
 
 @struct
 class Installation:
-    """Where a kbhub is installed."""
+    """Where kbhub is installed."""
 
     prefix: Path
-    """Of its environment, links not resolved."""
+    """`sys.prefix` of its environment, symlinks not resolved."""
     executable: Path
     """Its interpreter."""
     scripts: Path
-    """Folder of the environment's programs."""
+    """Folder of the environment's scripts."""
     isolated: bool
-    """Whether it has an environment of its own."""
+    """Whether the environment is a virtual one."""
     origin: str = ""
-    """What it was installed from, if not from an index: a URL."""
+    """URL it was installed from, if not from a package index."""
 
 
 @struct
@@ -47,14 +47,14 @@ class Launch:
     """How to start an installed kbhub."""
 
     argv: tuple[str, ...]
-    """Without the command of kbhub."""
+    """Without the subcommand."""
     how: How
     note: str = ""
-    """What the user should know, in a sentence."""
+    """A sentence for the user."""
 
 
 def this_installation() -> Installation:
-    """Describe the kbhub that is running."""
+    """Return the installation that is running."""
     return Installation(
         prefix=Path(sys.prefix),
         executable=Path(sys.executable),
@@ -65,15 +65,15 @@ def this_installation() -> Installation:
 
 
 def launch(installation: Installation, machine: Machine) -> Launch:
-    """Find how to start a kbhub so that this still works after its next upgrade.
+    """Find a command that starts kbhub and still works after its next upgrade.
 
-    An environment of `uvx` is thrown away one day, so the runner itself is named. Tools of `uv` and `pipx` are named
-    by the launcher beside which newer versions are put, as is anything else that is on the search path as a link
-    (Homebrew's folders carry the version). All others by the script in their environment.
+    `uvx` environments are temporary, so the runner itself is used. `uv` and `pipx` tools are started through their
+    launcher, which later versions keep, and so is anything else with a symlink on PATH (Homebrew's folders contain
+    the version). Otherwise it is the script in the environment.
 
     Args:
-        installation: where it is.
-        machine: whose search path and folders count.
+        installation: the installation to start.
+        machine: provides PATH and the home directory.
     """
     prefix = installation.prefix
     script = installation.scripts / _executable_name(machine)
@@ -100,25 +100,24 @@ def launch(installation: Installation, machine: Machine) -> Launch:
 
 
 def _is_ephemeral(prefix: Path, env: Mapping[str, str]) -> bool:
-    """Whether an environment lies in uv's cache: `archive-v0/…` or `environments-v2/…` of it, say."""
+    """Return whether an environment is in uv's cache, such as `archive-v0/…` or `environments-v2/…`."""
     cache = env.get("UV_CACHE_DIR")
-    parts = prefix.parts
     if cache and prefix.is_relative_to(cache):
         return True
-    named = any(part.startswith(("archive-v", "environments-v", "builds-v")) for part in parts)
-    return named and "uv" in parts
+    parts = prefix.parts
+    return "uv" in parts and any(part.startswith(("archive-v", "environments-v", "builds-v")) for part in parts)
 
 
 def _uvx(machine: Machine) -> tuple[str, ...] | None:
-    """The runner: uv says in `UV` where it is itself."""
-    if found := machine.program("uvx"):
-        return (str(Path(found).absolute()),)
+    """Return the `uvx` command; uv sets `UV` to its own path."""
+    if uvx := machine.program("uvx"):
+        return (str(Path(uvx).absolute()),)
     uv = machine.env.get("UV") or machine.program("uv")
     return (str(Path(uv).absolute()), "tool", "run") if uv and Path(uv).is_file() else None
 
 
 def _launchers(how: How, machine: Machine) -> list[Path]:
-    """Where there may be a link to the script, first the places where uv and pipx make it."""
+    """Return existing launchers that may link to the script, those of uv and pipx first."""
     name = _executable_name(machine)
     env = machine.env
     folders = []
@@ -128,15 +127,15 @@ def _launchers(how: How, machine: Machine) -> list[Path]:
         folders = [env.get("PIPX_BIN_DIR"), f"{machine.home}/.local/bin"]
     paths = [Path(folder) / name for folder in folders if folder]
     paths += [
-        Path(found).absolute()
+        Path(program).absolute()
         for folder in env.get("PATH", "").split(os.pathsep)
-        if folder and (found := shutil.which(_PACKAGE, path=folder))
+        if folder and (program := shutil.which(_PACKAGE, path=folder))
     ]
     return [path for path in paths if path.is_file()]
 
 
 def _leads_into(launcher: Path, prefix: Path) -> bool:
-    """Whether a link outside an environment leads to a program in it."""
+    """Return whether a symlink outside an environment leads to a program in it."""
     real = os.path.realpath(prefix)
     return launcher.is_symlink() and launcher.resolve().is_relative_to(real) and not launcher.is_relative_to(prefix)
 
@@ -146,7 +145,7 @@ def _executable_name(machine: Machine) -> str:
 
 
 def _origin() -> str:
-    """What pip or uv recorded (PEP 610) of an installation that came from no index."""
+    """Return the URL that pip or uv recorded (PEP 610), empty for an installation from an index."""
     try:
         record: Any = json.loads(distribution(_PACKAGE).read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError):

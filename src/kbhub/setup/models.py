@@ -1,4 +1,4 @@
-"""What `kbhub setup` intends, and what came of it."""
+"""The plan of `kbhub setup` and its outcome."""
 
 from __future__ import annotations
 

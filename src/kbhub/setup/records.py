@@ -1,4 +1,4 @@
-"""What clients' files were before kbhub changed them, kept in kbhub's own data, so that a removal can undo a change."""
+"""Backups of clients' files in kbhub's data directory, so that removing the server can restore the original."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbhub.places import private_directory, write_atomically
 from kbhub.values import struct
+from kbhub.workspace.places import private_directory, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FOLDER = "setup"
-"""In kbhub's data directory: one folder for each changed file."""
+"""Folder in the data directory, with a subfolder for each changed file."""
 
 ABOUT = "about.json"
 
 MAX_COPIES = 1000
-"""Copies of one file within a second."""
+"""Limit of copies of one file within a second."""
 
 _STAMP = "%Y%m%dT%H%M%SZ"
 
 
 @struct
 class Change:
-    """What kbhub did to a file, up to its last change."""
+    """All of kbhub's changes to a file together."""
 
     content: bytes | None
-    """What the file held before; none if there was no file."""
+    """The original content, or None if there was no file."""
     copy: Path | None
-    """Where that is kept."""
+    """The backup of the original content."""
     after: str
-    """SHA-256 of what it held afterwards, in hex: else somebody has changed it since."""
+    """Hex SHA-256 of the content after the last change, to detect changes by others."""
     folders: tuple[Path, ...]
-    """Those that were made for it, the deepest first."""
+    """Folders created for the file, deepest first."""
 
 
 class Records:
-    """The changes of files.
+    """The recorded changes of all files.
 
     Args:
         data: kbhub's data directory.
@@ -52,7 +52,7 @@ class Records:
         self._top = data / FOLDER
 
     def of(self, file: Path) -> Change | None:
-        """Give what was done to a file; none if nothing was, or that cannot be read."""
+        """Return the recorded change of a file, or None if there is none or it cannot be read."""
         folder = self._folder(file)
         try:
             about = json.loads((folder / ABOUT).read_bytes())
@@ -63,15 +63,15 @@ class Records:
             return None
 
     def copied(self, file: Path, content: bytes | None) -> Path | None:
-        """Keep what a file holds before it is changed, under the time (UTC); gives where, none if there is no file.
+        """Back up a file's content under a UTC timestamp; return the backup's path, or None if there is no file.
 
         Raises:
-            OSError: it cannot be kept.
+            OSError: the backup cannot be written.
         """
         if content is None:
             return None
         folder, stamp = private_directory(self._folder(file)), time.strftime(_STAMP, time.gmtime())
-        names = (f"{file.name}.{stamp}{end}.bak" for end in ("", *(f"-{one}" for one in range(2, MAX_COPIES))))
+        names = (f"{file.name}.{stamp}{end}.bak" for end in ("", *(f"-{number}" for number in range(2, MAX_COPIES))))
         copy = next(folder / name for name in names if not (folder / name).exists())
         write_atomically(copy, content)
         return copy
@@ -79,20 +79,20 @@ class Records:
     def changed(
         self, file: Path, copy: Path | None, before: bytes | None, after: bytes | None, made: Sequence[Path]
     ) -> Path | None:
-        """Note a change; one that follows upon another is one with it.
+        """Record a change, merging it with the previous one if nobody else changed the file in between.
 
         Args:
-            file: which.
-            copy: what `copied` gave.
-            before: what it held.
-            after: what it holds.
-            made: folders that were made for it, the deepest first.
+            file: the file.
+            copy: the backup from `copied`.
+            before: the content before the change.
+            after: the content after it.
+            made: folders created for the file, deepest first.
 
         Returns:
-            The copy of what it held before kbhub changed it.
+            The backup of the original content.
 
         Raises:
-            OSError: it cannot be noted.
+            OSError: the record cannot be written.
         """
         old = self.of(file)
         if old and old.after == digest(before):
@@ -109,7 +109,7 @@ class Records:
         return copy
 
     def undone(self, file: Path, *copies: Path | None) -> None:
-        """Forget a change, and delete copies of what is there again.
+        """Delete the record of a change, and the given backups.
 
         Raises:
             OSError: they cannot be deleted.
@@ -117,7 +117,7 @@ class Records:
         folder = self._folder(file)
         for path in (folder / ABOUT, *filter(None, copies)):
             path.unlink(missing_ok=True)
-        with suppress(OSError):  # it has copies that somebody may miss, or was never made
+        with suppress(OSError):  # it still holds other backups, or never existed
             folder.rmdir()
 
     def _folder(self, file: Path) -> Path:
@@ -126,10 +126,10 @@ class Records:
 
 
 def digest(content: bytes | None) -> str:
-    """Give the SHA-256 of what a file holds, in hex; empty if there is no file."""
+    """Return the hex SHA-256 of a file's content, or an empty string if there is no file."""
     return "" if content is None else hashlib.sha256(content).hexdigest()
 
 
 def missing_folders(file: Path) -> tuple[Path, ...]:
-    """Give the folders above a file that are not there, the deepest first."""
+    """Return the parent folders of a file that do not exist, deepest first."""
     return tuple(folder for folder in Path(os.path.realpath(file)).parents if not folder.exists())

@@ -1,4 +1,4 @@
-"""Which clients of a machine have the server registered, and what they start."""
+"""Which clients on this machine have the server registered, and what they start."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 
 
 def registrations(env: Mapping[str, str], home: Path, platform: Platform | None = None) -> tuple[Registration, ...]:
-    """Find the server in the users' files of all clients; a file that cannot be read is one with a fault.
+    """Find the server in the user's files of all clients; an unreadable file gives a registration with a fault.
 
-    A project's files are not looked at: they may come from anybody, and their clients ask before they start anything.
+    Project files are not read: they may not be trustworthy, and clients ask before they start anything from them.
 
     Args:
-        env: environment variables, for the clients' folders and the search path.
+        env: environment variables, for the clients' folders and PATH.
         home: the home directory.
-        platform: the system; none for this one.
+        platform: the operating system, or None for the current one.
     """
     machine = Machine(home, env, platform or this_platform())
-    found: list[Registration] = []
+    registered: list[Registration] = []
     for client in CLIENTS:
         if machine.file(client).is_file():
-            found += _of(client, machine)
-    return tuple(found)
+            registered += _of(client, machine)
+    return tuple(registered)
 
 
 def unregistered(env: Mapping[str, str], home: Path, platform: Platform | None = None) -> tuple[str, ...]:
-    """Give the titles of the clients on the machine that do not have the server; arguments as `registrations`."""
+    """Return the titles of installed clients that lack the server. Arguments as for `registrations`."""
     machine = Machine(home, env, platform or this_platform())
-    known = {one.client for one in registrations(env, home, platform)}
-    return tuple(client.title for client in CLIENTS if client.name not in known and machine.has(client))
+    names = {registration.client for registration in registrations(env, home, platform)}
+    return tuple(client.title for client in CLIENTS if client.name not in names and machine.has(client))
 
 
 def _of(client: Client, machine: Machine) -> list[Registration]:
@@ -48,7 +48,8 @@ def _of(client: Client, machine: Machine) -> list[Registration]:
         target = user_target(client, machine, (SERVER, "serve"))
         raw = servers(parse(current_text(target), target.form, file), target.keys, file)
     except ConfigError as error:
-        return [_registration(client, file, fault=str(error))]
+        fault = str(error)
+        return [Registration(client=client.name, title=client.title, file=file, name=SERVER, command="", fault=fault)]
     entries = [entry_of(name, fields, client.shape) for name, fields in raw.items()]
     return [
         Registration(
@@ -65,10 +66,6 @@ def _of(client: Client, machine: Machine) -> list[Registration]:
         for entry in entries
         if entry.name == SERVER or runs_kbhub(entry)
     ]
-
-
-def _registration(client: Client, file: Path, fault: str) -> Registration:
-    return Registration(client=client.name, title=client.title, file=file, name=SERVER, command="", fault=fault)
 
 
 def _program(command: str, env: Mapping[str, str], machine: Machine) -> str | None:

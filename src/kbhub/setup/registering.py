@@ -1,4 +1,4 @@
-"""Registering the server with clients, and taking it out again."""
+"""Register the server with clients, and remove it again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kbhub.errors import ConfigError
-from kbhub.places import data_dir
 from kbhub.setup import own_commands
 from kbhub.setup.clients import CLIENTS, SERVER, client_named
 from kbhub.setup.entries import Place, decode, says_the_same, with_entry, with_fields, without_empty, without_entry
@@ -16,6 +15,7 @@ from kbhub.setup.models import Action, Step
 from kbhub.setup.records import Records, digest, missing_folders
 from kbhub.setup.targets import SERVE, current_text, project_target, registered, user_target
 from kbhub.setup.tasks import Task, done, failed
+from kbhub.workspace.places import data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,12 +28,12 @@ OFF = "It is switched off there; the client's own settings switch it on."
 
 
 def chosen_clients(machine: Machine, names: Sequence[ClientName], root: Path | None = None) -> tuple[Client, ...]:
-    """Give the clients that were named or, where none were, those that are on the machine.
+    """Return the named clients or, without names, those that are installed.
 
     Args:
-        machine: where to look.
+        machine: where to look for clients.
         names: the names.
-        root: folder of a project whose files tell of clients, too: a team's need not all be on one machine.
+        root: a project folder whose files show further clients, which other members of a team may use.
     """
     if names:
         return tuple(client_named(name) for name in dict.fromkeys(names))
@@ -41,23 +41,23 @@ def chosen_clients(machine: Machine, names: Sequence[ClientName], root: Path | N
 
 
 def without_project_file(clients: Sequence[Client], *, remove: bool) -> tuple[str, ...]:
-    """Say of each client that looks for nothing in a project what to do instead."""
-    does = "takes it out for you" if remove else "registers it for you alone"
+    """Return a note for each client without project files, saying what to do instead."""
+    effect = "takes it out for you" if remove else "registers it for you alone"
     return tuple(
-        f"{one.title} has no file in a project; `kbhub setup --client {one.name}{' --remove' * remove}` {does}."
-        for one in clients
-        if one.project is None
+        f"{client.title} has no file in a project; `kbhub setup --client {client.name}{' --remove' * remove}` {effect}."
+        for client in clients
+        if client.project is None
     )
 
 
 def user_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[Task]:
-    """Plan the registration of the server in users' files, or its removal.
+    """Plan to register the server in the user's files, or to remove it.
 
     Args:
-        clients: with which.
-        machine: whose files.
-        argv: what starts kbhub, without its command.
-        remove: whether to take it out.
+        clients: the clients.
+        machine: the machine with the files.
+        argv: the command line that starts kbhub, without the subcommand.
+        remove: whether to remove the server.
     """
     tasks = []
     for client in clients:
@@ -67,13 +67,13 @@ def user_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str],
 
 
 def project_tasks(clients: Sequence[Client], machine: Machine, root: Path, *, remove: bool) -> list[Task]:
-    """Plan the same for a project's files; clients that share one are one step.
+    """Plan the same for a project's files; clients that share a file share a task.
 
     Args:
-        clients: with which; those that look for nothing in a project are passed over.
-        machine: for its programs.
-        root: the project's folder, links resolved.
-        remove: whether to take it out.
+        clients: the clients; those without project files are skipped.
+        machine: the machine with the clients' programs.
+        root: the project's folder, symlinks resolved.
+        remove: whether to remove the server.
     """
     tasks: dict[Path, Task] = {}
     for client in clients:
@@ -96,7 +96,7 @@ def _has_file(client: Client, root: Path) -> bool:
 def _planned(
     name: str, title: str, file: Path, make: Callable[[], Target | None], machine: Machine, *, remove: bool
 ) -> Task:
-    """Look at a file and say what is to be done to it; one that cannot be understood is not to be touched."""
+    """Plan a change of one file; a file that cannot be parsed gives a failed step."""
     step = Step(subject=name, title=title, action="remove" if remove else "register", file=file)
     try:
         target = make()
@@ -114,24 +114,24 @@ def _registration(target: Target, step: Step, entry: Entry | None, machine: Mach
         line: tuple[str, ...] = ()
         if own and machine.program(own.program):
             line = own_commands.adding(own, target.shape, target.argv)
-        step = _told(step, "register", command=target.argv, through=own_commands.shown(line))
+        step = _with_action(step, "register", command=target.argv, through=own_commands.shown(line))
         return Task(step, lambda: _register(target, step, line, machine))
     off = () if entry.enabled else (OFF,)
     if entry.name != SERVER:
-        return Task(_told(step, "nothing", command=entry.argv, notes=(f"It is there as {entry.name!r}.", *off)))
+        return Task(_with_action(step, "nothing", command=entry.argv, notes=(f"It is there as {entry.name!r}.", *off)))
     if target.wants(entry):
-        return Task(_told(step, "nothing", command=entry.argv, notes=off))
+        return Task(_with_action(step, "nothing", command=entry.argv, notes=off))
     argv = target.argv_instead_of(entry)
-    step = _told(step, "update", command=argv, before=entry.argv, notes=off)
+    step = _with_action(step, "update", command=argv, before=entry.argv, notes=off)
     return Task(step, lambda: _recorded(target, machine, lambda: _edited(target, step)))
 
 
 def _removal(target: Target, step: Step, entry: Entry | None, machine: Machine) -> Task:
     if entry is None or entry.name != SERVER:
-        return Task(_told(step, "nothing"))
+        return Task(_with_action(step, "nothing"))
     own = target.client.own if target.within is None else None
     line = own_commands.removing(own) if own and machine.program(own.program) else ()
-    step = _told(step, "remove", before=entry.argv, through=own_commands.shown(line))
+    step = _with_action(step, "remove", before=entry.argv, through=own_commands.shown(line))
     return Task(step, lambda: _remove(target, step, line, machine))
 
 
@@ -154,7 +154,7 @@ def _remove(target: Target, step: Step, line: tuple[str, ...], machine: Machine)
 def _done_by(
     target: Target, step: Step, line: tuple[str, ...], machine: Machine, succeeded: Callable[[], bool]
 ) -> Step:
-    """Let the client do it; edit the file if it has no command for it, or that fails, or the file shows no effect."""
+    """Let the client's own CLI do it; edit the file if there is no command, it fails, or it has no effect."""
 
     def change() -> Step:
         if not line:
@@ -169,8 +169,8 @@ def _done_by(
 
 
 def _recorded(target: Target, machine: Machine, change: Callable[[], Step]) -> Step:
-    """Do a change of a file of which a copy is kept, and note it; a removal gives back the file of before."""
-    records, before, made = Records(data_dir(machine.env)), read_bytes(target.file), missing_folders(target.file)
+    """Run a change with a backup of the file, and record it; after a removal, restore the original."""
+    records, before, folders = Records(data_dir(machine.env)), read_bytes(target.file), missing_folders(target.file)
     copy = records.copied(target.file, before)
     try:
         step = change()
@@ -179,37 +179,37 @@ def _recorded(target: Target, machine: Machine, change: Callable[[], Step]) -> S
         after = read_bytes(target.file)
         if after == before:
             return step
-        return step.model_copy(update={"backup": records.changed(target.file, copy, before, after, made)})
+        return step.model_copy(update={"backup": records.changed(target.file, copy, before, after, folders)})
     finally:
         if copy and read_bytes(target.file) == before:
             copy.unlink(missing_ok=True)
 
 
 def _taken_back(target: Target, step: Step, records: Records, before: bytes | None, copy: Path | None) -> Step:
-    """Make the file what it was before kbhub came; where somebody else changed it, take out what kbhub left empty."""
-    change, now = records.of(target.file), read_bytes(target.file)
+    """Restore the original file or, if somebody else changed it, remove the empty objects kbhub left behind."""
+    change, current = records.of(target.file), read_bytes(target.file)
     if change is None:
         return step.model_copy(update={"backup": copy})
     place = Place(target.form, target.keys, SERVER, target.file)
-    text, first = decode(now, target.file), decode(change.content, target.file)
-    wanted = now
-    if says_the_same(text, first, place) and (change.after == digest(before) or change.content is None):
-        wanted = change.content
-    elif now is not None:
-        wanted = without_empty(text, first, place).encode()
-    edit(target.file, lambda _: wanted, within=target.within)
-    if wanted != change.content:
+    text, original = decode(current, target.file), decode(change.content, target.file)
+    restored = current
+    if says_the_same(text, original, place) and (change.after == digest(before) or change.content is None):
+        restored = change.content
+    elif current is not None:
+        restored = without_empty(text, original, place).encode()
+    edit(target.file, lambda _: restored, within=target.within)
+    if restored != change.content:
         records.undone(target.file)
         return step.model_copy(update={"backup": copy})
     records.undone(target.file, copy, change.copy)
-    for folder in change.folders if wanted is None else ():
-        with suppress(OSError):  # something else is in it now
+    for folder in change.folders if restored is None else ():
+        with suppress(OSError):  # it holds other files by now
             folder.rmdir()
     return step
 
 
 def _edited(target: Target, step: Step, note: str = "") -> Step:
-    """Edit the file such that it starts what the step says."""
+    """Edit the file so that it starts the command in the step."""
 
     def change(content: bytes | None) -> bytes | None:
         text = decode(content, target.file)
@@ -238,12 +238,12 @@ def _hint(target: Target, step: Step) -> tuple[str, ...]:
     )
 
 
-def _told(step: Step, action: Action, **more: Any) -> Step:
+def _with_action(step: Step, action: Action, **more: Any) -> Step:
     return step.model_copy(update={"action": action, **more})
 
 
 def _retitled(task: Task, title: str) -> Task:
-    """Give a task for which several clients are grateful."""
+    """Return a task that is shown under another title, before and after it is done."""
     do = task.do
     step = task.step.model_copy(update={"title": title})
     return Task(step, None if do is None else lambda: do().model_copy(update={"title": title}))

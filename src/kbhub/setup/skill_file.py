@@ -1,4 +1,4 @@
-"""The skill that tells agents when and how to search; written where clients look for the user's skills."""
+"""The skill that tells agents when and how to search, installed in the clients' skill folders."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from kbhub.setup.clients import Client, Machine
 
 SKILL = Path(__file__).parent / "skill" / "SKILL.md"
-"""The skill as it comes with kbhub."""
+"""The skill as shipped with kbhub."""
 
 OURS = b"<!-- Written by `kbhub setup --skill`"
-"""In a skill that kbhub may change and delete."""
+"""Marks a skill that kbhub may change and delete."""
 
 _OURS_NO_MORE = "is no longer marked as kbhub's, so somebody made it theirs; it was not touched"
 
 
 def skill_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool) -> list[Task]:
-    """Plan to write, or delete, the skill for clients that have skills; a folder that several read gets one."""
+    """Plan to write or delete the skill, once per skill folder even if several clients share it."""
     readers: dict[Path, list[str]] = {}
     for client in clients:
         if client.skills:
@@ -40,8 +40,8 @@ def _task(file: Path, title: str, *, remove: bool) -> Task:
     action: Action = "delete" if remove else "write"
     step = Step(subject="skill", title=f"Skill for {title}", action=action, file=file)
     try:
-        wanted = _wanted(read_bytes(file), file, remove=remove)
-        if wanted == read_bytes(file):
+        content = _skill(read_bytes(file), file, remove=remove)
+        if content == read_bytes(file):
             return Task(step.model_copy(update={"action": "nothing"}))
     except ConfigError as error:
         return Task(failed(step, str(error)))
@@ -49,18 +49,14 @@ def _task(file: Path, title: str, *, remove: bool) -> Task:
 
 
 def _do(step: Step, file: Path, *, remove: bool) -> Step:
-    edit(file, lambda content: _wanted(content, file, remove=remove))
+    edit(file, lambda content: _skill(content, file, remove=remove))
     if remove and not any(file.parent.iterdir()):
         file.parent.rmdir()
     return done(step)
 
 
-def _wanted(content: bytes | None, file: Path, *, remove: bool) -> bytes | None:
-    """Give what is to be in the place of what is there.
-
-    Raises:
-        ConfigError: what is there is not kbhub's.
-    """
+def _skill(content: bytes | None, file: Path, *, remove: bool) -> bytes | None:
+    """Return the new content of the file; raises ConfigError if the current one is not kbhub's."""
     if content is not None and OURS not in content:
         raise ConfigError(file, _OURS_NO_MORE)
     return None if remove else SKILL.read_bytes()

@@ -1,4 +1,4 @@
-"""A client's file with the server in it, or not yet."""
+"""The file in which a client has, or will have, the server."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from kbhub.setup.clients import Client, Form, Machine, Shape
 
 SERVE = "serve"
-"""The command of kbhub that is the server; what follows it in an entry is the user's."""
+"""The subcommand that runs the server; arguments after it in an entry are the user's."""
 
 _NESTED_SINCE = 2
 """Major version of opencode that nests servers a level deeper (opencode.ai/v2/docs/mcp-servers)."""
 
 _LEADING = 7
-"""Words of a command among which `kbhub` stands: `uv tool run --from URL kbhub serve` has it sixth."""
+"""Words of a command line searched for `kbhub`; in `uv tool run --from URL kbhub serve` it is the sixth."""
 
 
 @struct
 class Entry:
-    """What a server's entry starts."""
+    """A server's entry, parsed."""
 
     name: str
     argv: tuple[str, ...]
@@ -40,7 +40,7 @@ class Entry:
 
 @struct
 class Target:
-    """A file in which a server is to be registered."""
+    """A file in which the server is to be registered or removed."""
 
     client: Client
     title: str
@@ -48,9 +48,9 @@ class Target:
     keys: tuple[str, ...]
     shape: Shape
     argv: tuple[str, ...]
-    """What is to be started."""
+    """The command line of the server."""
     within: Path | None = None
-    """The project that it must lie in; none for the user's own."""
+    """The project that the file must be in, or None for the user's own file."""
 
     @property
     def form(self) -> Form:
@@ -58,18 +58,18 @@ class Target:
         return self.client.form
 
     def wants(self, entry: Entry) -> bool:
-        """Whether an entry starts what is wanted; options that its user added after `serve` are the user's matter."""
+        """Return whether an entry starts the right command; options that follow `serve` are the user's."""
         base = self.argv[: self.argv.index(SERVE) + 1]
         return entry.argv[: len(base)] == base
 
     def argv_instead_of(self, entry: Entry) -> tuple[str, ...]:
-        """Give what an entry is to start that starts something else, with its user's options kept."""
+        """Return the command line that replaces an entry's, keeping the user's options."""
         own = entry.argv[entry.argv.index(SERVE) + 1 :] if SERVE in entry.argv and runs_kbhub(entry) else ()
         return (*self.argv[: self.argv.index(SERVE) + 1], *own) if own else self.argv
 
 
 def user_target(client: Client, machine: Machine, argv: Sequence[str]) -> Target:
-    """Give the place of the server in the user's file of a client.
+    """Return the user's file of a client.
 
     Raises:
         ConfigError: the file is malformed.
@@ -80,7 +80,7 @@ def user_target(client: Client, machine: Machine, argv: Sequence[str]) -> Target
 
 
 def project_target(client: Client, machine: Machine, root: Path) -> Target | None:
-    """Give the place of the server in a project, or none where the client looks for none there.
+    """Return a client's file in a project, or None if the client has none.
 
     Raises:
         ConfigError: the file is malformed.
@@ -96,25 +96,25 @@ def project_target(client: Client, machine: Machine, root: Path) -> Target | Non
 
 
 def current_text(target: Target) -> str:
-    """Give what the target's file says; raises as `entries.decode` and `files.read_bytes`."""
+    """Read the target's file. Raises like `entries.decode` and `files.read_bytes`."""
     return decode(read_bytes(target.file), target.file)
 
 
 def registered(text: str, target: Target) -> Entry | None:
-    """Find kbhub in a file: by its name, else under another by what is started.
+    """Find kbhub's entry in a file: by name, or else by the command it starts.
 
     Raises:
         ConfigError: the file is malformed.
     """
-    found = servers(parse(text, target.form, target.file), target.keys, target.file)
-    if SERVER in found:
-        return entry_of(SERVER, found[SERVER], target.shape)
-    entries = (entry_of(name, raw, target.shape) for name, raw in found.items())
-    return next((entry for entry in entries if runs_kbhub(entry)), None)
+    entries = servers(parse(text, target.form, target.file), target.keys, target.file)
+    if SERVER in entries:
+        return entry_of(SERVER, entries[SERVER], target.shape)
+    parsed = (entry_of(name, raw, target.shape) for name, raw in entries.items())
+    return next((entry for entry in parsed if runs_kbhub(entry)), None)
 
 
 def entry_of(name: str, raw: Any, shape: Shape) -> Entry:
-    """Read an entry; one that starts no command has an empty `argv`."""
+    """Parse an entry; `argv` is empty if it starts no command."""
     fields = raw if isinstance(raw, Mapping) else {}
     command, args = fields.get(shape.command), fields.get(shape.args or "", [])
     words = command if isinstance(command, list) else [command, *(args if isinstance(args, list) else [])]
@@ -126,13 +126,13 @@ def entry_of(name: str, raw: Any, shape: Shape) -> Entry:
 
 
 def runs_kbhub(entry: Entry) -> bool:
-    """Whether an entry starts this server, by whatever runner."""
-    # A Windows path has both separators, so its rules read a path of any system.
+    """Return whether an entry starts this server, through whatever runner."""
+    # PureWindowsPath splits at both separators, so it handles paths of any platform.
     return SERVE in entry.argv and any(PureWindowsPath(word).stem == SERVER for word in entry.argv[:_LEADING])
 
 
 def _keys(client: Client, file: Path, machine: Machine) -> tuple[str, ...]:
-    """Give the way to the servers, which for opencode depends on what is there and on its version."""
+    """Return the key path of the servers, which for opencode depends on the file and the installed version."""
     if not client.later_keys:
         return client.keys
     data = parse(decode(read_bytes(file), file), client.form, file)

@@ -1,4 +1,4 @@
-"""Things to do: each is shown before it is done, and one that fails does not stop the others."""
+"""Planned steps with the functions that carry them out; a failing step does not stop the others."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 @struct
 class Task:
-    """A step, and how to do it."""
+    """A step and the function that carries it out."""
 
     step: Step
     do: Callable[[], Step] | None = None
-    """None where there is nothing to do, or it cannot be done."""
+    """None if there is nothing to do or the step cannot be done."""
 
 
 def done(step: Step, *, backup: Path | None = None, notes: tuple[str, ...] = ()) -> Step:
-    """Give a step as it is after it was done."""
+    """Return the step marked as done."""
     return step.model_copy(update={"state": "done", "backup": backup, "notes": (*step.notes, *notes)})
 
 
 def failed(step: Step, reason: str) -> Step:
-    """Give a step that could not be done."""
+    """Return the step marked as failed, with the reason as a note."""
     return step.model_copy(update={"state": "failed", "notes": (*step.notes, reason)})
 
 
 def carry_out(task: Task) -> Step:
-    """Do what is to be done, if anything."""
+    """Carry out a task and return the resulting step, marked as failed if it raised."""
     if task.do is None:
         return task.step
     try:

@@ -1,7 +1,7 @@
 """Tables of servers in a TOML file (Codex).
 
-A new table goes to the end of the file and a table that goes takes its own lines along: both need no understanding of
-the rest. Values inside a table are changed by tomlkit, which keeps comments and spacing.
+Tables are appended and removed as whole lines, without parsing the rest of the file. Values inside a table are changed
+with tomlkit, which keeps comments and spacing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _HEADER = re.compile(r"[ \t]*\[")
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")  # a string may hold what else Python takes for the end of a line
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")  # not splitlines(), which also splits inside strings
 
 
 def parse(text: str, path: Path) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def parse(text: str, path: Path) -> dict[str, Any]:
 
 
 def added(text: str, keys: Sequence[str], name: str, entry: dict[str, Any], path: Path) -> str:
-    """Give the text with a table at the end or, where the servers are in braces, in there."""
+    """Return the text with a table appended, or added in place if the servers are an inline table."""
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = [f"[{'.'.join((*keys, name))}]", *(f"{key} = {_value(value)}" for key, value in entry.items())]
     head = "" if not text.strip() else text if text.endswith("\n") else text + newline
@@ -49,19 +49,19 @@ def added(text: str, keys: Sequence[str], name: str, entry: dict[str, Any], path
 
 
 def changed(text: str, keys: Sequence[str], name: str, fields: dict[str, Any], path: Path) -> str:
-    """Give the text with values of a table replaced."""
+    """Return the text with some values of a table replaced."""
     return _rewritten(text, [*keys, name], path, lambda table: table.update(fields))
 
 
 def removed(text: str, keys: Sequence[str], name: str, path: Path) -> str:
-    """Give the text without a table and those below it; comments before the next table stay."""
+    """Return the text without a table and its subtables; comments before the next table stay."""
     heads = re.compile(
         r"[ \t]*\[[ \t]*"
         + r"[ \t]*\.[ \t]*".join(rf"[\"']?{re.escape(key)}[\"']?" for key in (*keys, name))
         + r"[ \t]*[.\]]"
     )
     lines = _LINE.findall(text)
-    gone: set[int] = set()
+    dropped: set[int] = set()
     at = 0
     while at < len(lines):
         if not heads.match(lines[at]):
@@ -73,15 +73,15 @@ def removed(text: str, keys: Sequence[str], name: str, path: Path) -> str:
         following = end
         while end > at + 1 and lines[end - 1].strip()[:1] in ("", "#"):
             end -= 1
-        gone.update(range(at, end))
+        dropped.update(range(at, end))
         at = following
-    if not gone:
+    if not dropped:
         return _rewritten(text, [*keys], path, lambda holder: holder.remove(name))
-    # Of two blank lines that meet now, one was ours.
-    first, after = min(gone), max(gone) + 1
+    # Drop one of the two blank lines that are now adjacent.
+    first, after = min(dropped), max(dropped) + 1
     if first and not lines[first - 1].strip() and (after == len(lines) or not lines[after].strip()):
-        gone.add(first - 1)
-    return "".join(line for number, line in enumerate(lines) if number not in gone)
+        dropped.add(first - 1)
+    return "".join(line for number, line in enumerate(lines) if number not in dropped)
 
 
 def _rewritten(text: str, keys: Sequence[str], path: Path, change: Any) -> str:

@@ -1,4 +1,4 @@
-"""Mappings of servers in a YAML file (Goose): the parser says where a key stands, and lines are put in or taken out."""
+"""Mappings of servers in a YAML file (Goose), edited by line at the positions the parser reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _UNIT = 2
-"""Blanks that a level is indented by where the file does not show it."""
+"""Spaces per level where the file does not show its own indentation."""
 
 
 def parse(text: str, path: Path) -> Any:
@@ -24,29 +24,29 @@ def parse(text: str, path: Path) -> Any:
         ConfigError: it is malformed.
     """
     try:
-        found = yaml.safe_load(text)
+        data = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(path, f"malformed YAML: {' '.join(str(error).split())}") from error
-    return {} if found is None else found
+    return {} if data is None else data
 
 
 def added(text: str, keys: Sequence[str], name: str, entry: dict[str, Any], path: Path) -> str:
-    """Give the text with a key put in before the others of its mapping.
+    """Return the text with a key added at the start of its mapping.
 
     Args:
         text: the file.
-        keys: the one key of the mapping.
+        keys: the key of the mapping, exactly one.
         name: the key to add.
         entry: its value.
         path: the file's name, for errors.
     """
     (key,) = keys
     newline = _newline(text)
-    place = _pair(_root(text), key)
-    if place is None:
+    pair = _pair(_root(text), key)
+    if pair is None:
         head = text if not text or text.endswith("\n") else text + newline
         return head + newline.join([f"{key}:", *_block(name, entry, _UNIT)]) + newline
-    at, holder = place
+    node, holder = pair
     if isinstance(holder, yaml.MappingNode) and holder.value and not holder.flow_style:
         indent = holder.value[0][0].start_mark.column
     elif _is_empty(holder):
@@ -56,29 +56,29 @@ def added(text: str, keys: Sequence[str], name: str, entry: dict[str, Any], path
         indent = _UNIT
     else:
         raise ConfigError(path, "is written in an unusual way; make the change by hand", key)
-    line = _line_end(text, at.end_mark.index)
+    line = _line_end(text, node.end_mark.index)
     head = text[:line] if text[:line].endswith("\n") else text[:line] + newline
     return head + newline.join(_block(name, entry, indent)) + newline + text[line:]
 
 
 def changed(text: str, keys: Sequence[str], name: str, entry: dict[str, Any], path: Path) -> str:
-    """Give the text with the value of a key written anew."""
+    """Return the text with the value of a key rewritten."""
     start, end, indent = _lines_of(text, keys, name, path)
     newline = _newline(text)
     return text[:start] + newline.join(_block(name, entry, indent)) + newline + text[end:]
 
 
 def removed(text: str, keys: Sequence[str], name: str, path: Path) -> str:
-    """Give the text without a key and its value."""
+    """Return the text without a key and its value."""
     start, end, _ = _lines_of(text, keys, name, path)
     return text[:start] + text[end:]
 
 
 def _lines_of(text: str, keys: Sequence[str], name: str, path: Path) -> tuple[int, int, int]:
-    """Find the lines of a key with its value: first and last offset, and the key's column."""
+    """Return start and end offset of the lines of a key with its value, and the key's column."""
     (key,) = keys
-    place = _pair(_root(text), key)
-    inner = _pair(place[1], name) if place and not place[1].flow_style else None
+    pair = _pair(_root(text), key)
+    inner = _pair(pair[1], name) if pair and not pair[1].flow_style else None
     if inner is None:
         raise ConfigError(path, "is written in an unusual way; make the change by hand", key)
     start = text.rfind("\n", 0, inner[0].start_mark.index) + 1
@@ -99,14 +99,14 @@ def _is_empty(node: yaml.Node) -> bool:
 
 
 def _last(node: yaml.Node) -> yaml.Node:
-    """Give the last leaf: a block's own end is where the next thing begins."""
+    """Return the last leaf; the end mark of a block itself is where the next node starts."""
     while isinstance(node, yaml.CollectionNode) and node.value and not node.flow_style:
         node = node.value[-1][1] if isinstance(node, yaml.MappingNode) else node.value[-1]
     return node
 
 
 def _block(name: str, entry: dict[str, Any], indent: int) -> list[str]:
-    """Write an entry; JSON's scalars, lists and empty objects are YAML's, too."""
+    """Render an entry; JSON scalars, lists and empty objects are valid YAML."""
     inner = " " * (indent + _UNIT)
     return [f"{' ' * indent}{name}:", *(f"{inner}{key}: {_scalar(value)}" for key, value in entry.items())]
 

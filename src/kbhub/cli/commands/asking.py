@@ -1,48 +1,75 @@
-"""What `kbhub ask` does."""
+"""Cited answers: ask."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from kbhub.answers import AskOptions
 from kbhub.answers import ask as answer_question
+from kbhub.answers.models import LEAST_BUDGET, LEAST_TOKENS, MOST_BUDGET, MOST_TOKENS
 from kbhub.cli.console import show, show_json, show_text, terminal_width, wants_colour
-from kbhub.cli.hubs import hub_options
+from kbhub.cli.hubs import decoded, hub_options
+from kbhub.cli.options import Common
 from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
-from kbhub.later import pages
-from kbhub.query import STOP_WORDS, parsed
-from kbhub.querylog.recording import USER, flush
+from kbhub.index.query import STOP_WORDS, parsed
+from kbhub.memory.querylog.recording import USER, flush
+from kbhub.render import pages
 from kbhub.render.answers import answer_markdown, answer_notes, answer_text
 from kbhub.render.plain import neutralised
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from kbhub.answers.models import Writer
-    from kbhub.cli.options import Common
+Score = Annotated[float | None, Parameter(metavar="X", validator=Number(gte=0, lte=1))]
 
 
 def ask(
-    words: Sequence[str],
-    *,
-    bases: Sequence[str],
-    written_by: Writer | None,
-    budget: int | None,
-    max_tokens: int | None,
-    threshold: float | None,
-    direct_threshold: float | None,
-    md: bool,
-    common: Common,
+    *question: str,
+    bases: Annotated[tuple[str, ...], Parameter(name="--in", metavar="BASE")] = (),
+    written_by: Literal["ollama", "extractive", "none"] | None = None,
+    budget: Annotated[
+        int | None, Parameter(metavar="TOKENS", validator=Number(gte=LEAST_BUDGET, lte=MOST_BUDGET))
+    ] = None,
+    max_tokens: Annotated[
+        int | None, Parameter(metavar="TOKENS", validator=Number(gte=LEAST_TOKENS, lte=MOST_TOKENS))
+    ] = None,
+    threshold: Score = None,
+    direct_threshold: Score = None,
+    md: Annotated[bool, Parameter(name="--md")] = False,
+    common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Bring small bases in step, and print an answer; 1 if there is none."""
+    """Answer a question from the documents, with a citation for every sentence.
+
+    A model of Ollama writes it if `answers.model` in the global config names one; else it is made of sentences of the
+    documents. If nothing covers the question, the answer says so.
+
+    Example: kbhub ask how do we roll back a release
+
+    Args:
+        question: What to answer.
+        bases: Only look in this base; may be repeated.
+        written_by: Let only this one write; `none` prints passages to write from.
+        budget: Print the best passages that fit so many tokens, instead of an answer.
+        max_tokens: Length of the answer (500).
+        threshold: Use only what has at least this score, from 0 to 1 (0.2).
+        direct_threshold: From this score on, show passages whole (0.7).
+        md: Print a Markdown document.
+        common: Options of every command.
+
+    Returns:
+        The exit code: 1 if there is none.
+    """
     if md and common.json:
         raise UsageError("--json and --md exclude each other; use one.")
-    question = " ".join(word.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for word in words)
-    if not question.strip():
+    text = " ".join(map(decoded, question))
+    if not text.strip():
         raise UsageError("There is nothing to answer. Ask: kbhub ask QUESTION.")
     given = {
         "written_by": written_by,
@@ -58,7 +85,7 @@ def ask(
         complain_nothing(hub)
         return 1
     bring_in_step(hub, bases)
-    answer = answer_question(hub, question, bases=bases, options=options, asker=USER)
+    answer = answer_question(hub, text, bases=bases, options=options, asker=USER)
     if common.json:
         show_json(answer.model_dump_json(indent=2))
     elif md:
@@ -66,7 +93,7 @@ def ask(
         # A file gets what the documents say; a terminal would act upon some of it.
         show(neutralised(written) if sys.stdout.isatty() else written)
     else:
-        show_text(answer_text(answer, _drawing(question)))
+        show_text(answer_text(answer, _drawing(text)))
     if not common.json:
         complain_all(answer_notes(answer))
     flush()
@@ -74,7 +101,7 @@ def ask(
 
 
 def _drawing(question: str) -> Callable[[str, int], str] | None:
-    """Give what lays an answer out for a terminal, with the words of the question highlighted; none elsewhere."""
+    """Return a layout for a terminal that highlights the words of the question, or None elsewhere."""
     width = terminal_width()
     if width is None:
         return None

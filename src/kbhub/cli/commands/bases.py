@@ -1,25 +1,21 @@
-"""What the commands about your own bases do: bases, ls, context, cleanup."""
+"""Your own bases: bases, ls, context, cleanup."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from kbhub.base_changes import NewBase, add_base, remove_base, rename_base
-from kbhub.bases import list_bases, show_base
-from kbhub.cleanup import delete, examine_cache
+from cyclopts import Parameter
+
 from kbhub.cli.console import complain, show_json, terminal_width
 from kbhub.cli.console import show_text as print_text
 from kbhub.cli.hubs import hub_options
+from kbhub.cli.options import Common, Formats
 from kbhub.cli.output import present
 from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
-from kbhub.contexts import add_context as write_context
-from kbhub.contexts import list_contexts as contexts_at
-from kbhub.contexts import parse_place
-from kbhub.contexts import remove_context as take_back
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
-from kbhub.listing import list_documents
+from kbhub.reading.listing import list_documents
 from kbhub.render.listing import (
     base_text,
     bases_listing,
@@ -33,18 +29,25 @@ from kbhub.render.listing import (
 )
 from kbhub.render.plain import one_line
 from kbhub.render.terminal import size_text
+from kbhub.setup.base_changes import NewBase, add_base, remove_base, rename_base
+from kbhub.setup.bases import list_bases, show_base
+from kbhub.setup.cleanup import delete, examine_cache
+from kbhub.setup.contexts import add_context as write_context
+from kbhub.setup.contexts import list_contexts as contexts_at
+from kbhub.setup.contexts import parse_place
+from kbhub.setup.contexts import remove_context as take_back
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kbhub.base_changes import BaseChange
-    from kbhub.cleanup import Cleanup
-    from kbhub.cli.options import Common, Formats
-    from kbhub.contexts import ContextChange
+    from kbhub.setup.base_changes import BaseChange
+    from kbhub.setup.cleanup import Cleanup
+    from kbhub.setup.contexts import ContextChange
 
 
-def list_(*, formats: Formats) -> int:
-    """Print the bases of the config, and those that are active here."""
+def list_(*, formats: Formats = Formats()) -> int:  # noqa: B008 - frozen
+    """List your own bases, active here or not, and the others that are active here.
+
+    Example: kbhub bases list --csv
+    """
     formats.format()
     listed = list_bases(Hub(hub_options(formats)))
     present(
@@ -57,24 +60,42 @@ def list_(*, formats: Formats) -> int:
 
 
 def add(
-    path: str,
+    path: Annotated[str, Parameter(metavar="PATH|ID=PATH")],
+    /,
     *,
-    name_id: str | None,
-    places: Sequence[str],
-    include: Sequence[str],
-    exclude: Sequence[str],
-    name: str | None,
-    description: str | None,
-    writable: bool,
-    common: Common,
+    id_: Annotated[str | None, Parameter(name="--id", metavar="ID")] = None,
+    for_: Annotated[tuple[str, ...], Parameter(name="--for", metavar="DIR")] = (),
+    include: Annotated[tuple[str, ...], Parameter(metavar="PATTERN")] = (),
+    exclude: Annotated[tuple[str, ...], Parameter(metavar="PATTERN")] = (),
+    name: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    description: Annotated[str | None, Parameter(metavar="TEXT")] = None,
+    writable: bool = False,
+    common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Add a base to the config, and say where it is active."""
+    """Add a folder of Markdown as a base of your own.
+
+    It is active in every project, or in those below the folders that --for names. Comments and everything else in
+    ~/.kbhub.json stay as they are.
+
+    Example: kbhub bases add ops=~/work/handbook --for ~/work
+
+    Args:
+        path: The folder; its name is the id, unless ID= stands before it.
+        id_: Id in refs and filters.
+        for_: Active in this folder and below it only; may be repeated.
+        include: Pattern of files to take besides Markdown, as in .gitignore; may be repeated.
+        exclude: Pattern of files to leave out, as in .gitignore; may be repeated.
+        name: Readable name.
+        description: What it is about, for people and agents.
+        writable: Let agents write documents in it.
+        common: Options of every command.
+    """
     new = NewBase(
         folder=path,
-        id=name_id,
-        places=tuple(places),
-        include=tuple(include),
-        exclude=tuple(exclude),
+        id=id_,
+        places=for_,
+        include=include,
+        exclude=exclude,
         name=name,
         description=description,
         writable=writable,
@@ -82,19 +103,47 @@ def add(
     return _print_change(add_base(Hub(hub_options(common)), new), "Added", common)
 
 
-def remove(name: str, *, common: Common) -> int:
-    """Take a base out of the config."""
-    return _print_change(remove_base(Hub(hub_options(common)), name), "Removed", common)
+def remove(id_: Annotated[str, Parameter(metavar="ID")], /, *, common: Common = Common()) -> int:  # noqa: B008 - frozen
+    """Take a base out of ~/.kbhub.json; its documents are not touched.
+
+    Example: kbhub bases remove ops
+
+    Args:
+        id_: Its id.
+        common: Options of every command.
+    """
+    return _print_change(remove_base(Hub(hub_options(common)), id_), "Removed", common)
 
 
-def rename(old: str, new: str, *, common: Common) -> int:
-    """Give a base another id."""
+def rename(
+    old: Annotated[str, Parameter(metavar="OLD")],
+    new: Annotated[str, Parameter(metavar="NEW")],
+    /,
+    *,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Give a base another id; its folder and index stay.
+
+    Example: kbhub bases rename ops operations
+
+    Args:
+        old: Its id.
+        new: The id that it is to have.
+        common: Options of every command.
+    """
     return _print_change(rename_base(Hub(hub_options(common)), old, new), "Renamed to", common)
 
 
-def show(name: str, *, common: Common) -> int:
-    """Print all there is to know of a base."""
-    base = show_base(Hub(hub_options(common)), name)
+def show(id_: Annotated[str, Parameter(metavar="ID")], /, *, common: Common = Common()) -> int:  # noqa: B008 - frozen
+    """Show all there is to know of a base.
+
+    Example: kbhub bases show ops
+
+    Args:
+        id_: Its id.
+        common: Options of every command.
+    """
+    base = show_base(Hub(hub_options(common)), id_)
     if common.json:
         show_json(base.model_dump_json(indent=2))
     else:
@@ -102,8 +151,26 @@ def show(name: str, *, common: Common) -> int:
     return 0
 
 
-def ls(place: str | None, *, formats: Formats) -> int:
-    """Bring small bases in step, and print their documents; 1 if a base could not be listed."""
+def ls(
+    place: Annotated[str | None, Parameter(metavar="BASE[/PATH]")] = None,
+    /,
+    *,
+    formats: Formats = Formats(),  # noqa: B008 - frozen
+) -> int:
+    """List documents with their docids, titles, dates and tags.
+
+    PATH is a folder, a document or a pattern (quote it). Without BASE it is a path in the project base, or else one
+    from the working directory; without anything, all documents are listed.
+
+    Example: kbhub ls 'ops/runbooks/*.md'
+
+    Args:
+        place: What to list.
+        formats: Options of every command.
+
+    Returns:
+        The exit code: 1 if a base could not be listed.
+    """
     formats.format()
     hub = Hub(hub_options(formats))
     bring_in_step(hub)
@@ -125,14 +192,44 @@ def ls(place: str | None, *, formats: Formats) -> int:
     return 1 if result.skipped or (place and not result.documents) else 0
 
 
-def add_context(place: str | None, text: str, *, common: Common) -> int:
-    """Write down what lies at a place."""
+def add_context(
+    place: Annotated[str, Parameter(metavar="BASE[/PATH]")],
+    text: Annotated[str | None, Parameter(metavar="TEXT")] = None,
+    /,
+    *,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Say what lies in a base, or at a path in one.
+
+    Searches show it with every hit from there. Inside a base's folder, PATH alone or nothing is enough; `/` is all
+    bases. What was said of the same path before is replaced.
+
+    Example: kbhub context add ops/runbooks "What to do when something is down"
+
+    Args:
+        place: What it is about; may be left out.
+        text: What lies there.
+        common: Options of every command.
+    """
+    where, said = (None, place) if text is None else (place, text)
     hub = Hub(hub_options(common))
-    return _print_context(write_context(hub, parse_place(hub, place), text), "is", common)
+    return _print_context(write_context(hub, parse_place(hub, where), said), "is", common)
 
 
-def list_contexts(place: str | None, *, formats: Formats) -> int:
-    """Print what is said of bases and paths."""
+def list_contexts(
+    place: Annotated[str | None, Parameter(metavar="BASE[/PATH]")] = None,
+    /,
+    *,
+    formats: Formats = Formats(),  # noqa: B008 - frozen
+) -> int:
+    """List what is said of bases and paths.
+
+    Example: kbhub context list ops
+
+    Args:
+        place: Only what is about this, or about something in it.
+        formats: Options of every command.
+    """
     formats.format()
     hub = Hub(hub_options(formats))
     found = contexts_at(hub, parse_place(hub, place) if place is not None else None)
@@ -142,14 +239,45 @@ def list_contexts(place: str | None, *, formats: Formats) -> int:
     return 0
 
 
-def remove_context(place: str | None, *, common: Common) -> int:
-    """Take back what was said of a place."""
+def remove_context(
+    place: Annotated[str | None, Parameter(metavar="BASE[/PATH]")] = None,
+    /,
+    *,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Take back what was said of a base or path.
+
+    Example: kbhub context rm ops/runbooks
+
+    Args:
+        place: What it is about; inside a base's folder it may be left out.
+        common: Options of every command.
+    """
     hub = Hub(hub_options(common))
     return _print_context(take_back(hub, parse_place(hub, place)), "is no longer", common)
 
 
-def cleanup(*, yes: bool, dry_run: bool, common: Common) -> int:
-    """Say what nothing needs, ask, delete it; 1 if something could not be deleted, 2 if nobody could be asked."""
+def cleanup(
+    *,
+    yes: bool = False,
+    dry_run: bool = False,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Delete what is not needed: indexes whose base is gone, what was set aside, corpora of `kbhub eval`, kept answers.
+
+    Says what it would free and asks first. Documents, memories and configuration are never touched, nor is anything
+    outside kbhub's cache directory.
+
+    Example: kbhub cleanup --dry-run
+
+    Args:
+        yes: Do not ask.
+        dry_run: Only say what would be deleted.
+        common: Options of every command.
+
+    Returns:
+        The exit code: 1 if something could not be deleted, 2 if nobody could be asked.
+    """
     if yes and dry_run:
         raise UsageError("--yes and --dry-run exclude each other; use one.")
     hub = Hub(hub_options(common))
@@ -192,9 +320,9 @@ def _print_context(change: ContextChange, verb: str, common: Common) -> int:
     if common.json:
         show_json(change.model_dump_json(indent=2))
         return 0
-    one = change.context
-    where = "every base" if one.base is None else f"{one.base}/{one.path}" if one.path else one.base
-    print_text(one_line(f"{where} {verb}: {one.context}"))
-    print_text(one_line(f"In {one.file}."))
+    said = change.context
+    where = "every base" if said.base is None else f"{said.base}/{said.path}" if said.path else said.base
+    print_text(one_line(f"{where} {verb}: {said.context}"))
+    print_text(one_line(f"In {said.file}."))
     complain_all(change.notes)
     return 0

@@ -1,94 +1,86 @@
-"""What the everyday commands do, save `search`: open a hub, ask it, print. Loaded when one of them runs."""
+"""Everyday commands: read, status, init, trust."""
 
 from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
-from kbhub.cli import INTERRUPTED, commands
-from kbhub.cli.console import (
-    complain,
-    progress_bars,
-    show_json,
-    show_text,
-    terminal_width,
-    wants_colour,
-    write_verbatim,
-)
-from kbhub.cli.hits import (
-    cut_reading,
-    numbered,
-    readings_listing,
-)
+from cyclopts import Parameter
+
+from kbhub.cli.console import show_json, show_text, terminal_width, wants_colour, write_verbatim
+from kbhub.cli.hits import cut_reading, numbered, readings_listing
 from kbhub.cli.hubs import decoded, hub_options
+from kbhub.cli.options import Common, Formats, Lines
 from kbhub.cli.output import present
-from kbhub.cli.readiness import (
-    active_and_broken,
-    bring_in_step,
-    complain_all,
-    complain_broken,
-    complain_nothing,
-    pull_bases,
-)
-from kbhub.cli.results import IndexResult, TrustResult
-from kbhub.errors import BaseNotFound, KbhubError, UsageError
+from kbhub.cli.overview import overview
+from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
+from kbhub.cli.results import TrustResult
+from kbhub.errors import UsageError
 from kbhub.hub import Hub
-from kbhub.init import make_knowledge, point_to
-from kbhub.keeping import change_keeping
-from kbhub.later import pages
 from kbhub.memory.known import count_read
-from kbhub.outside import outside
-from kbhub.overview import overview
-from kbhub.pointer import POINTER_NAMES
-from kbhub.project import PROJECT_ID, find_pointer, trust_pointer
-from kbhub.querylog.recording import flush, note_read
-from kbhub.reading import ReadOptions, by_index
-from kbhub.render.diagnosis import diagnosis_text
+from kbhub.memory.querylog.recording import flush, note_read
+from kbhub.reading.reading import ReadOptions, by_index
+from kbhub.reading.reading import read as read_refs
+from kbhub.render import pages
 from kbhub.render.listing import status_listing
 from kbhub.render.plain import neutralised
-from kbhub.render.terminal import (
-    Painter,
-    init_text,
-    read_text,
-    report_text,
-    status_text,
-    trust_text,
-)
-from kbhub.trust import identity
-from kbhub.types import Problem
+from kbhub.render.terminal import Painter, init_text, read_text, status_text, trust_text
+from kbhub.search.outside import outside
+from kbhub.setup.init import make_knowledge, point_to
+from kbhub.workspace.pointer import POINTER_NAMES
+from kbhub.workspace.project import PROJECT_ID, find_pointer, trust_pointer
+from kbhub.workspace.trust import identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from kbhub.cli.options import Common, Formats, Lines, Places
-    from kbhub.reports import SyncReport
-    from kbhub.sync import Progress
-    from kbhub.trust import TrustStore
+    from kbhub.workspace.trust import TrustStore
+
 
 EVERYTHING_READ = sys.maxsize
 """Characters that `read` prints: a shell has no window of tokens to fit."""
 
 
-def read(refs: Sequence[str], *, lines: Lines, formats: Formats) -> int:
-    """Print what refs lead to; 1 if one leads nowhere."""
+def read(
+    *refs: str,
+    lines: Lines = Lines(),  # noqa: B008 - frozen
+    formats: Formats = Formats(),  # noqa: B008 - frozen
+) -> int:
+    """Print documents, or parts of them, as they are on disk now.
+
+    A ref is a path in the project base, ID@PATH or ID/PATH in another, a title, a docid (quote it: '#a1b2c3'), or a
+    path from the working directory that leads to a document. It may end in :LINE, :FROM-TO, :FROM:COUNT or '#Heading'.
+    Several: 'runbooks/*.md', '{a,b}.md' (quote them), or with commas.
+
+    Example: kbhub read runbooks/rollback.md:10-30
+
+    Args:
+        refs: What to print.
+        lines: Which lines.
+        formats: Options of every command.
+
+    Returns:
+        The exit code: 1 if one leads nowhere.
+    """
     form = formats.format()
     if not refs:
         raise UsageError("Nothing to read. Name a ref: kbhub read PATH, or a docid in quotes: kbhub read '#a1b2c3'.")
     hub = Hub(hub_options(formats))
     wanted, whole = [decoded(ref) for ref in refs], ReadOptions(answer_bytes=EVERYTHING_READ)
-    result = hub.read(wanted, whole)
+    result = read_refs(hub, wanted, whole)
     if by_index(wanted, result):
         bring_in_step(hub)
-        result = hub.read(wanted, whole)
+        result = read_refs(hub, wanted, whole)
     count_read(hub, result)
     note_read(hub, [reading.ref for reading in result.readings])
     readings = tuple(cut_reading(reading, lines.first, lines.count) for reading in result.readings)
     if lines.numbers:
-        readings = tuple(one.model_copy(update={"text": numbered(one.text, one.start_line)}) for one in readings)
+        readings = tuple(
+            reading.model_copy(update={"text": numbered(reading.text, reading.start_line)}) for reading in readings
+        )
     headers = len(refs) > 1 or len(readings) > 1
     if form == "text" and not sys.stdout.isatty():
         write_verbatim(read_text(readings, headers=headers, verbatim=True))
@@ -100,7 +92,7 @@ def read(refs: Sequence[str], *, lines: Lines, formats: Formats) -> int:
             document=result.model_copy(update={"readings": readings}).model_dump_json(indent=2),
         )
     if form != "json":
-        complain_all(f"{one.ref}: {one.deleted}." for one in readings if one.deleted)
+        complain_all(f"{reading.ref}: {reading.deleted}." for reading in readings if reading.deleted)
         complain_all(unread.message for unread in result.unread)
         if not hub.discovery().bases:
             complain_broken(hub)
@@ -110,7 +102,7 @@ def read(refs: Sequence[str], *, lines: Lines, formats: Formats) -> int:
 
 
 def _drawing(*, numbered: bool) -> Callable[[str], str]:
-    """Give what lays a document out: for a terminal, unless its lines are to be told by their numbers."""
+    """Return a layout for a document: that of a terminal, unless its lines are numbered."""
     width = None if numbered else terminal_width()
     if width is None:
         return neutralised
@@ -118,56 +110,11 @@ def _drawing(*, numbered: bool) -> Callable[[str], str]:
     return lambda text: f"{pages.drawn(text, width, colour=colour)}\n"
 
 
-def index(
-    bases: Sequence[str],
-    *,
-    all_bases: bool,
-    full: bool,
-    keep_deleted: Sequence[str],
-    forget_deleted: Sequence[str],
-    pull: bool,
-    common: Common,
-) -> int:
-    """Bring indexes in step; 1 if a base could not be, 130 if interrupted."""
-    if bases and all_bases:
-        raise UsageError("--all-bases and names of bases exclude each other; leave one out.")
-    hub = Hub(hub_options(common, every_base=all_bases))
-    if bases:
-        names = [base.id for base in hub.select(bases)]
-    else:
-        names = _every_name(hub) if all_bases else active_and_broken(hub)
-    complain_all(change_keeping(hub, names, keep=keep_deleted, forget=forget_deleted))
-    pulled = pull_bases(hub, bases) if pull else ()
-    reports: list[SyncReport] = []
-    failed: list[Problem] = []
-    interrupted = False
-    try:
-        with progress_bars() as progress:
-            for name in names:
-                _index_one(hub, name, reports, failed, full=full, progress=progress)
-    except KeyboardInterrupt:
-        interrupted = True
-    if not (interrupted or all_bases):  # with other bases than usual, other questions are answered
-        commands.querylog.maintain_if_due(hub)
-    if common.json:
-        result = IndexResult(pulled=pulled, reports=tuple(reports), failed=tuple(failed), interrupted=interrupted)
-        show_json(result.model_dump_json(indent=2))
-    else:
-        for report in reports:
-            show_text(report_text(report))
-        complain_all(f"{one.subject}: {one.message}" for one in failed)
-    if interrupted:
-        complain("Interrupted. The indexes are usable as far as they got; the next `kbhub index` goes on from there.")
-        return INTERRUPTED
-    if not names and all_bases:
-        complain("The global config names no base to index. `kbhub bases add PATH` adds one.")
-    elif not names:
-        complain_nothing(hub)
-    return 1 if failed or not names or any(one.state == "failed" for one in pulled) else 0
+def status(*, formats: Formats = Formats()) -> int:  # noqa: B008 - frozen
+    """Show the workspace, its bases, their indexes, and what is wrong.
 
-
-def status(*, formats: Formats) -> int:
-    """Print what is here."""
+    Example: kbhub status --root ~/work/shop
+    """
     listed = formats.format() in ("text", "json")
     state = overview(Hub(hub_options(formats, warn=not listed)))
     present(
@@ -185,24 +132,23 @@ def status(*, formats: Formats) -> int:
     return 0
 
 
-def doctor(*, fix: bool, common: Common) -> int:
-    """Print what is wrong, mend what is safe if that is wanted; 1 if an error is left."""
-    # It asks the watcher what it could watch, whose library no other command but `serve` needs.
-    from kbhub.doctor import examine, mend  # noqa: PLC0415
+def init(
+    *,
+    knowledge: Annotated[str | None, Parameter(metavar="DIR")] = None,
+    name: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Make a knowledge/ folder here, or point to one that exists.
 
-    hub = Hub(hub_options(common, warn=False))
-    diagnosis = examine(hub)
-    if fix:
-        diagnosis = mend(hub, diagnosis)
-    if common.json:
-        show_json(diagnosis.model_dump_json(indent=2))
-    else:
-        show_text(diagnosis_text(diagnosis, Painter(wants_colour(sys.stdout, os.environ))))
-    return 1 if any(finding.level == "error" for finding in diagnosis.findings) else 0
+    Nothing that exists is ever overwritten.
 
+    Example: kbhub init --knowledge ~/notes/shop
 
-def init(*, knowledge: str | None, name: str | None, common: Common) -> int:
-    """Make knowledge, or a pointer to it, and say what to do next."""
+    Args:
+        knowledge: Write a pointer to this existing directory, and trust it.
+        name: Readable name of the project's knowledge.
+        common: Options of every command.
+    """
     hub = Hub(hub_options(common))
     discovery, home = hub.discovery(), hub.options.home
     if knowledge is None:
@@ -219,12 +165,33 @@ def init(*, knowledge: str | None, name: str | None, common: Common) -> int:
     return 0
 
 
-def trust(pointer: Path | None, *, writable: bool, listed: bool, revoke: Path | None, common: Common) -> int:
-    """Record, list or take back what projects may reach."""
-    if (pointer is not None or writable) + listed + (revoke is not None) > 1:
+def trust(
+    pointer: Annotated[Path | None, Parameter(metavar="POINTER")] = None,
+    /,
+    *,
+    writable: bool = False,
+    list_: Annotated[bool, Parameter(name="--list")] = False,
+    revoke: Annotated[Path | None, Parameter(metavar="POINTER")] = None,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Allow a project's pointer to reach a folder outside the project.
+
+    A pointer comes with a clone, so kbhub follows it out of the project only after you allowed it. Without a
+    POINTER, the one found for the workspace.
+
+    Example: kbhub trust ~/work/shop/.kbhub.json
+
+    Args:
+        pointer: The .kbhub.json to trust, or the folder it lies in.
+        writable: Let agents write there, too.
+        list_: Show what is trusted.
+        revoke: Take the trust in this pointer back.
+        common: Options of every command.
+    """
+    if (pointer is not None or writable) + list_ + (revoke is not None) > 1:
         raise UsageError("A POINTER (with or without --writable), --list and --revoke exclude each other; use one.")
     hub = Hub(hub_options(common))
-    if listed:
+    if list_:
         result = TrustResult(grants=hub.trust.entries())
     elif revoke is not None:
         result = TrustResult(revoked=_revoke(revoke, hub.trust))
@@ -234,24 +201,16 @@ def trust(pointer: Path | None, *, writable: bool, listed: bool, revoke: Path | 
     if common.json:
         show_json(result.model_dump_json(indent=2))
     else:
-        show_text(trust_text(result.grants, result.revoked, listed=listed))
+        show_text(trust_text(result.grants, result.revoked, listed=list_))
     return 0
 
 
-def serve(*, structured: bool, protocol: str | None, read_only: bool, places: Places) -> NoReturn:
-    """Run the MCP server until the client goes, then end the process."""
-    # The MCP SDK takes half a second to import; no other command needs it.
-    from kbhub.stdio import serve as serve_stdio  # noqa: PLC0415
-
-    if sys.stdin.isatty():
-        complain("This server speaks MCP with a coding agent on standard input; a person can leave with Ctrl-D.")
-    chosen = protocol or os.environ.get("KBHUB_PROTOCOL") or "auto"
-    options = replace(hub_options(places, serve=True), read_only=read_only)
-    serve_stdio(options, structured=structured, protocol=chosen)
-
-
 def _untrusted_pointer(hub: Hub, *, writable: bool) -> Path:
-    """Give the pointer of the workspace, if there is anything about it to allow."""
+    """Return the pointer of the workspace if it asks for something that is not allowed yet.
+
+    Raises:
+        UsageError: it does not, or there is none.
+    """
     discovery = hub.discovery()
     home = Path(os.path.realpath(hub.options.home))
     found = find_pointer(discovery.workspace, home, config=hub.config().path)
@@ -269,34 +228,7 @@ def _revoke(path: Path, store: TrustStore) -> tuple[Path, ...]:
     if store.revoke(path):
         return (identity(path),)
     inside = (path / name for name in (*POINTER_NAMES, "knowledge", ".knowledge"))
-    revoked = tuple(identity(one) for one in inside if store.revoke(one))
+    revoked = tuple(identity(file) for file in inside if store.revoke(file))
     if not revoked:
         raise UsageError(f"Nothing is trusted for {path}; `kbhub trust --list` shows what is.")
     return revoked
-
-
-def _index_one(
-    hub: Hub,
-    name: str,
-    reports: list[SyncReport],
-    failed: list[Problem],
-    *,
-    full: bool,
-    progress: Progress | None,
-) -> None:
-    try:
-        reports += hub.sync((name,), full=full, check=True, progress=progress)
-    except KbhubError as error:
-        failed.append(Problem(subject=name, message=_why(hub, name, error)))
-
-
-def _every_name(hub: Hub) -> list[str]:
-    """Ids of the global config's bases and of those named for this call, active or not."""
-    return sorted({*hub.config().settings.bases, *hub.options.bases})
-
-
-def _why(hub: Hub, name: str, error: KbhubError) -> str:
-    """A base that is not active has its reason among the problems of discovery."""
-    if isinstance(error, BaseNotFound):
-        return next((one.message for one in hub.discovery().problems if one.subject == name), str(error))
-    return str(error)

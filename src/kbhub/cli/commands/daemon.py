@@ -1,31 +1,129 @@
-"""What starts and ends the shared daemon and the server behind HTTP."""
+"""Serving on the streams, by way of the shared daemon or behind HTTP: serve, stop."""
 
 from __future__ import annotations
 
 import os
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.hubs import hub_options
+from kbhub.cli.options import Common, Places
 from kbhub.cli.results import StopResult
-from kbhub.daemon.asked import Http, Start
-from kbhub.daemon.connecting import connect
-from kbhub.daemon.folder import Folder
-from kbhub.daemon.link import Wanted
-from kbhub.daemon.locks import try_lock
-from kbhub.daemon.starting import DaemonUnavailable, launch, running
-from kbhub.daemon.stopping import stop as stop_daemon
 from kbhub.errors import DaemonFault, UsageError
-from kbhub.places import data_dir
+from kbhub.server.daemon.asked import Http, Start
+from kbhub.server.daemon.connecting import connect
+from kbhub.server.daemon.folder import Folder
+from kbhub.server.daemon.link import Wanted
+from kbhub.server.daemon.locks import try_lock
+from kbhub.server.daemon.starting import DaemonUnavailable, launch, running
+from kbhub.server.daemon.stopping import stop as stop_daemon
+from kbhub.workspace.places import data_dir
 
 if TYPE_CHECKING:
-    from kbhub.cli.options import Common, Places, Ways
-    from kbhub.daemon.folder import Record
+    from kbhub.server.daemon.folder import Record
 
 
-def serve(*, structured: bool, protocol: str | None, read_only: bool, ways: Ways, places: Places) -> int | None:
-    """Serve by way of the daemon, or be one; none if it has to be done without."""
+MOST_PORT = 65535
+"""Of TCP."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ways:
+    """How a server is reached, other than on standard input and output."""
+
+    connect: bool
+    http: bool
+    daemon: bool
+    port: int | None
+    socket: Path | None
+
+    @property
+    def other_than_streams(self) -> bool:
+        """Whether any was asked for."""
+        return self.connect or self.http or self.daemon or self.port is not None or self.socket is not None
+
+
+def serve(
+    *,
+    structured: bool = False,
+    protocol: Literal["auto", "legacy"] | None = None,
+    read_only: bool = False,
+    connect: bool = False,
+    http: bool = False,
+    daemon: bool = False,
+    port: Annotated[int | None, Parameter(metavar="N", validator=Number(gte=0, lte=MOST_PORT))] = None,
+    socket: Annotated[Path | None, Parameter(metavar="PATH")] = None,
+    places: Places = Places(),  # noqa: B008 - frozen
+) -> int:
+    """Run the MCP server on standard input and output, for a coding agent.
+
+    With --connect, one process answers for all windows. With --http, the server answers on a port of this machine.
+
+    Example, in the agent's list of servers: "kbhub": {"command": "kbhub", "args": ["serve"]}
+
+    Args:
+        structured: Add output schemas and structured content, for programs; models need text alone.
+        protocol: Which clients to answer: all, or those of 2025 (`initialize`) only. KBHUB_PROTOCOL sets it too.
+        read_only: Take every tool away that writes: memories and documents. KBHUB_READ_ONLY=true does it too.
+        connect: Answer by way of the shared daemon, which is started if it does not run.
+        http: Serve MCP over HTTP on this machine alone, with a token.
+        daemon: Run in the background; `kbhub stop` ends it.
+        port: Port of --http, 0 for a free one (28722, unless the config says otherwise).
+        socket: Unix socket of --http in place of a port; it needs no token.
+        places: Options of every command.
+    """
+    ways = Ways(connect=connect, http=http, daemon=daemon, port=port, socket=socket)
+    done: int | None = None
+    if ways.other_than_streams:
+        done = _serve_otherwise(structured=structured, protocol=protocol, read_only=read_only, ways=ways, places=places)
+    if done is None:
+        _serve_streams(structured=structured, protocol=protocol, read_only=read_only, places=places)
+    return done
+
+
+def stop(*, common: Common = Common()) -> int:  # noqa: B008 - frozen
+    """End the shared daemon.
+
+    Windows that use it go on: the next thing that they ask starts it again. Only a process that is proved to be the
+    daemon is ended.
+
+    Example: kbhub stop
+
+    Args:
+        common: Options of every command.
+    """
+    done = stop_daemon(Folder(data_dir(os.environ)))
+    if common.json:
+        show_json(StopResult(**done._asdict()).model_dump_json(indent=2))
+    elif done.stopped:
+        show_text(done.message)
+    else:
+        complain(done.message)
+    return 0 if done.stopped else 1
+
+
+def _serve_streams(*, structured: bool, protocol: str | None, read_only: bool, places: Places) -> NoReturn:
+    """Serve on standard input and output until the client goes, then end the process."""
+    # The MCP SDK takes half a second to import; no other command needs it.
+    from kbhub.server.stdio import serve as serve_stdio  # noqa: PLC0415
+
+    if sys.stdin.isatty():
+        complain("This server speaks MCP with a coding agent on standard input; a person can leave with Ctrl-D.")
+    chosen = protocol or os.environ.get("KBHUB_PROTOCOL") or "auto"
+    options = replace(hub_options(places, serve=True), read_only=read_only)
+    serve_stdio(options, structured=structured, protocol=chosen)
+
+
+def _serve_otherwise(
+    *, structured: bool, protocol: str | None, read_only: bool, ways: Ways, places: Places
+) -> int | None:
+    """Serve by way of the daemon, or be one; return None if it has to be done without."""
     _check(ways, protocol)
     if ways.connect:
         text = str(places.config) if places.config else None, str(places.cache_dir) if places.cache_dir else None
@@ -37,18 +135,6 @@ def serve(*, structured: bool, protocol: str | None, read_only: bool, ways: Ways
     folder.make()
     _make_way(folder, start)
     return _in_background(folder, start) if ways.daemon else _in_terminal(folder, start)
-
-
-def stop(*, common: Common) -> int:
-    """End the daemon, and say what became of it."""
-    done = stop_daemon(Folder(data_dir(os.environ)))
-    if common.json:
-        show_json(StopResult(**done._asdict()).model_dump_json(indent=2))
-    elif done.stopped:
-        show_text(done.message)
-    else:
-        complain(done.message)
-    return 0 if done.stopped else 1
 
 
 def _check(ways: Ways, protocol: str | None) -> None:
@@ -93,13 +179,13 @@ def _in_terminal(folder: Folder, start: Start) -> NoReturn:
     if lock is None:
         raise DaemonFault("Another daemon has just been started; `kbhub stop` ends it.")
     # The SDK takes half a second to import; what starts a daemon in the background does without.
-    from kbhub.daemon.process import run  # noqa: PLC0415
+    from kbhub.server.daemon.process import run  # noqa: PLC0415
 
     run(start, folder, lock, lambda address: complain(_where(folder, address)))
 
 
 def _http(*, structured: bool, read_only: bool, ways: Ways, places: Places) -> Http:
-    """Give the endpoint that is wanted, in a way that does not depend on the process that reads it."""
+    """Return the wanted endpoint, independent of the process that reads it."""
     hub_options(places)  # says what is wrong with them before anything is started
     return Http(
         port=ways.port,

@@ -1,39 +1,68 @@
-"""What the commands that change documents do."""
+"""Commands that change documents: write, delete, restore, rename."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+from pydantic import Field
 
 from kbhub import editing
 from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.hubs import hub_options
+from kbhub.cli.options import Common
 from kbhub.cli.texts import argument, optional, standard_input
-from kbhub.cli.trash_results import TrashResult
+from kbhub.editing.trash import TrashEntry
 from kbhub.errors import UsageError
+from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.render.editing import deleted_text, renamed_text, restored_text, trash_text, written_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from kbhub.cli.options import Common
-    from kbhub.editing.documents import WriteMode
+
+class TrashResult(Model):
+    """What `kbhub restore` listed or removed for good."""
+
+    entries: tuple[TrashEntry, ...] = Field((), description="What is in the trash, with `--list`; the latest first.")
+    removed: tuple[TrashEntry, ...] = Field((), description="What was removed for good.")
 
 
 def write(
     ref: str,
+    /,
     *,
-    text: str | None,
-    stdin: bool,
-    mode: WriteMode,
-    section: str | None,
-    assignments: Sequence[str],
-    unset: Sequence[str],
-    based_on: str | None,
-    common: Common,
+    text: Annotated[str | None, Parameter(metavar="TEXT", allow_leading_hyphen=True)] = None,
+    stdin: Annotated[bool, Parameter(name="-")] = False,
+    mode: Literal["create", "update", "append"] = "create",
+    section: Annotated[str | None, Parameter(metavar="HEADING", allow_leading_hyphen=True)] = None,
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", metavar="KEY=VALUE")] = (),
+    unset: Annotated[tuple[str, ...], Parameter(name="--unset", metavar="KEY")] = (),
+    based_on: Annotated[str | None, Parameter(metavar="HASH")] = None,
+    common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Create or change a document, and say what there is to say about it."""
+    """Create a document, or change one; what is not to be changed stays byte for byte.
+
+    REF is a path in the project base, or ID@PATH in a base that is marked writable; a path that leads into the folder
+    of a base from outside of it is meant as it is typed. An update replaces all below the front matter, or one section;
+    with --set and --unset alone it changes nothing but those keys.
+
+    Example: kbhub write runbooks/rollback.md --mode append --section Log --text "- Rolled back on Friday."
+
+    Args:
+        ref: The document, or where to create it.
+        text: Markdown to write.
+        stdin: Read the text from standard input.
+        mode: What to do: `create` fails if the document is there, the others if it is not.
+        section: Heading of the section to update or append to, or "Heading > Heading".
+        set_: Set a key of the front matter; VALUE is JSON, or else text. May be repeated.
+        unset: Remove a key of the front matter; may be repeated.
+        based_on: Change nothing unless the document still has this content hash.
+        common: Options of every command.
+    """
     if stdin and text is not None:
         raise UsageError("--text and `-` exclude each other; use one.")
     hub = Hub(hub_options(common))
@@ -41,7 +70,7 @@ def write(
         hub,
         argument(ref),
         text=standard_input(hub.config().settings.limits.file_bytes, "a document") if stdin else optional(text),
-        front_matter={**_assigned(assignments), **dict.fromkeys(unset)},
+        front_matter={**_assigned(set_), **dict.fromkeys(unset)},
         section=optional(section),
         mode=mode,
         based_on=based_on,
@@ -54,8 +83,22 @@ def write(
     return 0
 
 
-def delete(ref: str, *, based_on: str | None, common: Common) -> int:
-    """Move a document to the trash."""
+def delete(
+    ref: str,
+    /,
+    *,
+    based_on: Annotated[str | None, Parameter(metavar="HASH")] = None,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Move a document to kbhub's trash, and name the links that lead nowhere now.
+
+    Example: kbhub delete drafts/idea.md
+
+    Args:
+        ref: The document: a path, ID@PATH or a docid.
+        based_on: Delete it only if it still has this content hash.
+        common: Options of every command.
+    """
     done = editing.delete_document(Hub(hub_options(common)), argument(ref), based_on)
     if common.json:
         show_json(done.model_dump_json(indent=2))
@@ -65,9 +108,25 @@ def delete(ref: str, *, based_on: str | None, common: Common) -> int:
     return 0
 
 
-def restore(name: str | None, *, listed: bool, empty_older_than: float | None, common: Common) -> int:
-    """Bring a document back, list the trash, or empty it."""
-    if (name is not None) + listed + (empty_older_than is not None) != 1:
+def restore(
+    name: str | None = None,
+    /,
+    *,
+    list_: Annotated[bool, Parameter(name="--list")] = False,
+    empty_older_than: Annotated[float | None, Parameter(metavar="DAYS", validator=Number(gte=0))] = None,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Bring a deleted document back; nothing that is there is overwritten.
+
+    Example: kbhub restore drafts/idea.md
+
+    Args:
+        name: Its name in the trash, or the ref that it had, also without its ending.
+        list_: Show what is in the trash.
+        empty_older_than: Remove for good what was deleted more than so many days ago; 0 is everything.
+        common: Options of every command.
+    """
+    if (name is not None) + list_ + (empty_older_than is not None) != 1:
         raise UsageError("Give a NAME, --list, or --empty-older-than DAYS: one of the three.")
     hub = Hub(hub_options(common))
     if name is not None:
@@ -78,29 +137,48 @@ def restore(name: str | None, *, listed: bool, empty_older_than: float | None, c
             show_text(restored_text(done))
         return 0
     removed = () if empty_older_than is None else editing.empty_trash(hub, older_than_days=empty_older_than)
-    result = TrashResult(entries=editing.trash(hub) if listed else (), removed=removed)
+    result = TrashResult(entries=editing.trash(hub) if list_ else (), removed=removed)
     if common.json:
         show_json(result.model_dump_json(indent=2))
     else:
-        show_text(trash_text(result.entries if listed else result.removed, emptied=not listed))
+        show_text(trash_text(result.entries if list_ else result.removed, emptied=not list_))
     return 0
 
 
-def rename(ref: str, new: str, *, mend_links: bool, common: Common) -> int:
-    """Give a document another path; 1 if links could not be mended that should have been."""
+def rename(
+    ref: str,
+    new: str,
+    /,
+    *,
+    mend_links: bool = False,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Give a document another path in its base, and show which links that breaks.
+
+    Example: kbhub rename rollback.md runbooks/ --mend-links
+
+    Args:
+        ref: The document: a path, ID@PATH or a docid.
+        new: Its new path; with a slash at the end, the folder to move it to.
+        mend_links: Rewrite the links that would break, in all documents that may be written.
+        common: Options of every command.
+
+    Returns:
+        The exit code: 1 if links could not be mended that should have been.
+    """
     done = editing.rename(Hub(hub_options(common)), argument(ref), argument(new), mend_links=mend_links)
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
         show_text(renamed_text(done))
-        _complain_all(f"{one.subject}: {one.message}" for one in done.unmended)
+        _complain_all(f"{problem.subject}: {problem.message}" for problem in done.unmended)
         if done.links and not mend_links:
             complain("The links are as they were; --mend-links rewrites them when a document is renamed.")
     return 1 if mend_links and done.unmended else 0
 
 
 def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
-    """Give the keys and values of `KEY=VALUE`, where a value that is no JSON is text."""
+    """Return the keys and values of `KEY=VALUE`; a value that is not JSON is text."""
     values: dict[str, Any] = {}
     for assignment in assignments:
         key, mark, value = argument(assignment).partition("=")

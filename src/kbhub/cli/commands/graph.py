@@ -1,30 +1,60 @@
-"""What the commands about links and tags do."""
+"""How documents hang together: related, tags."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from kbhub import graph
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
 from kbhub.cli.console import complain, terminal_width
 from kbhub.cli.hubs import hub_options
+from kbhub.cli.options import Formats
 from kbhub.cli.output import present
 from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
 from kbhub.errors import UsageError
-from kbhub.graph.neighbours import LIMIT as RELATED_LIMIT
-from kbhub.graph.tags import LIMIT as TAGS_LIMIT
 from kbhub.hub import Hub
+from kbhub.reading import graph
+from kbhub.reading.graph.neighbours import LIMIT as RELATED_LIMIT
+from kbhub.reading.graph.neighbours import MOST_HOPS
+from kbhub.reading.graph.tags import LIMIT as TAGS_LIMIT
 from kbhub.render.graph import related_listing, related_text, tags_listing, tags_notes, tags_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from kbhub.cli.options import Formats
-    from kbhub.graph import EdgeKind
     from kbhub.types import Skipped
 
+Hops = Annotated[int, Parameter(metavar="N", validator=Number(gte=0, lte=MOST_HOPS))]
+Limit = Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1))]
+Kinds = tuple[Literal["link", "backlink", "related", "tag", "near"], ...]
 
-def related(ref: str, *, hops: int, kinds: Sequence[EdgeKind], limit: int | None, formats: Formats) -> int:
-    """Bring small bases in step, and print what is related to a document; 1 if a base could not be looked at."""
+
+def related(
+    ref: str,
+    /,
+    *,
+    hops: Hops = 1,
+    kinds: Annotated[Kinds, Parameter(name="--kind")] = (),
+    limit: Limit = None,
+    formats: Formats = Formats(),  # noqa: B008 - frozen
+) -> int:
+    """Show what is related to a document: links, backlinks, front matter `related`, shared tags, near in meaning.
+
+    Its links that lead nowhere are shown too. Links are followed over all active bases, as GitHub and Obsidian do.
+
+    Example: kbhub related runbooks/rollback.md --hops 2 --kind backlink
+
+    Args:
+        ref: The document: a path, ID@PATH, a title or a docid.
+        hops: Steps along links; tags and nearness are one step. 0 follows none, and only counts.
+        kinds: Show only this; may be repeated.
+        limit: Documents of each kind to show (10).
+        formats: Options of every command.
+
+    Returns:
+        The exit code: 1 if a base could not be looked at.
+    """
     formats.format()
     hub = Hub(hub_options(formats))
     bring_in_step(hub)
@@ -39,21 +69,37 @@ def related(ref: str, *, hops: int, kinds: Sequence[EdgeKind], limit: int | None
 
 
 def tags(
-    names: Sequence[str],
-    *,
-    bases: Sequence[str],
-    hops: int,
-    limit: int | None,
-    everything: bool,
-    formats: Formats,
+    *names: str,
+    bases: Annotated[tuple[str, ...], Parameter(name="--in", metavar="BASE")] = (),
+    hops: Hops = 1,
+    limit: Limit = None,
+    all_: Annotated[bool, Parameter(name="--all")] = False,
+    formats: Formats = Formats(),  # noqa: B008 - frozen
 ) -> int:
-    """Bring small bases in step, and print tags or documents of some; 1 if a base could not be looked at."""
+    """List all tags with their documents counted, or the documents that have any of some tags.
+
+    A tag counts for those that it lies under: `team/ops` for `team`. Documents that links join to the tagged ones
+    follow them. Quote a tag with its `#`, or leave that out.
+
+    Example: kbhub tags ops --hops 0 --all
+
+    Args:
+        names: Tags; `*` stands for anything.
+        bases: Only the tags of this base; may be repeated.
+        hops: Steps along links from the documents that have a tag.
+        limit: Tags or documents to show (100).
+        all_: Leave nothing out.
+        formats: Options of every command.
+
+    Returns:
+        The exit code: 1 if a base could not be looked at.
+    """
     formats.format()
-    if everything and limit is not None:
+    if all_ and limit is not None:
         raise UsageError("--all and --limit exclude each other; use one.")
     hub = Hub(hub_options(formats))
     bring_in_step(hub, bases)
-    result = graph.tags(hub, names, bases=bases, hops=hops, limit=limit or TAGS_LIMIT, everything=everything)
+    result = graph.tags(hub, names, bases=bases, hops=hops, limit=limit or TAGS_LIMIT, everything=all_)
     present(
         formats,
         lambda: tags_listing(result),
@@ -71,7 +117,7 @@ def tags(
 
 
 def _said(skipped: Iterable[Skipped]) -> int:
-    """Name the bases that were not looked at."""
-    messages = [f"Not looked at: {one.base}. {one.reason}" for one in skipped]
+    """Complain about the bases that were not looked at; return 1 if there are any."""
+    messages = [f"Not looked at: {base.base}. {base.reason}" for base in skipped]
     complain_all(messages)
     return 1 if messages else 0

@@ -1,11 +1,15 @@
-"""What the commands about memories do."""
+"""What agents and you remember: remember, memories, recall, forget."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
 from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.hubs import decoded, hub_options
+from kbhub.cli.options import Common, Formats
 from kbhub.cli.output import present
 from kbhub.cli.texts import argument, optional, standard_input
 from kbhub.errors import UsageError
@@ -19,7 +23,6 @@ from kbhub.memory.remember import remember as remember_text
 from kbhub.memory.transfer import MAX_IMPORT_BYTES
 from kbhub.memory.transfer import export as export_memories
 from kbhub.memory.transfer import import_ as import_memories
-from kbhub.places import expand
 from kbhub.render.memories import (
     forgotten_text,
     imported_text,
@@ -29,41 +32,59 @@ from kbhub.render.memories import (
     recalled_text,
     remembered_text,
 )
+from kbhub.workspace.places import expand
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kbhub.cli.options import Common, Formats
-    from kbhub.memory.folders import Scope
+MOST_LISTED = 1000
+"""Memories of one list at most; `kbhub memories export` gives all."""
+Tags = Annotated[tuple[str, ...], Parameter(name="--tag", metavar="TAG")]
+Namespace = Annotated[str | None, Parameter(metavar="A/B")]
+Limit = Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1, lte=MOST_LISTED))]
+AnyScope = Literal["project", "user", "shared"]
 
 RECALLED = 3
 """Memories that `recall` prints, unless it is asked for more: all of their text is shown."""
 
 
 def remember(
-    words: Sequence[str],
-    *,
-    stdin: bool,
-    tags: tuple[str, ...],
-    scope: Scope | None,
-    about: tuple[str, ...],
-    name: str | None,
-    supersedes: tuple[str, ...],
-    namespace: str | None,
-    origin: str | None,
-    common: Common,
+    *text: str,
+    stdin: Annotated[bool, Parameter(name="-")] = False,
+    tags: Tags = (),
+    scope: AnyScope | None = None,
+    about: Annotated[tuple[str, ...], Parameter(metavar="WHAT")] = (),
+    id_: Annotated[str | None, Parameter(name="--id", metavar="ID")] = None,
+    supersedes: Annotated[tuple[str, ...], Parameter(metavar="ID")] = (),
+    namespace: Namespace = None,
+    origin: Annotated[str | None, Parameter(name="--from", metavar="TEXT")] = None,
+    common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Remember a text, or change or confirm what is remembered, and say what was done."""
-    if stdin and words:
+    """Remember something for this project, or change or confirm what is remembered.
+
+    It is a Markdown file that you may edit or delete. What is known already is strengthened, not written twice.
+
+    Example: kbhub remember --tag deploy "Releases need the VPN; without it the upload hangs."
+
+    Args:
+        text: What to remember, Markdown. With --id, the new text; without any, that memory is confirmed.
+        stdin: Read what to remember from standard input.
+        tags: A tag; may be repeated. With --id, these take the place of the old ones.
+        scope: This project (as if not given), every project of yours, or shared in the project's memories/.
+        about: A document (PATH, ID@PATH, PATH#Heading) or code (FILE, FILE::SYMBOL) it is about; may be repeated.
+        id_: Change or confirm this memory.
+        supersedes: An older memory that it takes the place of; may be repeated.
+        namespace: Where to file it.
+        origin: What it was learned from, in words.
+        common: Options of every command.
+    """
+    if stdin and text:
         raise UsageError("Give the text, or `-` to read it from standard input, not both.")
-    text = standard_input(MAX_TEXT_BYTES, "a memory") if stdin else " ".join(map(argument, words)) if words else None
+    said = " ".join(map(argument, text)) if text else None
     done = remember_text(
         Hub(hub_options(common)),
-        text,
+        standard_input(MAX_TEXT_BYTES, "a memory") if stdin else said,
         tags=tuple(map(argument, tags)),
         scope=scope,
         about=tuple(map(argument, about)),
-        id=name,
+        id=id_,
         supersedes=supersedes,
         namespace=optional(namespace),
         origin=optional(origin),
@@ -76,19 +97,29 @@ def remember(
 
 
 def memories(
-    words: Sequence[str],
-    *,
-    scope: Scope | None,
-    tags: tuple[str, ...],
-    namespace: str | None,
-    limit: int | None,
-    formats: Formats,
+    *query: str,
+    scope: AnyScope | None = None,
+    tags: Tags = (),
+    namespace: Namespace = None,
+    limit: Limit = None,
+    formats: Formats = Formats(),  # noqa: B008 - frozen
 ) -> int:
-    """Print memories, listed or found."""
+    """List what is remembered here, the strongest first, or search in it.
+
+    Example: kbhub memories --tag deploy
+
+    Args:
+        query: What to look for.
+        scope: Only this project's, the user's or the shared ones.
+        tags: Only those with this tag; may be repeated.
+        namespace: Only those filed here or below.
+        limit: Memories to show (20).
+        formats: Options of every command.
+    """
     formats.format()
     found = list_memories(
         Hub(hub_options(formats)),
-        " ".join(map(decoded, words)) or None,
+        " ".join(map(decoded, query)) or None,
         scope=scope,
         tags=tags,
         namespace=namespace,
@@ -110,21 +141,34 @@ def memories(
 
 
 def recall(
-    words: Sequence[str],
-    *,
-    scope: Scope | None,
-    tags: tuple[str, ...],
-    namespace: str | None,
-    limit: int | None,
-    formats: Formats,
+    *query: str,
+    scope: AnyScope | None = None,
+    tags: Tags = (),
+    namespace: Namespace = None,
+    limit: Limit = None,
+    formats: Formats = Formats(),  # noqa: B008 - frozen
 ) -> int:
-    """Print the memories that answer a query best, whole; 1 if none does."""
+    """Print the memories that answer best, whole.
+
+    Example: kbhub recall how do we release
+
+    Args:
+        query: What to look for.
+        scope: Only this project's, the user's or the shared ones.
+        tags: Only those with this tag; may be repeated.
+        namespace: Only those filed here or below.
+        limit: Memories to show (3).
+        formats: Options of every command.
+
+    Returns:
+        The exit code: 1 if none does.
+    """
     formats.format()
-    query = " ".join(map(decoded, words))
-    if not query.strip():
+    words = " ".join(map(decoded, query))
+    if not words.strip():
         raise UsageError("Nothing to recall. Name it: kbhub recall WORDS; `kbhub memories` lists what is remembered.")
     hub = Hub(hub_options(formats))
-    found = list_memories(hub, query, scope=scope, tags=tags, namespace=namespace, limit=limit or RECALLED, whole=True)
+    found = list_memories(hub, words, scope=scope, tags=tags, namespace=namespace, limit=limit or RECALLED, whole=True)
     present(
         formats,
         lambda: memories_listing(found),
@@ -137,16 +181,27 @@ def recall(
 
 
 def forget(
-    ids: Sequence[str],
-    *,
-    tags: tuple[str, ...],
-    namespace: str | None,
-    scope: Scope | None,
-    older_than: float | None,
-    everything: bool,
-    common: Common,
+    *ids: str,
+    tags: Tags = (),
+    namespace: Namespace = None,
+    scope: AnyScope | None = None,
+    older_than: Annotated[float | None, Parameter(metavar="DAYS", validator=Number(gte=0))] = None,
+    all_: Annotated[bool, Parameter(name="--all")] = False,
+    common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Forget memories and say which."""
+    """Forget memories by id, or those that a filter chooses. Their files are kept in the trash for a while.
+
+    Example: kbhub forget --namespace ops/old --older-than 90
+
+    Args:
+        ids: Ids, refs or file names.
+        tags: Those with this tag; may be repeated.
+        namespace: Those filed here or below; never a pattern.
+        scope: Whose; a filter without it is about this project's.
+        older_than: Those not used or changed for so many days.
+        all_: Forget everything of the scope, or whatever the filter chooses.
+        common: Options of every command.
+    """
     done = forget_memories(
         Hub(hub_options(common)),
         ids,
@@ -154,7 +209,7 @@ def forget(
         namespace=namespace,
         scope=scope,
         older_than=older_than,
-        everything=everything,
+        everything=all_,
     )
     if common.json:
         show_json(done.model_dump_json(indent=2))
@@ -163,14 +218,42 @@ def forget(
     return 0
 
 
-def export(*, scope: Scope | None, common: Common) -> int:
-    """Print all memories as JSON, whether that is asked for or not."""
+def export(*, scope: AnyScope | None = None, common: Common = Common()) -> int:  # noqa: B008 - frozen
+    """Print all memories as one JSON document.
+
+    Example: kbhub memories export > memories.json
+
+    Args:
+        scope: Only this project's, the user's or the shared ones.
+        common: Options of every command.
+    """
     show_json(export_memories(Hub(hub_options(common)), scope=scope).model_dump_json(indent=2))
     return 0
 
 
-def import_(path: str | None, *, stdin: bool, scope: Scope | None, common: Common) -> int:
-    """Take memories in; 1 if some could not be."""
+def import_(
+    path: Annotated[str | None, Parameter(metavar="PATH")] = None,
+    /,
+    *,
+    stdin: Annotated[bool, Parameter(name="-")] = False,
+    scope: AnyScope | None = None,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Take memories in: an export, a folder of basic-memory, or the file of an MCP memory server.
+
+    What is remembered already is left as it is.
+
+    Example: kbhub memories import ~/basic-memory
+
+    Args:
+        path: The export or the .jsonl file, or the folder.
+        stdin: Read the export or the .jsonl file from standard input.
+        scope: Where to put them; without it, an export goes where it was, and the others into this project.
+        common: Options of every command.
+
+    Returns:
+        The exit code: 1 if some could not be.
+    """
     if stdin == (path is not None):
         raise UsageError("Name the file or folder to import, or `-` to read standard input.")
     hub = Hub(hub_options(common))
@@ -190,11 +273,32 @@ def import_(path: str | None, *, stdin: bool, scope: Scope | None, common: Commo
     return 1 if done.failed else 0
 
 
-def move(old: str, *, common: Common) -> int:
-    """Take another folder's memories over."""
+def move(old: Annotated[str, Parameter(metavar="OLD")], /, *, common: Common = Common()) -> int:  # noqa: B008 - frozen
+    """Make another folder's or project's memories this project's.
+
+    For a folder without git that was moved or renamed, or a project whose origin is another one now.
+
+    Example: kbhub memories move ~/old/place/of/the/project
+
+    Args:
+        old: Path of the folder, which need not exist any more, or what its memories are filed under.
+        common: Options of every command.
+    """
     done = move_memories(Hub(hub_options(common)), old)
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
         show_text(moved_text(done))
     return 0
+
+
+memories_app = App(
+    name="memories",
+    help="List what is remembered, or search in it; export, import and move it.\n\n"
+    "Example: kbhub memories --tag deploy",
+    usage="kbhub memories [OPTIONS] [QUERY…] | COMMAND",
+)
+memories_app.default(memories)
+memories_app.command(f"{__name__}:export", name="export", usage="kbhub memories export [OPTIONS]")
+memories_app.command(f"{__name__}:import_", name="import", usage="kbhub memories import [OPTIONS] PATH | -")
+memories_app.command(f"{__name__}:move", name="move", usage="kbhub memories move [OPTIONS] OLD")

@@ -1,4 +1,4 @@
-"""What the commands about models do."""
+"""What models do, for pipelines: rerank, embed."""
 
 from __future__ import annotations
 
@@ -7,27 +7,30 @@ import json
 import os
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Annotated
 
+from cyclopts import Parameter
+from cyclopts.validators import Number
 from pydantic import Field
 
 from kbhub.cli.console import complain, show, show_json
-from kbhub.cli.hubs import hub_options
+from kbhub.cli.hubs import decoded, hub_options
+from kbhub.cli.options import Common
+from kbhub.documents.markdown import decode
 from kbhub.errors import UsageError
-from kbhub.files import read_regular
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.inference import Ollama, StoredAnswers
-from kbhub.judging import PASSAGE_CHARACTERS, grade
-from kbhub.markdown import decode
-from kbhub.query import excerpt, parsed
+from kbhub.index.query import excerpt, parsed
+from kbhub.models.inference import Ollama, StoredAnswers
 from kbhub.render.plain import one_line
+from kbhub.search.rerank_llm import PASSAGE_CHARACTERS, grade
+from kbhub.workspace.files import read_regular
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from kbhub.cli.options import Common
+PATIENT_SECONDS = 60.0
+"""Longest wait for grades of files: who names them wants them all."""
+MOST_SECONDS = 3600.0
+"""Longest wait that can be asked for."""
 
 VECTOR_DIGITS = 6
 """Digits of a component that are printed; a vector has no more to say."""
@@ -62,8 +65,30 @@ class EmbedResult(Model):
     )
 
 
-def rerank(query: str, files: Sequence[Path], *, model: str | None, seconds: float, common: Common) -> int:
-    """Print files by their grades; 1 if none was graded."""
+def rerank(
+    query: str,
+    *files: Path,
+    model: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    seconds: Annotated[float, Parameter(metavar="N", validator=Number(gt=0, lte=MOST_SECONDS))] = PATIENT_SECONDS,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Order text files by how well they answer a query, by a language model of Ollama.
+
+    Each file gets a grade from 0 (something else) to 3 (answers); of a long file, the part with most words of the
+    query is judged. Files of the same grade stay in the order given.
+
+    Example: kbhub rerank "how do we roll back" runbooks/*.md
+
+    Args:
+        query: What the files are to answer.
+        files: Text files.
+        model: Model of Ollama instead of the config's.
+        seconds: How long to wait; files without a grade by then come last.
+        common: Options of every command.
+
+    Returns:
+        The exit code: 1 if none was graded.
+    """
     if not files:
         raise UsageError("Nothing to rerank. Name the files: kbhub rerank QUERY FILE….")
     hub = Hub(hub_options(common))
@@ -83,21 +108,34 @@ def rerank(query: str, files: Sequence[Path], *, model: str | None, seconds: flo
     if common.json:
         show_json(result.model_dump_json(indent=2))
         return 0
-    show("\n".join(f"{NOT_GRADED if one.grade is None else one.grade}\t{one_line(one.file)}" for one in result.files))
+    lines = (f"{NOT_GRADED if file.grade is None else file.grade}\t{one_line(file.file)}" for file in result.files)
+    show("\n".join(lines))
     if result.note:
         complain(f"{len(found.grades)} of {len(files)} files were graded: {result.note}")
     return 0
 
 
-def embed(texts: Sequence[str], *, query: bool, common: Common) -> int:
-    """Print vectors."""
+def embed(
+    *texts: str,
+    query: bool = False,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Print the vector of each text, by the embedder of the config: one JSON list per line.
+
+    Without a TEXT, standard input is one text.
+
+    Example: kbhub embed --query "how do we roll back"
+
+    Args:
+        texts: What to embed.
+        query: Embed them as queries and not as documents, where the model tells them apart.
+        common: Options of every command.
+    """
     hub = Hub(hub_options(common))
     embedder = hub.embedder()
     if embedder is None:
         raise UsageError("There is no embedder: `embedder.model` is `none`. Name one there, or remove that line.")
-    given = [text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for text in texts]
-    if not given:
-        given = [_standard_input(hub.config().settings.limits.file_bytes)]
+    given = [*map(decoded, texts)] or [_standard_input(hub.config().settings.limits.file_bytes)]
     rows = [embedder.embed_query(text) for text in given] if query else list(embedder.embed(given))
     vectors = tuple(tuple(round(float(value), VECTOR_DIGITS) for value in row) for row in rows)
     if common.json:
@@ -112,7 +150,7 @@ def embed(texts: Sequence[str], *, query: bool, common: Common) -> int:
 
 
 def _passage(file: Path, query: str, limit: int) -> str:
-    """Give the part of a file to be judged.
+    """Return the part of a file to be judged.
 
     Raises:
         UsageError: it cannot be read.

@@ -1,30 +1,42 @@
-"""What the commands about queries and gaps do."""
+"""What is asked here, and what nothing answers: log, gaps."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-from kbhub.background import TIDY_EVERY_SECONDS
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
 from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.hubs import hub_options
+from kbhub.cli.options import Common, Tables
 from kbhub.cli.output import present
 from kbhub.cli.readiness import bring_in_step, complain_all
-from kbhub.errors import KbhubError
 from kbhub.hub import Hub
-from kbhub.querylog.gaps import close_gap, list_gaps
-from kbhub.querylog.log import SHOWN, clear_log, show_log
-from kbhub.querylog.maintenance import gaps_and_unanswered, maintain
-from kbhub.querylog.models import Gaps
+from kbhub.memory.querylog.gaps import close_gap, list_gaps
+from kbhub.memory.querylog.log import SHOWN, clear_log, show_log
+from kbhub.memory.querylog.maintenance import MOST_QUERIES, gaps_and_unanswered, maintain
+from kbhub.memory.querylog.models import Gaps
 from kbhub.render.gaps import cleared_text, gaps_listing, gaps_text, maintained_lines, queries_listing, queries_text
-
-if TYPE_CHECKING:
-    from kbhub.cli.options import Common, Tables
 
 OFF = "Queries are not logged: `log.queries` is false."
 
 
-def show_queries(*, limit: int | None, formats: Tables) -> int:
-    """Print the latest queries."""
+def show(
+    *,
+    limit: Annotated[
+        int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1, lte=MOST_QUERIES))
+    ] = None,
+    formats: Tables = Tables(),  # noqa: B008 - frozen
+) -> int:
+    """Show what was asked here, by you and by agents, newest first.
+
+    Example: kbhub log show --limit 100
+
+    Args:
+        limit: Queries to show (20).
+        formats: Options of every command.
+    """
     formats.format()
     log = show_log(Hub(hub_options(formats)), limit or SHOWN)
     present(formats, lambda: queries_listing(log), lambda: queries_text(log), document=log.model_dump_json(indent=2))
@@ -37,9 +49,20 @@ def show_queries(*, limit: int | None, formats: Tables) -> int:
     return 0
 
 
-def clear_queries(*, every_project: bool, common: Common) -> int:
-    """Forget queries and say how many."""
-    done = clear_log(Hub(hub_options(common)), every_project=every_project)
+def clear(
+    *,
+    all_: Annotated[bool, Parameter(name="--all")] = False,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Forget what was asked in this project, and the gaps that it showed.
+
+    Example: kbhub log clear
+
+    Args:
+        all_: In every project.
+        common: Options of every command.
+    """
+    done = clear_log(Hub(hub_options(common)), every_project=all_)
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
@@ -47,8 +70,23 @@ def clear_queries(*, every_project: bool, common: Common) -> int:
     return 0
 
 
-def gaps(*, every: bool, close: str | None, formats: Tables) -> int:
-    """Look for gaps and print them, or close one."""
+def gaps(
+    *,
+    all_: Annotated[bool, Parameter(name="--all")] = False,
+    close: Annotated[str | None, Parameter(metavar="ID")] = None,
+    formats: Tables = Tables(),  # noqa: B008 - frozen
+) -> int:
+    """List the questions that are asked again and again, and that nothing here answers.
+
+    A gap closes by itself when a document or a memory answers it. It is looked again before they are listed.
+
+    Example: kbhub gaps
+
+    Args:
+        all_: List those, too, that are answered or closed.
+        close: Close this one for good.
+        formats: Options of every command.
+    """
     formats.format()
     hub = Hub(hub_options(formats))
     if close is not None:
@@ -57,7 +95,7 @@ def gaps(*, every: bool, close: str | None, formats: Tables) -> int:
     else:
         bring_in_step(hub)
         complain_all(maintained_lines(maintain(hub)))
-        found = gaps_and_unanswered(hub, every=every)
+        found = gaps_and_unanswered(hub, every=all_)
     present(formats, lambda: gaps_listing(found), lambda: gaps_text(found), document=found.model_dump_json(indent=2))
     if not found.logged:
         complain(OFF)
@@ -66,11 +104,3 @@ def gaps(*, every: bool, close: str | None, formats: Tables) -> int:
             complain("No gaps yet." if found.unanswered else "No gaps: nothing was asked in vain here.")
         complain(found.rule)
     return 0
-
-
-def maintain_if_due(hub: Hub) -> None:
-    """Look after the log if nobody did for a while, and say what that brought."""
-    try:
-        complain_all(maintained_lines(maintain(hub, at_most_every=TIDY_EVERY_SECONDS)))
-    except KbhubError as error:  # it is no part of what was asked for
-        complain(str(error))

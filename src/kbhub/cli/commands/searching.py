@@ -1,72 +1,120 @@
-"""What `search` does: bring small bases in step, ask the hub, print. Loads nothing that other commands want."""
+"""Searching: search. Loads nothing that only other commands need."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from kbhub.cli.console import terminal_width, wants_colour
 from kbhub.cli.hits import MACHINE_LIMIT, hits_listing, search_with
 from kbhub.cli.hubs import decoded, hub_options
+from kbhub.cli.options import Formats, Hits
 from kbhub.cli.output import present
 from kbhub.cli.readiness import bring_in_step, broken_bases, complain_all, complain_nothing
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.index import noted_damage
-from kbhub.querylog.recording import flush, record
+from kbhub.memory.querylog.recording import flush, record
 from kbhub.render.terminal import Painter, search_notes, search_text
 from kbhub.render.words import verdict_words
-from kbhub.search import LEADING_NOTES
-from kbhub.types import Query
+from kbhub.search.notes import LEADING_NOTES
+from kbhub.types import MOST_HITS, Query
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from kbhub.types import SearchResult
 
-    from kbhub.cli.given import Formats, Hits
-    from kbhub.types import Granularity, Mode, SearchResult
 
 QUERY_BYTES = 1 << 20
 """Bytes of a query read from standard input; more than `query.MAX_TERMS` words are not looked up anyway."""
 
 
 def search(
-    words: Sequence[str],
-    *,
-    stdin: bool,
-    bases: tuple[str, ...],
-    mode: Mode | None,
-    limit: int | None,
-    page: int,
-    granularity: Granularity,
-    explain: bool,
-    options: Hits,
-    formats: Formats,
+    *query: str,
+    stdin: Annotated[bool, Parameter(name="-")] = False,
+    bases: Annotated[tuple[str, ...], Parameter(name="--in", metavar="BASE")] = (),
+    mode: Literal["keyword", "semantic", "hybrid"] | None = None,
+    limit: Annotated[
+        int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1, lte=MOST_HITS))
+    ] = None,
+    page: Annotated[int, Parameter(metavar="N", validator=Number(gte=1))] = 1,
+    granularity: Literal["document", "chunk"] = "document",
+    explain: bool = False,
+    hits: Hits = Hits(),  # noqa: B008 - frozen
+    formats: Formats = Formats(),  # noqa: B008 - frozen
 ) -> int:
-    """Bring small bases in step, search, print the hits; 1 if nothing could be searched."""
+    """Search all active bases.
+
+    Bases that changed are brought in step first. tag:ops, path:api/, base:notes, kind:memory, age:<30d and any
+    KEY:VALUE of the front matter choose documents; -WORD leaves out. Put words that start with a dash after `--`.
+
+    Example: kbhub search how do we roll back a release tag:ops
+
+    Args:
+        query: What to look for: a question, words, or a "phrase" in double quotes.
+        stdin: Read what to look for from standard input.
+        bases: Search only this base; may be repeated.
+        mode: By words, by meaning, or both.
+        limit: Hits to show (5, in formats for programs 20, unless the config says otherwise).
+        page: Which page of hits to show, from 1.
+        granularity: One hit per document, or per chunk.
+        explain: Show how each score came about.
+        hits: Which hits, and how much of each.
+        formats: Options of every command.
+
+    Returns:
+        The exit code: 1 if nothing could be searched.
+    """
     form = formats.format()
-    text = " ".join([*map(decoded, words), *([_standard_input()] if stdin else [])])
+    text = " ".join([*map(decoded, query), *([_standard_input()] if stdin else [])])
     if not text.strip():
         raise UsageError("Nothing to search for. Name it: kbhub search WORDS, or `-` to read standard input.")
-    if options.all_ and (limit is not None or page > 1):
+    if hits.all_ and (limit is not None or page > 1):
         raise UsageError("--all shows every hit; leave --limit and --page out.")
     hub = Hub(hub_options(formats))
     config = hub.config()
     defaults = config.settings.search
     chosen = form == "text" or ("search", "limit") in config.said
     size = limit or (defaults.limit if chosen else MACHINE_LIMIT)
-    offset = (page - 1) * size
-    mode = mode or defaults.mode
-    query = Query(
-        text=text, bases=bases, mode=mode, limit=size, offset=offset, granularity=granularity, explain=explain
+    asked = Query(
+        text=text,
+        bases=bases,
+        mode=mode or defaults.mode,
+        limit=size,
+        offset=(page - 1) * size,
+        granularity=granularity,
+        explain=explain,
     )
-    bring_in_step(hub, bases)
-    result = search_with(hub, query, options)
-    if any(noted_damage(hub.index(base).path) for base in hub.select(bases)):  # which the search met
-        bring_in_step(hub, bases)
-        result = search_with(hub, query, options)
+    result = _found(hub, asked, hits)
     complain_all(_said_first(result, form))
-    whole = options.full or options.around is not None
+    _print(hub, result, hits, formats)
+    if form != "json":  # which says all of it
+        broken = [] if bases else broken_bases(hub)
+        complain_all(note for note in search_notes(result, offset=asked.offset, page=page) if note not in broken)
+        complain_all(broken)
+        if not result.searched and not result.skipped:
+            complain_nothing(hub)
+    record(hub, result, asked)
+    flush()
+    return 0 if result.searched else 1
+
+
+def _found(hub: Hub, query: Query, hits: Hits) -> SearchResult:
+    """Bring small bases in step and search; once more if the search met a damaged index."""
+    bring_in_step(hub, query.bases)
+    result = search_with(hub, query, hits)
+    if any(noted_damage(hub.index(base).path) for base in hub.select(query.bases)):
+        bring_in_step(hub, query.bases)
+        result = search_with(hub, query, hits)
+    return result
+
+
+def _print(hub: Hub, result: SearchResult, hits: Hits, formats: Formats) -> None:
+    """Print the hits in the format that was asked for."""
+    whole = hits.full or hits.around is not None
     present(
         formats,
         lambda: hits_listing(hub, result),
@@ -74,24 +122,15 @@ def search(
             result,
             Painter(wants_colour(sys.stdout, os.environ)),
             whole=whole,
-            verbatim=options.line_numbers or options.around is not None,
+            verbatim=hits.line_numbers or hits.around is not None,
             width=terminal_width(),
         ),
         document=lambda: result.model_dump_json(indent=2),
     )
-    if form != "json":  # which says all of it
-        broken = [] if bases else broken_bases(hub)
-        complain_all(note for note in search_notes(result, offset=offset, page=page) if note not in broken)
-        complain_all(broken)
-        if not result.searched and not result.skipped:
-            complain_nothing(hub)
-    record(hub, result, query)
-    flush()
-    return 0 if result.searched else 1
 
 
 def _said_first(result: SearchResult, form: str) -> list[str]:
-    """Say what the answer is worth, and what its format has no place for."""
+    """Return what the answer is worth, and what its format has no place for."""
     verdict = [verdict_words(result.verdict)] if result.verdict and result.hits else []
     leading = " ".join([*verdict, *(note for note in result.notes if note in LEADING_NOTES)])
     said = [leading] if leading and form != "json" else []

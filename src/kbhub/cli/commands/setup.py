@@ -1,34 +1,40 @@
-"""What `kbhub setup` does: plan, show, ask, do, say what came of it."""
+"""Registering kbhub with agents: plan, show, ask, do, report."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from kbhub.cli.console import complain, show_json, show_text, wants_colour
+from kbhub.cli.options import Common
 from kbhub.cli.verbosity import log_to_stderr
 from kbhub.errors import UsageError
-from kbhub.places import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.render.setup import plan_text, question, report_text
 from kbhub.render.terminal import Painter
 from kbhub.setup.agents_md import agents_tasks
-from kbhub.setup.clients import Machine, this_platform
+from kbhub.setup.clients import (
+    ClientName,
+    Machine,
+    this_platform,
+)
 from kbhub.setup.launching import launch, this_installation
 from kbhub.setup.models import SetupReport
 from kbhub.setup.registering import chosen_clients, project_tasks, user_tasks, without_project_file
 from kbhub.setup.skill_file import skill_tasks
 from kbhub.setup.tasks import carry_out
-from kbhub.workspace import find_workspace
+from kbhub.workspace.places import WORKING_DIRECTORY_GONE, working_directory
+from kbhub.workspace.workspace import find_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.cli.options import Common
-    from kbhub.setup.clients import ClientName
     from kbhub.setup.models import Step
     from kbhub.setup.tasks import Task
+
 
 NO_CLIENT = (
     "No client was found on this machine; name one: kbhub setup --client NAME (`kbhub setup --help` lists them)."
@@ -38,29 +44,49 @@ YES = ("y", "yes")
 
 
 def setup(
-    clients: Sequence[ClientName],
     *,
-    project: bool,
-    agents_md: bool,
-    skill: bool,
-    remove: bool,
-    dry_run: bool,
-    yes: bool,
-    common: Common,
+    client: Annotated[tuple[ClientName, ...], Parameter(metavar="NAME")] = (),
+    project: bool = False,
+    agents_md: Annotated[bool, Parameter(name="--agents-md")] = False,
+    skill: bool = False,
+    remove: bool = False,
+    dry_run: bool = False,
+    yes: Annotated[bool, Parameter(name=("--yes", "-y"))] = False,
+    common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Register, or take out; 1 if something failed or there was no client, 2 if nobody can be asked."""
+    """Register kbhub with the coding agents and other MCP clients on this machine.
+
+    Shows what it will do and asks. Each client's own command does it where there is one; else its file is edited, after
+    a copy was made, and all that is not kbhub's stays as it is. With --agents-md or --skill and neither --client nor
+    --project, only that is done.
+
+    Example: kbhub setup --dry-run
+
+    Args:
+        client: This client, whether it was found or not; may be repeated.
+        project: Write files into the project instead (.mcp.json, .vscode/mcp.json …), for a team to share.
+        agents_md: Put lines into AGENTS.md, CLAUDE.md and GEMINI.md of the project that make agents search first.
+        skill: Give clients that have skills one that says when and how to search.
+        remove: Take out what the same options put in.
+        dry_run: Only show what would be done.
+        yes: Do not ask.
+        common: Options of every command.
+
+    Returns:
+        The exit code: 1 if something failed or there was no client, 2 if nobody can be asked.
+    """
     if common.verbose:
         log_to_stderr()
     machine = Machine(Path.home(), dict(os.environ), this_platform())
     tasks: list[Task] = []
     notes: tuple[str, ...] = ()
-    chosen = chosen_clients(machine, clients)
-    if clients or project or not (agents_md or skill):
+    chosen = chosen_clients(machine, client)
+    if client or project or not (agents_md or skill):
         if project:
             root = _project(common, machine)
-            sharing = chosen_clients(machine, clients, root) if remove else chosen
+            sharing = chosen_clients(machine, client, root) if remove else chosen
             tasks += project_tasks(sharing, machine, root, remove=remove)
-            if clients or not tasks:  # else nobody asked for those that have none
+            if client or not tasks:  # else nobody asked for those that have none
                 notes = without_project_file(sharing, remove=remove)
         else:
             how = launch(this_installation(), machine)
@@ -82,7 +108,7 @@ def setup(
 
 
 def _project(common: Common, machine: Machine) -> Path:
-    """Give the folder of the project: its git root or, without one, the workspace directory.
+    """Return the folder of the project: its git root or, without one, the workspace directory.
 
     Raises:
         UsageError: there is no project here.
@@ -116,7 +142,7 @@ def _agreed(steps: Sequence[Step], *, json: bool) -> bool:
 
 
 def _reported(report: SetupReport, common: Common) -> int:
-    """Print what was done, or would be, and give the exit code."""
+    """Print what was done, or would be, and return the exit code."""
     if common.json:
         show_json(report.model_dump_json(indent=2))
     else:

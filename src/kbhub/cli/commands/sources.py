@@ -1,23 +1,42 @@
-"""What the commands about sources do."""
+"""What becomes knowledge: distil."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.hubs import hub_options
+from kbhub.cli.options import Common
 from kbhub.cli.texts import argument, standard_input
-from kbhub.distil import distil as save_answer
+from kbhub.editing.distil import distil as save_answer
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import Hub
 
-if TYPE_CHECKING:
-    from kbhub.cli.options import Common
 
+def distil(
+    model: str,
+    text: str | None = None,
+    /,
+    *,
+    base_id: Annotated[str | None, Parameter(name="--in", metavar="BASE")] = None,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Save a chat answer as a document, with links to what is near it in meaning.
 
-def distil(model: str, text: str | None, *, base_id: str | None, common: Common) -> int:
-    """Save an answer, print where."""
+    The text is the argument, else standard input if that is no terminal, else the clipboard. It goes to
+    llm-completions/MODEL/ of the project base if that may be written, else to a base in your data.
+
+    Example: kbhub distil claude < answer.md
+
+    Args:
+        model: Who answered: a name, or an alias: c (claude), x (codex), g (gemini), or one of the config.
+        text: The answer.
+        base_id: Save it in this base.
+        common: Options of every command.
+    """
     hub = Hub(hub_options(common))
     given = _text(text, hub.config().settings.limits.file_bytes)
     saved = save_answer(hub, model, given, base=base_id)

@@ -1,0 +1,123 @@
+"""The hub of the Python API: the shared state with what can be done with it as methods."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub import hub as state
+from kbhub.hub import HubOptions
+from kbhub.reading.reading import read
+from kbhub.reading.status import status
+from kbhub.search.search import search
+from kbhub.sync.bases import freshen, sync
+from kbhub.workspace.discovery import parse_base_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from typing import Self
+
+    from kbhub.reading.reading import ReadOptions
+    from kbhub.reading.reports import ReadResult, Status
+    from kbhub.sync.bases import Behind
+    from kbhub.sync.report import SyncReport
+    from kbhub.sync.sync import Progress
+    from kbhub.types import Query, SearchResult
+
+
+class Hub(state.Hub):
+    """All active bases of a workspace: search, read, index, status. Safe to use from several threads.
+
+    Args:
+        options: how to open it.
+
+    Raises:
+        UsageError, ConfigError: from any method, while an option or the global config is wrong; a config that is
+            mended is picked up by the next call.
+    """
+
+    @classmethod
+    def open(
+        cls,
+        root: Path | str | None = None,
+        *,
+        bases: Mapping[str, Path | str] | None = None,
+        config: Path | str | None = None,
+        cache: Path | str | None = None,
+        read_only: bool = False,
+    ) -> Self:
+        """Open a hub as the command line does: what is not given is taken from the environment and the config.
+
+        Nothing is read before the first call of a method, and there is nothing to close.
+
+        Args:
+            root: directory to work for; none for `KBHUB_ROOT`, else the working directory.
+            bases: further bases, id → folder, over those of `KBHUB_BASES`.
+            config: global config in place of `~/.kbhub.json`.
+            cache: folder for indexes in place of the user's.
+            read_only: whether nothing may be written, whatever the settings say.
+
+        Raises:
+            UsageError, ConfigError: the id of a base cannot be one.
+        """
+        env = dict(os.environ)
+        named = parse_base_arguments([f"{name}={path}" for name, path in (bases or {}).items()], env)
+        places = [Path(place).expanduser() if place else None for place in (config, cache)]
+        return cls(HubOptions(root, places[0], named, places[1], read_only=read_only, env=env))
+
+    def search(self, query: Query | str) -> SearchResult:
+        """Answer a query from all chosen bases at once, as they were last indexed; see `sync`.
+
+        A base that fails is named in `skipped` and never sinks the query.
+
+        Args:
+            query: what is asked; a string is asked as the settings say: in which mode, for how many hits.
+
+        Raises:
+            BaseNotFound: the query names a base that is not active.
+        """
+        return search(self, query)
+
+    def read(self, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:
+        """Read documents or parts of them, as they are on disk now.
+
+        Args:
+            refs: `path.md`, `id@path.md` or `#docid`, each with `:from-to` or `#Heading` for a part; a string holds
+                one, or several with commas.
+            options: how much of them, and which page.
+        """
+        return read(self, refs, options)
+
+    def status(self) -> Status:
+        """Say what is here: workspace, bases, problems."""
+        return status(self)
+
+    def sync(
+        self,
+        names: Iterable[str] = (),
+        *,
+        full: bool = False,
+        check: bool = False,
+        progress: Progress | None = None,
+    ) -> tuple[SyncReport, ...]:
+        """Bring the indexes of bases in step with their files.
+
+        Args:
+            names: ids of bases, none for all.
+            full: read every file again, even if it looks unchanged, and make every vector anew.
+            check: read all of the indexes, too, and make one anew that is damaged.
+            progress: called with (base id, files done, files to do).
+        """
+        return sync(self, names, full=full, check=check, progress=progress)
+
+    def freshen(
+        self,
+        names: Iterable[str] = (),
+        progress: Progress | None = None,
+        *,
+        max_age: float | None = None,
+        changed: Mapping[str, Collection[str] | None] | None = None,
+    ) -> tuple[Behind, ...]:
+        """Bring bases in step that need little, and say which need more; see `kbhub.sync.bases.freshen`."""
+        return freshen(self, names, progress, max_age=max_age, changed=changed)

@@ -1,0 +1,103 @@
+"""What `kbhub status` adds for a person: what changed since, tags, how memories are doing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from kbhub.errors import BaseUnavailable, IndexUnavailable
+from kbhub.index.catalogue import tag_counts
+from kbhub.memory.known import all_known
+from kbhub.memory.querylog.summary import summary
+from kbhub.reading.reports import DaemonStatus, MemorySummary, TagUse
+from kbhub.reading.status import status
+from kbhub.search.outside import outside
+from kbhub.search.strength import DAY_SECONDS, FADING_DAYS
+from kbhub.server.daemon.folder import Folder
+from kbhub.server.daemon.starting import running
+from kbhub.sync.comparing import behind_of, compare
+from kbhub.workspace.places import data_dir
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+    from kbhub.reading.reports import BaseStatus, Status
+    from kbhub.types import Base
+
+LOOPBACK = "127.0.0.1"
+"""Where a daemon listens on a port."""
+
+TAGS = 8
+"""Tags that are named."""
+
+
+def overview(hub: Hub) -> Status:
+    """Say what is here, in all that can be said of it; reads the times of all files."""
+    here = status(hub)
+    return here.model_copy(
+        update={
+            "bases": tuple(_compared(hub, base) for base in here.bases),
+            "notes": outside(hub),
+            "tags": top_tags(hub, [base.base for base in here.bases if base.documents]),
+            "memories": memory_summary(hub),
+            "queries": summary(hub),
+            "daemon": daemon_status(Folder(data_dir(hub.options.env))),
+        }
+    )
+
+
+def daemon_status(folder: Folder) -> DaemonStatus | None:
+    """Say which daemon is running; none if none is.
+
+    Args:
+        folder: of the daemon.
+    """
+    record = running(folder)
+    if record is None:
+        return None
+    try:
+        ready = datetime.fromtimestamp(folder.record.stat().st_mtime, UTC).isoformat(timespec="seconds")
+    except OSError:
+        ready = None
+    address = record.link if isinstance(record.link, str) else f"{LOOPBACK}:{record.link}"
+    return DaemonStatus(pid=record.pid, address=address, http=record.http, since=ready, version=record.version)
+
+
+def top_tags(hub: Hub, bases: list[Base]) -> tuple[TagUse, ...]:
+    """Give the tags that most documents of some bases have, equally frequent ones in order of letters."""
+    counted: Counter[str] = Counter()
+    for base in bases:
+        index = hub.index(base)
+        try:
+            with index.snapshot():
+                counted.update(tag_counts(index))
+        except IndexUnavailable:  # one of its problems says so
+            continue
+    ordered = sorted(counted.items(), key=lambda one: (-one[1], one[0]))
+    return tuple(TagUse(tag=str(tag), documents=count) for tag, count in ordered[:TAGS])
+
+
+def memory_summary(hub: Hub) -> MemorySummary | None:
+    """Say how the memories of this project and its user are doing; none if there are none."""
+    now, known = hub.options.clock(), all_known(hub)
+    if not known:
+        return None
+    return MemorySummary(
+        memories=len(known),
+        strength=round(fmean(one.strength(now) for one in known), 2),
+        faded=sum(now - one.last_use() >= FADING_DAYS * DAY_SECONDS for one in known),
+        superseded=sum(bool(one.facts.superseded_by) for one in known),
+    )
+
+
+def _compared(hub: Hub, status: BaseStatus) -> BaseStatus:
+    if status.index is None or status.indexing:
+        return status
+    index = hub.index(status.base)
+    try:
+        found = compare(status.base, status.index, hub.limits())
+        behind = len(behind_of(found, index))
+    except (BaseUnavailable, IndexUnavailable):  # one of its problems says so
+        return status
+    return status.model_copy(update={"behind": behind, "passed_over": dict(found.scan.passed_over)})

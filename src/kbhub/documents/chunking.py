@@ -1,0 +1,336 @@
+"""Cut a `Document` into chunks of readable size with exact line spans; no line is lost or repeated.
+
+1. Headings cut a document into sections. A section too small to stand alone is merged with its subsections and
+   the siblings that follow, and a bare heading always with what it heads.
+2. A group longer than a chunk is cut at the best break near the limit, but never inside a code block or table that
+   fits a chunk, nor right after a heading.
+3. Small remainders join the previous chunk if that is their parent or sibling.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from kbhub.documents.blocks import heading_end, is_item, is_rule
+from kbhub.documents.measure import CHUNK_WORDS, MIN_WORDS, size, split_line
+from kbhub.types import Chunk, Document
+from kbhub.values import record, struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+FRONT_MATTER_WORDS = 30
+"""Most words that front matter counts for: it is kept whole, and must not crowd out the text."""
+WINDOW_WORDS = 100
+"""Words before the limit in which a break is preferred."""
+
+# Scores of places to cut; a difference of 1 outweighs two thirds of the window.
+HEADING_WORTH = 4.0
+RULE_WORTH = 3.0
+BLANK_WORTH = 2.0
+INSIDE_WORTH = 1.5
+"""Blank line before an indented one, so inside a list item."""
+ITEM_WORTH = 1.0
+INTRODUCTION_WORTH = 0.5
+"""After a line that ends with a colon, which would be cut off from what it announces."""
+DISTANCE_COST = 1.5
+"""Subtracted at the far end of the window."""
+
+_LINK_DEFINITION = re.compile(r" {0,3}\[[^\]]{1,999}\]:\s")
+
+
+def chunk_document(document: Document) -> list[Chunk]:
+    """Cut a document into chunks.
+
+    Args:
+        document: a document from `parse_document`.
+
+    Returns:
+        Chunks in line order. Every line that is not blank is in exactly one of them, unless it is too long: then it is
+        split across several.
+    """
+    return _Chunker(document).chunks()
+
+
+@struct
+class _Section:
+    """A heading and the lines up to the next one; lines are indices, `end` is exclusive."""
+
+    start: int
+    end: int
+    content: int
+    """First line that is not a heading, blank or a link definition; `end` if the heading is bare."""
+    level: int
+    """0 before the first heading."""
+    path: tuple[int, ...]
+    """Numbers of the enclosing headings, its own last."""
+
+
+@record
+class _Piece:
+    """Lines that become a chunk; `end` is exclusive."""
+
+    start: int
+    end: int
+    part: tuple[int, int] | None = None
+    """Character span of the last line, if only a part of it belongs here."""
+
+
+class _Chunker:
+    """A document with the line sizes and sections that every step needs."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.lines = document.lines
+        sizes = [size(line) if line else 0 for line in self.lines]
+        left = FRONT_MATTER_WORDS
+        for index in range(document.body):
+            sizes[index] = min(sizes[index], left)
+            left -= sizes[index]
+        self.sizes = sizes
+        self.totals = [0, *accumulate(sizes)]
+        self.sections = self._sections()
+        self.starts = [section.start for section in self.sections]
+        self.filled: list[int] = []
+        """Indices of lines that are not blank, then the number of lines; computed when something is cut."""
+        self.whole: list[tuple[int, int]] = []
+        """Line ranges that must not be cut: front matter, and code blocks and tables that fit; computed likewise."""
+
+    def chunks(self) -> list[Chunk]:
+        pieces: list[_Piece] = []
+        for first, last in self._groups():
+            start, end = self.sections[first].start, self.sections[last - 1].end
+            if self._size(start, end) <= CHUNK_WORDS:
+                pieces.append(_Piece(start, end))
+            else:
+                pieces.extend(self._cut(start, end))
+        return [chunk for piece in self._joined(pieces) if (chunk := self._chunk(piece)) is not None]
+
+    def _size(self, start: int, end: int) -> int:
+        return self.totals[end] - self.totals[start]
+
+    def _sections(self) -> list[_Section]:
+        document, lines = self.document, self.lines
+        total = len(lines)
+        bounds = [heading.line - 1 for heading in document.headings]
+        sections: list[_Section] = []
+        first = bounds[0] if bounds else total
+        lead = self._first_text(document.body, first)
+        if lead < first or not bounds:
+            sections.append(_Section(0, first, lead, 0, ()))
+        path: list[int] = []
+        for number, heading in enumerate(document.headings):
+            while path and document.headings[path[-1]].level >= heading.level:
+                path.pop()
+            path.append(number)
+            # Front matter alone is not a section: it goes with the first one.
+            start = bounds[number] if sections else 0
+            end = bounds[number + 1] if number + 1 < len(bounds) else total
+            content = self._first_text(heading_end(lines, bounds[number]), end)
+            sections.append(_Section(start, end, content, heading.level, tuple(path)))
+        return sections
+
+    def _first_text(self, start: int, end: int) -> int:
+        index = self._filled_from(start)
+        while index < end and _LINK_DEFINITION.match(self.lines[index]):
+            index = self._filled_from(index + 1)
+        return min(index, end)
+
+    def _filled_from(self, start: int) -> int:
+        """First line from `start` with a size above 0, or the number of lines."""
+        return bisect_right(self.totals, self.totals[start]) - 1
+
+    def _groups(self) -> Iterator[tuple[int, int]]:
+        """Yield ranges of sections that go together: small ones with the subsections or siblings that follow."""
+        sections = self.sections
+        first = 0
+        while first < len(sections):
+            start, level = sections[first].start, sections[first].level
+            last = first + 1
+            while last < len(sections) and sections[last].level >= level:
+                before, following = sections[last - 1], sections[last]
+                below = following.level > before.level
+                small = self._size(start, before.end) < MIN_WORDS
+                fits = self._size(start, following.end) <= CHUNK_WORDS
+                # A section that must be cut anyway may as well begin with its introduction.
+                long = self._size(following.start, following.end) > CHUNK_WORDS
+                if not (below and before.content == before.end) and not (small and (fits or (below and long))):
+                    break
+                last += 1
+            yield first, last
+            first = last
+
+    def _cut(self, start: int, end: int) -> Iterator[_Piece]:
+        """Cut lines that do not fit one chunk."""
+        if not self.filled:
+            self._index_breaks()
+        position = start
+        while position < end:
+            position = self.filled[bisect_left(self.filled, position)]  # skip blank lines
+            if position >= end:
+                return
+            if self._size(position, end) <= CHUNK_WORDS:
+                yield _Piece(position, end)
+                return
+            cut = self._break(position, end)
+            if cut == position or (cut < end and self.sizes[cut] > CHUNK_WORDS and self._is_opening(position, cut)):
+                yield from self._parts(position, cut)
+                cut += 1
+            else:
+                yield _Piece(position, cut)
+            position = cut
+
+    def _index_breaks(self) -> None:
+        document = self.document
+        self.filled = [index for index, count in enumerate(self.sizes) if count]
+        self.filled.append(len(self.lines))
+        blocks = [(first - 1, last) for first, last in (*document.fences, *document.tables)]
+        self.whole = sorted(block for block in blocks if self._size(*block) <= CHUNK_WORDS)
+        if document.body:
+            self.whole.insert(0, (0, document.body))
+
+    def _break(self, start: int, end: int) -> int:
+        """Best line to start the next chunk with; `start` itself if that line is too long for a chunk."""
+        limit = self._limit(start, CHUNK_WORDS)
+        if limit == start:
+            return start
+        # A slightly smaller chunk is better than a remainder that is too small.
+        earlier = self._limit(start, min(CHUNK_WORDS, self._size(start, end) - MIN_WORDS))
+        best = self._best(start, earlier) or self._best(start, limit)
+        if best is None or self._size(start, best) < MIN_WORDS:
+            best = self._beyond(start, limit, end) or best
+        if best is None:
+            block = self._block_at(limit)
+            best = block[0] if block and block[0] > start else limit
+        return best
+
+    def _limit(self, start: int, words: int) -> int:
+        """Last line up to which there are at most `words` words since `start`."""
+        return bisect_right(self.totals, self.totals[start] + words) - 1
+
+    def _best(self, start: int, latest: int) -> int | None:
+        """Best line up to `latest` to cut before; the nearest one if the window has none."""
+        best: int | None = None
+        best_score = 0.0
+        for place in range(bisect_right(self.filled, latest) - 1, bisect_right(self.filled, start) - 1, -1):
+            line = self.filled[place]
+            distance = self._size(line, latest)
+            if distance > WINDOW_WORDS and best is not None:
+                break
+            if self._may_cut(line):
+                score = self._worth(line, self.filled[place - 1]) - DISTANCE_COST * distance / WINDOW_WORDS
+                if best is None or score > best_score:
+                    best, best_score = line, score
+        return best
+
+    def _beyond(self, start: int, limit: int, end: int) -> int | None:
+        """Line shortly after the limit to cut before, so that a heading or short introduction keeps its text."""
+        if self.sizes[limit] > CHUNK_WORDS:
+            return None
+        for place in range(bisect_right(self.filled, limit), len(self.filled)):
+            line = self.filled[place]
+            if line > end or self._size(start, line) > CHUNK_WORDS + MIN_WORDS:
+                return None
+            if self._may_cut(line):
+                return line
+        return None
+
+    def _block_at(self, line: int) -> tuple[int, int] | None:
+        """Block that must stay whole and that a cut before `line` would split."""
+        place = bisect_left(self.whole, (line,)) - 1
+        return self.whole[place] if place >= 0 and line < self.whole[place][1] else None
+
+    def _may_cut(self, line: int) -> bool:
+        """Whether a chunk may start at a line: not inside a block, and not right after a heading."""
+        return self._block_at(line) is None and line > self.sections[bisect_left(self.starts, line) - 1].content
+
+    def _is_opening(self, start: int, line: int) -> bool:
+        """Whether there are only a few words of headings and front matter between two lines."""
+        if self._size(start, line) > MIN_WORDS:
+            return False
+        first, last = bisect_left(self.starts, start), bisect_left(self.starts, line)
+        between = self.sections[first:last]
+        return bool(between) and between[0].start == start and all(s.content == min(s.end, line) for s in between)
+
+    def _worth(self, line: int, previous: int) -> float:
+        """Score of a cut between two lines with at most blank ones between them."""
+        lines = self.lines
+        place = bisect_left(self.starts, line)
+        if place < len(self.starts) and self.starts[place] == line:
+            return HEADING_WORTH
+        if is_rule(lines[previous]):
+            return RULE_WORTH
+        if lines[previous].rstrip().endswith((":", "：")):
+            return INTRODUCTION_WORTH
+        if previous < line - 1:
+            return INSIDE_WORTH if lines[line][0] in " \t" else BLANK_WORTH
+        return ITEM_WORTH if is_item(lines[line]) else 0.0
+
+    def _parts(self, start: int, index: int) -> Iterator[_Piece]:
+        """Cut a line that is too long; the first part includes the lines from `start`."""
+        line = self.lines[index]
+        for begin, stop in split_line(line):
+            yield _Piece(start if begin == 0 else index, index + 1, (begin, stop))
+
+    def _joined(self, pieces: Sequence[_Piece]) -> Iterator[_Piece]:
+        """Merge small pieces into the previous one if that is of their parent, sibling or own section."""
+        previous: _Piece | None = None
+        for piece in pieces:
+            if previous is not None and self._belongs(previous, piece):
+                previous.end = piece.end
+                continue
+            if previous is not None:
+                yield previous
+            previous = piece
+        if previous is not None:
+            yield previous
+
+    def _belongs(self, before: _Piece, piece: _Piece) -> bool:
+        if before.part or piece.part or self._size(piece.start, piece.end) >= MIN_WORDS:
+            return False
+        if self._size(before.start, piece.end) > CHUNK_WORDS:
+            return False
+        own = self.sections[bisect_right(self.starts, piece.start) - 1].path
+        other = self.sections[bisect_right(self.starts, before.start) - 1].path
+        return own == other or own[:-1] in (other, other[:-1])
+
+    def _chunk(self, piece: _Piece) -> Chunk | None:
+        lines, start, end = self.lines, piece.start, piece.end
+        body = self.document.body
+        if start >= body:
+            start = self._filled_from(start)
+        end = max(bisect_left(self.totals, self.totals[end]), body if start < body else 0)
+        if start >= end:
+            return None
+        if piece.part is None:
+            text = "\n".join(lines[start:end])
+        else:
+            text = "\n".join((*lines[start : end - 1], lines[end - 1][slice(*piece.part)]))
+        prose = 0
+        if start < body:
+            prose = min(len(text), sum(len(line) + 1 for line in lines[:body]))
+        return Chunk(self._headings(start, end), start + 1, end, text, prose)
+
+    def _headings(self, start: int, end: int) -> tuple[str, ...]:
+        """Headings shared by all text in a range."""
+        first = max(0, bisect_right(self.starts, start) - 1)
+        last = bisect_left(self.starts, end)
+        shared: tuple[int, ...] | None = None
+        for number in range(first, last):
+            section = self.sections[number]
+            opens = number + 1 < last and self.sections[number + 1].level > section.level
+            if section.content == section.end and opens and section.level:
+                continue  # a bare heading is part of the path of what follows
+            shared = section.path if shared is None else _common_prefix(shared, section.path)
+        texts = (self.document.headings[number].text for number in shared or ())
+        return tuple(text for text in texts if text)
+
+
+def _common_prefix(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    length = 0
+    while length < min(len(left), len(right)) and left[length] == right[length]:
+        length += 1
+    return left[:length]

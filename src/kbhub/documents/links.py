@@ -1,0 +1,206 @@
+"""Extract the links of a Markdown document to other documents: inline, reference and wiki links.
+
+External links and code are skipped. Brackets are paired with a stack and code spans by length, so the time is linear
+in the text for any input.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import unquote
+
+from kbhub.types import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+MAX_LINK_TEXT = 200
+"""Characters at which `Link.text` is cut; nested brackets would otherwise add up to quadratic size."""
+
+# At least two letters: one is the drive of a Windows path.
+EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
+"""Prefix of an external destination."""
+
+EXTERNAL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|mailto:")
+"""Prefix of an external name in double brackets."""
+
+_LOCAL = r"(?!<?(?:https?|mailto|ftp):)"
+_CANDIDATE = re.compile(rf"\]\({_LOCAL}|\[\[")
+_BRACKET = re.compile(r"\[")
+# Every branch opens with a fixed character, which makes the search fast.
+_TOKEN = re.compile(r"\\.|\[\[([^\[\]\n]{1,1000}+)\]\](?!\()|\[|\]", re.DOTALL)
+_DESTINATION = re.compile(
+    r"\(\s*+(?:<([^<>\n]{0,2000}+)>|((?:[^\s()<\\]|\\.|\((?:[^\s()\\]|\\.){0,1000}\)){0,2000}))"
+    r"(?:\s++(?:\"[^\"]{0,1000}+\"|'[^']{0,1000}+'|\([^()]{0,1000}+\)))?\s*+\)"
+)
+_LABEL = re.compile(r"\[([^\[\]]{0,999}+)\]")
+_DEFINITION = re.compile(
+    rf"^[ \t>]*+\[(?!\^)((?:[^\[\]\\\n]|\\.){{1,999}})\]:[ \t]*+{_LOCAL}"
+    r"(?:<([^<>\n]{1,2000}+)>|(\S{1,2000}+))",
+    re.MULTILINE,
+)
+_TICKS = re.compile(r"`+")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+
+
+def extract_links(
+    text: str, lines: Sequence[str], hidden: Sequence[tuple[int, int]], *, images: bool = False
+) -> tuple[Link, ...]:
+    """Extract the links of a document, or its images.
+
+    Args:
+        text: the whole document, with line feeds as line endings.
+        lines: the same, split into lines.
+        hidden: line spans (1-based, inclusive) without links: code, comments, front matter.
+        images: whether to return the images instead of the links; `![[name]]` is a link.
+
+    Returns:
+        The links in the order in which they end in the text.
+    """
+    if "](" not in text and "[[" not in text and "]:" not in text:
+        return ()
+    defines = "]:" in text and _DEFINITION.search(text) is not None
+    if not defines and not _CANDIDATE.search(text):
+        return ()
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    ranges = list(_visible(starts, hidden))
+    definitions: dict[str, str] = {}
+    for begin, end in ranges if defines else ():
+        for match in _DEFINITION.finditer(text, begin, end):
+            definitions.setdefault(_label(match[1]), match[2] or match[3])
+    candidate = _BRACKET if definitions else _CANDIDATE
+    links: list[Link] = []
+    for begin, end in ranges:
+        for paragraph, offset in _paragraphs(text, begin, end, candidate):
+            links.extend(_Paragraph(paragraph, offset, starts, definitions).links(images=images))
+    return tuple(links)
+
+
+def _visible(starts: Sequence[int], hidden: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the character ranges outside the hidden line spans."""
+    position = 0
+    for first, last in sorted(hidden):
+        if starts[first - 1] > position:
+            yield position, starts[first - 1]
+        position = max(position, starts[last])
+    if position < starts[-1]:
+        yield position, starts[-1]
+
+
+def _paragraphs(text: str, begin: int, end: int, candidate: re.Pattern[str]) -> Iterator[tuple[str, int]]:
+    """Yield the paragraphs of a range that may contain a link, with their offsets."""
+    while match := candidate.search(text, begin, end):
+        start = text.rfind("\n\n", begin, match.start())
+        start = begin if start < 0 else start + 2
+        stop = text.find("\n\n", match.start(), end)
+        stop = end if stop < 0 else stop
+        yield text[start:stop], start
+        begin = stop
+
+
+def _label(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _without_code(text: str) -> str:
+    """Mask code spans without moving any character."""
+    if "`" not in text:
+        return text
+    runs = [match.span() for match in _TICKS.finditer(text)]
+    escaped = {match.start(1) for match in _ESCAPE.finditer(text)}
+    closing = [-1] * len(runs)  # for each run, the next one of the same length
+    latest: dict[int, int] = {}
+    for number in range(len(runs) - 1, -1, -1):
+        length = runs[number][1] - runs[number][0]
+        closing[number] = latest.get(length, -1)
+        latest[length] = number
+    parts: list[str] = []
+    position = number = 0
+    while number < len(runs):
+        start, partner = runs[number][0], closing[number]
+        if partner < 0 or start in escaped:
+            number += 1
+            continue
+        end = runs[partner][1]
+        parts += (text[position:start], "x" * (end - start))
+        position, number = end, partner + 1
+    parts.append(text[position:])
+    return "".join(parts)
+
+
+class _Paragraph:
+    """A paragraph whose brackets are being paired."""
+
+    def __init__(self, text: str, offset: int, starts: Sequence[int], definitions: dict[str, str]) -> None:
+        self.text = text
+        self.offset = offset
+        self.starts = starts
+        self.definitions = definitions
+        self.masked = _without_code(text)
+
+    def links(self, *, images: bool) -> Iterator[Link]:
+        """Pair brackets and yield the resulting links, or images."""
+        opened: list[tuple[int, bool]] = []
+        masked, position = self.masked, 0
+        while match := _TOKEN.search(masked, position):
+            start, before = match.start(), position
+            position = match.end()
+            mark = masked[start]
+            if mark == "\\":
+                continue
+            if mark == "]":
+                if opened:
+                    start, image = opened.pop()
+                    link, position = self._closed(start, position)
+                    if link is not None and image == images:
+                        yield link
+                continue
+            bang = start > before and masked[start - 1] == "!"
+            if match[1] is None:
+                opened.append((position, bang))
+            elif not images and (link := self._wikilink(match[1], start, "embed" if bang else "wikilink")):
+                yield link
+
+    def _closed(self, start: int, end: int) -> tuple[Link | None, int]:
+        """Return the link whose text runs from `start` to the bracket before `end`, and where to continue."""
+        following = self.masked[end : end + 1]
+        if following == "(" and (match := _DESTINATION.match(self.masked, end)):
+            return self._link("markdown", start, end - 1, match[1] or match[2] or ""), match.end()
+        if not self.definitions or following == ":":
+            return None, end
+        label = _LABEL.match(self.masked, end) if following == "[" else None
+        name = label[1] if label and label[1] else self.masked[start : min(end - 1, start + 1000)]
+        target = self.definitions.get(_label(name))
+        after = label.end() if label else end
+        return (None if target is None else self._link("reference", start, end - 1, target)), after
+
+    def _link(self, kind: Literal["markdown", "reference"], start: int, end: int, destination: str) -> Link | None:
+        if EXTERNAL.match(destination):
+            return None
+        raw, _, fragment = _ESCAPED.sub(r"\1", destination).partition("#")
+        target, fragment = _decoded(raw.partition("?")[0]), _decoded(fragment)
+        if not target and not fragment:
+            return None
+        text = " ".join(self.text[start : min(end, start + MAX_LINK_TEXT)].split())
+        return Link(target, fragment, text, self._line(start), kind)
+
+    def _wikilink(self, inside: str, start: int, kind: Literal["wikilink", "embed"]) -> Link | None:
+        # In a table, the bar is escaped.
+        name, _, alias = inside.replace("\\|", "|").partition("|")
+        target, _, fragment = name.partition("#")
+        target, fragment = target.strip(), fragment.strip()
+        if (not target and not fragment) or EXTERNAL_NAME.match(target):
+            return None
+        text = (alias.strip() or name.strip())[:MAX_LINK_TEXT]
+        return Link(_decoded(target), _decoded(fragment), text, self._line(start), kind)
+
+    def _line(self, position: int) -> int:
+        return bisect_right(self.starts, self.offset + position)
+
+
+def _decoded(text: str) -> str:
+    return unquote(text).replace("\0", "\ufffd") if "%" in text else text

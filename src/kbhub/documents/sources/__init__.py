@@ -1,0 +1,1 @@
+"""The formats of files: Markdown and plain text, PDF, session logs of coding agents."""

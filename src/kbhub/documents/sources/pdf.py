@@ -1,0 +1,221 @@
+"""Extract the text of a PDF file's pages into a `Document`, within limits, as PDF files are untrusted.
+
+Needs the extra `kbhub[pdf]` (pypdf). That is pure Python, so the worst a crafted file can do is use up the time and
+memory allowed here; a parser in C would be faster but puts the whole server at risk.
+"""
+
+from __future__ import annotations
+
+import logging
+import textwrap
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from kbhub.documents.sources.parts import Part, document_of_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pypdf import PageObject, PdfReader
+
+    from kbhub.types import Document
+
+PDF_SECONDS = 60.0
+"""Seconds for one file; some 1,000 pages of text take as long on an old machine."""
+
+PDF_PAGES = 5000
+"""Most pages that are read; more than any book has."""
+
+PAGE_SECONDS = 10.0
+"""Seconds for one page; a full page of text takes some 0.05 s."""
+
+PDF_CHARACTERS = 20_000_000
+"""Most characters of one file: four times what `limits.fileBytes` allows a Markdown document."""
+
+STREAM_BYTES = 10_000_000
+"""Most bytes of one unpacked stream: a page of text has some 10 kB, and vector graphics are not searched."""
+
+_LIMITS: dict[str, Any] = {
+    **dict.fromkeys(
+        (
+            "maximum_declared_stream_length",
+            "array_based_stream_maximum_output_length",
+            "lzw_maximum_output_length",
+            "run_length_maximum_output_length",
+            "zlib_maximum_output_length",
+            "zlib_maximum_recovery_input_length",
+            "brotli_maximum_output_length",
+        ),
+        STREAM_BYTES,
+    ),
+    "stream_decoding_work_maximum_length": 4 * STREAM_BYTES,
+    "stream_parsing_work_maximum_count": 500_000,  # a dense page of text has 10,000
+    "xform_maximum_invocations_per_extraction": 500,
+    "jbig2dec_binary": None,  # never run an external program
+    "disable_legacy_handling": True,
+}
+"""Limits for pypdf, tighter than its defaults."""
+
+LINE_CHARACTERS = 1000
+"""Characters at which a line is wrapped; some generators write a page as one line."""
+
+OUTLINE_ENTRIES, OUTLINE_DEPTH = 5000, 5
+"""Entries and levels of the table of contents that become headings."""
+
+INSTALL = "Reading PDF needs the extra `kbhub[pdf]`; install it, or leave PDF out of `include`."
+
+
+class _TooLongError(Exception):
+    """A page or file exceeded its limits."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A file being read, with its deadline and the characters read so far."""
+
+    reader: PdfReader
+    ends: float = field(default_factory=lambda: time.monotonic() + PDF_SECONDS)
+    characters: int = 0
+
+    def page(self, page: PageObject) -> tuple[str, ...]:
+        """Extract the lines of a page."""
+        ends = min(self.ends, time.monotonic() + PAGE_SECONDS)
+
+        def check(*_: object) -> None:
+            if time.monotonic() > ends:
+                raise _TooLongError
+
+        check()
+        text = page.extract_text(visitor_operand_before=check).encode("utf-8", "replace").decode("utf-8")
+        self.characters += len(text)
+        if self.characters > PDF_CHARACTERS:
+            raise _TooLongError
+        return _lines(text)
+
+
+def read_pdf(path: str, file: BinaryIO) -> Document:
+    """Extract the text of a PDF file.
+
+    Args:
+        path: relative to its base, with `/`.
+        file: the file, open for reading and seeking.
+
+    Returns:
+        The document, with a part per page with text. Its `problems` list what could not be read.
+    """
+    # An optional library that takes 0.4 s to import.
+    import pypdf  # noqa: PLC0415
+
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # errors are reported in `problems`
+    with pypdf.apply_configuration(**_LIMITS):
+        try:
+            reader = pypdf.PdfReader(file)
+            if reader.is_encrypted and not reader.decrypt(""):
+                return _unreadable(path, "It is encrypted, and kbhub knows no password.")
+            count = len(reader.pages)
+        except pypdf.errors.DependencyError:
+            return _unreadable(path, "It is encrypted in a way that needs the library `cryptography`.")
+        except Exception as error:  # noqa: BLE001 - a broken file can raise anything, and must not stop the others
+            return _unreadable(path, f"It is no PDF that can be read ({_plain(error)[:200].rstrip('.')}).")
+        return _read(path, reader, count)
+
+
+def _read(path: str, reader: PdfReader, count: int) -> Document:
+    parts, problems = _pages(_Reading(reader), count)
+    if not parts and not problems:
+        problems = [f"None of its {count} pages has text; a scan can be searched after OCR (for example by ocrmypdf)."]
+    title, values = _metadata(reader)
+    values["pages"] = count
+    return document_of_parts(path, title or PurePosixPath(path).stem, parts, values, problems=problems)
+
+
+def _unreadable(path: str, problem: str) -> Document:
+    return document_of_parts(path, PurePosixPath(path).stem, (), {}, problems=(problem,))
+
+
+def _pages(reading: _Reading, count: int) -> tuple[list[Part], list[str]]:
+    """Read the pages with text; return them, and messages on what was left out."""
+    chapters = _chapters(reading.reader)
+    parts: list[Part] = []
+    bad: list[int] = []
+    above: tuple[tuple[int, str], ...] = ()
+    problems = []
+    for number in range(1, min(count, PDF_PAGES) + 1):
+        above += chapters.get(number, ())
+        try:
+            lines = reading.page(reading.reader.pages[number - 1])
+        except Exception:  # noqa: BLE001 - a broken page can raise anything, and the others may be fine
+            if time.monotonic() > reading.ends or reading.characters > PDF_CHARACTERS:
+                problems.append(f"It takes too long or has too much text; pages from {number} on are left out.")
+                break
+            bad.append(number)
+            continue
+        if lines:
+            parts.append(Part(f"Page {number}", f"## Page {number}", lines, above))
+            above = ()
+    else:
+        if count > PDF_PAGES:
+            problems.append(f"It has {count} pages; those after {PDF_PAGES} are left out.")
+    if bad:
+        more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
+        problems.append(f"Pages that cannot be read are left out: {', '.join(map(str, bad[:5]))}{more}.")
+    return parts, problems
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    """Lines of a page, with single blank ones between and none at its ends."""
+    lines: list[str] = []
+    for line in text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd").split("\n"):
+        line = " ".join(line.split())
+        if line or (lines and lines[-1]):
+            lines += textwrap.wrap(line, LINE_CHARACTERS, break_on_hyphens=False) if line else [""]
+    while lines and not lines[-1]:
+        lines.pop()
+    return tuple(lines)
+
+
+def _metadata(reader: PdfReader) -> tuple[str, dict[str, Any]]:
+    """Title, author and date of the file, as far as they can be read."""
+    title, values = "", {}
+    with suppress(Exception):  # broken metadata can raise anything, and counts as none
+        if (metadata := reader.metadata) is not None:
+            title, author = _plain(metadata.title), _plain(metadata.author)
+            values = {"author": author} if author else {}
+            if day := metadata.modification_date or metadata.creation_date:
+                values["date"] = day.date().isoformat()
+    return title, values
+
+
+def _chapters(reader: PdfReader) -> dict[int, tuple[tuple[int, str], ...]]:
+    """Page → headings that start there: (level, text); from the table of contents, as far as it can be read."""
+    headings: dict[int, tuple[tuple[int, str], ...]] = {}
+    with suppress(Exception):  # a broken table of contents can raise anything, and counts as none
+        if not (outline := reader.outline):
+            return headings
+        numbers = {
+            getattr(page.indirect_reference, "idnum", None): number for number, page in enumerate(reader.pages, 1)
+        }
+        for level, entry in islice(_entries(outline, 1), OUTLINE_ENTRIES):
+            number = numbers.get(getattr(entry.page, "idnum", 0))
+            if number is not None and (text := _plain(entry.title)):
+                headings[number] = (*headings.get(number, ()), (level, text))
+    return headings
+
+
+def _entries(outline: Any, level: int) -> Iterator[tuple[int, Any]]:
+    for entry in outline:
+        if isinstance(entry, list):
+            if level < OUTLINE_DEPTH:
+                yield from _entries(entry, level + 1)
+        else:
+            yield level, entry
+
+
+def _plain(text: object) -> str:
+    """A text of the file on one line, without characters that an index rejects."""
+    clean = str(text or "").replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
+    return " ".join(clean.split())

@@ -1,0 +1,337 @@
+"""Walk the folders of a base and collect the files that belong to it, with sizes and times."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import field
+from itertools import islice
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from kbhub.documents.filters import Filters, belongs, too_large
+from kbhub.errors import BaseUnavailable
+from kbhub.types import Problem, Scan
+from kbhub.values import record
+from kbhub.workspace.formats import (
+    IGNORE_NAMES,
+    MARKDOWN_SUFFIXES,
+    TAKEN_SUFFIXES,
+    byte_limit,
+    is_text,
+    kind_of,
+    passed_over,
+)
+from kbhub.workspace.settings import MAX_RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from kbhub.documents.ignore import Layer
+    from kbhub.types import Base, Kind
+
+MAX_DEPTH = 100
+"""Nesting levels of folders. Systems limit paths near that depth, and matching a rule takes time by depth."""
+
+MAX_TIME_NS = 2**63 - 1
+"""Later times, after the year 2262, are clamped to this: SQLite has no larger integers."""
+
+MAX_SKIPPED = 200
+"""Most entries of `Scan.skipped`."""
+
+# Below an open folder, a look at a file takes one name in place of a whole path: a tenth of the time of a scan.
+_BY_DESCRIPTOR = os.scandir in os.supports_fd and hasattr(os, "O_DIRECTORY")
+
+
+@record
+class Folder:
+    """A folder still to list."""
+
+    path: str
+    """Path as the base shows it."""
+    real: str
+    """Path on disk, relative to the base; differs from `path` below a link."""
+    layers: tuple[Layer, ...]
+
+
+@record
+class Traversal:
+    """One pass over a base, or over some of its files."""
+
+    base: Base
+    max_bytes: int
+    max_files: int
+    kind_bytes: Mapping[Kind, int]
+    wanted: Collection[str] | None = None
+    """Paths to look at; None for all files of the base."""
+    files: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Path → (size, time in ns) of the files that belong to the base."""
+    skipped: list[Problem] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)
+    passed_over: Counter[str] = field(default_factory=Counter)
+    """See `Scan.passed_over`."""
+    joined: bool = False
+    """Whether there are files, such as links, that cannot be judged independently of others."""
+    full: bool = False
+    """Whether `max_files` was exceeded."""
+    filters: Filters = field(init=False)
+    root: str = field(init=False)
+    entered: set[str] = field(default_factory=set)
+    """Real paths of the folders listed so far; each is listed once, so links cannot form cycles."""
+    linked: list[Folder] = field(default_factory=list)
+    """Links to folders, followed last: a folder in the base keeps its real path."""
+    _names: dict[str, set[str]] = field(default_factory=dict)
+    """Folder → names in it that lead to `wanted`."""
+
+    def run(self) -> Scan:
+        """List all folders, then those only reachable through links.
+
+        Returns:
+            The scan, its files in no particular order.
+
+        Raises:
+            BaseUnavailable: the folder of the base is missing or cannot be listed.
+        """
+        try:
+            self.filters = Filters(self.base)
+            self.root = str(self.filters.root)
+            os.scandir(self.root).close()
+        except OSError as error:
+            raise BaseUnavailable(self.base.id, f"{self.base.path}: {error.strerror}") from error
+        for path in self.wanted or ():
+            self.joined |= _has_other_names(os.path.join(self.root, path))  # noqa: PTH118
+            parts = path.split("/")
+            for end, part in enumerate(parts):
+                self._names.setdefault("/".join(parts[:end]), set()).add(part)
+        self._descend(Folder("", "", self.filters.outer))
+        while self.linked and not self.full:
+            folder = self.linked.pop(0)
+            if folder.real not in self.entered:
+                self._descend(folder)
+        for file in dict.fromkeys(self.filters.overfull):
+            self._skip(file, f"of its rules only {MAX_RULES} count; write fewer patterns")
+        alone = not (self.joined or self.full or len(self.skipped) > MAX_SKIPPED)
+        limits = (self.max_bytes, self.max_files, sorted(self.kind_bytes.items()))
+        return Scan(
+            self.files,
+            tuple(self.skipped),
+            tuple(sorted(self.unlisted)),
+            self.passed_over,
+            (self.base, limits, self.filters.outer) if alone else None,
+        )
+
+    def _descend(self, start: Folder) -> None:
+        stack = [start]
+        while stack and not self.full:
+            folder = stack.pop()
+            if folder.real not in self.entered:
+                self.entered.add(folder.real)
+                stack += reversed(self._list(folder))
+
+    def _list(self, folder: Folder) -> list[Folder]:
+        """Collect the files of a folder and return its subfolders, in order."""
+        try:
+            with _opened(os.path.join(self.root, folder.real)) as place:  # noqa: PTH118
+                return self._take(folder, self._unjudged(folder, place))
+        except OSError as error:
+            self._skip(folder.path or ".", f"the folder cannot be listed: {error.strerror}")
+            self.unlisted.append(folder.path)
+            return []
+
+    def _unjudged(self, folder: Folder, place: int | str) -> list[os.DirEntry[str]]:
+        """Collect a folder's plain files, and return the entries that must be judged one by one."""
+        if self._may_be_plain(folder):
+            before = len(self.files)
+            with os.scandir(place) as entries:
+                others, passed = self._split(entries, _prefix(folder))
+            plain = list(islice(reversed(self.files), len(self.files) - before))
+            if len(self.files) <= self.max_files:
+                self._apply_ignore_files(folder, others)
+                if folder.layers or self.base.exclude:
+                    for path in plain:
+                        if self.filters.rule_reason(path, folder.layers, directory=False):
+                            del self.files[path]
+                self._pass_over(passed, folder)
+                return others
+            for path in plain:
+                del self.files[path]
+        names = self._names.get(folder.path, set())
+        relevant = None if self.wanted is None else names.union(IGNORE_NAMES)
+        with os.scandir(place) as entries:
+            listed = [entry for entry in entries if relevant is None or entry.name in relevant]
+        self._apply_ignore_files(folder, listed)
+        return listed if relevant is None else [entry for entry in listed if entry.name in names]
+
+    def _apply_ignore_files(self, folder: Folder, entries: Iterable[os.DirEntry[str]]) -> None:
+        names = sorted(entry.name for entry in entries if entry.name in IGNORE_NAMES)
+        if names and folder.path:
+            folder.layers = self.filters.layers_in(folder.path, folder.real, folder.layers, names)
+
+    def _take(self, folder: Folder, entries: list[os.DirEntry[str]]) -> list[Folder]:
+        prefix, folders = _prefix(folder), []
+        for entry in sorted(entries, key=attrgetter("name")):
+            path = prefix + entry.name
+            try:
+                if (inner := self._entry(entry, path, folder)) is not None:
+                    folders.append(inner)
+            except OSError as error:  # it was deleted or replaced in the meantime
+                self._skip(path, f"it cannot be looked at: {error.strerror}")
+            if self.full:
+                break
+        return folders
+
+    def _may_be_plain(self, folder: Folder) -> bool:
+        """Whether a Markdown file in a folder belongs to the base unless a rule or its size excludes it."""
+        only = self.base.only
+        whole = not only or (folder.path != "" and belongs(folder.path, only))
+        return whole and self.wanted is None and self.base.kind != "session"
+
+    def _split(self, entries: Iterable[os.DirEntry[str]], prefix: str) -> tuple[list[os.DirEntry[str]], list[str]]:
+        """Collect plain Markdown files; return the entries to examine further, and names of passed-over text files."""
+        # Inlined, as most files end here: a call for each would take a quarter more time.
+        files, low, high = self.files, -MAX_TIME_NS, MAX_TIME_NS
+        limit = byte_limit(self.base.kind, self.max_bytes, self.kind_bytes)
+        others, passed = [], []
+        for entry in entries:
+            name = entry.name
+            try:
+                if name[0] == "." or not (name.isascii() or is_text(name)) or not entry.is_file(follow_symlinks=False):
+                    others.append(entry)
+                    continue
+                if not name.endswith(MARKDOWN_SUFFIXES):
+                    if self.base.include or (lower := name.lower()).endswith(TAKEN_SUFFIXES):
+                        others.append(entry)
+                    elif passed_over(lower):
+                        passed.append(name)
+                    continue
+                status = entry.stat(follow_symlinks=False)
+            except OSError:  # it was deleted or replaced in the meantime
+                others.append(entry)
+                continue
+            size = status.st_size
+            moment = status.st_mtime_ns
+            if size > limit or not low <= moment <= high:
+                others.append(entry)
+            else:
+                files[prefix + name] = (size, moment)
+        return others, passed
+
+    def _pass_over(self, names: Iterable[str], folder: Folder) -> None:
+        """Count the files of a folder that are skipped only for their suffix, unless the base has session logs."""
+        for name in names if self.wanted is None and self.base.kind == "document" else ():
+            kind = passed_over(name.lower())
+            if kind and self.filters.rule_reason(_prefix(folder) + name, folder.layers, directory=False) is None:
+                self.passed_over[kind] += 1
+
+    def _entry(self, entry: os.DirEntry[str], path: str, folder: Folder) -> Folder | None:
+        name, layers = entry.name, folder.layers
+        if not name.isascii() and not is_text(name):
+            self._skip(path, "its name is not valid UTF-8; rename it")
+        elif _is_link(entry):
+            self._link(entry, path, folder)
+        elif entry.is_dir(follow_symlinks=False):
+            if self._leads_on(path) and self.filters.folder_reason(path, name, layers) is None:
+                self.joined |= self.wanted is not None and path in self.wanted  # everything below may be new
+                if path.count("/") < MAX_DEPTH:
+                    return Folder(path, f"{folder.real}/{name}" if folder.real else name, layers)
+                self._skip(path, f"folders are read {MAX_DEPTH} levels deep; move it up")
+        elif self.wanted is not None and path not in self.wanted:
+            pass  # a file where a folder was expected
+        elif belongs(path, self.base.only):
+            if self.filters.file_reason(path, name, layers) is None:
+                self._file(entry, path)
+            elif not name.startswith("."):
+                self._pass_over((name,), folder)
+        return None
+
+    def _leads_on(self, path: str) -> bool:
+        """Whether a folder belongs to the base or contains a part of it."""
+        only = self.base.only
+        return belongs(path, only) or any(part.startswith(f"{path}/") for part in only)
+
+    def _file(self, entry: os.DirEntry[str], path: str) -> None:
+        status = entry.stat()
+        kind = kind_of(self.base, path)
+        limit = byte_limit(kind, self.max_bytes, self.kind_bytes)
+        if not stat.S_ISREG(status.st_mode):
+            self._skip(path, "it is a device or a pipe, not a file")
+        elif status.st_size > limit:
+            self._skip(path, too_large(status.st_size, limit, kind))
+        elif len(self.files) >= self.max_files:
+            self.full = True
+            reason = f"the base has more than {self.max_files} files (`limits.files` in ~/.kbhub.json)"
+            self._skip(self.base.id, f"{reason}; the rest is left out")
+        else:
+            self.files[path] = (status.st_size, max(-MAX_TIME_NS, min(status.st_mtime_ns, MAX_TIME_NS)))
+
+    def _link(self, entry: os.DirEntry[str], path: str, folder: Folder) -> None:
+        """Collect a link to a file, or queue one to a folder, if its target is in the base."""
+        place = os.path.join(self.root, folder.real, entry.name)  # noqa: PTH118
+        directory = os.path.isdir(place)  # noqa: PTH112 - unlike entry.is_dir(), it is False for a loop
+        if not (self._leads_on(path) if directory else belongs(path, self.base.only)):
+            return
+        filters, layers = self.filters, folder.layers
+        reason_for = filters.folder_reason if directory else filters.file_reason
+        if reason_for(path, entry.name, layers) is not None:
+            return
+        self.joined = True
+        real = os.path.realpath(place)
+        inside = inside_of(self.root, real)
+        if inside is None:
+            self._skip(path, f"the link leads out of the base, to {real}; it is not followed")
+        elif not os.path.exists(real):  # noqa: PTH110
+            self._skip(path, "the link leads nowhere")
+        elif inside and (reason := filters.target_reason(inside.replace(os.sep, "/"))) is not None:
+            self._skip(path, f"the link leads to a file or folder that is left out: {reason}")
+        elif directory:
+            self.linked.append(Folder(path, inside.replace(os.sep, "/"), layers))
+        else:
+            self._file(entry, path)
+
+    def _skip(self, path: str, reason: str) -> None:
+        if len(self.skipped) < MAX_SKIPPED:
+            subject = path.encode("utf-8", "backslashreplace").decode()
+            self.skipped.append(Problem(subject=subject, message=f"{subject}: {reason}."))
+        elif len(self.skipped) == MAX_SKIPPED:
+            self.skipped.append(Problem(subject=self.base.id, message="More files were skipped than are listed here."))
+
+
+def _has_other_names(path: str) -> bool:
+    """Whether a file has several hard links, so that writing it may change another document."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
+
+
+def _prefix(folder: Folder) -> str:
+    return f"{folder.path}/" if folder.path else ""
+
+
+def _is_link(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a symbolic link, or a Windows junction (detected from Python 3.12 on)."""
+    return entry.is_symlink() or bool(getattr(entry, "is_junction", bool)())
+
+
+@contextmanager
+def _opened(folder: str) -> Iterator[int | str]:
+    """Open a folder for `os.scandir`; yields its path where the system cannot list a descriptor."""
+    if not _BY_DESCRIPTOR:
+        yield folder
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def inside_of(root: str, real: str) -> str | None:
+    """Return a real path relative to the base's, empty for the base itself, or None if it is outside."""
+    if real == root:
+        return ""
+    prefix = root if root.endswith(os.sep) else root + os.sep
+    return real[len(prefix) :] if real.startswith(prefix) else None

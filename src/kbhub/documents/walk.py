@@ -1,0 +1,152 @@
+"""List the files of a base, and open them safely."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, BinaryIO
+
+from kbhub.documents.filters import Filters, belongs, too_large
+from kbhub.documents.traversal import MAX_DEPTH, Traversal, inside_of
+from kbhub.errors import PathNotContained
+from kbhub.workspace.files import open_regular
+from kbhub.workspace.formats import byte_limit, is_text, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kbhub.types import Base, Kind, Scan
+
+__all__ = ["MAX_DEPTH", "excluded_by", "open_contained", "scan"]
+
+# Opening a path step by step prevents replacing a folder with a link between check and open.
+_STEPWISE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
+
+
+NO_LIMITS: Mapping[Kind, int] = MappingProxyType({})
+"""All kinds have the limit of documents."""
+
+
+def scan(base: Base, *, max_bytes: int, max_files: int, kind_bytes: Mapping[Kind, int] = NO_LIMITS) -> Scan:
+    """List the files of a base, in order of path.
+
+    Args:
+        base: the base.
+        max_bytes: larger files are skipped and reported.
+        max_files: after this many files, the rest is skipped and reported in one entry.
+        kind_bytes: size limits of kinds with their own.
+
+    Raises:
+        BaseUnavailable: its folder is missing or cannot be listed.
+    """
+    unordered = Traversal(base, max_bytes, max_files, kind_bytes).run()
+    return replace(unordered, files=dict(sorted(unordered.files.items())))
+
+
+def excluded_by(
+    base: Base, path: str, *, max_bytes: int | None = None, kind_bytes: Mapping[Kind, int] = NO_LIMITS
+) -> str | None:
+    """Explain why an existing file is not in a base, or return None if `scan` lists it.
+
+    Args:
+        base: the base.
+        path: relative to the base, with `/`.
+        max_bytes: the size limit; None to ignore sizes.
+        kind_bytes: size limits of kinds with their own.
+    """
+    try:
+        with open_contained(base, path) as file:
+            size = os.fstat(file.fileno()).st_size
+    except PathNotContained:
+        return "it lies outside the base"
+    except OSError as error:
+        return f"it cannot be opened ({error.strerror})"
+    filters = Filters(base)
+    reason = filters.reason(path) or _linked_reason(filters, path)
+    kind = kind_of(base, path)
+    if reason is None and max_bytes is not None and size > (limit := byte_limit(kind, max_bytes, kind_bytes)):
+        return too_large(size, limit, kind)
+    return reason
+
+
+def _linked_reason(filters: Filters, path: str) -> str | None:
+    """Why a file reached through a link is not listed under this path."""
+    root = str(filters.root)
+    inside = _real_path(root, path)
+    if inside is None or inside == path:
+        return None
+    folder, _, name = path.rpartition("/")
+    home = _real_path(root, folder) if folder else ""
+    if home is not None and home != folder and filters.reason(real := f"{home}/{name}".lstrip("/")) is None:
+        return f"the base has it as {real!r}"
+    return filters.target_reason(inside)
+
+
+def _real_path(root: str, path: str) -> str | None:
+    inside = inside_of(root, os.path.realpath(os.path.join(root, path)))  # noqa: PTH118
+    return None if inside is None else inside.replace(os.sep, "/")
+
+
+def open_contained(base: Base, path: str) -> BinaryIO:
+    """Open a file of a base. Every path from a user, a model or a file goes through here.
+
+    Links are followed while they stay in the base, and only regular files are opened.
+
+    Args:
+        base: the base.
+        path: relative to the base, with `/`. Any string is safe.
+
+    Raises:
+        PathNotContained: it is not a path inside the base.
+        FileNotFoundError: it does not exist.
+        OSError: it is a folder, a device or a pipe, or cannot be opened.
+    """
+    parts = _parts(path)
+    if parts is None or not belongs(path, base.only):
+        raise PathNotContained(path, base.id)
+    root = os.path.realpath(base.path)
+    try:
+        real = os.path.realpath(os.path.join(root, *parts), strict=True)  # noqa: PTH118
+    except UnicodeEncodeError as error:  # a lone surrogate: no file can have that name
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
+    inside = inside_of(root, real)
+    if inside is None:
+        raise PathNotContained(path, base.id)
+    if not inside:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    return os.fdopen(_open_below(root, inside.replace(os.sep, "/").split("/")), "rb")
+
+
+def _open_below(root: str, parts: list[str]) -> int:
+    """Open a file by its real path, step by step; a link found on the way is new and not followed."""
+    if not _STEPWISE:
+        return open_regular(os.path.join(root, *parts))  # noqa: PTH118
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    folder = os.open(root, flags)
+    try:
+        for part in parts[:-1]:
+            inner = os.open(part, flags, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        return open_regular(parts[-1], dir_fd=folder, follow=False)
+    finally:
+        os.close(folder)
+
+
+def is_relative(path: str) -> bool:
+    """Return whether a string can be the path of a document: relative, without `..`, and valid Unicode."""
+    return _parts(path) is not None and is_text(path)
+
+
+def _parts(path: str) -> list[str] | None:
+    """Segments of a relative path, or None if it is not one."""
+    separators = {"/", os.sep}
+    if not path or "\0" in path or path[0] in separators:
+        return None
+    parts = path.replace(os.sep, "/").split("/")
+    # On Windows, a colon denotes a drive or an alternate data stream.
+    if any(part in ("", ".", "..") or (os.name == "nt" and ":" in part) for part in parts):
+        return None
+    return parts

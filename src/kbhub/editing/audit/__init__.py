@@ -1,0 +1,29 @@
+"""Audit: checks of the documents of bases, and fixes for what is safe to fix."""
+
+from kbhub.editing.audit.auditing import audit
+from kbhub.editing.audit.mending import fix
+from kbhub.editing.audit.models import (
+    CHECKS,
+    SEVERITIES,
+    AuditFinding,
+    AuditReport,
+    Change,
+    CheckCount,
+    Fix,
+    Fixed,
+    Severity,
+)
+
+__all__ = [
+    "CHECKS",
+    "SEVERITIES",
+    "AuditFinding",
+    "AuditReport",
+    "Change",
+    "CheckCount",
+    "Fix",
+    "Fixed",
+    "Severity",
+    "audit",
+    "fix",
+]

@@ -1,0 +1,255 @@
+"""Checks of links and `related` entries: broken ones, missing headings, ambiguous or fragile targets."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from kbhub.editing.audit.headings import Anchors, takes_fragments
+from kbhub.editing.audit.models import AuditFinding, Fix
+from kbhub.editing.incoming import plain_entry
+from kbhub.editing.relinking import spelling
+from kbhub.index.auditing import texts
+from kbhub.index.references import ref_of
+from kbhub.reading.graph import PathTable
+from kbhub.reading.graph.resolving import PATH_KINDS, folded, stem
+from kbhub.search.name_index import Nearest
+from kbhub.workspace.formats import is_markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kbhub.editing.audit.material import Material
+    from kbhub.editing.audit.models import Severity
+    from kbhub.reading.graph import ResolvedLink
+
+NEAR_NAME = 0.75
+"""Minimum similarity (0 to 1, difflib's ratio) of a file name that is suggested for a broken link."""
+
+SHOWN = 5
+"""Limit of documents named in a finding about an ambiguous link."""
+
+_REMEDY = "Mend the link, write the document, or take the link out."
+
+
+def link_findings(material: Material, bases: Mapping[str, Material]) -> Iterator[AuditFinding]:
+    """Yield findings about the links of a base.
+
+    Args:
+        material: the base.
+        bases: all active bases, by id.
+    """
+    targets = _Targets(material)
+    missing = _missing_headings(material, bases)
+    for link in material.links:
+        if material.documents[link.path].kind not in ("document", "memory"):
+            continue
+        if link.status == "broken":
+            yield _broken(material, link, targets)
+        elif link.status == "document" and link.goal is not None:
+            if id(link) in missing:
+                yield _without_heading(material, link, missing[id(link)])
+            if link.others:
+                yield _ambiguous(material, link)
+            elif link.by != "itself" and link.goal[0] == material.base.id and "@" not in link.target:
+                yield from _misspelt(material, link, link.goal[1], targets)
+
+
+def unchecked_links(material: Material) -> str:
+    """Return a note with the number of links out of all bases and the project, or "" if there are none."""
+    count = sum(link.status == "outside" for link in material.links)
+    what = "1 link leads" if count == 1 else f"{count} links lead"
+    return f"{material.base.id}: {what} out of every base and the project; not checked." if count else ""
+
+
+class _Targets:
+    """The documents of a base that its links may be meant to lead to."""
+
+    def __init__(self, material: Material) -> None:
+        paths = material.documents
+        self.table = PathTable(paths)
+        self._folded: dict[str, int] = defaultdict(int)
+        self._by_stem: dict[str, list[str]] = defaultdict(list)
+        for path in paths:
+            self._folded[folded(stem(path))] += 1
+            self._by_stem[folded(stem(path)).rpartition("/")[2]].append(path)
+        self._nearest = Nearest(self._by_stem)
+
+    def is_alone(self, path: str) -> bool:
+        """Return whether no other document has the same path apart from case and suffix."""
+        return self._folded[folded(stem(path))] == 1
+
+    def near(self, target: str) -> str:
+        """Return the path that was probably meant, or ""."""
+        query = folded(stem(target.strip("/").rpartition("@")[2]))
+        name = self._nearest.closest(query.rpartition("/")[2], NEAR_NAME)
+        parts = set(query.split("/"))
+        return max(
+            self._by_stem.get(name, ()),
+            key=lambda path: (len(parts & set(folded(path).split("/"))), -len(path)),
+            default="",
+        )
+
+    def corrected(self, link: ResolvedLink) -> str:
+        """Return the document of a broken link after decoding it again or removing a doubled suffix, or ""."""
+        resolutions = (self.table.resolve(link.path, form, link.kind) for form in _forms(link.target))
+        paths = {match.path for match in resolutions if match and match.by == "path" and not match.others}
+        only = paths.pop() if len(paths) == 1 else ""
+        return only if only and self.is_alone(only) else ""
+
+
+def _forms(target: str) -> Iterator[str]:
+    if "%" in target and (decoded := unquote(target)) != target:
+        yield decoded
+    if is_markdown(target) and is_markdown(bare := target.rpartition(".")[0]):
+        yield bare
+
+
+def _broken(material: Material, link: ResolvedLink, targets: _Targets) -> AuditFinding:
+    related = link.kind == "related"
+    corrected = targets.corrected(link)
+    fix = _fix(link, corrected) if corrected else None
+    near = corrected or targets.near(link.target)
+    if related:
+        message = f"`related` names {link.target!r}: {link.why}."
+        remedy = "Name a document, or take the entry out."
+    else:
+        message = f"The link to {link.target!r} is broken: {link.why}."
+        remedy = _REMEDY
+    if near:
+        remedy = f"Did you mean {material.ref(near)!r}? {remedy}"
+    return material.finding(
+        "related" if related else "links",
+        "error",
+        link.path,
+        message,
+        f"Write {fix.after!r}." if fix else remedy,
+        line=link.line,
+        others=(material.ref(near),) if near else (),
+        fix=fix,
+    )
+
+
+def _ambiguous(material: Material, link: ResolvedLink) -> AuditFinding:
+    bases = material.hub.discovery().bases
+    by_id = {base.id: base for base in bases}
+    assert link.goal is not None
+    taken, *others = (ref_of(by_id[name], path, bases) for name, path in (link.goal, *link.others))
+    shown = ", ".join(map(repr, others[:SHOWN])) + (", …" if len(others) > SHOWN else "")
+    return material.finding(
+        "ambiguous",
+        "info",
+        link.path,
+        f"{link.target!r} is taken for {taken!r}, and could mean {shown}.",
+        "Write the path of the one that is meant.",
+        line=link.line,
+        others=tuple(others[:SHOWN]),
+    )
+
+
+def _misspelt(material: Material, link: ResolvedLink, goal: str, targets: _Targets) -> Iterator[AuditFinding]:
+    """Yield a finding for a link that works here, but may not in other programs."""
+    if link.kind in PATH_KINDS:
+        severity, fault = _path_fault(link, goal)
+    elif link.kind == "related":
+        severity, fault = "info", _entry_fault(link, goal)
+    else:
+        return  # wikilinks ignore case, folder and suffix
+    if not fault:
+        return
+    fix = _fix(link, goal) if link.by == "path" and fault is not _ELSEWHERE and targets.is_alone(goal) else None
+    better = fix.after if fix else spelling(_with_ending(link, goal), link.kind, link.path, goal)[-1]
+    yield material.finding(
+        "spelling",
+        severity,
+        link.path,
+        f"The link to {link.target!r} is found as {goal!r}, but {fault}.",
+        f"Write {better!r}.",
+        line=link.line,
+        others=(material.ref(goal),),
+        fix=fix,
+    )
+
+
+_ELSEWHERE = "it leads there by name or from the base's folder alone, so GitHub and editors find nothing"
+
+
+def _entry_fault(link: ResolvedLink, goal: str) -> str:
+    """Return how an entry of `related` differs from its document's path, seen from the base or from its source."""
+    beside = posixpath.normpath(posixpath.join(posixpath.dirname(link.path), link.target))
+    exact = {link.target.removeprefix("./").strip("/"), beside} & {goal, stem(goal)}
+    return "" if exact or link.by != "path" else "its letters are of other case"
+
+
+def _path_fault(link: ResolvedLink, goal: str) -> tuple[Severity, str]:
+    """Return how a path differs from its document's, and how severe that is."""
+    start = "" if link.target.startswith("/") else posixpath.dirname(link.path)
+    place = posixpath.normpath(posixpath.join(start, link.target.lstrip("/")))
+    folder = posixpath.dirname(goal) or "."
+    if place in (goal, folder):
+        return "info", ""
+    if folded(place) in (folded(goal), folded(folder)):
+        return "warning", "its letters are of other case, which matters on most servers"
+    if place == stem(goal):
+        return "info", "its ending is missing, so GitHub and editors find nothing"
+    if folded(place) == folded(stem(goal)):
+        return "warning", "its letters are of other case, and its ending is missing"
+    return "info", _ELSEWHERE
+
+
+def _fix(link: ResolvedLink, goal: str) -> Fix | None:
+    """Return the fix that makes a link exact, or None if there is no plain spelling."""
+    for after in spelling(_with_ending(link, goal), link.kind, link.path, goal):
+        readable = link.kind != "related" or plain_entry(after) == after
+        if after != link.target and readable:
+            return Fix(
+                what="related" if link.kind == "related" else "link", kind=link.kind, before=link.target, after=after
+            )
+    return None
+
+
+def _with_ending(link: ResolvedLink, goal: str) -> str:
+    """Return the target as a model for the new spelling: paths with suffix, names as they are."""
+    if link.kind not in PATH_KINDS or is_markdown(link.target):
+        return link.target
+    return f"{link.target}{goal[len(stem(goal)) :]}"
+
+
+def _missing_headings(material: Material, bases: Mapping[str, Material]) -> dict[int, str]:
+    """Map the identity of each link whose heading is missing to the heading that was probably meant."""
+    by_base: dict[str, dict[str, list[ResolvedLink]]] = defaultdict(lambda: defaultdict(list))
+    for link in material.links:
+        if link.fragment and link.status == "document" and link.goal and takes_fragments(link.goal[1]):
+            by_base[link.goal[0]][link.goal[1]].append(link)
+    missing: dict[int, str] = {}
+    for name, by_path in by_base.items():
+        if name not in bases:
+            continue
+        index = material.hub.index(bases[name].base)
+        with index.snapshot():
+            for path, text in texts(index, list(by_path)):
+                anchors = Anchors(path, text)
+                links = (link for link in by_path[path] if not anchors.has(link.fragment))
+                missing.update({id(link): anchors.near(link.fragment) for link in links})
+    return missing
+
+
+def _without_heading(material: Material, link: ResolvedLink, near: str) -> AuditFinding:
+    assert link.goal is not None
+    bases = material.hub.discovery().bases
+    goal = ref_of(next(base for base in bases if base.id == link.goal[0]), link.goal[1], bases)
+    where = "This document" if link.goal == (material.base.id, link.path) else repr(goal)
+    what = "block" if link.fragment.startswith("^") else "heading"
+    return material.finding(
+        "headings",
+        "warning",
+        link.path,
+        f"{where} has no {what} {link.fragment!r}, which the link {link.text or link.target!r} names.",
+        f"Did you mean {near!r}? Name that, or another."
+        if near
+        else "Name a heading that is there, or only the document.",
+        line=link.line,
+        others=(goal,),
+    )

@@ -1,0 +1,27 @@
+"""What a query reads of many chunks at once, as numpy arrays: the numeric side of an index."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kbhub.index.columns import columns, packed, postings_of, signatures
+from kbhub.index.postings import postings
+from kbhub.index.signatures import likely
+from kbhub.models.vectors import quantise, similarity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["columns", "likely", "packed", "paired", "postings", "postings_of", "quantise", "signatures", "similarity"]
+
+
+def paired(rows: Sequence[tuple[int, float]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return (chunk, value) pairs as two arrays."""
+    return (
+        np.array([chunk for chunk, _ in rows], np.int64),
+        np.array([value for _, value in rows], np.float64),
+    )

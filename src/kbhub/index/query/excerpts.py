@@ -1,0 +1,178 @@
+"""Find query terms in a text, and cut the excerpt that shows most of them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from functools import lru_cache
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from kbhub.index.query.occurrences import occurrences, plain
+from kbhub.index.query.tokens import RUN, cased_parts, cased_words, searchable, stems, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Container, Iterator
+
+    from kbhub.index.query.parsing import Term
+
+IDENTIFIERS = 4_096
+"""Mixed-case words whose parts are cached."""
+
+
+def spans(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:
+    """Find the terms of a query in a text.
+
+    Args:
+        text: any string.
+        terms: the terms; a phrase matches at any of its words.
+
+    Returns:
+        (start, end) character offsets, sorted, not overlapping.
+    """
+    stems_wanted = {token for term in terms for token in term.tokens}
+    if not stems_wanted:
+        return []
+    matches = _script_spans(text, stems_wanted)
+    apart = {term.apart.tokens for term in terms if term.apart}
+    raw = text.encode("utf-8", "replace")
+    all_tokens = tokens(raw)
+    first, counted = 0, 0
+    for start, end in _wanted(raw, all_tokens, stems_wanted, apart):
+        first, counted = first + len(raw[counted:start].decode("utf-8", "replace")), start
+        matches.append((first, first + len(raw[start:end].decode("utf-8", "replace"))))
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(matches):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def excerpt(text: str, terms: tuple[Term, ...], limit: int) -> tuple[str, int]:
+    """Cut the part of a text with the most terms, at line ends where possible.
+
+    Args:
+        text: the text of a chunk.
+        terms: the terms of the query.
+        limit: most characters.
+
+    Returns:
+        The part, verbatim (with `…` where a line was cut), and the offset of its first line in `text`.
+    """
+    if len(text) <= limit:
+        return text, 0
+    lines = text.split("\n")
+    ends = list(accumulate(len(line) + 1 for line in lines))
+    worth = _line_worth(lines, ends, terms)
+    best, best_value = (0, 0), 0
+    for end in sorted(worth):  # only another match improves a window
+        start = min(end, bisect_left(ends, ends[end] - limit - 1) + 1) if ends[end] - 1 > limit else 0
+        rows = [worth[at] for at in range(start, end + 1) if at in worth]
+        value = sum(map(max, zip(*rows, strict=True)))
+        if value > best_value:
+            best, best_value = (start, end), value
+    first, last = _settle(lines, worth, best, limit)
+    if first == last and len(lines[first]) > limit:
+        return _cut(lines[first], terms, limit), first
+    part = "\n".join(lines[first : last + 1])
+    end = sum(len(line) + 1 for line in lines[: last + 1]) - 1
+    if len(part) < limit // 2 and (more := text[end : end + limit]).strip():
+        part += _cut(more, (), limit - len(part))  # the next line is long: add its beginning
+    return part, first
+
+
+def _wanted(
+    raw: bytes, every: list[tuple[int, int, str]], wanted: set[str], apart: set[tuple[str, ...]]
+) -> Iterator[tuple[int, int]]:
+    """Yield the spans of wanted tokens, of mixed-case words with a wanted part, and of identifiers written apart."""
+    for at, (start, end, token) in enumerate(every):
+        if token in wanted or (not raw[start + 1 : end].islower() and _has_part(raw[start:end], wanted)):
+            yield start, end
+            continue
+        for sequence in apart:
+            if token == sequence[0] and tuple(stem for _, _, stem in every[at : at + len(sequence)]) == sequence:
+                yield start, every[at + len(sequence) - 1][1]
+
+
+def _has_part(word: bytes, wanted: set[str]) -> bool:
+    return any(stem in wanted for part in cased_parts(word.decode("utf-8", "replace")) for stem in stems(part))
+
+
+def _script_spans(text: str, wanted: set[str]) -> list[tuple[int, int]]:
+    """Find Han and Kana terms, which the tokenizer only sees as part of a run."""
+    if text.isascii():
+        return []
+    return [
+        (at, at + len(pair))
+        for pair in wanted
+        if RUN.fullmatch(pair)
+        for at in (match.start() for match in re.finditer(re.escape(pair), text))
+    ]
+
+
+def _line_worth(lines: list[str], ends: list[int], terms: tuple[Term, ...]) -> dict[int, list[int]]:
+    """Return, per line with any match, how many words of each term occur there."""
+    wanted = frozenset(token for term in terms for form in (term, term.apart) if form for token in form.tokens)
+    worth = {}
+    for at, line_stems in _line_stems(lines, ends, wanted).items():
+        row = [_line_share(term, line_stems) for term in terms]
+        if any(row):
+            worth[at] = row
+    return worth
+
+
+def _line_stems(lines: list[str], ends: list[int], wanted: frozenset[str]) -> dict[int, set[str]]:
+    """Return the wanted stems (and maybe others) per line, including those of identifier parts."""
+    text = "\n".join(lines)
+    letters = plain(text)
+    if letters is None:
+        return {at: set(stems(searchable(line))) for at, line in enumerate(lines) if line.strip()}
+    line_stems: dict[int, set[str]] = defaultdict(set)
+    for start, _, stem in occurrences(letters, wanted):
+        line_stems[bisect_right(ends, start)].add(stem)
+    for start, word in cased_words(text):
+        line_stems[bisect_right(ends, start)].update(_part_stems(word))
+    return line_stems
+
+
+@lru_cache(maxsize=IDENTIFIERS)
+def _part_stems(word: str) -> tuple[str, ...]:
+    return stems(" ".join(cased_parts(word)))
+
+
+def _line_share(term: Term, line_stems: Collection[str]) -> int:
+    own = sum(token in line_stems for token in term.tokens)
+    return own or int(term.apart is not None and all(token in line_stems for token in term.apart.tokens))
+
+
+def _settle(lines: list[str], worth: Container[int], window: tuple[int, int], limit: int) -> tuple[int, int]:
+    """Start a window one line before its first match and extend it while it fits."""
+    first, last = window
+    while first < last and first not in worth and first + 1 not in worth:
+        first += 1
+    while first < last and not lines[first].strip():
+        first += 1
+    size = sum(len(line) + 1 for line in lines[first : last + 1]) - 1
+    while last + 1 < len(lines) and size + len(lines[last + 1]) + 1 <= limit:
+        last += 1
+        size += len(lines[last]) + 1
+    while first < last and not lines[last].strip():
+        last -= 1
+    return first, last
+
+
+def _cut(line: str, terms: tuple[Term, ...], limit: int) -> str:
+    """Cut a long line around its first term, at spaces."""
+    if len(line) <= limit:
+        return line
+    matches = spans(line[: 50 * limit], terms)
+    start = max(0, (matches[0][0] if matches else 0) - limit // 4)
+    part = line[start : start + limit - 2]
+    if start and (space := part.find(" ", 0, limit // 8)) >= 0:
+        part = part[space + 1 :]
+    if start + limit - 2 < len(line) and (space := part.rfind(" ", len(part) - limit // 8)) > 0:
+        part = part[:space]
+    return f"{'…' if start else ''}{part}{'…' if start + limit - 2 < len(line) else ''}"

@@ -1,0 +1,27 @@
+"""BM25 arithmetic. Pure."""
+
+from __future__ import annotations
+
+import math
+
+K1, B = 1.2, 0.75
+"""Saturation and length normalisation of BM25, as built into FTS5."""
+
+IDF_FLOOR = 1e-6
+"""Inverse document frequency of a term in more than half of the chunks, as in FTS5."""
+
+Key = tuple[int, int]
+"""A chunk of several bases: (number of the base, chunk id)."""
+
+Place = tuple[str, int, str]
+"""Position of a chunk: (path, first line, base id)."""
+
+
+def inverse_document_frequency(rows: int, containing: int) -> float:
+    """Return the BM25 weight of a term.
+
+    Args:
+        rows: chunks in all bases.
+        containing: chunks that contain the term.
+    """
+    return max(IDF_FLOOR, math.log((rows - containing + 0.5) / (containing + 0.5)))

@@ -1,0 +1,212 @@
+"""Parse and format refs: what a ref means, and how one string names several documents."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+from kbhub.errors import UsageError
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from kbhub.index import Index
+    from kbhub.types import Base, Discovery
+
+MOST_REFS = 256
+"""Most refs from brace expansion: nobody names more, and a few braces in a row would make millions."""
+
+DOCID_DIGITS = 6
+"""Hex digits of a displayed docid, unless two documents share them."""
+
+MAX_DIGITS = 18
+"""Most digits of a line number; no file has more lines, and Python refuses to parse very long numbers."""
+
+LONGEST_REF = 8_192
+"""Most characters of a ref: the longest path has 4,096, and a heading may follow."""
+
+_RANGE = re.compile(
+    r"^(?P<target>.+?):(?P<start>\d+)(?:\+(?P<offset>\d+))?(?:(?P<kind>[:-])(?P<other>\d+))?$", re.DOTALL
+)
+_BASE_ID = re.compile(r"[^\s/@]+")
+_WILD = re.compile(r"[*?]|\[[^\]/]+\]")
+_CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
+
+
+@struct
+class Reference:
+    """A parsed ref: a document, and maybe a part of it."""
+
+    target: str
+    """Path, `id@path`, title, alias, pattern or `#docid`."""
+    start: int | None = None
+    """First line, from 1; see `names_lines`."""
+    count: int | None = None
+    """Number of lines."""
+    heading: str | None = None
+    """Heading, or `Heading > Heading`."""
+    offset: int = 0
+    """Characters of the first line to skip."""
+
+    def names_lines(self) -> bool:
+        """Whether its line numbers are possible; a ref may contain 0, or end before it begins."""
+        return (self.start is None or self.start > 0) and (self.count is None or self.count > 0)
+
+
+def parse_reference(text: str) -> list[Reference]:
+    """Return the possible meanings of a ref, likeliest first; a file name may itself contain `:`, `#` or `@`.
+
+    Args:
+        text: `path`, `path:from`, `path:from:count`, `path:from-to`, `path:from+characters`, `path#Heading`,
+            `path::Heading > Heading`, each with an optional `id@` prefix, and with a title, an alias, a pattern or
+            `#docid` in place of the path.
+    """
+    # A file name may begin or end with a space, but a typed ref never means one.
+    return list(dict.fromkeys(meaning for form in (text, text.strip()) for meaning in _meanings(form)))
+
+
+def _meanings(text: str) -> list[Reference]:
+    meanings = [Reference(text)]
+    if part := _RANGE.match(text):
+        start, other = _number(part["start"]), _number(part["other"]) if part["other"] else None
+        if other is not None and part["kind"] == "-":
+            other += 1 - start
+        meanings.append(Reference(part["target"], start, other, offset=_number(part["offset"] or "0")))
+    target, colons, heading = text.partition("::")
+    if colons and heading.strip():
+        meanings.append(Reference(target, heading=heading.strip()))
+    at = text.find("#", 1)  # a docid starts with `#`
+    if at > 0 and text[at + 1 :].strip():
+        meanings.append(Reference(text[:at], heading=text[at + 1 :].strip()))
+    return meanings
+
+
+def check_length(ref: str) -> None:
+    """Reject an overlong ref, which would take long to look up.
+
+    Raises:
+        UsageError: the ref is longer than any path with a heading.
+    """
+    if len(ref) > LONGEST_REF:
+        raise UsageError(
+            f"A ref has at most {LONGEST_REF:,} characters; this one has {len(ref):,}. `search` finds refs."
+        )
+
+
+def split_refs(text: str) -> list[str]:
+    """Split a string at its commas, except those between braces."""
+    parts, start, depth = [], 0, 0
+    for at, mark in enumerate(text):
+        if mark == "{":
+            depth += 1
+        elif mark == "}":
+            depth = max(0, depth - 1)
+        elif mark == "," and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    # An unclosed brace is an ordinary character.
+    parts = text.split(",") if depth else [*parts, text[start:]]
+    return [part.strip() for part in parts if part.strip()]
+
+
+def expand_braces(text: str) -> list[str]:
+    """Expand braces: `{a,b}.md` → `a.md` and `b.md`; a ref without braces stands for itself.
+
+    Args:
+        text: a ref; braces may be nested.
+
+    Raises:
+        UsageError: there are more than `MOST_REFS` results.
+    """
+    refs: list[str] = []
+    pending = [text]
+    while pending:
+        parts = _CHOICE.split(pending.pop())
+        if len(parts) == 1:
+            refs.append(parts[0])
+            continue
+        # Even items are outside of braces, odd ones inside.
+        choices = [part.split(",") if place % 2 else [part] for place, part in enumerate(parts)]
+        if prod(map(len, choices)) + len(pending) + len(refs) > MOST_REFS:
+            raise UsageError(f"{text[:60]!r} stands for more than {MOST_REFS} refs. Ask for fewer at a time.")
+        pending += reversed(["".join(combination) for combination in product(*choices)])
+    return list(dict.fromkeys(refs))
+
+
+def is_pattern(target: str) -> bool:
+    """Return whether a target may match several documents: it contains `*`, `?` or `[…]`."""
+    return _WILD.search(target) is not None
+
+
+def _number(digits: str) -> int:
+    return int(digits[:MAX_DIGITS])
+
+
+def short_docid(docid: str, indexes: Sequence[Index]) -> str:
+    """Return the shortest unique prefix of a docid, of at least `DOCID_DIGITS` digits."""
+    for digits in range(DOCID_DIGITS, len(docid)):
+        if sum(len(index.documents_by_docid(docid[:digits])) for index in indexes) <= 1:
+            return f"#{docid[:digits]}"
+    return f"#{docid}"
+
+
+def short_docids(docids: Collection[str], indexes: Sequence[Index]) -> dict[str, str]:
+    """Return the shortest unique prefixes of docids, see `short_docid`."""
+    prefixes = {docid[:DOCID_DIGITS] for docid in docids}
+    counts: Counter[str] = Counter()
+    for index in indexes:
+        counts.update(index.docid_counts(prefixes))
+    return {
+        docid: f"#{docid[:DOCID_DIGITS]}" if counts[docid[:DOCID_DIGITS]] <= 1 else short_docid(docid, indexes)
+        for docid in docids
+    }
+
+
+def named_base(ref: str, bases: Iterable[Base]) -> Base | None:
+    """Return the base whose id or name starts a ref, or None."""
+    name, mark, _ = ref.partition("@")
+    return next((base for base in bases if name in (base.id, *base.names)), None) if mark else None
+
+
+def below_base(ref: str, bases: Iterable[Base]) -> tuple[Base, str] | None:
+    """Return the base that a ref names as a folder (as for `ls`) and the rest of the ref, or None."""
+    name, _, path = ref.partition("/")
+    base = next((base for base in bases if name in (base.id, *base.names)), None)
+    return (base, path) if base and path else None
+
+
+def unknown_base(ref: str, bases: Iterable[Base]) -> str | None:
+    """Return the part of a ref before its `@` if it may be the id of an unknown base."""
+    name, mark, _ = ref.partition("@")
+    return name if mark and _BASE_ID.fullmatch(name) and named_base(ref, bases) is None else None
+
+
+def why_no_base(ref: str, discovery: Discovery) -> str:
+    """Return why a ref leads to no active base, without a full stop; empty if it does or names none.
+
+    Args:
+        ref: any string.
+        discovery: the active bases.
+    """
+    name = unknown_base(ref, discovery.bases)
+    if name is None:
+        return ""
+    active = f" (active: {', '.join(base.id for base in discovery.bases)})"
+    problem = discovery.problem_of(name).removesuffix(".")
+    return f"no base {name!r} is active{f': {problem}' if problem else active}"
+
+
+def ref_of(base: Base, path: str, bases: Iterable[Base]) -> str:
+    """Return the ref of a document: its path in the project base, else `id@path`.
+
+    Args:
+        base: its base.
+        path: its path in the base; an ambiguous path is prefixed with the base id as well.
+        bases: all bases that refs may name.
+    """
+    plain = base.id == "project" and named_base(path, bases) is None
+    return path if plain else f"{base.id}@{path}"

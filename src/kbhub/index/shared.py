@@ -1,0 +1,74 @@
+"""What all hubs of a process share, however many workspaces it serves: models and open indexes."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from kbhub.index.reader import Index
+from kbhub.models.embedding import is_remote, open_embedder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from kbhub.models.embedding import Embedder
+    from kbhub.workspace.settings import EmbedderSettings
+
+MOST_MODELS = 4
+"""Models kept loaded; more than one is rare, and each takes tens of megabytes."""
+
+
+class Shared:
+    """Models and open indexes. Thread-safe.
+
+    Access control is up to each hub's discovery; this only decides how an index is held in memory.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._indexes: WeakValueDictionary[tuple[str, Path], Index] = WeakValueDictionary()
+        """Dropped when no hub uses them."""
+        self._embedders: dict[str, Embedder] = {}
+
+    def index(self, base: str, path: Path) -> Index:
+        """Return the index of a base, for reading.
+
+        Args:
+            base: its id.
+            path: path of the index.
+        """
+        with self._lock:
+            index = self._indexes.get((base, path))
+            if index is None:
+                index = self._indexes[base, path] = Index(path, base)
+            return index
+
+    def embedder(self, settings: EmbedderSettings, env: Mapping[str, str]) -> Embedder | None:
+        """Return the embedder of some settings, loaded once, or None if it is disabled.
+
+        Args:
+            settings: the embedder settings.
+            env: environment variables. A model on a server depends on them, costs nothing to open, and is not shared.
+
+        Raises:
+            EmbedderError: the embedder does not exist.
+        """
+        if settings.model and is_remote(settings.model):
+            return open_embedder(settings.model, settings, env)
+        name = settings.model or ""
+        with self._lock:
+            if name in self._embedders:
+                return self._embedders[name]
+            embedder = open_embedder(settings.model, settings, env)
+            if embedder:
+                while len(self._embedders) >= MOST_MODELS:
+                    del self._embedders[next(iter(self._embedders))]
+                self._embedders[name] = embedder
+            return embedder
+
+    def forget_models(self) -> None:
+        """Drop all models; hubs that use one keep it."""
+        with self._lock:
+            self._embedders.clear()

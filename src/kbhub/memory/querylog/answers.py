@@ -1,0 +1,139 @@
+"""The current answer to a question, and the ref that leads to it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+from kbhub.documents.markdown import parse_document
+from kbhub.documents.sections import anchor, section
+from kbhub.documents.walk import open_contained
+from kbhub.errors import KbhubError
+from kbhub.memory.known import active_shelves
+from kbhub.memory.store import read
+from kbhub.search.search import search
+from kbhub.types import Query
+from kbhub.values import struct
+from kbhub.workspace.memory_folders import MEMORY_ID, PROJECT_ID
+from kbhub.workspace.places import is_directory
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+    from kbhub.types import Base, Hit
+
+PROMOTED_KINDS = ("document", "pdf")
+"""Kinds that a memory may refer to. Session logs are rotated away, and memories are remembered already."""
+
+TARGET_CHARACTERS = 200
+"""Limit of a ref in a memory; longer ones are text rather than names."""
+
+DIGEST_DIGITS = 16
+"""Hex digits of a text's hash; it is only compared with one other."""
+
+_NAME = re.compile(r"[^\x00-\x20\x7f-\xa0`#:@<>\[\]|\\]+(?: [^\x00-\x20\x7f-\xa0`#:@<>\[\]|\\]+)*")
+"""Paths that are unambiguous as a ref, and cannot end the code span that holds them in a memory."""
+
+
+@struct
+class Answer:
+    """The current answer to a question."""
+
+    verdict: str | None
+    hit: Hit | None
+    """The best hit."""
+    complete: bool
+    """Whether everything could be searched."""
+
+    @property
+    def strong(self) -> bool:
+        """Whether it answers the question."""
+        return self.verdict == "strong" and self.hit is not None
+
+
+def answer_in_documents(hub: Hub, question: str) -> Answer:
+    """Search everything but this project's memories, where promoted ones are stored."""
+    bases = tuple(base.id for base in hub.discovery().bases if base.id != MEMORY_ID)
+    return _answer(hub, question, bases) if bases else Answer(None, None, complete=False)
+
+
+def answer_anywhere(hub: Hub, question: str) -> Answer:
+    """Search everything, not counting promoted memories as answers: they only refer to one."""
+    answer = answer_in_documents(hub, question)
+    if answer.strong or all(base.id != MEMORY_ID for base in hub.discovery().bases):
+        return answer
+    overall = _answer(hub, question, ())
+    return overall if overall.strong and overall.hit and not _is_promoted(hub, overall.hit) else answer
+
+
+def target_of(hub: Hub, hit: Hit) -> str | None:
+    """Return the ref of a hit: its document, and its section as an anchor.
+
+    The only text taken from the document is the letters and digits of a heading.
+
+    Args:
+        hub: owner of the bases.
+        hit: the hit.
+
+    Returns:
+        None if it cannot be referred to: it is not a document, or its path is not a plain name.
+    """
+    if hit.kind not in PROMOTED_KINDS or not _NAME.fullmatch(hit.path) or len(hit.ref) > TARGET_CHARACTERS:
+        return None
+    ref = hit.path if hit.base == PROJECT_ID else f"{hit.base}@{hit.path}"
+    heading = anchor(hit.headings[-1]) if hit.headings and hit.headings != (hit.title,) else ""
+    if not heading or not _NAME.fullmatch(heading) or len(ref) + len(heading) >= TARGET_CHARACTERS:
+        return ref
+    part = text_at(hub, f"{ref}#{heading}")
+    line = next((line for line in hit.excerpt.splitlines() if line.strip()), "").strip()
+    # If two sections share an anchor, the ref leads to the first, which may not be the section of the hit.
+    return f"{ref}#{heading}" if part and line in part else ref
+
+
+def text_at(hub: Hub, target: str) -> str | None:
+    """Return the current text of a target, or None if its document or section is gone."""
+    base, path, heading = _parts(hub, target)
+    if base is None:
+        return None
+    try:
+        with open_contained(base, path) as file:
+            data = file.read(hub.config().settings.limits.file_bytes)
+    except (OSError, KbhubError):
+        return None
+    document = parse_document(path, data)
+    if not heading:
+        return "\n".join(document.lines)
+    lines = section(document, heading)
+    return "\n".join(document.lines[lines[0] - 1 : lines[1]]) if lines else None
+
+
+def is_known(hub: Hub, target: str) -> bool:
+    """Return whether a target's base is active and its folder exists; otherwise its absence proves nothing."""
+    base = _parts(hub, target)[0]
+    return base is not None and is_directory(base.path)
+
+
+def digest(text: str) -> str:
+    """Hash a text."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:DIGEST_DIGITS]
+
+
+def _parts(hub: Hub, target: str) -> tuple[Base | None, str, str]:
+    """Split a target into base, path and heading."""
+    whole, _, heading = target.partition("#")
+    name, mark, path = whole.rpartition("@")
+    base_id = name if mark else PROJECT_ID
+    bases = (base for base in hub.discovery().bases if base_id in (base.id, *base.names))
+    return next(bases, None), path, heading
+
+
+def _answer(hub: Hub, question: str, bases: tuple[str, ...]) -> Answer:
+    result = search(hub, Query(text=question, bases=bases, limit=1))
+    return Answer(result.verdict, result.hits[0] if result.hits else None, complete=not result.skipped)
+
+
+def _is_promoted(hub: Hub, hit: Hit) -> bool:
+    for shelf in active_shelves(hub):
+        if shelf.base.id == hit.base and (stored := read(shelf, hit.path)):
+            return stored.content.facts.source == "promoted"
+    return False

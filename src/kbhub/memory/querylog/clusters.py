@@ -1,0 +1,113 @@
+"""Clustering of queries by their vectors. Imports numpy, so it is only loaded when needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from kbhub.index.querylog import Distinct
+
+SIMILARITY = 0.85
+"""Cosine above which two queries ask the same: issue "Memories"."""
+
+LEAST = 5
+"""Minimum number of times that the queries of a cluster were asked. Same source."""
+
+BLOCK = 256
+"""Queries compared with all others at a time: 10 MB of similarities for 10,000 queries."""
+
+TIE_DIGITS = 5
+"""Digits to which centrality is compared; float32 sums are no more precise."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cluster:
+    """Queries that ask the same."""
+
+    members: tuple[Distinct, ...]
+    """Most frequent first."""
+    center: Distinct
+    """The query nearest to all of them."""
+    vector: NDArray[np.float32]
+    """Vector of the center, shape (dimensions,)."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of the members."""
+        return tuple(query.key for query in self.members)
+
+    @property
+    def count(self) -> int:
+        """How often they were asked."""
+        return sum(query.count for query in self.members)
+
+    @property
+    def last(self) -> float:
+        """When one of them was last asked, seconds since the epoch."""
+        return max(query.last for query in self.members)
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Clients that asked them."""
+        return tuple(sorted({client for query in self.members for client in query.clients}))
+
+    def mostly(self, verdict: str) -> bool:
+        """Return whether more than half of the judged answers had this verdict."""
+        counts: dict[str, int] = {
+            name: sum(getattr(query, name) for query in self.members) for name in ("strong", "weak", "none")
+        }
+        return 2 * counts[verdict] > sum(counts.values())
+
+
+def clusters(queries: Sequence[Distinct], vectors: NDArray[np.float32], least: int = LEAST) -> list[Cluster]:
+    """Group queries that ask the same: each joins the most frequent leader that it is similar to.
+
+    The result does not depend on the order of the queries.
+
+    Args:
+        queries: distinct queries.
+        vectors: their vectors, shape (queries, dimensions), of length 1; all zeros (similar to nothing) for none.
+        least: minimum number of times that the queries of a cluster were asked.
+
+    Returns:
+        The clusters, most frequent first.
+    """
+    order = sorted(range(len(queries)), key=lambda number: (-queries[number].count, queries[number].key))
+    queries, vectors = [queries[number] for number in order], vectors[order]
+    leaders = _leaders(vectors)
+    groups = []
+    for leader in np.unique(leaders):
+        numbers = np.flatnonzero(leaders == leader)
+        members = tuple(queries[number] for number in numbers)
+        if sum(query.count for query in members) < least:
+            continue
+        center = numbers[_central(vectors[numbers], [query.count for query in members])]
+        groups.append(Cluster(members, queries[center], vectors[center]))
+    return sorted(groups, key=lambda cluster: (-cluster.count, -cluster.last, cluster.center.key))
+
+
+def _leaders(vectors: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Return the index of each query's leader."""
+    leaders = np.full(len(vectors), -1, np.int64)
+    for start in range(0, len(vectors), BLOCK):
+        free = start + np.flatnonzero(leaders[start : start + BLOCK] < 0)
+        near = vectors[free] @ vectors.T > SIMILARITY
+        for number, row in zip(free.tolist(), near, strict=True):
+            if leaders[number] < 0:
+                leaders[row & (leaders < 0)] = number
+                leaders[number] = number
+    return leaders
+
+
+def _central(vectors: NDArray[np.float32], counts: Sequence[int]) -> int:
+    """Return the index of the query with the greatest mean similarity to all; on a tie, the most frequent."""
+    total = np.asarray(counts, np.float32) @ vectors
+    nearness = np.round(vectors @ total / sum(counts), TIE_DIGITS)
+    return int(np.argmax(nearness))

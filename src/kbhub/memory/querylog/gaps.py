@@ -1,0 +1,156 @@
+"""Gaps: recurring questions without an answer, until a document or memory answers them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, cast
+
+from kbhub.errors import UsageError
+from kbhub.index.querylog import Topic
+from kbhub.memory.querylog.answers import answer_anywhere
+from kbhub.memory.querylog.models import Gaps
+from kbhub.memory.querylog.recording import log_of
+from kbhub.memory.querylog.topics import topic_id, topic_key
+from kbhub.reading.reports import Gap
+from kbhub.search.memory_facts import timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kbhub.hub import Hub
+    from kbhub.index.querylog import QueryLog
+    from kbhub.memory.querylog.clusters import Cluster
+    from kbhub.memory.querylog.topics import Deadline, Topics
+
+MOST_OPEN = 200
+"""Limit of open gaps per project; nobody reads a longer list, and each maintenance searches for all of them."""
+
+AGAIN = 5
+"""Unanswered queries after which an answered gap is reopened: as many as it took to find it."""
+
+QUESTION_CHARACTERS = 300
+"""Length to which questions are cut."""
+
+
+def find_gaps(
+    hub: Hub, log: QueryLog, recurring: Sequence[Cluster], known: Topics, deadline: Deadline
+) -> tuple[list[str], list[str]]:
+    """Record recurring questions that mostly had no answer and still have none.
+
+    An answered gap that is still asked in vain is reopened; one that the user closed is not.
+
+    Args:
+        hub: searches for the questions again.
+        log: where gaps are stored.
+        recurring: the clusters.
+        known: the known gaps.
+        deadline: when to stop.
+
+    Returns:
+        The questions of new gaps, and of reopened ones.
+    """
+    opened, reopened = [], []
+    free = MOST_OPEN - sum(topic.state == "open" for topic in known.topics)
+    now = hub.options.clock()
+    for cluster in recurring:
+        if deadline.over():
+            break
+        gap = known.about(cluster)
+        if gap is not None:
+            counted = _counted(gap, cluster)
+            if gap.state == "answered" and _asked_in_vain(hub, log, counted, cluster):
+                counted = replace(counted, state="open", since=now, reopened=now)
+                reopened.append(counted.question)
+            log.put(counted, before=gap.state)
+        elif free > 0 and cluster.mostly("none"):
+            key = topic_key(cluster.center.key)
+            new = _counted(Topic(topic_id("gap", key), "gap", key, cluster.center.subject, "open", now), cluster)
+            answer = answer_anywhere(hub, new.question)
+            if answer.complete and not answer.strong and log.put(new):
+                free -= 1
+                opened.append(new.question)
+    return opened, reopened
+
+
+def close_answered(hub: Hub, log: QueryLog, deadline: Deadline) -> list[str]:
+    """Search for open gaps again and close those with an answer; return their questions."""
+    answered = []
+    for gap in log.topics("gap"):
+        if gap.state != "open":
+            continue
+        if deadline.over():
+            break
+        answer = answer_anywhere(hub, gap.question)
+        if answer.strong and answer.hit:
+            closed = replace(gap, state="answered", since=hub.options.clock(), ref=answer.hit.ref)
+            if log.put(closed, before="open"):
+                answered.append(gap.question)
+    return answered
+
+
+def list_gaps(hub: Hub, *, every: bool = False) -> Gaps:
+    """Return the open gaps, as of the last maintenance.
+
+    Args:
+        hub: hub of the workspace.
+        every: include answered and closed gaps.
+
+    Raises:
+        QueryLogUnavailable: the log cannot be read.
+    """
+    gaps = [topic for topic in log_of(hub).topics("gap") if topic.question]
+    shown = [topic for topic in gaps if every or topic.state == "open"]
+    shown.sort(key=lambda topic: (topic.state != "open", -topic.count, -topic.last, topic.id))
+    return Gaps(
+        gaps=tuple(map(described, shown)),
+        open=sum(topic.state == "open" for topic in gaps),
+        logged=hub.config().settings.log.queries,
+    )
+
+
+def close_gap(hub: Hub, name: str) -> Gap:
+    """Close a gap for good.
+
+    Args:
+        hub: hub of the workspace.
+        name: the gap's id.
+
+    Raises:
+        UsageError: there is no gap with this id.
+        QueryLogUnavailable: the log cannot be written.
+    """
+    log = log_of(hub)
+    while True:
+        gap = next((topic for topic in log.topics("gap") if topic.id == name.strip() and topic.question), None)
+        if gap is None:
+            raise UsageError(f"No gap {name!r} here. `kbhub gaps --all` lists them with their ids.")
+        closed = gap if gap.state == "closed" else replace(gap, state="closed", since=hub.options.clock())
+        if log.put(closed, before=gap.state):  # otherwise maintenance just changed it: try again
+            return described(closed)
+
+
+def described(topic: Topic) -> Gap:
+    """Build the public description of a gap."""
+    return Gap(
+        id=topic.id,
+        question=topic.question,
+        count=topic.count,
+        last_asked=timestamp(topic.last),
+        clients=topic.clients,
+        state=cast("Literal['open', 'answered', 'closed']", topic.state),
+        since=timestamp(topic.since),
+        answer=topic.ref or None,
+        reopened=timestamp(topic.reopened) if topic.reopened is not None else None,
+    )
+
+
+def _counted(gap: Topic, cluster: Cluster) -> Topic:
+    question = cluster.center.subject[:QUESTION_CHARACTERS]
+    return replace(gap, question=question, count=cluster.count, last=cluster.last, clients=cluster.clients)
+
+
+def _asked_in_vain(hub: Hub, log: QueryLog, gap: Topic, cluster: Cluster) -> bool:
+    if log.unanswered(cluster.keys, gap.since) < AGAIN:
+        return False
+    answer = answer_anywhere(hub, gap.question)
+    return answer.complete and not answer.strong

@@ -1,0 +1,196 @@
+"""Promotion: a recurring question that a document answers becomes a memory that refers to it, and follows it.
+
+No text of the document is copied: the memory holds the question, as it was asked, and a ref to the answer. So a cloned
+repository cannot get its own text into the memories.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kbhub.errors import BaseUnavailable, MemoryNotFound, UsageError, WriteRefused
+from kbhub.index.querylog import Topic
+from kbhub.memory.changing import bring_in_step, rewrite
+from kbhub.memory.forgetting import forget
+from kbhub.memory.known import active_shelves, known
+from kbhub.memory.querylog.answers import answer_in_documents, digest, is_known, target_of, text_at
+from kbhub.memory.querylog.recording import key_of
+from kbhub.memory.querylog.topics import topic_id, topic_key
+from kbhub.memory.remember import remember
+from kbhub.memory.store import read
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kbhub.hub import Hub
+    from kbhub.index.querylog import QueryLog, State
+    from kbhub.memory.known import Known
+    from kbhub.memory.querylog.clusters import Cluster
+    from kbhub.memory.querylog.topics import Deadline, Topics
+
+MOST_PROMOTED = 50
+"""Limit of promoted memories per project, most asked first; more would crowd out what was learned."""
+
+QUESTION_CHARACTERS = 200
+"""Limit of a question to promote; longer ones are pasted text."""
+
+CLIENT = "kbhub"
+"""Client name that promoted memories are attributed to."""
+
+_COVERED = ("promoted", "forgotten", "own")
+"""States of a promotion in which its question is not promoted again."""
+
+
+def may_promote(hub: Hub) -> bool:
+    """Return whether the settings allow promotion, and there is a project to promote for."""
+    settings = hub.config().settings
+    return settings.memory.enabled and not settings.read_only and hub.discovery().workspace.directory is not None
+
+
+def promoted_text(question: str, target: str) -> str:
+    """Return the text of a promoted memory."""
+    return f"{question}\n\nThe answer is in `{target}`."
+
+
+def promote(hub: Hub, log: QueryLog, recurring: Sequence[Cluster], topics: Topics, deadline: Deadline) -> list[str]:
+    """Remember where recurring questions are answered, if most of their answers were strong and they still are.
+
+    Args:
+        hub: searches for the questions again, and remembers.
+        log: where promotions are recorded.
+        recurring: the clusters, most frequent first.
+        topics: the known promotions.
+        deadline: when to stop.
+
+    Returns:
+        The promoted questions.
+
+    Raises:
+        MemoriesUnavailable: the memories cannot be written.
+    """
+    promoted: list[str] = []
+    free = MOST_PROMOTED - sum(topic.state in ("promoted", "own") for topic in topics.topics)
+    for cluster in recurring:
+        if free <= len(promoted) or deadline.over():
+            break
+        before = topics.about(cluster)
+        question = _plain(cluster.center.subject)
+        if not cluster.mostly("strong") or len(question) > QUESTION_CHARACTERS or (before and before.state in _COVERED):
+            continue
+        answer = answer_in_documents(hub, question)
+        target = target_of(hub, answer.hit) if answer.strong and answer.hit else None
+        if target is None:
+            continue
+        try:
+            text = promoted_text(question, target)
+            memory = remember(hub, text, scope="project", client=CLIENT, source="promoted", refers=target).memory
+        except UsageError:  # a question that cannot be a memory's text
+            continue
+        key = before.key if before else topic_key(cluster.center.key)
+        topic = Topic(topic_id("promotion", key), "promotion", key, question, "promoted", hub.options.clock())
+        topic = replace(topic, count=cluster.count, last=cluster.last, ref=target, memory=memory.id)
+        log.put(replace(topic, digest=digest(text_at(hub, target) or "")), before=before.state if before else None)
+        promoted.append(question)
+    return promoted
+
+
+def follow(hub: Hub, log: QueryLog, deadline: Deadline) -> tuple[list[str], list[str]]:
+    """Update the refs of promoted memories, and withdraw those without an answer.
+
+    Memories that the user forgot are recorded as such; those that the user changed are left alone.
+
+    Args:
+        hub: hub of the workspace.
+        log: where promotions are recorded.
+        deadline: when to stop.
+
+    Returns:
+        The questions of memories with a new ref, and of withdrawn ones.
+    """
+    try:
+        memories = {memory.facts.id: memory for shelf in active_shelves(hub, "project") for memory in known(hub, shelf)}
+    except BaseUnavailable:  # cannot tell what was forgotten
+        return [], []
+    _adopt(hub, log, memories)
+    followed, withdrawn = [], []
+    for topic in log.topics("promotion"):
+        if topic.state != "promoted":
+            continue
+        if deadline.over():
+            break
+        memory = memories.get(topic.memory)
+        if memory is None or _is_changed(memory, topic):
+            state: State = "forgotten" if memory is None else "own"
+            log.put(replace(topic, state=state, since=hub.options.clock()), before="promoted")
+        elif is_known(hub, memory.facts.refers):
+            target = _target_now(hub, topic, memory.facts.refers)
+            if target is None:
+                _withdraw(hub, log, topic)
+                withdrawn.append(topic.question)
+                continue
+            if target != memory.facts.refers:
+                try:
+                    _point_to(hub, memory, topic.question, target)
+                except WriteRefused:  # its owner rewrote it in a form that cannot be edited safely
+                    log.put(replace(topic, state="own", since=hub.options.clock()), before="promoted")
+                    continue
+                followed.append(topic.question)
+            now = digest(text_at(hub, target) or "")
+            if (target, now) != (topic.ref, topic.digest):
+                log.put(replace(topic, ref=target, digest=now), before="promoted")
+    return followed, withdrawn
+
+
+def _adopt(hub: Hub, log: QueryLog, memories: Mapping[str, Known]) -> None:
+    """Track promoted memories that were imported, moved here, or restored from the trash."""
+    topics = {topic.memory: topic for topic in log.topics("promotion")}
+    for name, memory in memories.items():
+        topic = topics.get(name)
+        if memory.facts.source != "promoted" or not memory.facts.refers or (topic and topic.state != "forgotten"):
+            continue
+        stored = read(memory.shelf, memory.path)
+        question = stored.content.body.partition("\n")[0] if stored else ""
+        now, key = hub.options.clock(), topic.key if topic else topic_key(key_of(question))
+        if question:
+            kept = Topic(topic_id("promotion", key), "promotion", key, question, "promoted", now, last=now, memory=name)
+            log.put(replace(kept, ref=memory.facts.refers), before=topic.state if topic else None)
+
+
+def _is_changed(memory: Known, topic: Topic) -> bool:
+    """Return whether somebody edited a promoted memory."""
+    stored = read(memory.shelf, memory.path)
+    return stored is None or stored.content.body != promoted_text(topic.question, memory.facts.refers)
+
+
+def _target_now(hub: Hub, topic: Topic, target: str) -> str | None:
+    """Return the current target of the answer, or None if there is none any more."""
+    text = text_at(hub, target)
+    if text is not None and digest(text) == topic.digest:
+        return target
+    answer = answer_in_documents(hub, topic.question)
+    if not answer.complete:
+        return target
+    successor = target_of(hub, answer.hit) if answer.strong and answer.hit else None
+    if text is None or (successor and successor.partition("#")[0] == target.partition("#")[0]):
+        return successor
+    return None if answer.verdict == "none" else target
+
+
+def _withdraw(hub: Hub, log: QueryLog, topic: Topic) -> None:
+    # Recorded first: after a crash in between, the memory would look as if the user had forgotten it.
+    log.put(replace(topic, state="withdrawn", since=hub.options.clock()), before="promoted")
+    try:
+        forget(hub, [topic.memory], scope="project")
+    except MemoryNotFound:
+        return
+
+
+def _point_to(hub: Hub, memory: Known, question: str, target: str) -> None:
+    rewrite(hub, memory, lambda _: {"refers": target}, promoted_text(question, target))
+    bring_in_step(hub, memory.shelf)
+
+
+def _plain(question: str) -> str:
+    """Return a question on one line, without unprintable characters."""
+    return " ".join("".join(mark if mark.isprintable() else " " for mark in question).split())

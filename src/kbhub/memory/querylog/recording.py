@@ -1,0 +1,193 @@
+"""Logging of queries and reads: a search only queues an entry, and a thread writes it a moment later."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub.errors import KbhubError, QueryLogUnavailable
+from kbhub.index.query import normalise, parsed
+from kbhub.index.querylog import Asked, Opening, QueryLog
+from kbhub.index.references import parse_reference
+from kbhub.values import struct
+from kbhub.workspace.places import data_dir
+from kbhub.workspace.project_identity import identify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kbhub.hub import Hub
+    from kbhub.types import Query, SearchResult
+
+log = logging.getLogger(__name__)
+
+FOLDER = "queries"
+"""Folder of the logs in the data directory, with one file per project."""
+
+NO_PROJECT = "no-project"
+"""Name of the log if kbhub runs without a directory."""
+
+USER = "user"
+"""Client name of the command line."""
+
+WRITE_SECONDS = 0.5
+"""Delay before queued entries are written, so that a burst is one write."""
+
+MOST_WAITING = 1000
+"""Limit of queued entries while the log cannot be written; the oldest are dropped."""
+
+TOP_HITS = 10
+"""Hits kept per query: two pages, which get most of the reads."""
+
+TEXT_CHARACTERS = 2000
+"""Length to which queries are cut; questions are shorter, and longer ones are pasted text."""
+
+_ENDS = "?!.,;: "
+
+
+@struct
+class _Note:
+    """A queued entry and its hub."""
+
+    hub: Hub
+    entry: Asked | Opening
+
+
+_waiting: deque[_Note] = deque(maxlen=MOST_WAITING)
+_starting = threading.Lock()
+_writing = threading.Lock()
+_writer: list[threading.Thread] = []
+"""The thread that writes the queue, if one is running."""
+
+
+def record(hub: Hub, result: SearchResult, query: Query, client: str | None = None) -> None:
+    """Queue a query of the user or an agent for the log. Returns at once and never fails.
+
+    Further pages of an answer, and queries for which nothing could be searched, are not logged.
+
+    Args:
+        hub: hub that answered.
+        result: the answer.
+        query: the query.
+        client: name of the MCP client; None for the user.
+    """
+    if query.offset or not result.searched or not query.text.strip():
+        return
+    text = result.query[:TEXT_CHARACTERS]
+    entry = Asked(
+        at=hub.options.clock(),
+        text=text,
+        subject="",
+        key="",
+        mode=result.mode,
+        bases=result.searched,
+        verdict=result.verdict,
+        score=result.hits[0].score if result.hits else None,
+        client=client or USER,
+        hits=tuple(dict.fromkeys(hit.ref for hit in result.hits))[:TOP_HITS],  # several chunks may have one ref
+    )
+    _put(_Note(hub, entry))
+
+
+def note_read(hub: Hub, refs: str | Iterable[str], client: str | None = None) -> None:
+    """Log that documents were read, which marks them as answers to the query that listed them. Returns at once.
+
+    Args:
+        hub: hub that read them.
+        refs: refs as readings name them.
+        client: name of the MCP client; None for the user.
+    """
+    now = hub.options.clock()
+    for ref in [refs] if isinstance(refs, str) else refs:
+        meanings = tuple(dict.fromkeys(meaning.target for meaning in parse_reference(ref)))
+        _put(_Note(hub, Opening(now, meanings, client or USER)))
+
+
+def flush() -> None:
+    """Write the queued entries; those that cannot be written stay queued."""
+    with _writing:
+        notes: list[_Note] = []
+        while _waiting:
+            notes.append(_waiting.popleft())
+        batches: dict[Path, list[_Note]] = {}
+        paths = {hub: _path_if_wanted(hub) for hub in {note.hub for note in notes}}
+        for note in notes:
+            if path := paths[note.hub]:
+                batches.setdefault(path, []).append(note)
+        for path, batch in batches.items():
+            if not _write(path, [_with_subject(note.entry) for note in batch]):
+                _waiting.extendleft(reversed(batch))
+
+
+def log_of(hub: Hub) -> QueryLog:
+    """Return the log of a hub's project, after writing this process's queued entries."""
+    flush()
+    return QueryLog(log_path(hub))
+
+
+def logs_folder(hub: Hub) -> Path:
+    """Return the folder of the logs of all projects."""
+    return Path(os.path.realpath(data_dir(hub.options.env))) / FOLDER
+
+
+def log_path(hub: Hub) -> Path:
+    """Return the path of the log of a hub's project; clones and worktrees share one."""
+    identity = identify(hub.discovery().workspace)
+    return logs_folder(hub) / f"{identity.digest if identity else NO_PROJECT}.db"
+
+
+def key_of(subject: str) -> str:
+    """Return a key that ignores case, white space and punctuation at the ends of a question."""
+    return " ".join(normalise(subject).casefold().split()).strip(_ENDS)
+
+
+def _put(note: _Note) -> None:
+    _waiting.append(note)
+    with _starting:
+        if not _writer:
+            # A daemon thread, as `flush` writes the rest of the queue at exit.
+            thread = threading.Thread(target=_write_later, name="kbhub-query-log", daemon=True)
+            _writer.append(thread)
+            thread.start()
+
+
+def _write_later() -> None:
+    threading.Event().wait(WRITE_SECONDS)
+    with _starting:
+        _writer.clear()  # later entries start a new thread
+    flush()
+
+
+def _path_if_wanted(hub: Hub) -> Path | None:
+    try:
+        return log_path(hub) if hub.config().settings.log.queries else None
+    except KbhubError:  # unknown whether the user wants a log
+        return None
+
+
+def _with_subject(entry: Asked | Opening) -> Asked | Opening:
+    if isinstance(entry, Opening):
+        return entry
+    subject = " ".join(parsed(entry.text).text.split())
+    return Asked(
+        *(entry.at, entry.text, subject, key_of(subject), entry.mode, entry.bases, entry.verdict, entry.score),
+        *(entry.client, entry.hits),
+    )
+
+
+def _write(path: Path, entries: list[Asked | Opening]) -> bool:
+    for _ in range(2):  # the first attempt sets a damaged file aside
+        try:
+            QueryLog(path).write(entries)
+            return True
+        except QueryLogUnavailable as error:
+            log.info("%s", error)
+    return False
+
+
+atexit.register(flush)

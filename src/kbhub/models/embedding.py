@@ -1,0 +1,217 @@
+"""Embedders, which turn texts into vectors. The packaged model works offline; others are a setting."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from kbhub.errors import EmbedderError
+from kbhub.models.onnx_embedding import INSTALL, MINILM, installed_model, minilm
+from kbhub.workspace.places import is_directory
+from kbhub.workspace.settings import EmbedderSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kbhub.models.query_vectors import QueryVectors
+    from kbhub.models.static_vectors import StaticVectors
+
+PACKAGED_MODEL = Path(__file__).parent / "packaged"
+PACKAGED_NAME = "kbhub-static-256"
+PACKAGED_SHA256 = "3a42436f6209741a68f805583940a6b340b0661f0aa5efa7d8758a25d5a97707"
+"""Hash of the packaged model.safetensors, so that the file need not be read to identify it."""
+
+NO_EMBEDDER = "none"
+"""Value of the setting `embedder.model` that disables semantic search."""
+
+OLLAMA_PREFIX, OPENAI_PREFIX = "ollama/", "openai/"
+"""Name prefixes of models that run on a server."""
+
+HASH_CHUNK = 1 << 20
+"""Bytes read at a time when a model file is hashed."""
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors."""
+
+    name: str
+
+    @property
+    def fingerprint(self) -> str:
+        """A string that changes whenever the vectors would.
+
+        Raises:
+            EmbedderError: the model runs on a server that does not answer.
+        """
+        ...
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector per text.
+
+        Args:
+            texts: any strings.
+
+        Returns:
+            Shape (len(texts), dimensions). Each row has length 1, or is all zero if the model does not know the text's
+            language and its vector would be noise.
+
+        Raises:
+            EmbedderError: the model cannot be loaded or does not answer.
+        """
+        ...
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Return the vector of a query, to be compared with those of texts.
+
+        Args:
+            text: any string.
+
+        Returns:
+            Shape (dimensions,), of length 1 or all zero, as from `embed`.
+
+        Raises:
+            EmbedderError: the model cannot be loaded, or does not answer within the time a search can wait.
+        """
+        ...
+
+
+class StaticEmbedder:
+    """A model2vec model, loaded at first use; a text's vector is the mean of its tokens' vectors.
+
+    Args:
+        source: folder of a model in model2vec's layout, or its id on the model hub.
+        name: its name in the index and in `status`.
+        fingerprint: see `Embedder.fingerprint`.
+    """
+
+    def __init__(self, source: str, name: str, fingerprint: str) -> None:
+        self.source, self.name, self.fingerprint = source, name, fingerprint
+        self._model: StaticVectors | None = None
+        self._queries: QueryVectors | None = None
+        self._loading = threading.Lock()
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        return self._load().dimensions
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector per text; see `Embedder.embed`."""
+        return self._load().embed(texts)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Return the vector of a query, embedded like any text; see `Embedder.embed_query`."""
+        if self._model is None and self.fingerprint == PACKAGED_SHA256:
+            return self._load_for_queries().embed(text)
+        vector: NDArray[np.float32] = self.embed([text])[0]
+        return vector
+
+    def _load_for_queries(self) -> QueryVectors:
+        with self._loading:
+            if self._queries is None:
+                # Imports numpy, which takes 0.1 s.
+                from kbhub.models.query_vectors import QueryVectors  # noqa: PLC0415
+
+                self._queries = QueryVectors(Path(self.source))
+            return self._queries
+
+    def _load(self) -> StaticVectors:
+        with self._loading:
+            if self._model is None:
+                # Imports numpy and a tokenizer, which takes 0.3 s.
+                from kbhub.models.static_vectors import StaticVectors  # noqa: PLC0415
+
+                self._model, self._queries = StaticVectors(self.source), None
+            return self._model
+
+
+def packaged_embedder() -> StaticEmbedder:
+    """Create the embedder of the model that comes with kbhub."""
+    return StaticEmbedder(str(PACKAGED_MODEL), PACKAGED_NAME, PACKAGED_SHA256)
+
+
+def open_embedder(
+    model: str | None, settings: EmbedderSettings | None = None, env: Mapping[str, str] | None = None
+) -> Embedder | None:
+    """Create the embedder that the setting `embedder.model` names.
+
+    Args:
+        model: None for the packaged model, `"none"` for no embedder, `ollama/…` or `openai/…` for a model on a server,
+            `"minilm"` for all-MiniLM-L6-v2, an existing folder with a model2vec model, or a model's id on the model
+            hub (the only case in which kbhub downloads a model).
+        settings: address and key of that server; None for the defaults.
+        env: environment variables, such as `OLLAMA_HOST`.
+
+    Returns:
+        The embedder, not loaded yet, or None if it is disabled.
+
+    Raises:
+        EmbedderError: the folder contains no model, or the model's extra is not installed.
+    """
+    if model is None:
+        return packaged_embedder()
+    if model == NO_EMBEDDER:
+        return None
+    if model == MINILM:
+        if installed_model() is None:
+            raise EmbedderError(f"embedder.model: {INSTALL}")
+        return minilm()
+    if is_remote(model):
+        # Imports numpy, httpx and the client of Ollama, which only such models need.
+        from kbhub.models.remote_embedding import open_remote  # noqa: PLC0415
+
+        return open_remote(model, settings or EmbedderSettings(), env or {})
+    folder = Path(os.path.expanduser(model))  # noqa: PTH111 - Path.expanduser raises for unknown users
+    if is_directory(folder):
+        weights = folder / "model.safetensors"
+        if not weights.is_file():
+            raise EmbedderError(f"embedder.model: {folder} holds no model.safetensors; name a model2vec model.")
+        return StaticEmbedder(str(folder), folder.name, sha256(weights))
+    if folder.is_absolute() or model.startswith((".", "~")):
+        raise EmbedderError(f"embedder.model: the folder {folder} does not exist.")
+    return StaticEmbedder(model, model, f"hub:{model}")
+
+
+def is_remote(model: str) -> bool:
+    """Return whether a model runs on a server, by its name in the settings."""
+    return model.startswith((OLLAMA_PREFIX, OPENAI_PREFIX))
+
+
+def own_model(model: str | None) -> str | None:
+    """Return a key for a model chosen by the user, which identifies it without reading it.
+
+    Args:
+        model: as for `open_embedder`.
+
+    Returns:
+        None for the packaged model, for no embedder, and for a missing folder: then search is by keyword, in the index
+        that all of these share.
+    """
+    if model is None or model == NO_EMBEDDER:
+        return None
+    if is_remote(model) or model == MINILM:
+        return model  # never a folder of that name, which might come with a clone
+    folder = Path(os.path.expanduser(model))  # noqa: PTH111 - as above
+    if is_directory(folder):
+        return os.path.realpath(folder)
+    return None if folder.is_absolute() or model.startswith((".", "~")) else model
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file as hex digits."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(HASH_CHUNK):
+            digest.update(block)
+    return digest.hexdigest()

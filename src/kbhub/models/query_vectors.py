@@ -1,0 +1,175 @@
+"""Embed queries with the packaged model without loading its tokenizer, which takes 0.1 s.
+
+A query has a handful of words. Plain ASCII is split by BERT's rules, with lookups in a sorted list of tokens; any other
+text uses the tokenizer. The vectors equal those of `StaticVectors` to the last bit.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kbhub.errors import EmbedderError
+from kbhub.models.static_means import INFORMATIVE_NORM, is_foreign_letter, mean_of, norms, speaks_of_something, unit
+from kbhub.models.static_model import load_model
+from kbhub.models.tensors import MATRIX, WEIGHTS, read_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from tokenizers import Tokenizer
+
+PIECES = "pieces.txt"
+"""File with the ASCII tokens and their ids, one per line, sorted by bytes."""
+
+MEDIAN_NORM = 322.79
+"""Median length of the packaged model's rows; checked by tests/test_query_vectors.py."""
+
+UNKNOWN, UNKNOWN_ID = "[UNK]", 1
+"""Token of a word that cannot be split into known pieces."""
+
+CONTINUED = "##"
+"""Prefix of a piece that continues a word."""
+
+LONGEST_PIECE = 18
+"""Characters of the longest ASCII token, without `CONTINUED`."""
+
+LOOK_UPS = 2000
+"""Lookups per text, at 0.01 ms each; beyond it, loading the tokenizer is faster. A known word takes one, a name of
+twenty letters some fifty."""
+
+LONGEST_WORD = 100
+"""Characters of the longest word that is split; longer ones are unknown (BERT's rule)."""
+
+WORDS_KEPT = 4096
+"""Words whose tokens are cached, as queries repeat words."""
+
+_WORDS = re.compile(rf"[{re.escape(string.punctuation)}]|[^ {re.escape(string.punctuation)}]+")
+
+
+class QueryVectors:
+    """The part of the packaged model that queries need. Thread-safe.
+
+    Args:
+        folder: the folder with its files.
+
+    Raises:
+        EmbedderError: they are missing or damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            self._matrix = (read_tensors(folder / WEIGHTS) or {})[MATRIX]
+        except (OSError, KeyError, ValueError) as error:
+            raise EmbedderError(f"The embedding model {str(folder)!r} cannot be loaded: {error}") from error
+        pieces = folder / PIECES
+        self._pieces = pieces.read_bytes() if pieces.is_file() else None
+        self._folder = folder
+        self._tokenizer: Tokenizer | None = None
+        self._kept: dict[str, tuple[int, ...]] = {}
+
+    def embed(self, text: str) -> NDArray[np.float32]:
+        """Return the vector of a query; see `Embedder.embed_query`."""
+        text = text.encode("utf-8", "replace").decode("utf-8")
+        numbers = self.plain_tokens(text)
+        foreign: list[bool] | None = None
+        if numbers is None:
+            tokenizer = self._whole_tokenizer()
+            numbers = tokenizer.encode(text, add_special_tokens=False).ids
+            foreign = [is_foreign_letter(tokenizer.id_to_token(number) or "") for number in numbers]
+        tokens = np.array(numbers, np.int64)
+        unknown = tokens == UNKNOWN_ID
+        informative = norms(self._matrix.take(tokens, 0)) > INFORMATIVE_NORM * MEDIAN_NORM
+        strange = unknown if foreign is None else unknown | np.array(foreign, np.bool_)
+        if not speaks_of_something(informative & ~strange, informative | strange):
+            return np.zeros(self._matrix.shape[1], np.float32)
+        return unit(mean_of(self._matrix, tokens[~unknown], None))
+
+    def longest(self, text: str) -> float | None:
+        """Return the length of the longest token vector of a text, relative to the median, or None if none is known.
+
+        Args:
+            text: as for `plain_tokens`.
+        """
+        tokens = self._known_tokens(text)
+        return float(norms(self._matrix.take(tokens, 0)).max()) / MEDIAN_NORM if tokens else None
+
+    def cohesion(self, texts: Sequence[str]) -> float:
+        """Return the length of the mean of some texts' unit vectors, ignoring unknown texts.
+
+        Args:
+            texts: each as for `plain_tokens`.
+        """
+        known = [tokens for text in texts if (tokens := self._known_tokens(text))]
+        directions = [unit(mean_of(self._matrix, np.array(tokens, np.int64), None)) for tokens in known]
+        return float(np.linalg.norm(np.mean(directions, 0))) if directions else 0.0
+
+    def _known_tokens(self, text: str) -> list[int]:
+        return [token for token in self.plain_tokens(text) or () if token != UNKNOWN_ID]
+
+    def plain_tokens(self, text: str) -> list[int] | None:
+        """Return the token ids of an ASCII text, or None if it needs the tokenizer.
+
+        Args:
+            text: any string; case is ignored.
+        """
+        if self._pieces is None or not (text.isascii() and text.isprintable()):
+            return None
+        if "[" in text:  # which special tokens start with
+            return None
+        numbers: list[int] = []
+        left = LOOK_UPS
+        for word in _WORDS.findall(text.lower()):
+            if (tokens := self._kept.get(word)) is None:
+                tokens, left = _looked_up(self._pieces, word, left)
+                if left < 0:
+                    return None
+                if len(self._kept) >= WORDS_KEPT:
+                    self._kept.clear()
+                self._kept[word] = tokens
+            numbers += tokens
+        return numbers
+
+    def _whole_tokenizer(self) -> Tokenizer:
+        if self._tokenizer is None:
+            self._tokenizer = load_model(str(self._folder)).tokenizer
+        return self._tokenizer
+
+
+def _looked_up(pieces: bytes, word: str, left: int) -> tuple[tuple[int, ...], int]:
+    """Split a lower-case word into the longest known pieces; return them and the lookups left (below 0: too few)."""
+    numbers: list[int] = []
+    start = 0
+    while start < len(word) and left >= 0:
+        mark = CONTINUED if start else ""
+        for end in range(min(len(word), start + LONGEST_PIECE), start, -1):
+            left -= 1
+            if (number := _number(pieces, mark + word[start:end])) is not None:
+                break
+        else:
+            return (UNKNOWN_ID,), left
+        numbers.append(number)
+        start = end
+    return (UNKNOWN_ID,) if len(word) > LONGEST_WORD else tuple(numbers), left
+
+
+def _number(pieces: bytes, token: str) -> int | None:
+    """Look up a token's id by binary search."""
+    key = f"{token} ".encode()
+    low, high = 0, len(pieces)
+    while low < high:
+        start = pieces.rfind(b"\n", 0, (low + high) // 2) + 1
+        end = pieces.index(b"\n", start)
+        line = pieces[start:end]
+        if line.startswith(key):
+            return int(line[len(key) :])
+        if line < key:
+            low = end + 1
+        else:
+            high = start
+    return None

@@ -1,0 +1,276 @@
+"""Embedder for models on a server that the user's config names: Ollama, or one with an OpenAI-compatible API.
+
+Imported when such a model is configured, as it imports numpy and httpx.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from kbhub.errors import EmbedderError, ModelUnavailable
+from kbhub.models.inference import Deadline, Ollama
+from kbhub.models.inference.addresses import shown_address
+from kbhub.models.inference.openai_protocol import OpenAIEndpoint
+from kbhub.models.prompt_formats import PromptFormat, format_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from kbhub.workspace.settings import EmbedderSettings
+
+BATCH_TEXTS, BATCH_CHARACTERS = 32, 64_000
+"""Texts and characters per request: some seconds for a small model without a GPU."""
+
+MOST_CHARACTERS = 20_000
+"""Characters sent of a text; models take 2,000 to 32,000 tokens, and truncate or refuse longer texts."""
+
+LEAST_CHARACTERS = 250
+"""A text that is refused as too long is halved until it is shorter than this; all models accept such a text."""
+
+QUERY_SECONDS = 5.0
+"""Seconds that a search waits for the vector of its query before it falls back to keywords."""
+
+BATCH_SECONDS = 300.0
+"""Seconds that indexing waits for one request: enough for a large model without a GPU, including loading."""
+
+PAUSES = (0.5, 2.0, 5.0)
+"""Seconds before each retry of a lost request: a server that restarts is back by then."""
+
+FAILED_SECONDS = 10.0
+"""Seconds that searches do not contact a server that has failed."""
+
+SAMPLE = "How do we roll back a release?"
+"""Text embedded to find out the length of vectors."""
+
+
+class Endpoint(Protocol):
+    """A server with a model."""
+
+    def vectors(self, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
+        """Return one vector per text.
+
+        Raises:
+            ModelUnavailable: the request failed.
+        """
+        ...
+
+    def version(self, deadline: Deadline) -> str:
+        """Return a string that changes whenever the name stands for another model.
+
+        Raises:
+            ModelUnavailable: the server does not answer, or has no such model.
+        """
+        ...
+
+
+class OllamaEndpoint:
+    """A model of an Ollama server."""
+
+    def __init__(self, server: Ollama, model: str) -> None:
+        self._server, self._model = server, model
+
+    def vectors(self, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
+        """Return one vector per text; see `Endpoint.vectors`."""
+        return self._server.embed(self._model, texts, deadline)
+
+    def version(self, deadline: Deadline) -> str:
+        """Return the digest of the model."""
+        return self._server.digest(self._model, deadline)
+
+
+class RemoteEmbedder:
+    """An `Embedder` whose model runs on a server.
+
+    Args:
+        endpoint: the server with its model.
+        name: the name in the setting; it has no host, so that an index stays valid if the server moves.
+        formats: prefixes that the model expects before texts.
+        pause: sleeps for a number of seconds.
+        clock: monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        name: str,
+        formats: PromptFormat,
+        *,
+        pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self._endpoint, self._formats, self._pause, self._clock = endpoint, formats, pause, clock
+        self._identifying = threading.Lock()
+        self._fingerprint: str | None = None
+        self._dimensions: int | None = None
+        self._failed: tuple[float, ModelUnavailable] | None = None
+        """Time and error of the last failure; None after a success."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Model, its version on the server, and prompt format; contacts the server the first time.
+
+        Raises:
+            EmbedderError: the server does not answer, or has no such model.
+        """
+        if self._fingerprint is not None:
+            return self._fingerprint
+        with self._faults(waiting=True):
+            return self._identified(Deadline(QUERY_SECONDS))
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector; loads the model the first time.
+
+        Raises:
+            EmbedderError: the server does not answer, or has no such model.
+        """
+        return self._dimensions or self.embed([SAMPLE]).shape[1]
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector per text of a document; see `Embedder.embed`."""
+        return self._vectors(self._formats.document, texts, self._rows_patiently)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Return the vector of a query; see `Embedder.embed_query`."""
+        deadline = Deadline(QUERY_SECONDS)
+        with self._faults(waiting=True):
+            self._identified(deadline)
+        row: NDArray[np.float32] = self._vectors(
+            self._formats.query, [text], lambda batch: self._rows(batch, deadline)
+        )[0]
+        return row
+
+    def _identified(self, deadline: Deadline) -> str:
+        with self._identifying:
+            if self._fingerprint is None:
+                version = self._endpoint.version(deadline)
+                self._fingerprint = f"{self.name}@{version}/{self._formats.fingerprint}"
+            return self._fingerprint
+
+    def _vectors(
+        self, prefix: str, texts: Sequence[str], rows_of: Callable[[Sequence[str]], list[list[float]]]
+    ) -> NDArray[np.float32]:
+        """Return unit vectors; blank texts are not sent and get zeros."""
+        sent = {number: _prompt(prefix, text) for number, text in enumerate(texts) if text.strip()}
+        if not sent:
+            return np.zeros((len(texts), self.dimensions), np.float32)
+        with self._faults():
+            rows = np.concatenate([self._checked(rows_of(batch)) for batch in _batches(list(sent.values()))])
+        vectors = np.zeros((len(texts), rows.shape[1]), np.float32)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        vectors[list(sent)] = rows / np.where(lengths > 0, lengths, 1)
+        return vectors
+
+    def _rows_patiently(self, batch: Sequence[str]) -> list[list[float]]:
+        """Return one row per text, retrying lost requests."""
+        for pause in PAUSES:
+            try:
+                return self._rows(batch, Deadline(BATCH_SECONDS, patient=True))
+            except ModelUnavailable as fault:
+                # Don't wait for a server that never answered.
+                restarting = fault.kind == "unreachable" and self._dimensions is not None
+                if fault.kind not in ("lost", "busy") and not restarting:
+                    raise
+            self._pause(pause)
+        return self._rows(batch, Deadline(BATCH_SECONDS, patient=True))
+
+    def _rows(self, batch: Sequence[str], deadline: Deadline) -> list[list[float]]:
+        """Return one row per text, halving texts that the server refuses as too long."""
+        try:
+            return self._endpoint.vectors(batch, deadline)
+        except ModelUnavailable as fault:
+            if fault.kind != "too long" or (len(batch) == 1 and len(batch[0]) < LEAST_CHARACTERS):
+                raise
+        if len(batch) == 1:
+            return self._rows([batch[0][: len(batch[0]) // 2]], deadline)
+        return [row for text in batch for row in self._rows([text], deadline)]
+
+    def _checked(self, rows: list[list[float]]) -> NDArray[np.float32]:
+        """Convert rows to an array, checking that all vectors of the model are finite and have the same length."""
+        try:
+            vectors = np.asarray(rows, np.float32)
+        except ValueError:
+            vectors = np.zeros(0, np.float32)
+        if vectors.ndim != 2 or not vectors.shape[1] or vectors.shape[1] != (self._dimensions or vectors.shape[1]):
+            raise ModelUnavailable("nonsense", f"{self.name} gives vectors of different lengths; try another model.")
+        if not np.isfinite(vectors).all():
+            raise ModelUnavailable("nonsense", f"{self.name} gives vectors that are no numbers; try another model.")
+        self._dimensions = vectors.shape[1]
+        return vectors
+
+    @contextmanager
+    def _faults(self, *, waiting: bool = False) -> Iterator[None]:
+        """Turn server faults into `EmbedderError`; if a search is `waiting`, repeat a recent failure at once."""
+        if waiting and self._failed and self._clock() - self._failed[0] < FAILED_SECONDS:
+            raise EmbedderError(str(self._failed[1]))
+        try:
+            yield
+            self._failed = None
+        except ModelUnavailable as fault:
+            if fault.kind in ("unreachable", "lost", "late"):
+                self._failed = self._clock(), fault
+            raise EmbedderError(str(fault)) from None
+
+
+def open_remote(model: str, settings: EmbedderSettings, env: Mapping[str, str]) -> RemoteEmbedder:
+    """Create the embedder of a model on a server, without contacting it.
+
+    Args:
+        model: `ollama/MODEL` or `openai/MODEL`.
+        settings: address of the server, and the variable with its key.
+        env: environment variables.
+
+    Raises:
+        EmbedderError: the settings are incomplete.
+    """
+    kind, _, name = model.partition("/")
+    if not name.strip():
+        raise EmbedderError(f"embedder.model: {model!r} names no model; name one, such as `ollama/embeddinggemma`.")
+    endpoint: Endpoint
+    if kind == "ollama":
+        endpoint = OllamaEndpoint(Ollama(env, settings.url), name)
+    else:
+        endpoint = _openai_endpoint(name, settings, env)
+    return RemoteEmbedder(endpoint, model, format_of(name))
+
+
+def _openai_endpoint(name: str, settings: EmbedderSettings, env: Mapping[str, str]) -> OpenAIEndpoint:
+    if settings.url is None:
+        raise EmbedderError(
+            f"embedder.url is missing: it names the server of {name!r}, such as http://localhost:1234/v1."
+        )
+    key = None
+    if settings.key_variable:
+        key = env.get(settings.key_variable, "").strip()
+        if not (key and key.isascii() and key.isprintable()):
+            raise EmbedderError(
+                f"The variable {settings.key_variable}, which `embedder.keyVariable` names, holds no key; put the one "
+                f"for {shown_address(settings.url)} there."
+            )
+    return OpenAIEndpoint(settings.url, name, key)
+
+
+def _prompt(prefix: str, text: str) -> str:
+    # Lone surrogates cannot be encoded as UTF-8.
+    return f"{prefix}{text[:MOST_CHARACTERS]}".encode("utf-8", "replace").decode("utf-8")
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        if batch and (len(batch) >= BATCH_TEXTS or size + len(text) > BATCH_CHARACTERS):
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += len(text)
+    if batch:
+        yield batch

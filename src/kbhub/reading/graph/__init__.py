@@ -1,0 +1,34 @@
+"""The link graph: link targets, related documents, tags. Read-only."""
+
+from kbhub.reading.graph.faults import ResolvedLink, backlinks, resolved_links
+from kbhub.reading.graph.models import (
+    EDGE_KINDS,
+    EdgeKind,
+    LeftLink,
+    Neighbour,
+    Related,
+    TagCount,
+    TaggedDocument,
+    Tags,
+)
+from kbhub.reading.graph.neighbours import related
+from kbhub.reading.graph.resolving import PathTable, Resolution
+from kbhub.reading.graph.tags import tags
+
+__all__ = [
+    "EDGE_KINDS",
+    "EdgeKind",
+    "LeftLink",
+    "Neighbour",
+    "PathTable",
+    "Related",
+    "Resolution",
+    "ResolvedLink",
+    "TagCount",
+    "TaggedDocument",
+    "Tags",
+    "backlinks",
+    "related",
+    "resolved_links",
+    "tags",
+]

@@ -1,0 +1,211 @@
+"""Explain links that lead to no document: to another file, outside, or nowhere. Also lists all links of a base.
+
+Nothing is opened; files are only looked for in active bases and the project's own repository.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from kbhub.errors import IndexUnavailable
+from kbhub.reading.graph.building import graph_of, in_project, inside_of, places_on_disk
+from kbhub.reading.graph.naming import found_document
+from kbhub.reading.graph.resolving import PATH_KINDS, folded
+from kbhub.values import struct
+from kbhub.workspace.formats import SKIPPED_FOLDERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kbhub.hub import Hub
+    from kbhub.reading.graph.building import Edge, Graph, Node
+    from kbhub.reading.graph.resolving import LinkKind
+    from kbhub.types import Base
+
+MOST_FILES = 50_000
+"""Files of a base considered for attachments linked by name alone, as in Obsidian; that takes 50 ms, and files beyond
+the limit count as missing."""
+
+MOST_SAME = 1000
+"""Most files with the same name that are considered."""
+
+Status = Literal["document", "file", "outside", "broken"]
+"""What a link leads to: a document; another file or folder; a place outside all bases; nothing."""
+
+
+@struct
+class ResolvedLink:
+    """A link with its target, or why it leads nowhere."""
+
+    base: str
+    """Base id of the document with the link."""
+    path: str
+    """Path of that document."""
+    line: int | None
+    """From 1; None for an entry of `related` that was not found in the text."""
+    kind: LinkKind
+    target: str
+    """As written, decoded, without the fragment; empty for a heading of its own document."""
+    fragment: str
+    """Heading, anchor or `^block`; its existence is not checked."""
+    text: str
+    status: Status
+    goal: Node | None = None
+    """(base id, path) of the target document."""
+    others: tuple[Node, ...] = ()
+    """Other documents it could mean."""
+    by: str = ""
+    """How it was resolved: `itself`, `path`, `name` or `title`."""
+    why: str = ""
+    """Why it is broken or outside, in words; for a file, its path in its base."""
+
+
+def resolved_links(hub: Hub, base: Base) -> tuple[ResolvedLink, ...]:
+    """Return all links of a base and entries of `related`, resolved or with a reason.
+
+    Args:
+        hub: the hub; its indexes are not synced.
+        base: one of its active bases.
+
+    Returns:
+        The links by document, in order.
+
+    Raises:
+        IndexUnavailable: the base's index cannot be read.
+    """
+    graph = graph_of(hub)
+    if base.id not in graph.bases:
+        raise next(
+            (IndexUnavailable(base.id, skipped.reason) for skipped in graph.skipped if skipped.base == base.id),
+            IndexUnavailable(base.id, "the base is not active"),
+        )
+    faults = Faults(graph)
+    return tuple(
+        faults.judged(edge)
+        for path in graph.bases[base.id].documents
+        for edge in graph.leaving.get((base.id, path), ())
+    )
+
+
+def backlinks(hub: Hub, ref: str) -> tuple[ResolvedLink, ...]:
+    """Return the links and entries of `related` of all active bases that lead to a document from others.
+
+    Args:
+        hub: the hub; its indexes are not synced.
+        ref: the document, in any form that `read` accepts.
+
+    Raises:
+        DocumentNotFound: no index contains the document.
+    """
+    graph = graph_of(hub)
+    faults = Faults(graph)
+    return tuple(faults.judged(edge) for edge in graph.coming.get(found_document(hub, graph, ref), ()))
+
+
+class Faults:
+    """Explains what links lead to; caches what it sees on disk.
+
+    Args:
+        graph: the link graph.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._attachments: dict[str, dict[str, list[str]]] = {}
+        """Base → folded file name → folded paths."""
+
+    def judged(self, edge: Edge) -> ResolvedLink:
+        """Return a link with its target."""
+        status, why = self.verdict(edge)
+        link = edge.link
+        return ResolvedLink(
+            base=edge.source[0],
+            path=link.path,
+            line=link.line,
+            kind=link.kind,
+            target=link.target,
+            fragment=link.fragment,
+            text=link.text,
+            status=status,
+            goal=edge.goal,
+            others=edge.others,
+            by=edge.by,
+            why=why,
+        )
+
+    def verdict(self, edge: Edge) -> tuple[Status, str]:
+        """Return the kind of a link's target, and why or where if it is no document."""
+        if edge.goal is not None:
+            return "document", ""
+        home, target = self._graph.bases[edge.source[0]].base, edge.link.target
+        name, mark, path = target.partition("@")
+        for base_links in self._graph.bases.values():
+            if mark and folded(name) in map(folded, (base_links.base.id, *base_links.base.names)):
+                if (place := _existing(base_links.base, path)) is not None:
+                    return "file", place
+                return "broken", f"base {base_links.base.id} has no document {path!r}"
+        if any(mark and folded(name) == folded(skipped.base) for skipped in self._graph.skipped):
+            return "outside", f"base {name} has no index that can be read"
+        return self._path_verdict(home, edge)
+
+    def _path_verdict(self, home: Base, edge: Edge) -> tuple[Status, str]:
+        git_root, led_out = self._graph.git_root, False
+        others = [links.base for links in self._graph.bases.values() if links.base is not home]
+        for place in places_on_disk(home, edge.link, git_root):
+            for base in (home, *others):
+                inside = inside_of(base, place)
+                if inside is not None and (file := _existing(base, inside)) is not None:
+                    return "file", file
+            if in_project(home, git_root) and git_root and _exists_below(git_root, place):
+                return "file", os.path.relpath(place, home.path).replace(os.sep, "/")
+            led_out = led_out or (inside_of(home, place) is None and not _within(git_root, place, home))
+        if led_out and edge.link.target.startswith(("../", "./")):
+            return "outside", "it leads outside every base"
+        if edge.link.kind not in PATH_KINDS and (attached := self._attachment(home, edge.link.target)):
+            return "file", attached
+        return "broken", "no document or file is there"
+
+    def _attachment(self, base: Base, target: str) -> str | None:
+        """Find a file by the end of its path."""
+        if base.id not in self._attachments:
+            self._attachments[base.id] = {}
+            for path in _files(base):
+                name = folded(path.rpartition("/")[2])
+                self._attachments[base.id].setdefault(name, []).append(path)
+        end = folded(target)
+        same_name = self._attachments[base.id].get(end.rpartition("/")[2], ())[:MOST_SAME]
+        return next((path for path in same_name if f"/{folded(path)}".endswith(f"/{end}")), None)
+
+
+def _existing(base: Base, path: str) -> str | None:
+    """Return a path in a base if a file or folder exists there within the base, symlinks resolved."""
+    if "\0" in path or not path.strip("/"):
+        return None
+    return path if _exists_below(base.path, f"{base.path.as_posix()}/{path}") else None
+
+
+def _exists_below(root: Path, place: str) -> bool:
+    try:
+        real = Path(place).resolve(strict=True)
+    except (OSError, ValueError, RuntimeError):  # missing, not a possible file name, or a symlink loop
+        return False
+    return real.is_relative_to(os.path.realpath(root))
+
+
+def _within(git_root: Path | None, place: str, base: Base) -> bool:
+    return in_project(base, git_root) and git_root is not None and Path(place).is_relative_to(git_root)
+
+
+def _files(base: Base) -> Iterator[str]:
+    """Yield the paths of a base's files up to `MOST_FILES`; skips symlinks and hidden folders."""
+    count = 0
+    for folder, folders, files in os.walk(base.path):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED_FOLDERS)
+        inside = inside_of(base, folder.replace(os.sep, "/")) or ""
+        for name in sorted(files):
+            yield f"{inside}/{name}" if inside else name
+        count += len(files)
+        if count > MOST_FILES:
+            return

@@ -1,0 +1,95 @@
+"""Find documents of similar meaning; imports numpy, so import it lazily."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kbhub.index.links import chunk_vectors
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from kbhub.index import Index
+
+NEAR_FLOOR = 0.4
+"""Least cosine between the means of two documents that count as near. Nine of ten linked pairs of EIPs have more (10th
+percentile .39, of RFCs .68), half of all pairs have less (median .32, of RFCs .55)."""
+
+_ROWS = 10_000
+"""Means compared at once: 10 MB as floats."""
+
+
+@struct
+class Means:
+    """Mean vectors of the documents of a base.
+
+    The mean of its chunks' vectors finds a document's linked ones best: recall@10 on EIPs .435, of the mean against the
+    best chunk .394, of the best pair of chunks .351.
+    """
+
+    fingerprint: str | None
+    """Fingerprint of the embedder; only vectors of the same one can be compared."""
+    rows: dict[str, int]
+    """Path → row in `vectors`, for documents with a vector."""
+    vectors: NDArray[np.float16]
+    """Shape (documents, dimensions), unit vectors; half precision halves the memory and changes no third digit."""
+
+
+def means_of(index: Index) -> Means:
+    """Compute the mean vectors of a base's documents.
+
+    Args:
+        index: an index, in a snapshot.
+
+    Raises:
+        IndexUnavailable: it cannot be read.
+    """
+    rows_found = chunk_vectors(index)
+    fingerprint = index.meta("embedder")
+    paths = list(dict.fromkeys(path for path, _ in rows_found))
+    if not rows_found:
+        return Means(fingerprint, {}, np.zeros((0, 0), np.float16))
+    starts, before = [], None
+    for row, (path, _) in enumerate(rows_found):
+        if path != before:
+            starts.append(row)
+            before = path
+    stored = np.frombuffer(b"".join(blob for _, blob in rows_found), np.int8).reshape(len(rows_found), -1)
+    unit = stored.astype(np.float32)
+    unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1)
+    means = np.add.reduceat(unit, starts, axis=0)
+    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    return Means(fingerprint, {path: row for row, path in enumerate(paths)}, means.astype(np.float16))
+
+
+def nearest_documents(means: Means, vector: NDArray[np.float32], limit: int) -> list[tuple[str, float]]:
+    """Return the documents of a base nearest to a vector, from `NEAR_FLOOR` on.
+
+    Args:
+        means: means of the base.
+        vector: shape (dimensions,), a unit vector.
+        limit: most documents.
+
+    Returns:
+        (path, cosine similarity), best first.
+    """
+    if not means.rows or means.vectors.shape[1] != len(vector):
+        return []
+    blocks = (means.vectors[row : row + _ROWS] for row in range(0, len(means.vectors), _ROWS))
+    similarity = np.concatenate([block.astype(np.float32) @ vector for block in blocks])
+    paths = list(means.rows)
+    best = np.argsort(-similarity, kind="stable")[:limit]
+    return [(paths[row], min(1.0, float(similarity[row]))) for row in best if similarity[row] >= NEAR_FLOOR]
+
+
+def vector_of(means: Means, path: str) -> NDArray[np.float32] | None:
+    """Return the mean vector of a document, of length 1, or None if it has none."""
+    row = means.rows.get(path)
+    if row is None:
+        return None
+    vector: NDArray[np.float32] = means.vectors[row].astype(np.float32)
+    length = float(np.linalg.norm(vector))
+    return vector / length if length else None

@@ -1,0 +1,189 @@
+"""Resolve links within a base: paths as on GitHub, names as in Obsidian. Pure: opens no file."""
+
+from __future__ import annotations
+
+import posixpath
+import unicodedata
+from collections import defaultdict
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Literal
+
+from kbhub.values import struct
+from kbhub.workspace.formats import is_markdown, markdown_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+LinkKind = Literal["markdown", "reference", "wikilink", "embed", "related"]
+"""Syntax of a link; `related` is an entry of that front-matter key."""
+
+PATH_KINDS = frozenset({"markdown", "reference"})
+"""Links whose target is first tried as a path relative to the folder of their document."""
+
+FOLDER_PAGES = ("readme", "index")
+"""Documents that represent their folder, case-folded and without extension, by priority."""
+
+
+MOST_NAMED = 100
+"""Documents with the same name that are compared by distance, those with the shortest paths: a base may have thousands
+named `index.md`, and thousands of links to that name."""
+
+MOST_OTHERS = 9
+"""Most alternatives listed beside the chosen document."""
+
+
+@struct
+class Resolution:
+    """The document that a link leads to."""
+
+    path: str
+    by: Literal["itself", "path", "name", "title"]
+    """How it was resolved; `itself` is a link to a heading of its own document."""
+    others: tuple[str, ...] = ()
+    """Other documents with the same name, the nearest first, if only distance decided."""
+
+
+class PathTable:
+    """The documents of a base by everything a link may call them.
+
+    Args:
+        paths: paths of the documents, with `/`.
+        names: (path, name) of their titles and aliases.
+    """
+
+    def __init__(self, paths: Iterable[str], names: Iterable[tuple[str, str]] = ()) -> None:
+        self.paths = frozenset(paths)
+        self._names = tuple(names)
+
+    @cached_property
+    def _folded(self) -> dict[str, str]:
+        """Folded path → path, the first of those that differ only by case."""
+        return {folded(path): path for path in sorted(self.paths, reverse=True)}
+
+    @cached_property
+    def _by_end(self) -> dict[str, list[str]]:
+        """Last part of a path without extension, or its last two parts → paths, shortest first."""
+        paths = defaultdict(list)
+        for path in sorted(self.paths, key=_length):
+            whole = folded(stem(path))
+            for end in {_end(whole, 1), _end(whole, 2)}:
+                paths[end].append(path)
+        return paths
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[str]]:
+        """Folded title or alias → paths, shortest first."""
+        paths = defaultdict(list)
+        for path, name in sorted(self._names, key=lambda item: _length(item[0])):
+            paths[folded(name)].append(path)
+        return paths
+
+    def resolve(self, source: str, target: str, kind: LinkKind) -> Resolution | None:
+        """Find the document that a link leads to.
+
+        Args:
+            source: path of the document with the link.
+            target: decoded path or name, without the fragment. Any string.
+            kind: syntax of the link.
+
+        Returns:
+            The document, or None if it is not in this base.
+        """
+        if not target:
+            return Resolution(source, "itself")
+        for place in places(source, target, kind):
+            if (path := self.at(place, folders=kind in PATH_KINDS or target.endswith("/"))) is not None:
+                return Resolution(path, "path", self._same_named(source, target, path, kind))
+        if not target.startswith(("/", "./", "../")):
+            if found_by_file := self._nearest(source, self._ending_in(target)):
+                return Resolution(found_by_file[0], "name", found_by_file[1:])
+            titled = () if kind in PATH_KINDS else self._nearest(source, self._by_name.get(folded(target), ()))
+            if titled:
+                return Resolution(titled[0], "title", titled[1:])
+        for place in places(source, target, kind):
+            if (path := self.at(place, folders=True)) is not None:
+                return Resolution(path, "path")
+        return None
+
+    def at(self, place: str, *, folders: bool = True) -> str | None:
+        """Return the document at a path; case and extension do not matter.
+
+        Args:
+            place: relative to the base, with `/`; a trailing `/`, or an empty path, means a folder.
+            folders: whether a folder leads to the document that represents it.
+        """
+        folder = place.endswith("/") or not place
+        place = place.rstrip("/")
+        forms = () if folder else markdown_paths(place)
+        for form in forms:
+            if form in self.paths:
+                return form
+        for form in forms:
+            if path := self._folded.get(folded(form)):
+                return path
+        prefix = f"{folded(place)}/" if place else ""
+        pages = (path for page in FOLDER_PAGES for path in markdown_paths(f"{prefix}{page}")[1:])
+        return next((self._folded[page] for page in pages if page in self._folded), None) if folders else None
+
+    def _ending_in(self, target: str) -> list[str]:
+        """Return documents whose path, without extension, ends in a target, shortest first."""
+        end = folded(stem(target.strip("/")))
+        same_end = self._by_end.get(_end(end, 2), ())[:MOST_NAMED]
+        return [path for path in same_end if f"/{folded(stem(path))}".endswith(f"/{end}")]
+
+    def _same_named(self, source: str, target: str, found: str, kind: LinkKind) -> tuple[str, ...]:
+        """Return the other documents that a bare name could mean, if only the folder decided."""
+        if kind in PATH_KINDS or "/" in target or "/" not in found:  # at the root, the name is the whole path
+            return ()
+        return tuple(path for path in self._nearest(source, self._ending_in(target)) if path != found)[:MOST_OTHERS]
+
+    def _nearest(self, source: str, paths: Iterable[str]) -> tuple[str, ...]:
+        """Sort documents: in the same folder, below it, then by length of path."""
+        folder = posixpath.dirname(source)
+        below = f"{folder}/" if folder else ""
+
+        def distance(path: str) -> tuple[bool, bool, tuple[int, int, str]]:
+            return posixpath.dirname(path) != folder, not path.startswith(below), _length(path)
+
+        return tuple(sorted(dict.fromkeys(islice(paths, MOST_NAMED)), key=distance)[: MOST_OTHERS + 1])
+
+
+def places(source: str, target: str, kind: LinkKind) -> Iterator[str]:
+    """Yield the paths in the base that a target can mean, likeliest first.
+
+    Args:
+        source: path of the document with the link.
+        target: as for `PathTable.resolve`.
+        kind: syntax of the link.
+    """
+    folder = posixpath.dirname(source)
+    starts: Sequence[str] = (folder, "") if kind in PATH_KINDS else ("", folder)
+    if target.startswith("/"):
+        starts = ("",)
+    elif target.startswith(("./", "../")):
+        starts = (folder,)
+    for start in dict.fromkeys(starts):
+        place = posixpath.normpath(posixpath.join(start, target.lstrip("/")))
+        if place != ".." and not place.startswith("../"):
+            inside = "" if place == "." else place
+            yield f"{inside}/" if inside and target.endswith("/") else inside
+
+
+def folded(text: str) -> str:
+    """Return a path or name normalised for comparison: case, accent form and outer spaces do not matter."""
+    text = text.strip()
+    return text.lower() if text.isascii() else unicodedata.normalize("NFC", text).casefold()
+
+
+def stem(path: str) -> str:
+    """Return a path without its Markdown extension."""
+    return path.rpartition(".")[0] if is_markdown(path) else path
+
+
+def _end(path: str, parts: int) -> str:
+    return "/".join(path.rsplit("/", parts)[-parts:])
+
+
+def _length(path: str) -> tuple[int, int, str]:
+    return path.count("/"), len(path), path

@@ -1,0 +1,171 @@
+"""List the documents of bases from their indexes: docid, title, date, tags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from kbhub.documents.ignore import parse_rules
+from kbhub.errors import BaseNotFound, BaseUnavailable, IndexUnavailable, UsageError
+from kbhub.frozen import Model
+from kbhub.index.references import DOCID_DIGITS, ref_of
+from kbhub.reading.shell_paths import typed_into
+from kbhub.types import Base, Kind, Skipped
+from kbhub.workspace.covering import covers, matching, plain
+from kbhub.workspace.places import is_directory
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+    from kbhub.index import DocumentRow, Index
+
+_WILD = frozenset("*?[")
+
+
+class Listed(Model):
+    """One document of a listing."""
+
+    ref: str = Field(description="`path.md` in the project base, `id@path.md` in another.")
+    docid: str = Field(description="Short id of the document, `#a1b2c3`.")
+    base: str = Field(description="Id of its base.")
+    path: str = Field(description="Path in the base.")
+    title: str = Field(description="Title of the document.")
+    date: str | None = Field(None, description="Front matter `updated` or `date`, last commit or change (ISO 8601).")
+    tags: tuple[str, ...] = Field((), description="Its tags.")
+    kind: Kind = Field("document", description="What it is.")
+    size: int = Field(0, description="Bytes of the file.")
+    contexts: tuple[str, ...] = Field((), description="What is said of its path, the most general first.")
+
+
+class Documents(Model):
+    """What `kbhub ls` lists."""
+
+    documents: tuple[Listed, ...] = Field((), description="By base, then by path.")
+    skipped: tuple[Skipped, ...] = Field((), description="Bases that could not be listed, and why.")
+
+
+def list_documents(hub: Hub, place: str | None = None) -> Documents:
+    """List the documents of a base, of a folder in one, or of all active bases.
+
+    Args:
+        hub: the hub of the workspace.
+        place: BASE, BASE/PATH, BASE@PATH, a path in the project base, or one relative to the shell's directory; the
+            path may be a folder, a document or, in a base, a pattern as in `.gitignore`. None lists everything.
+
+    Raises:
+        UsageError: the path leads out of its base.
+        BaseNotFound: there is no such base, and no project base to contain the path.
+    """
+    meanings, bases = _meanings(hub, place), hub.select()
+    skipped: dict[str, Skipped] = {}
+    rows: dict[str, list[DocumentRow]] = {}
+    with ExitStack() as stack:
+        for base in bases:
+            try:
+                rows[base.id] = _rows(base, hub.index(base), stack)
+            except (BaseUnavailable, IndexUnavailable) as error:
+                skipped[base.id] = Skipped(base=base.id, reason=str(error))
+    short = short_docids(row.docid for every in rows.values() for row in every)
+    everywhere = hub.config().settings.contexts
+    documents: list[tuple[Base, DocumentRow]] = []
+    for chosen, path in meanings:
+        if documents := [(base, row) for base in chosen for row in _matching(rows.get(base.id, ()), path)]:
+            break
+    return Documents(
+        documents=tuple(_listed(base, row, short[row.docid], bases, everywhere) for base, row in documents),
+        skipped=tuple(skipped[base.id] for base in (chosen if documents else meanings[0][0]) if base.id in skipped),
+    )
+
+
+def short_docids(docids: Iterable[str]) -> dict[str, str]:
+    """Return the short forms of docids that are unique among them: full docid → `#` and digits.
+
+    Args:
+        docids: all full docids of the active bases, in any order.
+    """
+    ordered = sorted(set(docids))
+    short = {}
+    for place, docid in enumerate(ordered):
+        neighbours = [*ordered[max(0, place - 1) : place], *ordered[place + 1 : place + 2]]
+        digits = DOCID_DIGITS
+        while digits < len(docid) and any(other.startswith(docid[:digits]) for other in neighbours):
+            digits += 1
+        short[docid] = f"#{docid[:digits]}"
+    return short
+
+
+def _meanings(hub: Hub, place: str | None) -> list[tuple[tuple[Base, ...], str]]:
+    """Return the bases a place may be in, each time with the path in them, likeliest first."""
+    typed = [((base,), path) for base, path in typed_into(hub.options.typed_in, place or "", hub.select())]
+    try:
+        return [_chosen(hub, place), *typed]
+    except (UsageError, BaseNotFound):
+        if not typed:
+            raise
+        return list(typed)
+
+
+def _chosen(hub: Hub, place: str | None) -> tuple[tuple[Base, ...], str]:
+    """Return the bases that a place is in, and the path in them."""
+    bases = hub.select()
+    if not place:
+        return bases, ""
+    for mark in ("@", "/"):
+        name, _, path = place.partition(mark)
+        for base in bases:
+            if name in (base.id, *base.names):
+                return (base,), _contained(path)
+    project = tuple(base for base in bases if base.id == "project")
+    wild = not _WILD.isdisjoint(place.partition("/")[0])
+    if not project and not wild:
+        hub.select((place.partition("/")[0],))  # raises an error that lists the bases
+    return (bases if wild else project), _contained(place)
+
+
+def _contained(path: str) -> str:
+    if ".." in path.split("/"):
+        raise UsageError(f"{path!r} leads out of its base.")
+    return plain(path)
+
+
+def _rows(base: Base, index: Index, stack: ExitStack) -> list[DocumentRow]:
+    if not is_directory(base.path):
+        raise BaseUnavailable(base.id, f"its folder {base.path} is gone")
+    stack.enter_context(index.snapshot())
+    return sorted(index.documents_by_docid(""), key=lambda row: row.path)  # the empty prefix matches all
+
+
+def _matching(rows: Sequence[DocumentRow], path: str) -> list[DocumentRow]:
+    exact = [row for row in rows if covers(path, row.path)]
+    if exact or _WILD.isdisjoint(path):
+        return exact
+    rules = parse_rules((path,), "the pattern")
+    return [row for row in rows if any(rule.matches(row.path, directory=False) for rule in rules)]
+
+
+def _listed(base: Base, row: DocumentRow, docid: str, bases: Sequence[Base], everywhere: dict[str, str]) -> Listed:
+    return Listed(
+        ref=ref_of(base, row.path, bases),
+        docid=docid,
+        base=base.id,
+        path=row.path,
+        title=row.title,
+        date=_date(row),
+        tags=row.tags,
+        kind=row.kind,
+        size=row.size,
+        contexts=matching(base.contexts, everywhere, row.path),
+    )
+
+
+def _date(row: DocumentRow) -> str | None:
+    """Return a document's own date, else that of its last commit, else of its mtime."""
+    stored = row.committed if row.dated is None else row.dated
+    moment = abs(row.mtime_ns) / 1e9 if stored is None else stored
+    try:
+        return datetime.fromtimestamp(moment, UTC).date().isoformat()
+    except (OverflowError, ValueError, OSError):  # mtimes can be of any year
+        return None

@@ -1,0 +1,283 @@
+"""Read parts of documents by ref, as they are on disk now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
+
+from kbhub.documents.sections import section
+from kbhub.errors import DocumentNotFound, KbhubError, UsageError
+from kbhub.index.references import LONGEST_REF, Reference, expand_braces, is_pattern, split_refs
+from kbhub.reading.paging import offset_of_reading, reading_cursor
+from kbhub.reading.reports import Reading, ReadResult, Unread
+from kbhub.reading.resolver import shelves_of
+from kbhub.values import struct
+from kbhub.workspace.covering import matching
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+    from kbhub.reading.resolver import Place, Shelves
+    from kbhub.types import Document
+
+ANSWER_BYTES = 24_000
+"""UTF-8 bytes of one answer to `read`, some 6,000 tokens; clients truncate at 25,000 tokens or less."""
+
+LEAST_BYTES = 2_000
+"""Fewest bytes for each of several documents; a document with less room left begins the next page."""
+
+FRAME_BYTES = 100
+"""Overhead per document in an answer, besides ref and title: docid, lines, fence."""
+
+NUMBER_BYTES = 8
+"""Bytes of a line number with its separator."""
+
+HEADINGS = 20
+"""Headings listed when the requested one does not exist."""
+
+HASH_DIGITS = 12
+"""Hex digits of the hash of a file: 48 bits distinguish the versions of one file."""
+
+SUGGESTED = 10
+"""Refs per answer that get suggestions."""
+
+NO_LINES = "names no lines: they count from 1, and the last is not before the first. Say `:FROM-TO` or `:FROM:COUNT`."
+
+
+@struct
+class ReadOptions:
+    """How much of the documents an answer contains."""
+
+    answer_bytes: int = ANSWER_BYTES
+    """UTF-8 bytes of the answer; what is left out is listed in `rest` and `cursor`."""
+    document_bytes: int | None = None
+    """The same per document; None for a fair share of the answer."""
+    line_numbers: bool = False
+    """Whether to reserve room for line numbers; the text itself is unchanged."""
+    cursor: str | None = None
+    """Cursor of the page, from the previous answer."""
+
+
+def read(hub: Hub, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:
+    """Read documents or parts of them, as they are on disk now.
+
+    Args:
+        hub: the hub.
+        refs: `path.md`, `id@path.md` or `#docid`, each with `:from-to` or `#Heading` for a part; a string contains one,
+            or several separated by commas.
+        options: how much to read, and which page.
+    """
+    with hub.readers:
+        return Library(shelves_of(hub), hub.config().settings.contexts).read(refs, options)
+
+
+@struct
+class _Wanted:
+    """A document to read, or a ref that leads nowhere."""
+
+    ref: str
+    reference: Reference | None = None
+    place: Place | None = field(default=None, compare=False)
+    error: KbhubError | None = field(default=None, compare=False)
+
+
+class Library:
+    """Reads the documents of all active bases.
+
+    Args:
+        shelves: finds documents by name.
+        contexts: contexts of the global config, for every base.
+    """
+
+    def __init__(self, shelves: Shelves, contexts: Mapping[str, str] | None = None) -> None:
+        self._shelves = shelves
+        self._contexts = contexts or {}
+
+    def read(self, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:
+        """Read documents or parts of them, as they are on disk now.
+
+        Args:
+            refs: each string contains one ref, or several separated by commas; see `parse_reference`. `{a,b}.md` and
+                `runbooks/*.md` stand for several documents.
+            options: how much to read, and which page.
+
+        Raises:
+            UsageError: the cursor belongs to other refs.
+        """
+        options = options or ReadOptions()
+        refs = refs if isinstance(refs, str) else tuple(refs)
+        with self._shelves.opened():
+            entries = self._wanted(refs)
+            start = offset_of_reading(options.cursor, refs) if options.cursor else 0
+            readings: list[Reading] = []
+            unread: list[Unread] = []
+            left, number = options.answer_bytes, start
+            for number, entry in enumerate(entries[start:], start):
+                if left < min(LEAST_BYTES, options.answer_bytes):
+                    break
+                room = max(left // (len(entries) - number), min(LEAST_BYTES, left))
+                try:
+                    room -= FRAME_BYTES + len(entry.ref)
+                    reading = self._read(entry, min(room, options.document_bytes or room), options, len(unread))
+                except KbhubError as error:
+                    unread.append(Unread(ref=entry.ref, message=str(error)))
+                    left -= len(entry.ref) + len(str(error))
+                    continue
+                readings.append(reading)
+                left -= _cost(reading, options)
+            else:
+                number = len(entries)
+        return ReadResult(
+            readings=tuple(readings),
+            unread=tuple(unread),
+            total=len(entries),
+            cursor=reading_cursor(refs, number) if number < len(entries) else None,
+        )
+
+    def _wanted(self, refs: str | Sequence[str]) -> list[_Wanted]:
+        """Return what to read, in order and without duplicates."""
+        parts = [part for text in _listed(refs) for part in self._split(text)]
+        texts = [ref.encode("utf-8", "replace").decode("utf-8") for ref in parts]
+        return list(dict.fromkeys(entry for text in texts for entry in self._expanded(text)))
+
+    def _split(self, refs: str) -> list[str]:
+        """Split a string at its commas, unless a document has them in its name."""
+        parts = split_refs(refs)
+        if len(parts) < 2:
+            return [refs]
+        if len(refs) > LONGEST_REF:
+            return parts
+        try:
+            return [refs] if self._shelves.find(refs.encode("utf-8", "replace").decode("utf-8")) else parts
+        except KbhubError:  # several documents match
+            return [refs]
+
+    def _expanded(self, ref: str) -> list[_Wanted]:
+        try:
+            if match := self._shelves.find(ref):
+                return [self._found(ref, *match)]
+            choices = expand_braces(ref)
+        except KbhubError as error:
+            return [_Wanted(ref, error=error)]
+        if choices != [ref]:
+            return [entry for choice in choices for entry in self._expanded(choice)]
+        if matching := self._shelves.matching(ref):
+            reference, places = matching
+            return [self._found(ref, reference, place) for place in places]
+        return [_Wanted(ref)]
+
+    def _found(self, ref: str, reference: Reference, place: Place) -> _Wanted:
+        if not reference.names_lines():
+            return _Wanted(ref, error=UsageError(f"{ref!r} {NO_LINES}"))
+        # Drop the name used, so that two names of one document are equal.
+        return _Wanted(self._shelves.ref(place), replace(reference, target=""), place)
+
+    def _read(self, entry: _Wanted, room: int, options: ReadOptions, missed: int) -> Reading:
+        """Read one document, or raise what to say about it; `missed` is the number of earlier failures."""
+        if entry.error:
+            raise entry.error
+        if entry.place is None or entry.reference is None:
+            raise self._shelves.not_found(entry.ref, suggest=missed < SUGGESTED)
+        place, name = entry.place, entry.ref
+        try:
+            opened = self._shelves.open(place)
+        except OSError as error:
+            raise DocumentNotFound(name, f"its file cannot be read ({error.strerror})") from error
+        document = opened.document
+        first, last = _lines_of(document, entry.reference, name)
+        offset = entry.reference.offset
+        if offset and offset >= len(document.lines[first - 1]):
+            raise DocumentNotFound(name, f"its line {first} has {len(document.lines[first - 1])} characters only")
+        lines = list(document.lines[first - 1 : last])
+        if lines:
+            lines[0] = lines[0][offset:]
+        taken, cut = fit(lines, room, NUMBER_BYTES if options.line_numbers else 0)
+        end = first + len(taken) - 1
+        rest = None
+        if cut:
+            rest = f"{name}:{end}+{(offset if end == first else 0) + cut}:{last - end + 1}"
+        elif end < last:
+            rest = f"{name}:{end + 1}:{last - end}"
+        return Reading(
+            ref=name,
+            docid=self._shelves.docid(place),
+            title=document.title,
+            start_line=first,
+            end_line=max(end, first - 1),
+            total_lines=len(document.lines),
+            offset=offset,
+            text="\n".join(taken),
+            rest=rest,
+            hash=opened.digest.hex()[:HASH_DIGITS],
+            contexts=matching(place.base.contexts, self._contexts, place.path),
+            deleted=opened.deleted,
+        )
+
+
+def by_index(refs: str | Sequence[str], result: ReadResult) -> bool:
+    """Return whether refs may lead elsewhere after a sync: patterns may, and missing documents may be new.
+
+    Args:
+        refs: the refs that were read.
+        result: the result of reading them.
+    """
+    return bool(result.unread) or any(map(is_pattern, _listed(refs)))
+
+
+def _listed(refs: str | Sequence[str]) -> Sequence[str]:
+    return (refs,) if isinstance(refs, str) else refs
+
+
+def fit(lines: Sequence[str], room: int, extra: int = 0) -> tuple[list[str], int]:
+    """Take as many whole lines as fit; cut a line if whole ones would leave half of the room empty.
+
+    Args:
+        lines: without line endings.
+        room: UTF-8 bytes.
+        extra: overhead of each line in bytes.
+
+    Returns:
+        The lines (at least one if there is any), and the number of characters taken of the last line if it was cut,
+        else 0.
+    """
+    taken: list[str] = []
+    left = room
+    for line in lines:
+        left -= extra
+        # Each character takes at least a byte, so longer lines need not be encoded.
+        size = len(line) if len(line) > left else len(line.encode("utf-8", "replace"))
+        if size > left:
+            if taken and left < room / 2:
+                break
+            piece = line[: max(left, 0)].encode("utf-8", "replace")[: max(left, 0)].decode("utf-8", "ignore")
+            piece = piece or ("" if taken else line[:1])
+            if not piece:
+                break
+            if len(piece) < len(line):
+                return [*taken, piece], len(piece)
+        taken.append(line)
+        left -= size + 1
+    return taken, 0
+
+
+def _lines_of(document: Document, reference: Reference, name: str) -> tuple[int, int]:
+    """Return the first and last line that a reference selects."""
+    last = len(document.lines)
+    if reference.heading:
+        lines = section(document, reference.heading)
+        if lines is None:
+            headings = ", ".join(f"`{heading.text}`" for heading in document.headings[:HEADINGS])
+            reason = f"it has no heading {reference.heading!r}; it has {headings or 'none'}"
+            raise DocumentNotFound(f"{name}#{reference.heading}", reason)
+        return lines
+    if reference.start is None:
+        return 1, last
+    if reference.start > max(last, 1):
+        raise DocumentNotFound(f"{name}:{reference.start}", f"it has {last} lines only")
+    return reference.start, min(last, reference.start + (reference.count or last) - 1)
+
+
+def _cost(reading: Reading, options: ReadOptions) -> int:
+    numbers = NUMBER_BYTES * (reading.end_line - reading.start_line + 1) if options.line_numbers else 0
+    text = "".join((reading.text, reading.ref, reading.title, *reading.contexts))
+    return len(text.encode("utf-8", "replace")) + numbers + FRAME_BYTES

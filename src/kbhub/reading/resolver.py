@@ -1,0 +1,347 @@
+"""Resolve refs: find the document, or explain why there is none and suggest others."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from kbhub.documents.ignore import parse_rules
+from kbhub.documents.walk import open_contained
+from kbhub.errors import AmbiguousReference, DocumentNotFound, IndexUnavailable, PathNotContained
+from kbhub.index.names import document_names
+from kbhub.index.references import (
+    Reference,
+    below_base,
+    check_length,
+    is_pattern,
+    named_base,
+    parse_reference,
+    ref_of,
+    short_docid,
+    why_no_base,
+)
+from kbhub.reading.shell_paths import typed_into
+from kbhub.reading.suggestions import closest
+from kbhub.sync.indexing import document_id
+from kbhub.sync.opening import Opener
+from kbhub.values import struct
+from kbhub.workspace.formats import markdown_paths
+from kbhub.workspace.places import is_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kbhub.hub import Hub
+    from kbhub.index import Index
+    from kbhub.sync.opening import Opened
+    from kbhub.types import Base
+
+_DOCID = re.compile(r"#?[0-9a-fA-F]{4,16}")
+
+
+@struct
+class Place:
+    """A document that a ref leads to."""
+
+    base: Base
+    path: str
+    docid: str
+
+
+def shelves_of(hub: Hub) -> Shelves:
+    """Return the documents of a hub's active bases, findable by name."""
+    return Shelves([(base, hub.index(base)) for base in hub.select()], Opener(hub.limits()), hub)
+
+
+class Shelves:
+    """The documents of all active bases, findable by name.
+
+    Args:
+        shelves: each base with its index; the project base first.
+        opener: opens their files.
+        hub: their hub.
+    """
+
+    def __init__(self, shelves: Sequence[tuple[Base, Index]], opener: Opener, hub: Hub) -> None:
+        self.bases = [base for base, _ in shelves]
+        self._opener, self._hub = opener, hub
+        self._shelves = shelves
+        self._names: dict[str, dict[str, list[Place]]] = {}
+        self._opened: list[tuple[Base, Index]] = []
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Hold a snapshot of each readable index; all other methods are called inside."""
+        with ExitStack() as stack:
+            for base, index in self._shelves:
+                try:
+                    stack.enter_context(index.snapshot())
+                except IndexUnavailable:
+                    continue
+                self._opened.append((base, index))
+            try:
+                yield
+            finally:
+                self._opened, self._names = [], {}
+
+    def find(self, ref: str) -> tuple[Reference, Place] | None:
+        """Find the one document that a ref leads to, with the parsed ref; None if no base has it.
+
+        A ref is tried as a path or docid, then as a title, then as a path of the shell, then as BASE/PATH.
+
+        Raises:
+            AmbiguousReference: several documents match.
+            UsageError: the ref is too long.
+        """
+        check_length(ref)
+        meanings = parse_reference(ref)
+        for look in (self._by_path, self._by_name, self._as_typed, self._below_base):
+            for meaning in meanings:
+                if place := look(meaning.target):
+                    return meaning, place
+        return None
+
+    def matching(self, ref: str) -> tuple[Reference, list[Place]] | None:
+        """Find the documents whose paths match a ref's pattern, in order; None if there are none.
+
+        Patterns are those of `.gitignore`: without a slash they match the file name in any folder.
+        """
+        for meaning in parse_reference(ref):
+            if is_pattern(meaning.target):
+                for bases, pattern in (*self._groups(meaning.target), *self._others(meaning.target)):
+                    if places := [place for base in bases for place in self._match(base, pattern)]:
+                        return meaning, places
+        return None
+
+    def ref(self, place: Place) -> str:
+        """Return the ref of a document for answers."""
+        return ref_of(place.base, place.path, self.bases)
+
+    def docid(self, place: Place) -> str:
+        """Return the short docid of a document."""
+        try:
+            return short_docid(place.docid, [index for _, index in self._opened])
+        except IndexUnavailable:  # damaged, so it cannot name other documents either
+            return short_docid(place.docid, ())
+
+    def open(self, place: Place) -> Opened:
+        """Open a document, as it is now.
+
+        Raises:
+            PathNotContained, OSError: the document cannot be read.
+        """
+        index = next((index for base, index in self._opened if base is place.base), None)
+        return self._opener.open(place.base, place.path, index)
+
+    def not_found(self, ref: str, *, suggest: bool = True) -> DocumentNotFound:
+        """Explain why a ref leads nowhere (a rule, a path outside, an unknown base, a folder) and suggest others.
+
+        Args:
+            ref: the ref as typed.
+            suggest: whether to look for suggestions, which takes some ten milliseconds.
+        """
+        meanings = parse_reference(ref)
+        reason, refs = self._why_not(meanings), self._refs()
+        target = meanings[-1].target
+        if not reason and (below := _folder(target)) and any(near.startswith(below) for near in refs):
+            return DocumentNotFound(ref, f"it is a folder; `{below}**` reads what is in it")
+        if not suggest:
+            return DocumentNotFound(ref, reason)
+        if is_pattern(target):
+            return DocumentNotFound(ref, reason or "no indexed document matches the pattern")
+        names = {name: list(map(self.ref, places)) for name, places in self._all_names().items()}
+        # Do not suggest documents that are gone or may no longer be opened.
+        near = [
+            near
+            for near in closest(target, refs, names)
+            if near in refs and near not in (ref, target) and self._opener.has(*refs[near])
+        ]
+        if _DOCID.fullmatch(target) and not target.startswith("#") and self._by_docid(target.lower()):
+            near.insert(0, f"#{target.lower()}")
+        return DocumentNotFound(ref, reason, near)
+
+    def _by_path(self, target: str) -> Place | None:
+        if target.startswith("#") and _DOCID.fullmatch(target):
+            return self._one(target, self._by_docid(target[1:].lower()), "a docid that starts so")
+        return self._first(target, self._in_base, "this path")
+
+    def _by_name(self, target: str) -> Place | None:
+        def called(base: Base, name: str) -> list[Place]:
+            return self._names_of(base).get(folded(name), [])
+
+        return self._first(target, called, "this title or alias") if target.strip() else None
+
+    def _as_typed(self, target: str) -> Place | None:
+        """Find the document for a path relative to the shell's working directory."""
+        typed = self._typed(target)
+        return next((place for base, path in typed for place in self._in_base(base, path)), None)
+
+    def _below_base(self, target: str) -> Place | None:
+        """Find the document that BASE/PATH or BASE/TITLE names."""
+        if not (below := below_base(target, self.bases)):
+            return None
+        base, name = below
+        in_it = f"{base.id}@{name}"
+        return self._by_path(in_it) or self._by_name(in_it)
+
+    def _typed(self, target: str) -> list[tuple[Base, str]]:
+        return typed_into(self._hub.options.typed_in, target, self.bases)
+
+    def _others(self, target: str) -> Iterator[tuple[list[Base], str]]:
+        """Yield what a path outside any base may mean: relative to the shell's directory, or BASE/PATH."""
+        below = below_base(target, self.bases)
+        for base, path in (*self._typed(target), *([below] if below else [])):
+            yield [base], path
+
+    def _first(self, target: str, look: Callable[[Base, str], list[Place]], what: str) -> Place | None:
+        for bases, name in self._groups(target):
+            if places := [place for base in bases for place in look(base, name)]:
+                return self._one(target, places, what)
+        return None
+
+    def _one(self, target: str, places: list[Place], what: str) -> Place | None:
+        if len(places) > 1:
+            raise AmbiguousReference(target, what, list(map(self.ref, places)))
+        return places[0] if places else None
+
+    def _groups(self, target: str) -> Iterator[tuple[list[Base], str]]:
+        """Yield the bases to look in, by priority, and what to look for there."""
+        if named := named_base(target, self.bases):
+            yield [named], target.partition("@")[2]
+        yield [base for base in self.bases if base.id == "project"], target
+        yield [base for base in self.bases if base.id != "project"], target
+
+    def _in_base(self, base: Base, path: str) -> list[Place]:
+        """Find a document in a base by its path, with or without extension, indexed or not yet."""
+        for name in _forms(base, path):
+            try:
+                if self._opener.has(base, name):
+                    return [Place(base, name, document_id(base, name))]
+            except PathNotContained:
+                continue
+        return []
+
+    def _by_docid(self, digits: str) -> list[Place]:
+        places = []
+        for base, index in self._opened:
+            try:
+                places += [Place(base, row.path, row.docid) for row in index.documents_by_docid(digits)]
+            except IndexUnavailable:
+                continue
+        return places
+
+    def _match(self, base: Base, pattern: str) -> list[Place]:
+        escaped = f"\\{pattern}" if pattern.startswith(("!", "#")) else pattern
+        rules = parse_rules([unicodedata.normalize("NFC", escaped.removeprefix("./"))], "ref")
+        return [
+            Place(base, path, document_id(base, path))
+            for path in self._paths(base)
+            if any(rule.matches(unicodedata.normalize("NFC", path), directory=False) for rule in rules)
+        ]
+
+    def _paths(self, base: Base) -> list[str]:
+        for opened_base, index in self._opened:
+            if opened_base is base:
+                try:
+                    return index.paths()
+                except IndexUnavailable:
+                    break
+        return []
+
+    def _names_of(self, base: Base) -> dict[str, list[Place]]:
+        if base.id not in self._names:
+            names: dict[str, list[Place]] = {}
+            self._names[base.id] = names
+            for opened_base, index in self._opened:
+                try:
+                    rows = list(document_names(index)) if opened_base is base else []
+                except IndexUnavailable:
+                    continue
+                for path, name in rows:
+                    places = names.setdefault(folded(name), [])
+                    if not places or places[-1].path != path:
+                        places.append(Place(base, path, document_id(base, path)))
+        return self._names[base.id]
+
+    def _all_names(self) -> dict[str, list[Place]]:
+        every: dict[str, list[Place]] = {}
+        for base in self.bases:
+            for name, places in self._names_of(base).items():
+                every.setdefault(name, []).extend(places)
+        return every
+
+    def _refs(self) -> dict[str, tuple[Base, str]]:
+        """Return every indexed document by its ref."""
+        return {ref_of(base, path, self.bases): (base, path) for base in self.bases for path in self._paths(base)}
+
+    def _why_not(self, meanings: Sequence[Reference]) -> str:
+        """Return why a path is no document: a rule excludes it, it leaves all bases, or its base is unknown."""
+        for target in dict.fromkeys(meaning.target for meaning in meanings):
+            tried = [(base, path) for bases, path in self._groups(target) for base in bases]
+            for base, path in tried:
+                if reason := self._rule(base, path):
+                    return reason
+            if any(_leads_out(base, path) for base, path in tried):
+                return "it lies outside every base"
+            for base, path in tried:
+                if not set(_forms(base, path)).isdisjoint(self._paths(base)):
+                    return "its file is gone" if is_directory(base.path) else f"the folder {base.path} is gone"
+        return why_no_base(meanings[0].target, self._hub.discovery())
+
+    def _rule(self, base: Base, path: str) -> str | None:
+        for name in _forms(base, path):
+            try:
+                open_contained(base, name).close()
+            except PermissionError:
+                if not _is_there(base, name):
+                    continue
+            except (OSError, PathNotContained, ValueError):
+                continue
+            if rule := self._opener.excluded_by(base, name):
+                return rule
+        return None
+
+
+def folded(name: str) -> str:
+    """Return a title or alias normalised for comparison: case, accent form and outer spaces do not matter."""
+    return unicodedata.normalize("NFC", name).casefold().strip()
+
+
+def _forms(base: Base, path: str) -> Iterator[str]:
+    """Yield the paths in a base that a path can mean; an absolute one must lie in the base."""
+    if os.path.isabs(path) and path.startswith(f"{base.path}{os.sep}"):  # noqa: PTH117 - any string comes here
+        path = path[len(str(base.path)) + 1 :].replace(os.sep, "/")
+    elif not path.startswith("/"):
+        path = "/".join(part for part in path.split("/") if part not in ("", "."))
+    for form in dict.fromkeys((path, unicodedata.normalize("NFC", path), unicodedata.normalize("NFD", path))):
+        yield from markdown_paths(form)
+
+
+def _is_there(base: Base, path: str) -> bool:
+    """Whether an unreadable path is a file, or anything in an unreadable folder of a base."""
+    # On Windows, opening a folder also fails with a permission error.
+    folder = path.rpartition("/")[0]
+    exists = os.path.lexists(base.path / path) or (folder != "" and os.path.lexists(base.path / folder))
+    return exists and not os.path.isdir(base.path / path)  # noqa: PTH112 - never raises
+
+
+def _leads_out(base: Base, path: str) -> bool:
+    """Return whether a path leads out of a base, directly or by a symlink in it."""
+    path = next(_forms(base, path))
+    try:
+        open_contained(base, path).close()
+    except PathNotContained:
+        if os.path.isabs(path) or ".." in path.split("/"):  # noqa: PTH117 - any string comes here
+            return True
+        return "\0" not in path and path != "" and os.path.lexists(base.path / path)
+    except (OSError, ValueError):
+        return False
+    return False
+
+
+def _folder(target: str) -> str | None:
+    path = target.removeprefix("./").rstrip("/")
+    return f"{path}/" if path else None

@@ -1,0 +1,209 @@
+"""Search several bases and merge the answers; imports numpy, so call it through `search.search`."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
+
+from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
+from kbhub.index.query import parsed
+from kbhub.index.reader import NOT_THERE
+from kbhub.search.confidence import PACKAGED
+from kbhub.search.find import Dependencies, find
+from kbhub.search.hits import Searched
+from kbhub.search.memory_boost import standings, uses_of
+from kbhub.search.notes import leading_notes, notes_on, unfinished
+from kbhub.search.outside import outside
+from kbhub.search.rerank_transformer import second_look
+from kbhub.search.retrieval import keyword_ranking
+from kbhub.sync.bases import SyncState
+from kbhub.sync.deleted_texts import Keeping
+from kbhub.types import Query, SearchResult, Skipped
+from kbhub.workspace.places import is_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kbhub.hub import Hub
+    from kbhub.models.embedding import Embedder
+    from kbhub.search.found import Found
+    from kbhub.search.retrieval import WeightedTerm
+    from kbhub.types import Base, Verdict
+
+
+def answer(hub: Hub, query: Query | str) -> SearchResult:
+    """Search all selected bases as last indexed (see `sync` to index them first).
+
+    A base that fails is listed in `skipped`; the others still answer.
+
+    Args:
+        hub: the hub.
+        query: the query; a string is searched with the mode and limit of the settings.
+
+    Raises:
+        BaseNotFound: the query names a base that is not active.
+    """
+    if isinstance(query, str):
+        defaults = hub.config().settings.search
+        query = Query(text=query, mode=defaults.mode, limit=defaults.limit)
+    bases = hub.select(query.bases)
+    limitations: list[str] = []
+    embedder = _embedder(hub, limitations) if query.mode != "keyword" else None
+    with hub.readers, ExitStack() as stack:
+        searched, skipped = _opened(hub, bases, stack, embedder, limitations)
+        found = _find(hub, query, searched, skipped, dependencies(hub, embedder, limitations))
+    parsed_query, state = found.understood, hub.state(SyncState)
+    filters = (*(f'-"{term.text}"' for term in parsed_query.excluded), *map(str, parsed_query.filters))
+    notes = [
+        *leading_notes(found),
+        *limitations,
+        *notes_on(found, filters, query, hub.discovery()),
+        # Copies, because syncs on other threads change them.
+        *unfinished(searched, dict(state.progress), dict(state.behind), dict(state.failed)),
+    ]
+    if not query.bases and found.verdict != "strong":
+        notes += _elsewhere(hub, found.verdict)
+    return SearchResult(
+        query=query.text.encode("utf-8", "replace").decode("utf-8"),
+        mode=found.mode,
+        hits=found.hits,
+        total=found.total,
+        total_exact=not found.ends,
+        searched=tuple(base.base.id for base in searched),
+        skipped=tuple(skipped),
+        unmatched=found.unmatched,
+        corrections=found.corrections,
+        filters=filters,
+        verdict=found.verdict,
+        notes=tuple(dict.fromkeys(notes)),
+        terms=(*(term.text for term in parsed_query.terms), *(correction.used for correction in found.corrections)),
+    )
+
+
+def weighted_terms(hub: Hub, names: Iterable[str], text: str) -> Sequence[WeightedTerm]:
+    """Return the query's terms weighted over the given bases; with equal weights if an index is damaged."""
+    with ExitStack() as stack:
+        indexes = []
+        for base in hub.select(names):
+            index = hub.index(base)
+            with suppress(IndexUnavailable):
+                stack.enter_context(index.snapshot())
+                indexes.append(index)
+        terms = parsed(text).terms
+        try:
+            return keyword_ranking(indexes, terms).terms
+        except IndexUnavailable:  # damaged since it was searched
+            return keyword_ranking([], terms).terms
+
+
+def dependencies(hub: Hub, embedder: Embedder | None, limitations: list[str]) -> Dependencies:
+    """Build what `find` needs besides open indexes.
+
+    Args:
+        hub: the hub.
+        embedder: embeds the query; None for keyword search only.
+        limitations: filled during the search with reasons why the answer is limited.
+    """
+
+    def embed(text: str) -> NDArray[np.float32] | None:
+        if embedder is None:
+            return None
+        try:
+            vector = embedder.embed_query(text)
+        except EmbedderError as error:
+            limitations.append(f"Keyword search only: {error}")
+            return None
+        if not vector.any():
+            if parsed(text).terms:  # a query without words has a note of its own
+                limitations.append("Keyword search only: the embedding model does not know the words of this query.")
+            return None
+        return vector
+
+    def boosts(base: Searched, paths: Sequence[str]) -> dict[str, float]:
+        return {path: boost.factor for path, boost in standings(base.index, base.base, uses, paths, now).items()}
+
+    def gone_since(base: Base, path: str) -> float | None:
+        return Keeping(hub.limits().kept, base).gone_since(path)
+
+    settings, now, uses = hub.config().settings, hub.options.clock(), uses_of(hub)
+    return Dependencies(
+        now,
+        embed,
+        hub.discovery().bases,
+        settings.embedder.model or PACKAGED,
+        settings.contexts,
+        boosts,
+        gone_since,
+        second_look(settings.search, hub.cache, limitations.append),
+    )
+
+
+def _embedder(hub: Hub, limitations: list[str]) -> Embedder | None:
+    try:
+        embedder = hub.embedder()
+        if embedder and embedder.fingerprint:  # a model server may not answer
+            return embedder
+        limitations.append("Keyword search only: `embedder.model` is `none`.")
+    except EmbedderError as error:
+        limitations.append(f"Keyword search only: {error}")
+    return None
+
+
+def _opened(
+    hub: Hub, bases: Sequence[Base], stack: ExitStack, embedder: Embedder | None, limitations: list[str]
+) -> tuple[list[Searched], list[Skipped]]:
+    searched, skipped = [], []
+    fingerprint = embedder.fingerprint if embedder else None
+    for base in bases:
+        index = hub.index(base)
+        try:
+            if not is_directory(base.path):
+                raise BaseUnavailable(base.id, f"its folder {base.path} is gone")
+            stack.enter_context(index.snapshot())
+            comparable = index.meta("embedder") == fingerprint
+            complete = index.meta("synced") is not None
+        except (BaseUnavailable, IndexUnavailable) as error:
+            skipped.append(Skipped(base=base.id, reason=_why_skipped(hub, base, error)))
+            continue
+        if fingerprint and not comparable:
+            limitations.append(f"{base.id}: keyword search only, until its vectors are made by the embedder in force.")
+        searched.append(Searched(base, index, comparable, complete))
+    return searched, skipped
+
+
+def _find(
+    hub: Hub, query: Query, searched: list[Searched], skipped: list[Skipped], dependencies: Dependencies
+) -> Found:
+    """Run `find`; a base that turns out to be damaged moves from `searched` to `skipped`."""
+    while True:
+        try:
+            return find(query, searched, dependencies, everything=not skipped)
+        except IndexUnavailable as error:
+            skipped.append(Skipped(base=error.base, reason=str(error)))
+            broken = next(base for base in searched if base.base.id == error.base)
+            searched.remove(broken)
+            hub.state(SyncState).comparisons.forget(broken.index.path)
+
+
+def _why_skipped(hub: Hub, base: Base, error: BaseUnavailable | IndexUnavailable) -> str:
+    state = hub.state(SyncState)
+    progress = dict(state.progress)
+    if base.id in progress:
+        done, todo = progress[base.id]
+        return f"It is being indexed ({done} of {todo} files)."
+    if isinstance(error, BaseUnavailable) or error.reason != NOT_THERE:
+        return str(error)
+    if failure := state.failed.get(base.id):
+        return failure
+    if progress:
+        return f"It is not indexed yet; it comes after {' and '.join(map(repr, progress))}."
+    return "It is not indexed yet; that is under way." if state.in_hand(base.id) else str(error)
+
+
+def _elsewhere(hub: Hub, verdict: Verdict | None) -> list[str]:
+    """Name unusable bases and, without an answer, Markdown files outside all bases."""
+    broken = [f"{problem.subject}: {problem.message}" for problem in hub.missing()]
+    return [*broken, *(outside(hub) if verdict == "none" else ())]

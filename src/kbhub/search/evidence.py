@@ -1,0 +1,204 @@
+"""Signals from the text of a chunk (phrases, identifiers, titles), computed for the best chunks only."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from kbhub.index.query import paired, stems, tokens
+from kbhub.index.query.occurrences import occurrences, plain
+from kbhub.search.identifiers import is_identifier
+from kbhub.search.rarity import rarity
+from kbhub.search.scores import Part
+from kbhub.values import record
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from kbhub.search.retrieval import WeightedTerm
+
+AMOUNTS = {"phrase": 0.2, "identifier": 0.4, "definition": 0.2, "title": 0.1}
+"""The most each signal adds, on a scale where the best keyword and semantic values sum to 1. Each earns its place
+on the collections (docs/explanation/ranking.md); half or twice as much changes little."""
+
+WHOLLY = 0.999
+"""Coverage that counts as complete despite rounding."""
+
+MOST_CHARACTERS = 8_000
+"""Characters of a chunk that are examined; longer chunks are single lines or data tables."""
+
+WINDOW = 200
+"""Characters within which terms count as close: a long sentence or two short ones."""
+
+SHORT_TEXTS = 4_096
+"""Titles and headings whose stems are cached."""
+
+_WORD = re.compile("[a-z0-9]")
+"""A character between two words that makes them not adjacent."""
+
+_LINE_START = re.compile(r"[\s>]*(?:[-*+]|\d+\.|#+)?\s*(?:<\w+[^>]*>)*[`*_\[<\"']*")
+"""What may precede a name at the start of the line that defines it: list, heading and code marks, an anchor."""
+
+
+@record
+class Evidence:
+    """Text signals of one chunk; shares from 0 to 1."""
+
+    coverage: float
+    """Share of the query's terms, by rarity, in the text, its headings, or the document's title and names."""
+    together: float
+    """The same, for terms within `WINDOW` characters of each other in the text."""
+    phrase: float
+    """Share of the query's adjacent word pairs that are adjacent here."""
+    identifier: float
+    """Share of the terms, by weight, that are names and occur here verbatim."""
+    definition: float
+    """Share of the terms, by weight, that are names in a heading or at the start of a line here."""
+    literal: bool
+    """Whether all terms occur here, names verbatim."""
+    title: float
+    """Share of the words of the document's title that are in the query."""
+    text: str
+    """The examined text."""
+    name: tuple[str, ...]
+    """Stems of the document's title and the chunk's own heading."""
+
+    def parts(self, without: Collection[str] = ()) -> list[Part]:
+        """Return what each signal adds to the score, leaving out zeros.
+
+        Args:
+            without: signals to leave out.
+        """
+        values = self.phrase, self.identifier, self.definition, self.title
+        return [
+            Part(signal, value, amount * value)
+            for (signal, amount), value in zip(AMOUNTS.items(), values, strict=True)
+            if value and signal not in without
+        ]
+
+
+class Sought:
+    """What a query looks for, prepared once to examine many texts.
+
+    Args:
+        terms: in the order of the query.
+    """
+
+    def __init__(self, terms: Sequence[WeightedTerm] = ()) -> None:
+        sequence = [stem for term in terms for stem in term.stems]
+        self._stems = frozenset(sequence)
+        self._pairs = frozenset(pairwise(sequence))
+        self._terms = [(term.stems, rarity(term.text)) for term in terms]
+        self._rarity = sum(rare for _, rare in self._terms) or 1.0
+        self._shares = _shares(self._terms)
+        self._total = sum(term.weight for term in terms) or 1.0
+        patterns = [(verbatim(term.text), term.weight) for term in terms if is_identifier(term.text)]
+        self._names = [(pattern, weight) for pattern, weight in patterns if pattern]
+        self._named_weight = sum(weight for _, weight in self._names)
+
+    def examine(self, text: str, headings: Sequence[str], title: str, names: Sequence[str] = ()) -> Evidence:
+        """Compute the text signals of a chunk.
+
+        Args:
+            text: the chunk's.
+            headings: above it, outermost first.
+            title: of its document.
+            names: other names of its document: path, tags, aliases.
+        """
+        text = text[:MOST_CHARACTERS]
+        words, near = _found(text, self._stems)
+        titled = short_stems(title)
+        everywhere = {stem for _, stem in words}.union(titled, *map(short_stems, (*headings, *names)))
+        covered = sum(
+            rare * len([stem for stem in stems if stem in everywhere]) / len(stems) for stems, rare in self._terms
+        )
+        named, defined = self._named(text, headings[-1] if headings else title) if self._names else (0.0, 0.0)
+        return Evidence(
+            coverage=covered / self._rarity,
+            together=_together(words, self._shares) / self._rarity,
+            phrase=len(self._pairs & near) / len(self._pairs) if self._pairs else 0.0,
+            identifier=named / self._total,
+            definition=defined / self._total,
+            literal=covered >= WHOLLY * self._rarity and named >= WHOLLY * self._named_weight,
+            title=len(self._stems.intersection(titled)) / len(set(titled)) if titled else 0.0,
+            text=text,
+            name=(*titled, *short_stems(headings[-1] if headings else "")),
+        )
+
+    def _named(self, text: str, heading: str) -> tuple[float, float]:
+        """Return the weight of the names that occur in a text, and of those it defines."""
+        present = defined = 0.0
+        for pattern, weight in self._names:
+            places = [match.start() for match in pattern.finditer(text)]
+            headed = pattern.search(heading) is not None
+            if headed or places:
+                present += weight
+            if headed or any(_LINE_START.fullmatch(text, text.rfind("\n", 0, at) + 1, at) for at in places):
+                defined += weight
+        return present, defined
+
+
+def _found(text: str, wanted: frozenset[str]) -> tuple[list[tuple[int, str]], set[tuple[str, str]]]:
+    """Return (position, stem) of each wanted stem in a text, and the set of adjacent pairs."""
+    if not wanted:
+        return [], set()
+    letters = plain(text)
+    if letters is None:
+        body = tokens(paired(text).encode("utf-8", "replace"))
+        words = [(start, stem) for start, _, stem in body if stem in wanted]
+        return words, {
+            (first[2], second[2]) for first, second in pairwise(body) if first[2] in wanted and second[2] in wanted
+        }
+    found = occurrences(letters, wanted)
+    neighbours = {
+        (first[2], second[2]) for first, second in pairwise(found) if not _WORD.search(letters, first[1], second[0])
+    }
+    return [(start, stem) for start, _, stem in found], neighbours
+
+
+def _shares(terms: Sequence[tuple[tuple[str, ...], float]]) -> dict[str, float]:
+    """Return the rarity of each stem: its term's rarity, divided among the term's stems."""
+    shares: dict[str, float] = {}
+    for parts, rare in terms:
+        for stem in parts:
+            shares[stem] = shares.get(stem, 0.0) + rare / len(parts)
+    return shares
+
+
+def _together(words: Sequence[tuple[int, str]], shares: Mapping[str, float]) -> float:
+    """Return the largest rarity of stems that stand together, each counted once.
+
+    Args:
+        words: (where it stands, stem), in order.
+        shares: rarity of each.
+    """
+    best = total = 0.0
+    counts: dict[str, int] = {}
+    first = 0
+    for at, stem in words:
+        if not counts.get(stem):
+            total += shares[stem]
+        counts[stem] = counts.get(stem, 0) + 1
+        while words[first][0] < at - WINDOW:
+            gone = words[first][1]
+            counts[gone] -= 1
+            if not counts[gone]:
+                total -= shares[gone]
+            first += 1
+        best = max(best, total)
+    return best
+
+
+@lru_cache(maxsize=SHORT_TEXTS)
+def short_stems(text: str) -> tuple[str, ...]:
+    """Return the stems of a title or a heading, cached."""
+    return stems(paired(text))
+
+
+@lru_cache(maxsize=SHORT_TEXTS)
+def verbatim(name: str) -> re.Pattern[str] | None:
+    """Return a pattern for a name verbatim and not within a longer one, or None if only punctuation is left."""
+    bare = name.strip(".,;:!?\"'`").removesuffix("()")
+    return re.compile(rf"(?<![\w-]){re.escape(bare)}(?!\w|-\w)", re.IGNORECASE) if bare else None

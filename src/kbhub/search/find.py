@@ -1,0 +1,341 @@
+"""Rank the chunks of open indexes for a query. Reads only; clock and embedder are injected."""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+from dataclasses import field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kbhub.index.query import parsed
+from kbhub.index.rankings import NO_CHUNKS, Ranking
+from kbhub.index.selection import known_keys, newest
+from kbhub.search.confidence import PACKAGED, verdict
+from kbhub.search.evidence import AMOUNTS
+from kbhub.search.found import Found
+from kbhub.search.fusion import fuse
+from kbhub.search.hits import Documents, Manner, Searched, age_days, described, grouped
+from kbhub.search.identifiers import is_name
+from kbhub.search.named_documents import SIGNAL as NAME
+from kbhub.search.named_documents import named_first
+from kbhub.search.nested import selections_of
+from kbhub.search.notes import ENDS_WITH_BOTH, ENDS_WITH_NEAREST
+from kbhub.search.remaining import Remaining
+from kbhub.search.rerank_text import LOOKED_AT, answer_confidence, rerank
+from kbhub.search.rerank_transformer import SIGNAL as SECOND_LOOK
+from kbhub.search.rerank_transformer import mix
+from kbhub.search.retrieval import (
+    EACH,
+    KeywordRanking,
+    SemanticRanking,
+    WeightedTerm,
+    keyword_ranking,
+    places_in,
+    semantic_ranking,
+)
+from kbhub.search.scores import SIGNALS, Fused, best_first
+from kbhub.search.spelling import PUNCTUATION, corrected, corrections
+from kbhub.sync.indexing import embedded_text
+from kbhub.types import Correction, Mode
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from kbhub.index import Index
+    from kbhub.index.query import ParsedQuery, Term
+    from kbhub.index.ranking import Key
+    from kbhub.index.rows import Selection
+    from kbhub.search.hits import Group
+    from kbhub.search.rerank_text import Ranked
+    from kbhub.search.spelling import Correction as Spelt
+    from kbhub.types import Base, Query
+
+log = logging.getLogger(__name__)
+
+HALF_LIFE_DAYS = 180.0
+"""Age at which the score is halved with a recency weight of 1; the same time in which a memory fades."""
+
+
+@struct
+class Dependencies:
+    """What a search needs to know besides the indexes."""
+
+    now: float
+    """Seconds since the epoch, for ages."""
+    embed: Callable[[str], NDArray[np.float32] | None]
+    """Returns the unit vector of a text, or None to leave out the semantic signal."""
+    bases: Sequence[Base]
+    """All bases a ref may name, searched or not."""
+    model: str | None = PACKAGED
+    """The model of the vectors, a key of `confidence.MODELS`."""
+    contexts: Mapping[str, str] = field(default_factory=dict)
+    """Contexts of the global config, for every base."""
+    standing: Callable[[Searched, Sequence[str]], Mapping[str, float]] = lambda *_: {}
+    """Returns score factors of memories by path, for bases that hold memories."""
+    gone_since: Callable[[Base, str], float | None] = lambda *_: None
+    """Returns when the file of a kept text was first found missing, by base and path; seconds since the epoch."""
+    look: Callable[[str, Mapping[Key, str]], Mapping[Key, float]] | None = None
+    """Returns cosines of texts (best first) to a query by a better model; None for no second look."""
+
+
+def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies, *, everything: bool = True) -> Found:
+    """Rank the chunks of open indexes for a query and describe the best ones.
+
+    Args:
+        query: the query.
+        searched: the bases, each index within a snapshot.
+        dependencies: clock, embedder and the like.
+        everything: whether no requested base is missing here; only then can the answer say what occurs nowhere.
+    """
+    complete = everything and bool(searched) and all(base.complete for base in searched)
+    indexes = [base.index for base in searched]
+    understood = understand(query.text, indexes)
+    selections = selections_of(searched, understood, dependencies.now)
+    if not understood.terms and (understood.filters or understood.excluded):
+        return _listing(query, understood, searched, selections, dependencies, complete=complete)
+    keyword = KeywordRanking(Ranking.joined(()), ())
+    fixes: tuple[Spelt, ...] = ()
+    if query.mode != "semantic":
+        keyword, fixes = _by_words(query, indexes, understood.terms, selections)
+    text = corrected(understood.text, fixes)
+    vector = dependencies.embed(text) if query.mode != "keyword" and text.strip() else None
+    if vector is None and query.mode == "semantic":
+        keyword, fixes = _by_words(query, indexes, understood.terms, selections)
+    rankings, near = _rankings(query, searched, keyword, vector, selections)
+    documents = Documents(searched)
+    fused = fuse(rankings, near.compared, near.similarities, places_in(indexes), query.fusion)
+    fused = _weighed(query, _named(query, fused, text, documents), documents, dependencies)
+    looked_for = keyword.terms or tuple(WeightedTerm(term.text, term.tokens, 1.0) for term in understood.terms)
+    ranked = _looked_again(query, text, _second_look(query, fused, looked_for, documents), documents, dependencies.look)
+    replaced = {fix.typed for fix in fixes}
+    trust = answer_confidence(
+        ranked,
+        [term.text for term in looked_for],
+        [index.size()[0] for index in indexes],
+        dependencies.model if vector is not None else None,
+        as_asked=[term.text for term in looked_for] == list(dict.fromkeys(term.text for term in understood.terms)),
+        absent=complete and any(map(is_name, set(keyword.unmatched) - replaced)),
+    )
+    hits = [hit for hit in ranked.fused if query.min_signals < 2 or _signals_of(hit) >= query.min_signals]
+    scale = trust / hits[0].score if hits and hits[0].score else 0.0
+    if query.min_score:
+        hits = [hit for hit in hits if hit.score * scale >= query.min_score]
+    page, total = _page(query, hits, ranked, keyword if "keyword" in rankings else None, scale, documents, dependencies)
+    terms = (*understood.terms, *(fix.term for fix in fixes))
+    manner = Manner(
+        query, terms, scale, dependencies.now, dependencies.contexts, dependencies.bases, dependencies.gone_since
+    )
+    mode: Mode = "hybrid" if len(rankings) == len(SIGNALS) else "keyword" if "keyword" in rankings else "semantic"
+    log.debug("%s: terms %d, ranked %d, hits %d, confidence %.2f", mode, len(terms), len(fused), total, trust)
+    return Found(
+        described(page, documents, manner),
+        total,
+        mode,
+        understood,
+        tuple(word for word in keyword.unmatched if word not in replaced) if complete else (),
+        tuple(Correction(typed=fix.typed, used=fix.used) for fix in fixes),
+        verdict(trust if hits else 0.0) if complete else None,
+        complete and all(selection is not None and not selection.documents for selection in selections),
+        complete and keyword.finds_nothing,
+        total <= query.offset + query.limit,
+        _ends(query, rankings, keyword, near),
+    )
+
+
+def understand(text: str, indexes: Sequence[Index]) -> ParsedQuery:
+    """Parse a query; `key:value` is a filter only if some document has that key in its front matter.
+
+    Args:
+        text: any string.
+        indexes: of all bases searched, each within a snapshot.
+    """
+    query = parsed(text)
+    if not query.keys:
+        return query
+    return parsed(text, frozenset().union(*(known_keys(index, query.keys) for index in indexes)))
+
+
+def _listing(
+    query: Query,
+    understood: ParsedQuery,
+    searched: Sequence[Searched],
+    selections: Sequence[Selection | None],
+    dependencies: Dependencies,
+    *,
+    complete: bool,
+) -> Found:
+    """List the filtered documents, newest first, for a query without words to rank by."""
+    end = min(query.offset + query.limit, sys.maxsize)  # SQLite counts no further
+    rows = [
+        (-day, number, chunk)
+        for number, (base, selection) in enumerate(zip(searched, selections, strict=True))
+        for chunk, day in newest(base.index, selection, end)
+    ]
+    places = places_in([base.index for base in searched])([row[1:] for row in rows])
+    ordered = sorted(rows, key=lambda row: (row[0], places[row[1:]][0], row[1]))[query.offset : end]
+    documents = Documents(searched)
+    read = documents.chunks(row[1:] for row in ordered)
+    fused = [Fused((number, chunk), read[number, chunk].document_id, ()) for _, number, chunk in ordered]
+    groups = grouped(fused, {}, by_document=True)
+    manner = Manner(
+        query, (), 0.0, dependencies.now, dependencies.contexts, dependencies.bases, dependencies.gone_since
+    )
+    total = sum(
+        base.index.counts()[0] if selection is None else selection.documents
+        for base, selection in zip(searched, selections, strict=True)
+    )
+    return Found(
+        described(groups, documents, manner), total, query.mode, understood, filtered_out=complete and not total
+    )
+
+
+def _page(
+    query: Query,
+    kept: Sequence[Fused],
+    ranked: Ranked,
+    keyword: KeywordRanking | None,
+    scale: float,
+    documents: Documents,
+    dependencies: Dependencies,
+) -> tuple[list[Group], int]:
+    """Return one page of hits and the total: ranked hits first, then all others with a word of the query."""
+    by_document = query.granularity == "document"
+    groups = grouped(kept, ranked.evidence, by_document=by_document)
+    matches = keyword.matches if keyword and query.min_signals == 1 else ()
+    rest = Remaining(matches, ranked.fused, by_document=by_document)
+    weigh = (
+        partial(_weighed, query, documents=documents, dependencies=dependencies) if _uneven(query, documents) else None
+    )
+    return rest.page(query, groups, scale, places_in([base.index for base in documents.searched]), weigh)
+
+
+def _ends(query: Query, rankings: Mapping[str, Ranking], keyword: KeywordRanking, near: SemanticRanking) -> str:
+    """Return a note on where an incomplete list ends; empty if it is complete."""
+    if query.min_signals > 1 and len(rankings) == len(SIGNALS):
+        every = near.complete and sum(len(match.positions) for match in keyword.matches) == len(keyword.ranking)
+        return "" if every else ENDS_WITH_BOTH
+    return ENDS_WITH_NEAREST if "keyword" not in rankings and not near.complete else ""
+
+
+def _by_words(
+    query: Query, indexes: Sequence[Index], terms: tuple[Term, ...], selections: Sequence[Selection | None]
+) -> tuple[KeywordRanking, tuple[Spelt, ...]]:
+    """Rank by words, replacing misspelt ones that occur nowhere."""
+    ranking = keyword_ranking(indexes, terms, selections, _each(query))
+    fixes = corrections(indexes, ranking.missing) if ranking.missing else ()
+    if not fixes:
+        return ranking, ()
+    replacements = {fix.typed: fix.term for fix in fixes}
+    fixed = tuple(
+        replacements.get(term.text.strip(PUNCTUATION), term) if term in ranking.missing else term for term in terms
+    )
+    return keyword_ranking(indexes, fixed, selections, _each(query)), fixes
+
+
+def _each(query: Query) -> int | None:
+    return EACH if query.granularity == "document" else None
+
+
+def _rankings(
+    query: Query,
+    searched: Sequence[Searched],
+    keyword: KeywordRanking,
+    vector: NDArray[np.float32] | None,
+    selections: Sequence[Selection | None],
+) -> tuple[dict[str, Ranking], SemanticRanking]:
+    """Return the ranking per signal, and the details of the semantic one."""
+    rankings: dict[str, Ranking] = {}
+    near = SemanticRanking(Ranking.joined(()), NO_CHUNKS, np.zeros(0))
+    if query.mode != "semantic" or vector is None:
+        rankings["keyword"] = keyword.ranking
+    if vector is not None and not ("semantic" in query.without and rankings):
+        comparable = [base.index if base.comparable else None for base in searched]
+        others = rankings["keyword"].chunks if "keyword" in rankings else NO_CHUNKS
+        near = semantic_ranking(comparable, vector, selections, others, _each(query))
+        rankings["semantic"] = near.ranking
+    if "keyword" in query.without and "semantic" in rankings:
+        rankings.pop("keyword", None)
+    return rankings, near
+
+
+def _named(query: Query, fused: list[Fused], text: str, documents: Documents) -> list[Fused]:
+    """Lift documents named by the query, unless that signal is off."""
+    left_out = query.mode == "semantic" or NAME in query.without
+    return fused if left_out else named_first(fused, text, documents.paths)
+
+
+def _weighed(query: Query, fused: list[Fused], documents: Documents, dependencies: Dependencies) -> list[Fused]:
+    """Apply the factors of whole bases and documents: weight, memory strength, recency."""
+    if not _uneven(query, documents):
+        return fused
+    bases = [searched.base for searched in documents.searched]
+    weights = {base.weight for base in bases}
+    memories = [number for number, base in enumerate(bases) if base.kind == "memory"]
+    weighed = [hit.times("weight", bases[hit.key[0]].weight / max(weights)) for hit in fused]
+    for number in memories:
+        paths = documents.paths(hit.document_key for hit in weighed if hit.key[0] == number)
+        factors = dependencies.standing(documents.searched[number], list(paths.values())) if paths else {}
+        weighed = [hit.times("strength", factors.get(paths.get(hit.document_key, ""), 1.0)) for hit in weighed]
+    if query.recency:
+        rows = documents.documents({hit.document_key for hit in weighed})
+        ages = {key: age_days(row, dependencies.now) for key, row in rows.items()}
+        weighed = [hit.times("recency", recency(ages[hit.document_key], query.recency)) for hit in weighed]
+    return best_first(weighed)
+
+
+def _uneven(query: Query, documents: Documents) -> bool:
+    """Whether any factor of whole bases or documents applies."""
+    bases = [searched.base for searched in documents.searched]
+    return query.recency > 0 or len({base.weight for base in bases}) > 1 or any(b.kind == "memory" for b in bases)
+
+
+def recency(age: float, weight: float) -> float:
+    """Return the recency factor for an age.
+
+    Args:
+        age: days.
+        weight: from 0, where age does not matter, to 1, where it halves the score every `HALF_LIFE_DAYS`.
+    """
+    return 1 - weight * (1 - math.exp2(-age / HALF_LIFE_DAYS))
+
+
+def _second_look(query: Query, fused: Sequence[Fused], terms: Sequence[WeightedTerm], documents: Documents) -> Ranked:
+    best = fused[:LOOKED_AT]
+    chunks = documents.chunks(hit.key for hit in best)
+    titles = documents.documents({hit.document_key for hit in best})
+    texts = {hit.key: (chunks[hit.key], titles[hit.document_key]) for hit in best}
+    return rerank(fused, terms, texts, tuple(AMOUNTS) if query.mode == "semantic" else query.without)
+
+
+def _looked_again(
+    query: Query,
+    text: str,
+    ranked: Ranked,
+    documents: Documents,
+    look: Callable[[str, Mapping[Key, str]], Mapping[Key, float]] | None,
+) -> Ranked:
+    """Mix in a better model's scores of the best chunks, if enabled."""
+    if look is None or query.mode != "hybrid" or SECOND_LOOK in query.without or not text.strip():
+        return ranked
+    if any(evidence.identifier for evidence in ranked.evidence.values()):
+        return ranked  # such a model knows no names; measured in docs/how-to/better-ranking.md
+    best = ranked.fused[:LOOKED_AT]
+    chunks = documents.chunks(hit.key for hit in best)
+    titles = documents.documents({hit.document_key for hit in best})
+    texts = {
+        hit.key: embedded_text(titles[hit.document_key].title, row.headings, row.text[row.prose :])
+        for hit in best
+        for row in [chunks[hit.key]]
+    }
+    return replace(ranked, fused=tuple(mix(ranked.fused, look(text, texts))))
+
+
+def _signals_of(hit: Fused) -> int:
+    return len([part for part in hit.parts if part.signal in SIGNALS and part.rank])

@@ -1,0 +1,101 @@
+"""Notes on an answer, in sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbhub.errors import BaseNotFound
+from kbhub.index.query import MAX_CHARACTERS
+from kbhub.index.query.filtering import ANY
+from kbhub.index.query.tokens import fold
+from kbhub.search.scores import RANKED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kbhub.search.found import Found
+    from kbhub.search.hits import Searched
+    from kbhub.types import Discovery, Query
+
+NEAR_ONLY = "None of the query's words occurs in a document; the hits are near in meaning only."
+"""Note on an answer with semantic hits only."""
+
+NOT_COVERED = "Nothing in these bases covers this; what follows is the nearest there is."
+"""Note on an answer whose hits most likely answer something else."""
+
+ENDS_WITH_NEAREST = f"The list ends with the {RANKED} nearest passages; by meaning alone, there is always a next one."
+"""Note on the last page of a semantic answer."""
+
+ENDS_WITH_BOTH = f"The list ends with what is among the {RANKED} best passages by words and by meaning alike."
+"""Note on the last page if hits need both signals."""
+
+LEADING_NOTES = (NEAR_ONLY, NOT_COVERED)
+"""Notes that are shown before the hits."""
+
+
+def leading_notes(found: Found) -> list[str]:
+    """Return the note to read before the hits, if any: one of `LEADING_NOTES`."""
+    if found.hits and found.near_only:
+        return [NEAR_ONLY]
+    return [NOT_COVERED] if found.hits and found.verdict == "none" else []
+
+
+def notes_on(found: Found, chosen: Sequence[str], query: Query, active: Discovery) -> list[str]:
+    """Return notes on how a query was understood, where that differs from what was typed.
+
+    Args:
+        found: what the query found.
+        chosen: the query's filters and exclusions, as understood.
+        query: the query.
+        active: the available bases.
+    """
+    understood, notes = found.understood, list[str]()
+    if understood.unread:
+        notes.append(
+            f"The query is long: its first {MAX_CHARACTERS:,} characters were read, {understood.unread:,} not."
+        )
+    if understood.left_out:
+        notes.append(
+            f"The query is long: {len(understood.terms)} of its terms were looked up, {understood.left_out} not."
+        )
+    if not understood.terms and not found.hits and found.mode != "semantic":
+        notes.append("The query has no word to look up.")
+    notes += [f"Searched for {fix.used!r} in place of {fix.typed!r}." for fix in found.corrections]
+    if found.filtered_out and chosen:
+        notes.append(f"No document fulfils {' '.join(chosen)}.")
+    ids = [base.id for base in active.bases]
+    known = {fold(name) for base in active.bases for name in (base.id, *base.names)} | {ANY}
+    for value in (value for part in understood.filters if part.key == "base" for value in part.values):
+        if fold(value.text) not in known:
+            notes.append(str(BaseNotFound(value.text, ids, active.problem_of(value.text))))
+    if query.min_signals > 1 and found.mode != "hybrid" and understood.terms and not found.hits:
+        notes.append(f"Hits of {query.min_signals} signals were asked for, and only the {found.mode} signal ran.")
+    if found.ends and found.last:
+        notes.append(found.ends)
+    return notes
+
+
+def unfinished(
+    searched: Sequence[Searched],
+    progress: Mapping[str, tuple[int, int]],
+    behind: Mapping[str, int],
+    failed: Mapping[str, str],
+) -> list[str]:
+    """Return notes on searched bases whose indexes are behind their files.
+
+    Args:
+        searched: the bases.
+        progress: base → (files done, files to do), for bases being indexed.
+        behind: base → number of changed files not yet indexed.
+        failed: base → why it could not be indexed.
+    """
+    notes = []
+    for name, complete in ((base.base.id, base.complete) for base in searched):
+        if name in progress or not complete:
+            done = " ({} of {} files)".format(*progress[name]) if name in progress else ""
+            notes.append(f"{name} is still being indexed{done}.")
+        elif count := behind.get(name):
+            notes.append(f"{name} has changed files that are still to be indexed ({count}); this answer may lack them.")
+        if name in failed:
+            notes.append(f"{name} is searched as it was last indexed: {failed[name]}")
+    return notes

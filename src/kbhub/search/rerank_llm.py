@@ -1,0 +1,226 @@
+"""Rerank the best hits by grades of a language model of Ollama; optional and off by default.
+
+Each passage is graded in its own request: its text cannot affect other grades, the task is small enough for a small
+model, and when time runs out the grades so far count. `rerank_text` and `rerank_transformer` work without Ollama.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel
+
+from kbhub.errors import ModelUnavailable
+from kbhub.index.query import parse_query
+from kbhub.models.inference import Deadline, Ollama, Prompt, StoredAnswers, fence_mark, quoted, quoting_rule
+from kbhub.search.search import search as search_bases
+from kbhub.search.tracing import with_part
+from kbhub.types import MOST_HITS, Signal
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+    from kbhub.types import Hit, Query, SearchResult
+    from kbhub.workspace.settings import RerankSettings
+
+BEST_GRADE = 3
+"""Grades are 0, 1, 2 and 3, as in the judgements of TREC."""
+
+MOST_TOKENS = 20
+"""Limit of an answer: one short object."""
+
+PASSAGE_CHARACTERS = 1200
+"""Characters of a passage that the model sees: an excerpt under its title."""
+
+QUERY_CHARACTERS = 1000
+"""Characters of the query that the model sees."""
+
+NONSENSE_ALLOWED = 2
+"""Invalid answers tolerated before a model is given up on."""
+
+SHARES = ((3, 0.75), (10, 0.6))
+"""(last rank, share of the retrieval in the blended score); the grade has the rest."""
+
+LATER_SHARE = 0.4
+"""The same for later ranks."""
+
+PART = "rerank"
+"""Name of the trace part added by a grade."""
+
+_TASK = (
+    "You judge how well a passage answers a search query. Answer with one JSON object and nothing else: "
+    '{"grade": N}. N is 3 if the passage answers the query, 2 if it answers a part of it, 1 if it is about the same '
+    "thing without answering, 0 if it is about something else. Judge only what the passage says about the query."
+)
+
+
+class _Grade(BaseModel):
+    """The form of the model's answer."""
+
+    grade: Literal[0, 1, 2, 3]
+
+
+@struct
+class Grades:
+    """A model's grades of passages."""
+
+    grades: Mapping[int, int]
+    """Number of the passage, from 0 → its grade; ungraded passages are missing."""
+    fault: ModelUnavailable | None = None
+    """Why some are ungraded."""
+
+    def note(self, passages: int) -> str | None:
+        """Return a sentence on what is missing, or None.
+
+        Args:
+            passages: number of passages to grade.
+        """
+        if self.fault is None:
+            return None
+        if not self.grades:
+            return f"Not reranked: {self.fault}"
+        return f"Reranked by the grades of {len(self.grades)} of {passages} passages: {self.fault}"
+
+
+def rerank(hub: Hub, query: Query, result: SearchResult, settings: RerankSettings) -> SearchResult:
+    """Reorder the best hits of a search by a model's grades.
+
+    Hits beyond the candidates keep their places. Scores keep their scale.
+
+    Args:
+        hub: its environment configures Ollama, its cache keeps grades.
+        query: the query.
+        result: the hits, from the first on.
+        settings: model, number of candidates, timeout.
+
+    Returns:
+        The same hits, with a note if not all could be graded; unchanged if none could.
+    """
+    hits = result.hits[: settings.candidates]
+    if len(hits) <= 1:
+        return result
+    grades = grade(
+        query.text, [_passage(hit) for hit in hits], settings, Ollama(hub.options.env), StoredAnswers(hub.cache)
+    )
+    note = grades.note(len(hits))
+    notes = (*result.notes, note) if note else result.notes
+    ordered = _ordered(hits, grades.grades) if grades.grades else list(hits)
+    return result.model_copy(update={"hits": (*ordered, *result.hits[settings.candidates :]), "notes": notes})
+
+
+def search_reranked(
+    hub: Hub, query: Query, settings: RerankSettings, search: Callable[[Query], SearchResult] | None = None
+) -> SearchResult:
+    """Search and rerank the candidates of the settings, whichever page is requested.
+
+    Args:
+        hub: what to search.
+        query: the query.
+        settings: model, number of candidates, timeout.
+        search: the search to run; the plain search if None.
+
+    Raises:
+        BaseNotFound: the query names a base that is not active.
+    """
+    search = search or partial(search_bases, hub)
+    if query.offset >= settings.candidates:
+        return search(query)
+    end = query.offset + query.limit
+    wide = query.model_copy(update={"offset": 0, "limit": min(MOST_HITS, max(settings.candidates, end))})
+    result = rerank(hub, query, search(wide), settings)
+    return result.model_copy(update={"hits": result.hits[query.offset : end]})
+
+
+def grade(
+    query: str, passages: Sequence[str], settings: RerankSettings, server: Ollama, stored: StoredAnswers
+) -> Grades:
+    """Let a model grade passages one by one until the deadline.
+
+    Args:
+        query: the query; its filters and exclusions are not shown to the model.
+        passages: the most promising first.
+        settings: model, and timeout for all passages together.
+        server: where the model runs.
+        stored: earlier grades.
+    """
+    deadline = Deadline(settings.seconds, "rerank.seconds")
+    grades: dict[int, int] = {}
+    nonsense = 0
+    fault = None
+    question = parse_query(query).text or query
+    for number, passage in enumerate(passages):
+        prompt = grading_prompt(question, passage)
+        key = ("grade", settings.model, prompt.system, prompt.user)
+        answer = stored.load(_Grade, key)
+        try:
+            if answer is None:
+                if not deadline.left:
+                    raise deadline.passed(server.where)
+                answer = server.generate_as(_Grade, settings.model, prompt, deadline, most_tokens=MOST_TOKENS)
+                stored.save(answer, key)
+            grades[number] = answer.grade
+        except ModelUnavailable as error:
+            fault = fault or error
+            nonsense += error.kind == "nonsense"
+            if error.kind not in ("nonsense", "late") or nonsense > NONSENSE_ALLOWED:
+                break
+    return Grades(grades, fault)
+
+
+def grading_prompt(query: str, passage: str) -> Prompt:
+    """Build the prompt that grades a passage, fenced off so that its text cannot pose as instructions.
+
+    Args:
+        query: the query.
+        passage: untrusted text.
+    """
+    query, passage = query[:QUERY_CHARACTERS], passage[:PASSAGE_CHARACTERS]
+    mark = fence_mark([query, passage])
+    return Prompt(f"{_TASK} {quoting_rule(mark)}", f"{quoted(query, mark, 'query')}\n{quoted(passage, mark)}")
+
+
+def blended(relevance: Sequence[float], grades: Mapping[int, int]) -> list[float]:
+    """Blend retrieval scores and a model's grades; at the top ranks the retrieval counts for more.
+
+    An ungraded hit gets the mean grade.
+
+    Args:
+        relevance: retrieval score of each hit from 0 to 1, best first.
+        grades: number of the hit, from 0 → 0 to `BEST_GRADE`; at least one.
+
+    Returns:
+        A value from 0 to 1 for each hit.
+    """
+    mean = sum(grades.values()) / len(grades)
+    return [
+        share * value + (1 - share) * grades.get(number, mean) / BEST_GRADE
+        for number, value in enumerate(relevance)
+        for share in [_retrieval_share(number + 1)]
+    ]
+
+
+def _retrieval_share(rank: int) -> float:
+    return next((share for last, share in SHARES if rank <= last), LATER_SHARE)
+
+
+def _passage(hit: Hit) -> str:
+    return "\n".join(part for part in (hit.title, " > ".join(hit.headings), hit.excerpt) if part)
+
+
+def _ordered(hits: Sequence[Hit], grades: Mapping[int, int]) -> list[Hit]:
+    """Sort hits by blended value; the best keeps the best score."""
+    best = max(hit.score for hit in hits)
+    values = blended([hit.score / (best or 1.0) for hit in hits], grades)
+    scale = best / (max(values) or 1.0)
+    mean = sum(grades.values()) / len(grades)
+    numbered = sorted(range(len(hits)), key=lambda number: -values[number])  # a stable sort
+    return [
+        with_part(
+            hits[number],
+            values[number] * scale,
+            Signal(name=PART, value=grades.get(number, mean) / BEST_GRADE, contribution=0),
+        )
+        for number in numbered
+    ]

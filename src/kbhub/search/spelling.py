@@ -1,0 +1,258 @@
+"""Correct words that occur nowhere to words of the bases.
+
+The index holds stems, and a typo near the end of a word changes its stem (`deploymnt` has none, `deployment` has
+`deploy`). So likely stems are looked up in the sorted vocabulary, where a lookup takes microseconds and no memory, and
+the decision is made on the words of the text that have these stems.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+import unicodedata
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from kbhub.index.query import RUN, fold, parse_query, searchable, stems
+from kbhub.index.vocabulary import terms_among, terms_with_prefix, texts_with_term
+from kbhub.models.embedding import PACKAGED_MODEL
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kbhub.index import Index
+    from kbhub.index.query import Term
+
+SHORTEST = 4
+"""Fewest letters of a corrected word; shorter ones have too many neighbours."""
+
+CAREFUL = 5
+"""Up to this many letters, only an extra, missing or swapped letter after the first counts as a typo: with another
+letter, real words become others (`helm` and `help`, `vite` and `site`)."""
+
+TWO_SLIPS = 8
+"""Letters from which a word may have two typos; most words this long have no neighbour at all."""
+
+LONGEST = 32
+"""Most letters of a corrected word."""
+
+INTACT = 4
+"""Initial letters that are assumed right unless the whole word has a single typo. With 3, a twentieth more of the words
+with two typos is corrected, and it takes twice as long with 90,000 terms."""
+
+LONGEST_ENDING = 7
+"""Most letters that stemming removes (`-ization`)."""
+
+ENDING_LETTER = 0.25
+"""Cost, in typos, of a letter removed by stemming: `deploy` is nearer to `deploymnt` than `depend`."""
+
+CANDIDATES = 16
+"""Stems whose words are compared."""
+
+TEXTS = 6
+"""Chunks read per base to find the words of a stem."""
+
+MANY_CHUNKS = 1_000
+"""With this many chunks, a word must occur in `REPEATED` of them, since it may be a typo itself."""
+
+REPEATED = 2
+
+MOST = 8
+"""Most words corrected per query; a page in another language is not corrected."""
+
+PUNCTUATION = ".,;:!?()[]'\""
+"""Marks around a word in a sentence."""
+
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+@struct
+class Correction:
+    """A replacement for a misspelt word."""
+
+    typed: str
+    """As typed; occurs in no base."""
+    used: str
+    """As in a text, in lower case."""
+    term: Term
+    """The term that finds it."""
+
+
+def corrections(indexes: Sequence[Index], missing: Sequence[Term]) -> tuple[Correction, ...]:
+    """Correct terms that occur nowhere.
+
+    Only words of letters are corrected, at most `MOST`: no identifiers, digits, capitals, quotes, Han or Kana, and no
+    word in the vocabulary of the packaged model, which is assumed right.
+
+    Args:
+        indexes: of all bases searched, each within a snapshot.
+        missing: terms that none of them has.
+
+    Returns:
+        In the order of the terms; terms without a correction are left out.
+
+    Raises:
+        IndexUnavailable: an index cannot be read.
+    """
+    enough = REPEATED if sum(index.size()[0] for index in indexes) >= MANY_CHUNKS else 1
+    words = [(term, word) for term in missing if (word := correctable(term))]
+    unknown = [(term, word) for term, word in words if not known_stems().issuperset(stems(word))]
+    return tuple(
+        Correction(term.text.strip(PUNCTUATION), near, replacement)
+        for term, word in unknown[:MOST]
+        if (near := _nearest(indexes, word, enough))
+        for replacement in parse_query(f'"{near}"').terms
+    )
+
+
+@lru_cache(maxsize=1)
+def known_stems() -> frozenset[str]:
+    """Return the stems of the words in the vocabulary of the packaged model (some 13,000, English and names)."""
+    vocabulary = json.loads((PACKAGED_MODEL / "tokenizer.json").read_text("utf-8"))["model"]["vocab"]
+    return frozenset(stems(" ".join(word for word in vocabulary if len(word) >= SHORTEST and word.isalpha())))
+
+
+def corrected(text: str, made: Sequence[Correction]) -> str:
+    """Return a query with corrections applied, to be embedded."""
+    for fix in made:
+        parts = re.split(rf"(?<!\w){re.escape(fix.typed)}(?!\w)", text)
+        text = fix.used.join(parts)
+    return text
+
+
+def correctable(term: Term) -> str:
+    """Return the normalised word of a term, or an empty string if it is never corrected."""
+    words = _WORD.findall(term.text)
+    if term.quoted or term.apart or len(term.tokens) != 1 or len(words) != 1 or RUN.search(term.text):
+        return ""
+    word = words[0]
+    bare = term.text.strip(PUNCTUATION)
+    if bare != word or not SHORTEST <= len(word) <= LONGEST or not (word.islower() or word.istitle()):
+        return ""
+    return _bare(fold(word))
+
+
+def distance(left: str, right: str, most: int) -> int:
+    """Count the typos between two words: an extra, missing or wrong letter, or two adjacent ones swapped.
+
+    Args:
+        left: a word.
+        right: a word.
+        most: larger distances are reported as `most + 1`.
+
+    Returns:
+        The optimal string alignment distance.
+    """
+    if abs(len(left) - len(right)) > most:
+        return most + 1
+    # A common start and end cost nothing, and similar words have little else.
+    start = next((at for at, (letter, other) in enumerate(zip(left, right, strict=False)) if letter != other), None)
+    if start is None:
+        return abs(len(left) - len(right))
+    left, right = left[start:], right[start:]
+    while left and right and left[-1] == right[-1]:
+        left, right = left[:-1], right[:-1]
+    before: list[int] = []
+    row = list(range(len(right) + 1))
+    for at, letter in enumerate(left):
+        two_up, above, row = before, row, [at + 1]
+        for column, other in enumerate(right):
+            cost = min(above[column] + (letter != other), above[column + 1] + 1, row[column] + 1)
+            if at and column and letter == right[column - 1] and other == left[at - 1]:
+                cost = min(cost, two_up[column - 1] + 1)
+            row.append(cost)
+        before = above
+        if min(row) > most:
+            return most + 1
+    return min(row[-1], most + 1)
+
+
+def _nearest(indexes: Sequence[Index], word: str, enough: int) -> str | None:
+    """Return the nearest word of the bases whose stem occurs in `enough` chunks, or None."""
+    (stem,) = stems(word)[:1] or (word,)
+    most = _most_slips(word)
+    mended = set(stems(" ".join(_single_slips(word))))
+    counted: dict[str, int] = {}
+    for index in indexes:
+        first = terms_with_prefix(index, stem[:INTACT]) | terms_among(index, mended)
+        for term, chunks in first.items():
+            counted[term] = counted.get(term, 0) + chunks
+    likely = sorted(
+        (slips, term[0] != stem[0], -chunks, term)
+        for term, chunks in counted.items()
+        if chunks >= enough and (slips := _likely_slips(word, stem, term, most)) is not None
+    )
+    near = [
+        (slips, sorted(_bare(written)) != sorted(word), other_beginning, less, written)
+        for _, other_beginning, less, term in likely[:CANDIDATES]
+        for index in indexes
+        for text in texts_with_term(index, term, TEXTS)
+        for written in _written(text, term)
+        if (slips := _slips(word, _bare(written), stem, term)) <= most
+    ]
+    return min(near)[-1] if near else None
+
+
+def _slips(word: str, written: str, stem: str, term: str) -> int:
+    """Count the typos between a word and one of a text, or between their stems.
+
+    Returns more than allowed for a short word that is unlikely to be meant: see `CAREFUL`.
+    """
+    most = _most_slips(word)
+    slips = distance(word, written, most + 1)
+    if slips == most + 1 and distance(stem, term, 1) == 1 and not _careless(stem, term):
+        slips = most  # the form that was meant may occur in another chunk
+    return most + 1 if _careless(word, written) else slips
+
+
+def _careless(word: str, written: str) -> bool:
+    """Whether a short word differs by an unlikely typo: see `CAREFUL`."""
+    if len(word) > CAREFUL:
+        return False
+    same_letters = sorted(word) == sorted(written)
+    return word[0] != written[0] or (len(word) == len(written) and not same_letters) or len(written) < SHORTEST
+
+
+def _most_slips(word: str) -> int:
+    return 2 if len(word) >= TWO_SLIPS else 1
+
+
+def _single_slips(word: str) -> Iterator[str]:
+    """Yield a word with one typo corrected in its first `INTACT` letters."""
+    letters = string.ascii_lowercase if word.isascii() else "".join(sorted(set(word)))
+    for at in range(INTACT):
+        before, after = word[:at], word[at:]
+        yield before + after[1:]
+        yield before + after[1:2] + after[:1] + after[2:]
+        for letter in letters:
+            yield before + letter + after
+            yield before + letter + after[1:]
+
+
+def _likely_slips(word: str, stem: str, term: str, most: int) -> float | None:
+    """Estimate the typos between a word and a stem of the bases, to rank candidates, or None if there are too many."""
+    if len(set(term) - set(word)) > most + 1:  # rules out most; stemming may change one letter (`policy`)
+        return None
+    estimates: list[float] = [slips for form in (stem, word) if (slips := distance(form, term, most)) <= most]
+    if len(term) >= SHORTEST and len(word) - len(term) <= LONGEST_ENDING:
+        for end in range(max(len(term) - 1, SHORTEST), min(len(term) + 1, len(word)) + 1):
+            slips = distance(word[:end], term, 1)
+            estimates += [slips + ENDING_LETTER * (len(word) - end)] if slips <= 1 else []
+    return min(estimates, default=None)
+
+
+def _written(text: str, term: str) -> Iterator[str]:
+    """Yield the words of a text with a given stem, in lower case."""
+    first = {term[0], term[0].upper()}
+    words = {fold(word) for word in _WORD.findall(searchable(text)) if word[0] in first or not word.isascii()}
+    likely = [word for word in words if _bare(word).startswith(term[: min(INTACT, len(term) - 1)])]
+    yield from (word for word in likely if stems(word) == (term,))
+
+
+def _bare(word: str) -> str:
+    """Strip accents, as the index does."""
+    if word.isascii():
+        return word
+    return "".join(letter for letter in unicodedata.normalize("NFKD", word) if not unicodedata.combining(letter))

@@ -1,0 +1,53 @@
+"""Run the daemon: `python -m kbhub.server.daemon '{…}'`, started only by kbhub itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from kbhub.errors import KbhubError
+from kbhub.server.daemon.folder import Folder
+from kbhub.server.daemon.locks import Lock, try_lock
+from kbhub.workspace.places import data_dir
+from kbhub.workspace.process_tuning import be_frugal
+
+LOCK_SECONDS = 15.0
+"""How long to wait for a daemon that is ending."""
+
+POLL_SECONDS = 0.02
+
+TAKEN = 3
+"""Exit code if another daemon keeps running."""
+
+
+def main() -> int:
+    """Run the daemon, unless one is running."""
+    be_frugal(os.environ)
+    folder = Folder(data_dir(os.environ))
+    folder.make()
+    lock = wait_for_lock(folder, LOCK_SECONDS)
+    if lock is None:
+        sys.stderr.write("another daemon runs and does not end\n")
+        return TAKEN
+    # The SDK takes half a second to import: a process that comes second need not.
+    from kbhub.server.daemon.asked import Start  # noqa: PLC0415
+    from kbhub.server.daemon.process import run  # noqa: PLC0415
+
+    try:
+        run(Start.model_validate_json(sys.argv[1]), folder, lock)
+    except KbhubError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+
+
+def wait_for_lock(folder: Folder, seconds: float) -> Lock | None:
+    """Take the daemon's lock; None if another process keeps it for longer than some seconds."""
+    end = time.monotonic() + seconds
+    while (lock := try_lock(folder.lock)) is None and time.monotonic() < end:
+        time.sleep(POLL_SECONDS)
+    return lock
+
+
+if __name__ == "__main__":
+    sys.exit(main())

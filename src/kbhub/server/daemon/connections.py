@@ -1,0 +1,289 @@
+"""One client on the wire: its greeting, its hub, its MCP conversation."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.streams.buffered import BufferedByteReceiveStream
+from anyio.to_thread import run_sync
+from mcp.server.request_state import RequestStateSecurity
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from kbhub import __version__
+from kbhub.errors import ConfigError, KbhubError, UsageError
+from kbhub.hub import Hub, HubOptions
+from kbhub.server.daemon.link import GREETING_BYTES, GREETING_SECONDS, LINK, OURS, PASSED_ON
+from kbhub.server.server import KbhubServer, create_server
+from kbhub.server.wire import PROTOCOLS, converse
+from kbhub.values import struct
+from kbhub.workspace.discovery import parse_base_arguments
+from kbhub.workspace.places import cache_dir
+
+if TYPE_CHECKING:
+    from anyio.abc import ByteStream
+
+    from kbhub.index.shared import Shared
+
+log = logging.getLogger(__name__)
+
+MOST_CONNECTIONS = 200
+"""Most clients at a time, more windows than anybody has. Each takes three threads and some file descriptors."""
+
+MOST_GREETING = 20
+"""Most clients that have not sent a greeting yet. With one more, the oldest is dropped: on a loopback port, any local
+process could open such connections."""
+
+GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.IncompleteRead)
+
+
+class WantedModel(BaseModel):
+    """The command line of a client."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    root: str | None = None
+    config: Path | None = None
+    cache_dir: Path | None = None
+    base: tuple[str, ...] = ()
+    structured: bool = False
+    protocol: str | None = None
+    read_only: bool = False
+
+
+class Greeting(BaseModel):
+    """The first line of a client."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    kbhub: str
+    link: int
+    token: str
+    why: str = "user"
+    cwd: Path = Path("/")
+    home: Path = Path("/")
+    env: dict[str, str] = {}
+    wanted: WantedModel = WantedModel()
+
+
+@struct
+class Dismissal:
+    """Why a daemon ends."""
+
+    why: str
+    """`user`, `upgrade`, `idle` or `signal`."""
+
+
+class Connections:
+    """The clients on the wire.
+
+    Args:
+        token: token that clients must send.
+        shared: what their hubs share.
+        base_env: the daemon's own variables, which clients do not set.
+        status: returns the answer to a status request.
+        dismissed: called when a client asks the daemon to end.
+    """
+
+    def __init__(
+        self,
+        token: str,
+        shared: Shared,
+        base_env: dict[str, str],
+        status: Callable[[], dict[str, Any]],
+        dismissed: Callable[[Dismissal], None],
+    ) -> None:
+        self._token, self._shared, self._status, self._dismissed = token, shared, status, dismissed
+        self._base_env = {
+            name: value for name, value in base_env.items() if name not in PASSED_ON and not name.startswith("KBHUB_")
+        }
+        self._open: dict[int, ByteStream] = {}
+        self._greeting: dict[int, ByteStream] = {}
+        self._leaving: Dismissal | None = None
+        self._sending: dict[int, anyio.Lock] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def serve(self, stream: ByteStream) -> None:
+        """Serve one client until it or the daemon ends."""
+        try:
+            async with stream:
+                await self._serve(stream)
+        except GONE:
+            log.debug("A client hung up.")
+        except TimeoutError:
+            log.info("A client did not say what it wants.")
+        except Exception:  # BLE001: one client's failure must not affect the others
+            log.exception("A connection failed.")
+
+    async def leave(self, dismissal: Dismissal, seconds: float) -> None:
+        """Tell the clients that the daemon ends, and wait until they have disconnected.
+
+        Args:
+            dismissal: the reason.
+            seconds: timeout.
+        """
+        self._leaving = dismissal
+        line = _line({OURS: "leaving", "why": dismissal.why})
+        with anyio.move_on_after(seconds):
+            async with anyio.create_task_group() as group:
+                for number in list(self._open):
+                    group.start_soon(self._tell, number, line)
+            while self._open:
+                await anyio.sleep(0.01)
+
+    async def _tell(self, number: int, line: bytes) -> None:
+        try:
+            async with self._sending[number]:
+                await self._open[number].send(line)
+        except (*GONE, KeyError):
+            log.debug("A client was gone before it could be told that the daemon ends.")
+
+    async def _serve(self, stream: ByteStream) -> None:
+        buffered = BufferedByteReceiveStream(stream)
+        try:
+            line = await self._first_line(stream, buffered)
+        except anyio.DelimiterNotFound:
+            await stream.send(_line(_refusal("greeting", "The greeting is too long.")))
+            return
+        answer, greeting = self._answer(line)
+        server = None
+        if greeting and greeting.kbhub == "hello":
+            server, answer = await self._server(greeting)
+        await stream.send(_line(answer))
+        if server and greeting:
+            await self._converse(stream, buffered, server, greeting.wanted.protocol or _protocol(greeting))
+        elif greeting and greeting.kbhub == "stop":
+            self._dismissed(Dismissal(greeting.why))
+
+    async def _first_line(self, stream: ByteStream, buffered: BufferedByteReceiveStream) -> bytes:
+        """Wait for a client's greeting."""
+        self._greeting[id(stream)] = stream
+        if len(self._greeting) > MOST_GREETING:
+            await self._greeting.pop(next(iter(self._greeting))).aclose()
+        try:
+            with anyio.fail_after(GREETING_SECONDS):
+                return await buffered.receive_until(b"\n", GREETING_BYTES)
+        finally:
+            self._greeting.pop(id(stream), None)
+
+    def _answer(self, line: bytes) -> tuple[dict[str, Any], Greeting | None]:
+        """Answer a greeting as far as possible without a hub; also return the greeting if it is valid."""
+        try:
+            greeting = Greeting.model_validate_json(line)
+        except ValidationError:
+            return _refusal("greeting", "The greeting cannot be understood."), None
+        if not hmac.compare_digest(greeting.token.encode(), self._token.encode()):
+            return _refusal("token", "The token is wrong."), None
+        if greeting.link != LINK:
+            return _refusal("link", f"The daemon of kbhub {__version__} speaks another language."), None
+        if greeting.kbhub == "status":
+            return {OURS: "status", **self._status()}, greeting
+        if greeting.kbhub == "stop":
+            return {OURS: "stop", "version": __version__}, greeting
+        if greeting.kbhub != "hello":
+            return _refusal("greeting", "The greeting cannot be understood."), None
+        if self._leaving:
+            return _refusal("leaving", "The daemon is ending."), None
+        if len(self._open) >= MOST_CONNECTIONS:
+            return _refusal("busy", f"The daemon has {MOST_CONNECTIONS} clients already"), None
+        return {}, greeting
+
+    async def _server(self, greeting: Greeting) -> tuple[KbhubServer | None, dict[str, Any]]:
+        """Create the server of a client; without one, the second value says why."""
+        try:
+            server = await run_sync(self._made, greeting)
+        except (UsageError, ConfigError) as error:
+            return None, _refusal("usage", str(error), error.exit_code)
+        except KbhubError as error:
+            return None, _refusal("failed", str(error))
+        return server, {OURS: "hello", "version": __version__}
+
+    def _made(self, greeting: Greeting) -> KbhubServer:
+        protocol = greeting.wanted.protocol or _protocol(greeting)
+        if protocol not in PROTOCOLS:
+            raise UsageError(f"KBHUB_PROTOCOL is {protocol!r}; it must be `auto` or `legacy`.")
+        options = self._options(greeting)
+        # The state of a question is valid for the next daemon, but not for servers of other workspaces.
+        identity = greeting.model_dump_json(exclude={"token"}).encode()
+        key = hmac.digest(self._token.encode(), b"request state\0" + identity, "sha256")
+        return create_server(
+            Hub(options), structured=greeting.wanted.structured, request_state=RequestStateSecurity(keys=[key])
+        )
+
+    def _options(self, greeting: Greeting) -> HubOptions:
+        wanted, env = greeting.wanted, self._base_env | greeting.env
+        return HubOptions(
+            root=wanted.root,
+            config=wanted.config,
+            bases=parse_base_arguments(wanted.base, env),
+            cache=wanted.cache_dir and cache_dir(env, wanted.cache_dir),
+            serve=True,
+            read_only=wanted.read_only,
+            env=env,
+            cwd=greeting.cwd,
+            home=greeting.home,
+            shared=self._shared,
+        )
+
+    async def _converse(
+        self, stream: ByteStream, buffered: BufferedByteReceiveStream, server: KbhubServer, protocol: str
+    ) -> None:
+        number, lock = id(stream), anyio.Lock()
+        self._open[number], self._sending[number] = stream, lock
+        log.info("A client came; there are %d.", len(self._open))
+        try:
+            await converse(server, _Peer(stream, buffered, lock), protocol)
+        finally:
+            del self._open[number], self._sending[number]
+            log.info("A client went; there are %d.", len(self._open))
+
+
+class _Peer:
+    """A client's process.
+
+    Args:
+        stream: the wire to it.
+        buffered: the same stream, with what was read after the greeting.
+        sending: lock held while a line is sent.
+    """
+
+    def __init__(self, stream: ByteStream, buffered: BufferedByteReceiveStream, sending: anyio.Lock) -> None:
+        self._stream, self._buffered, self._sending, self._gone = stream, buffered, sending, False
+
+    async def hear(self) -> bytes:
+        """Return the next data; empty at the end."""
+        try:
+            return await self._buffered.receive()
+        except GONE:
+            self._gone = True
+            return b""
+
+    async def say(self, line: bytes) -> None:
+        """Send a line; ignored if the client is gone."""
+        with suppress(*GONE):
+            async with self._sending:
+                await self._stream.send(line)
+
+    def gone(self) -> bool:
+        """Return whether the client has disconnected."""
+        return self._gone
+
+
+def _protocol(greeting: Greeting) -> str:
+    return greeting.env.get("KBHUB_PROTOCOL") or "auto"
+
+
+def _refusal(reason: str, message: str, exit_code: int = 0) -> dict[str, Any]:
+    return {OURS: "refused", "reason": reason, "message": message, "exit": exit_code}
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    return json.dumps(message).encode() + b"\n"

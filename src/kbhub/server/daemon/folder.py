@@ -1,0 +1,113 @@
+"""The daemon's files, and its record of itself. Light: every editor window loads it."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kbhub.workspace.places import private_directory, write_atomically
+
+TOKEN_BYTES = 32
+"""Random bytes of the token: 256 bits cannot be guessed."""
+
+
+class Folder:
+    """The daemon's folder in kbhub's data directory, accessible to the current user only.
+
+    Args:
+        data: the data directory; each has its own daemon.
+    """
+
+    def __init__(self, data: Path) -> None:
+        self.path = data / "daemon"
+        self.record = self.path / "daemon.json"
+        """The daemon's record of itself while it runs."""
+        self.lock = self.path / "daemon.lock"
+        """Held by the daemon for its lifetime."""
+        self.starting = self.path / "starting.lock"
+        """Held while starting a daemon."""
+        self.token = self.path / "token"
+        self.log = self.path / "daemon.log"
+        self.crash = self.path / "crash.log"
+        """Output of a daemon that did not go to its log, such as a crash at startup."""
+
+    def make(self) -> None:
+        """Create the folder and restrict it to the user.
+
+        Raises:
+            OSError: it cannot be created.
+        """
+        private_directory(self.path)
+        if os.name != "nt" and stat.S_IMODE(self.path.stat().st_mode) & 0o077:
+            self.path.chmod(0o700)
+
+    def dead_socket(self) -> Path | None:
+        """Return the recorded socket; call it while holding the lock, so that the record is a dead daemon's."""
+        record = read_record(self)
+        return Path(record.link) if record and isinstance(record.link, str) else None
+
+
+class Record(NamedTuple):
+    """A daemon's record of itself."""
+
+    pid: int
+    mark: str | None
+    """Distinguishes the process from later ones with the same id; None if the system does not tell."""
+    version: str
+    """Version of kbhub."""
+    link: str | int
+    """Path of its Unix socket, or its loopback port."""
+    http: str | None
+    """Address of its HTTP endpoint."""
+    start: dict[str, Any] | None
+    """Its start parameters, to start a successor in the same way; None if it runs in a terminal."""
+
+
+def read_record(folder: Folder) -> Record | None:
+    """Return the record of the last daemon, which may be dead, or None if it is missing or invalid."""
+    try:
+        stored: dict[str, Any] = json.loads(folder.record.read_bytes())
+        record = Record(**stored)
+    except (OSError, ValueError, TypeError):
+        return None
+    sound = isinstance(record.pid, int) and isinstance(record.link, str | int) and isinstance(record.version, str)
+    return record if sound else None
+
+
+def write_record(folder: Folder, record: Record) -> None:
+    """Announce that a daemon is ready.
+
+    Raises:
+        OSError: the record cannot be written.
+    """
+    write_atomically(folder.record, json.dumps(record._asdict()))
+
+
+def read_token(folder: Folder) -> str | None:
+    """Return the token, or None if it is missing or was accessible to others."""
+    try:
+        descriptor = os.open(folder.token, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        facts = os.fstat(descriptor)
+        if os.name != "nt" and (facts.st_uid != os.getuid() or stat.S_IMODE(facts.st_mode) & 0o077):
+            return None
+        token = file.read(4 * TOKEN_BYTES).decode("ascii", "replace").strip()
+    return token if len(token) == 2 * TOKEN_BYTES else None
+
+
+def make_token(folder: Folder) -> str:
+    """Return the token, creating a new one unless an existing one was private to the user.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if token := read_token(folder):
+        return token
+    token = os.urandom(TOKEN_BYTES).hex()
+    write_atomically(folder.token, f"{token}\n")
+    return token

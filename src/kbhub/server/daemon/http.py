@@ -1,0 +1,424 @@
+"""The HTTP endpoint: MCP over Streamable HTTP for clients of both protocol eras, with access control.
+
+Access is checked before any MCP is parsed: the Host header, the Origin, the token. Then limits: concurrent requests,
+requests per second, bytes per request. The rest is handled as on other transports.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import os
+import re
+import socket
+import stat
+import time
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import anyio
+import uvicorn
+from anyio.to_thread import run_sync
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from kbhub.errors import KbhubError, UsageError
+from kbhub.server.daemon.sockets import IDLE_SECONDS, patient
+from kbhub.server.frames import FRAME_BYTES, read
+from kbhub.server.frames import refusal as refusal_frame
+from kbhub.values import struct
+from kbhub.workspace.places import is_directory
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.types import Message, Receive, Scope, Send
+
+    from kbhub.server.daemon.workspaces import Workspaces
+    from kbhub.server.server import KbhubServer
+
+log = logging.getLogger(__name__)
+
+HOST = "127.0.0.1"
+MCP_PATH, HEALTH_PATH = "/mcp", "/health"
+
+ROOT_HEADER = "kbhub-root"
+"""Names the workspace of a request: an absolute path, percent-encoded where it is not ASCII."""
+
+BODY_SECONDS = 30.0
+"""Timeout for the body of a request: 4 MiB over a slow network."""
+
+DRAIN_BYTES, DRAIN_SECONDS = 16 * FRAME_BYTES, 2.0
+"""How much of a refused request is still read before the answer: most clients send everything before they read, and
+would otherwise only see a broken connection."""
+
+STANDING_STREAM = "_GET_stream"
+"""Key under which the SDK keeps the stream of a session, among those of its requests."""
+
+MOST_AT_A_TIME = 128
+"""Concurrent requests, including notification streams: more clients than one user has."""
+
+PER_SECOND, BURST = 50.0, 200.0
+"""Sustained requests per second, and burst: ten agents calling at full speed stay below."""
+
+SESSION_SECONDS = 30 * 60.0
+"""Idle time after which a session of the handshake era ends; its client then opens another."""
+
+MOST_SESSIONS = 200
+"""Sessions of the handshake era per workspace; beyond it the SDK answers 503."""
+
+BACKLOG = 128
+"""Listen backlog: connections accepted at once before overdue ones are closed."""
+
+MUCH_BYTES = 64 * 1024
+"""Size from which a request is parsed on a thread."""
+
+SESSION_HEADER = "mcp-session-id"
+
+_OUR_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?", re.ASCII | re.IGNORECASE)
+
+
+def mcp_app(server: KbhubServer) -> Starlette:
+    """Create the ASGI application of one workspace's server: the SDK's without its host checks, which are done here."""
+    return server.streamable_http_app(
+        streamable_http_path=MCP_PATH,
+        max_request_body_size=FRAME_BYTES,
+        session_idle_timeout=SESSION_SECONDS,
+        max_sessions=MOST_SESSIONS,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+
+
+class Rate:
+    """A token bucket.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._left, self._at = clock, BURST, clock()
+
+    def take(self) -> bool:
+        """Take a token; return whether one was available."""
+        now = self._clock()
+        self._left = min(BURST, self._left + (now - self._at) * PER_SECOND)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+@struct
+class Refusal:
+    """Why a request is not served."""
+
+    status: int
+    message: str
+    header: tuple[str, str] | None = None
+
+    @property
+    def response(self) -> JSONResponse:
+        """Return the refusal as a response."""
+        return JSONResponse(
+            {"error": self.message}, status_code=self.status, headers=dict([self.header]) if self.header else None
+        )
+
+
+TOO_LONG = Refusal(413, f"A request has at most {FRAME_BYTES} bytes.")
+
+
+class Guarded:
+    """The endpoint as an ASGI application.
+
+    Args:
+        workspaces: the workspaces it serves.
+        token: token that requests must carry; None for a socket private to the user.
+        port: listening port; None for a Unix socket.
+        status: returns the content of `/health` for requests with the token.
+    """
+
+    def __init__(
+        self, workspaces: Workspaces, token: str | None, port: int | None, status: Callable[[], dict[str, Any]]
+    ) -> None:
+        self._workspaces, self._token, self._port, self._status = workspaces, token, port, status
+        self._rate = Rate()
+        self._answering: set[tuple[str, str] | None] = set()
+        """(session of the handshake era, request id) in progress: the SDK confuses two requests with one id."""
+        self.busy = 0
+        """Number of requests in progress."""
+        self.seen = False
+        """Whether a request came since the last check."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        authorised = self._known(request)
+        if refusal := self._foreign(request):
+            await refusal.response(scope, receive, _closing(send))
+        elif request.url.path == HEALTH_PATH:
+            await self._health(authorised)(scope, receive, send if authorised else _closing(send))
+        elif not authorised:
+            refusal = Refusal(
+                401, "The bearer token is missing or wrong.", ("WWW-Authenticate", 'Bearer realm="kbhub"')
+            )
+            await refusal.response(scope, receive, _closing(send))
+        elif refusal := self._refusal(request):
+            if "expect" not in request.headers:
+                await _drain(receive)
+            await refusal.response(scope, receive, send)
+        else:
+            self.busy += 1
+            self.seen = True
+            try:
+                await self._read(request, scope, receive, send)
+            finally:
+                self.busy -= 1
+
+    def _foreign(self, request: Request) -> Refusal | None:
+        """Refuse cross-site requests from browsers, including DNS rebinding."""
+        origin = request.headers.get("origin")
+        if self._port is None:
+            return Refusal(403, "A web page cannot speak to this socket.") if origin else None
+        host = request.headers.get("host", "")
+        if not _OUR_HOST.fullmatch(host):
+            return Refusal(421, f"This server answers to {HOST} and localhost alone.")
+        ours = {f"http://{name}:{self._port}" for name in (HOST, "localhost", "[::1]")}
+        if origin is not None and origin not in ours:
+            return Refusal(403, "Requests of web pages of other sites are not answered.")
+        return None
+
+    def _known(self, request: Request) -> bool:
+        if self._token is None:
+            return True
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode(), self._token.encode())
+
+    def _health(self, known: bool) -> JSONResponse:
+        """Return that the server is alive; with the token, also its status."""
+        return JSONResponse({"status": "ok", **(self._status() if known else {})})
+
+    def _refusal(self, request: Request) -> Refusal | None:
+        if request.url.path != MCP_PATH:
+            return Refusal(404, f"There is {MCP_PATH} and {HEALTH_PATH}.")
+        length = request.headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > FRAME_BYTES:
+            return TOO_LONG
+        if not self._rate.take():
+            return Refusal(429, f"More than {PER_SECOND:.0f} requests a second; wait a moment.", ("Retry-After", "1"))
+        if self.busy >= MOST_AT_A_TIME:
+            return Refusal(429, f"{MOST_AT_A_TIME} requests are being answered; wait a moment.", ("Retry-After", "1"))
+        return None
+
+    async def _read(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse unreadable requests, and pass on the others."""
+        if request.method != "POST":
+            await self._serve(request, scope, receive, send)
+            return
+        try:
+            with anyio.fail_after(BODY_SECONDS):
+                body = await _body(receive)
+        except TimeoutError:
+            refusal = Refusal(408, f"The request was not sent within {BODY_SECONDS:.0f} seconds.")
+            await refusal.response(scope, receive, _closing(send))
+            return
+        if body is None:
+            await _drain(receive)
+            await TOO_LONG.response(scope, receive, send)
+            return
+        frame = await run_sync(read, body) if len(body) > MUCH_BYTES else read(body)
+        session, message = request.headers.get(SESSION_HEADER), frame.message or {}
+        key = (session, str(message["id"])) if session and "method" in message and "id" in message else None
+        if key and (key in self._answering or key[1] == STANDING_STREAM):
+            frame = refusal_frame("A request with this id is being answered.", message["id"])
+        if frame.refusal is not None:
+            await Response(frame.refused, 400, media_type="application/json")(scope, receive, send)
+            return
+        self._answering |= {key} if key else set()
+        try:
+            await self._serve(request, scope, _again(frame.line or body, receive), send)
+        finally:
+            self._answering.discard(key)
+
+    async def _serve(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            root = workspace_of(request.headers.get(ROOT_HEADER))
+            workspace = await self._workspaces.get(root)
+        except KbhubError as error:
+            await Refusal(400, str(error)).response(scope, receive, send)
+            return
+        if workspace is None:
+            refusal = Refusal(429, "Too many workspaces are in use; wait a moment.", ("Retry-After", "5"))
+            await refusal.response(scope, receive, send)
+            return
+        workspace.busy += 1
+        try:
+            await workspace.app(scope, receive, send)
+        finally:
+            workspace.busy -= 1
+            workspace.used = anyio.current_time()
+
+
+def workspace_of(header: str | None) -> Path | None:
+    """Return the directory that a request names, or None if it names none.
+
+    Raises:
+        UsageError: the header is invalid.
+    """
+    if not header:
+        return None
+    path = Path(unquote(header))
+    if "\0" in str(path) or not path.is_absolute() or not is_directory(path):
+        raise UsageError("The header Kbhub-Root must be the absolute path of a directory of this machine.")
+    return Path(os.path.realpath(path))
+
+
+class Endpoint(uvicorn.Server):
+    """uvicorn without its signal handlers: the daemon has its own."""
+
+    def __init__(self, app: Guarded) -> None:
+        async def asgi(scope: Scope, receive: Receive, send: Callable[[Message], Any]) -> None:
+            await app(scope, receive, send)
+
+        logging.getLogger("uvicorn.error").addFilter(_is_news)
+        super().__init__(
+            uvicorn.Config(
+                asgi,
+                http=patient(),
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=IDLE_SECONDS,
+                backlog=BACKLOG,
+                timeout_graceful_shutdown=1,
+            )
+        )
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a uvicorn log record is about more than streams cut off at shutdown."""
+    broken_off = record.exc_info is not None and isinstance(record.exc_info[1], CancelledError)
+    return not broken_off and "timeout graceful shutdown" not in record.getMessage()
+
+
+def bind_port(port: int) -> socket.socket:
+    """Bind a loopback port.
+
+    Args:
+        port: the port; 0 for a free one.
+
+    Raises:
+        UsageError: the port is in use.
+    """
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    if os.name != "nt":  # on Windows it would let another program take over the port
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((HOST, port))
+    except OSError as error:
+        bound.close()
+        raise UsageError(
+            f"Port {port} cannot be used ({error.strerror}); name another one with --port, or 0 for a free one."
+        ) from error
+    return bound
+
+
+def bind_path(path: Path) -> socket.socket:
+    """Bind a Unix socket private to the user, replacing that of a dead server.
+
+    Args:
+        path: path of the socket.
+
+    Raises:
+        UsageError: it cannot be created, or is in use.
+    """
+    if not hasattr(socket, "AF_UNIX"):
+        raise UsageError("This system has no Unix sockets; use --port.")
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if path.is_socket() and not path.is_symlink():
+            if _answers(path):
+                raise UsageError(f"A server listens on {path} already; name another path.")
+            path.unlink()
+        mask = os.umask(0o177)  # others can never open it
+        try:
+            bound.bind(str(path))
+        finally:
+            os.umask(mask)
+        path.chmod(stat.S_IRUSR | stat.S_IWUSR)
+    except OSError as error:
+        bound.close()
+        raise UsageError(f"The socket {path} cannot be made: {error.strerror or error}.") from error
+    except UsageError:
+        bound.close()
+        raise
+    return bound
+
+
+def _answers(path: Path) -> bool:
+    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        probe.connect(str(path))
+    except OSError:
+        return False
+    finally:
+        probe.close()
+    return True
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """Read a body; None if it is too long."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if len(body) > FRAME_BYTES:
+            return None
+        if not message.get("more_body", False):  # includes a client that has disconnected
+            return bytes(body)
+
+
+async def _drain(receive: Receive) -> None:
+    """Read the rest of a request, within limits."""
+    taken = 0
+    with anyio.move_on_after(DRAIN_SECONDS):
+        while taken <= DRAIN_BYTES and (message := await receive()).get("more_body", False):
+            taken += len(message.get("body", b""))
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that replays a body."""
+    left = [body]
+
+    async def again() -> Message:
+        if left:
+            return {"type": "http.request", "body": left.pop(), "more_body": False}
+        return await receive()
+
+    return again
+
+
+def _closing(send: Send) -> Send:
+    """Return a `send` that closes the connection after the answer, for unauthorised clients."""
+
+    async def closing(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+        await send(message)
+
+    return closing

@@ -1,0 +1,309 @@
+"""Relay messages between a client's standard streams and the daemon. Light: every editor window runs one.
+
+Two threads: one reads from the client, one from the daemon. When the daemon dies, a new one is told the state of the
+conversation and asked again what is unanswered.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, BinaryIO, NoReturn
+
+from kbhub.server.daemon.link import OURS, Link
+from kbhub.server.daemon.replay import LISTEN, Conversation, Pending, key_of, pending
+from kbhub.server.frames import Frame, frames, refusal
+
+ATTEMPTS = 3
+"""Daemons tried per message; each has started and died before the next."""
+
+FINISHING_SECONDS = 5.0
+"""Time for an ending daemon to finish writing calls; reading calls are repeated on the next one."""
+
+LAST_WORDS_SECONDS = 0.4
+"""Time for a client that has closed its end to read the line being written to it."""
+
+PIECE_BYTES = 64 * 1024
+"""Bytes read at once: the size of a pipe."""
+
+LISTENING = "notifications/subscriptions/acknowledged"
+CHANGED = ("notifications/tools/list_changed", "notifications/resources/list_changed")
+"""Sent to a client of the handshake era after a change of daemon, since another version may have other tools."""
+
+_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+_CANCELLED = "notifications/cancelled"
+
+
+class Proxy:
+    """One client's conversation with the current daemon.
+
+    Args:
+        link: a wire to the daemon.
+        reach: opens the next one; raises `OSError` if that fails.
+        sink: stream to the client.
+    """
+
+    def __init__(self, link: Link, reach: Callable[[], Link], sink: BinaryIO) -> None:
+        self._reach, self._sink = reach, sink
+        self._state = threading.Condition(threading.RLock())
+        self._link: Link | None = link
+        self._writing = threading.Lock()
+        self._conversation = Conversation()
+        self._pending: dict[str, Pending] = {}
+        self._asked: dict[str, Any] = {}
+        """Request of the daemon: id seen by the client → the daemon's id."""
+        self._acknowledged: set[str] = set()
+        """Notification streams acknowledged to the client."""
+        self._daemons = 1
+        self._own = 0
+        """Number of requests made by the proxy itself, whose answers are not passed on."""
+        self._leaving = False
+
+    def run(self, source: Iterable[bytes]) -> None:
+        """Relay messages until the client closes its end."""
+        threading.Thread(target=self._listen, name="kbhub-daemon-says", daemon=True).start()
+        for frame in frames(source):
+            self.from_client(frame)
+
+    def from_client(self, frame: Frame) -> None:
+        """Relay a message of the client, or answer it if it is unreadable."""
+        if frame.refusal is not None:
+            self._write(frame.refused)
+        if (message := frame.message) is None:
+            return
+        with self._state:
+            method, identifier = message.get("method"), message.get("id")
+            if not isinstance(method, str):
+                own = self._asked.pop(key_of(identifier), None)
+                if own is not None:  # else it answers a daemon that is gone
+                    self._send(json.dumps({**message, "id": own[0]}).encode())
+                return
+            if identifier is not None and key_of(identifier) in self._pending:
+                self._write(refusal("A request with this id is being answered.", identifier).refused)
+                return
+            self._conversation.hear(message)
+            if identifier is not None:
+                self._pending[key_of(identifier)] = pending(message, frame.line)
+                self._connected()
+                self._ask(key_of(identifier))
+                return
+            if method == _CANCELLED:
+                cancelled = key_of(_inside(message, "params").get("requestId"))
+                self._pending.pop(cancelled, None)
+                self._acknowledged.discard(cancelled)
+            self._send(frame.line)
+
+    def finish(self) -> NoReturn:
+        """End the process once the current line is written, or its reader takes too long."""
+        self._writing.acquire(timeout=LAST_WORDS_SECONDS)
+        os._exit(0)
+
+    def watch(self, descriptor: int) -> None:
+        """End the process when the client has closed its end and stops reading.
+
+        Args:
+            descriptor: what the client writes to.
+        """
+        look = select.poll()
+        look.register(descriptor, 0)
+        look.poll()
+        while self._writing.acquire(timeout=LAST_WORDS_SECONDS):
+            self._writing.release()
+            time.sleep(LAST_WORDS_SECONDS)
+        os._exit(0)
+
+    def from_daemon(self, line: bytes) -> None:
+        """Relay a message of the daemon."""
+        message = _parsed(line)
+        if message is None:
+            return
+        if OURS in message:
+            with self._state:
+                self._leaving = True
+                leaving = self._link, message.get("why") == "upgrade"
+            threading.Thread(target=self._finish, args=leaving, name="kbhub-finishing", daemon=True).start()
+            return
+        method, identifier = message.get("method"), message.get("id")
+        with self._state:
+            if not isinstance(method, str):
+                request = self._pending.pop(key_of(identifier), None)
+                self._state.notify_all()
+                if request is None:
+                    return  # already answered, cancelled, or a request of our own
+                self._conversation.answered(request)
+                self._acknowledged.discard(key_of(identifier))
+            elif identifier is not None:
+                seen = identifier if self._daemons == 1 else f"kbhub-{self._daemons}-{identifier}"
+                self._asked[key_of(seen)] = (identifier,)
+                line = line if seen == identifier else json.dumps({**message, "id": seen}).encode() + b"\n"
+            elif method == _CANCELLED:
+                line = self._called_back(message) or line
+            elif method == LISTENING and not self._is_first(message):
+                return
+        self._write(line)
+
+    def _listen(self) -> None:
+        while True:
+            with self._state:
+                while (link := self._link) is None:
+                    self._state.wait()
+            for line in link.lines():
+                self.from_daemon(line)
+            with self._state:
+                self._lost(link)
+                # After a requested end, start no new daemon before the client needs one.
+                if not self._leaving:
+                    self._connected()
+
+    def _finish(self, link: Link | None, upgraded: bool) -> None:
+        """Let an ending daemon answer what must not be repeated, then disconnect."""
+        with self._state:
+            self._state.wait_for(
+                lambda: all(request.may_repeat for request in self._pending.values()), FINISHING_SECONDS
+            )
+            if link:
+                self._lost(link)
+            if upgraded or any(request.method != LISTEN for request in self._pending.values()):
+                self._connected()
+
+    def _lost(self, link: Link) -> None:
+        if self._link is not link:
+            return
+        self._link = None
+        link.close()
+        for seen in self._asked:
+            gone = {"requestId": json.loads(seen), "reason": "The kbhub daemon that asked has ended."}
+            self._write(json.dumps({"jsonrpc": "2.0", "method": _CANCELLED, "params": gone}).encode() + b"\n")
+        self._asked.clear()
+
+    def _send(self, line: bytes) -> None:
+        """Send a line that needs no answer; if the daemon is gone, it no longer matters."""
+        if self._link:
+            try:
+                self._link.send(line)
+            except OSError:
+                self._lost(self._link)
+
+    def _ask(self, key: str) -> None:
+        """Send a request, unless a new daemon was just asked it."""
+        request = self._pending.get(key)
+        if request is None or request.sent or self._link is None:
+            return
+        if not self._sent(self._link, key, request):
+            self._connected()
+
+    def _sent(self, link: Link, key: str, request: Pending) -> bool:
+        try:
+            link.send(request.line)
+        except OSError:
+            self._lost(link)
+            return False
+        self._pending[key] = request._replace(sent=request.sent + 1)
+        return True
+
+    def _connected(self) -> None:
+        """Ensure a daemon that knows this client; otherwise answer all pending requests with an error."""
+        for _ in range(ATTEMPTS):
+            if self._link:
+                return
+            try:
+                link = self._reach()
+            except OSError:
+                break
+            self._daemons += 1
+            self._leaving = False
+            if self._told(link) and self._asked_again(link):
+                self._state.notify_all()
+                return
+        if self._link is None:
+            for request in self._pending.values():
+                self._write(request.failure())
+            self._pending.clear()
+
+    def _told(self, link: Link) -> bool:
+        """Tell a new daemon the state of the conversation; return whether it is still there."""
+        try:
+            for message in self._conversation.again():
+                if "id" not in message:
+                    link.send(json.dumps(message).encode())
+                    continue
+                self._own += 1
+                own = f"kbhub-again-{self._own}"
+                link.await_answer(json.dumps({**message, "id": own}).encode(), own)
+        except OSError:
+            link.close()
+            return False
+        return True
+
+    def _asked_again(self, link: Link) -> bool:
+        """Repeat unanswered requests to a new daemon; return whether it is still there."""
+        self._link = link
+        for key, request in list(self._pending.items()):
+            if not request.may_repeat:
+                del self._pending[key]
+                self._write(request.failure())
+            elif not self._sent(link, key, request):
+                return False
+        if self._conversation.shaken:
+            for method in CHANGED:
+                self._write(json.dumps({"jsonrpc": "2.0", "method": method}).encode() + b"\n")
+        return True
+
+    def _called_back(self, message: dict[str, Any]) -> bytes | None:
+        """Return the cancellation of a daemon's request, by the id that the client knows."""
+        params = _inside(message, "params")
+        for seen, own in self._asked.items():
+            if own[0] == params.get("requestId"):
+                params = {**params, "requestId": json.loads(seen)}
+                del self._asked[seen]
+                return json.dumps({**message, "params": params}).encode() + b"\n"
+        return None
+
+    def _is_first(self, message: dict[str, Any]) -> bool:
+        key = key_of(_inside(_inside(message, "params"), "_meta").get(_SUBSCRIPTION))
+        first = key not in self._acknowledged
+        self._acknowledged.add(key)
+        return first
+
+    def _write(self, line: bytes) -> None:
+        with self._writing:
+            try:
+                self._sink.write(line)
+                self._sink.flush()
+            except (OSError, ValueError):  # the client is gone
+                os._exit(0)
+
+
+def run(link: Link, reach: Callable[[], Link]) -> NoReturn:
+    """Serve the client on standard input and output until it closes them or a signal comes, then end the process.
+
+    Args:
+        link: a wire to the daemon.
+        reach: opens the next one; raises `OSError` if that fails.
+    """
+    proxy, source = Proxy(link, reach, sys.stdout.buffer), sys.stdin.fileno()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: proxy.finish())
+    if hasattr(select, "poll"):
+        threading.Thread(target=proxy.watch, args=(source,), name="kbhub-client-is-there", daemon=True).start()
+    proxy.run(iter(lambda: os.read(source, PIECE_BYTES), b""))
+    proxy.finish()
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        message = json.loads(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
+
+
+def _inside(message: dict[str, Any], name: str) -> dict[str, Any]:
+    member = message.get(name)
+    return member if isinstance(member, dict) else {}

@@ -1,0 +1,286 @@
+"""Parse lines of the wire into JSON-RPC messages, or errors that answer them. Light: every editor window loads it.
+
+The SDK's transports ignore what they cannot parse, and a client then waits forever. Here every line with an id is
+answered, and nothing is parsed that would exceed the memory limit of a message.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+FRAME_BYTES = 4 * 1024 * 1024
+"""Limit of a message on every transport: forty times the longest document in the vaults at hand. Parsed JSON takes up
+to six times as much."""
+
+MOST_VALUES = 50_000
+"""Most values of a message: each takes up to 300 bytes however short it is written (`{}`)."""
+
+DEEPEST = 100
+"""Most levels of nesting; parsers fail somewhere between 200 and 1,000."""
+
+PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+"""Codes of JSON-RPC 2.0."""
+
+_MARK = b"\xef\xbb\xbf"
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)
+_STRING = re.compile(rb'"[^"]*(?:"|\Z)')
+_BRACKETS = re.compile(rb"[\[{]+|[\]}]+")
+_LONGEST_ID = 256
+"""Longest id that is searched for in an unparsable message."""
+_TELLING = ("method", "result", "error")
+"""Members that distinguish requests from answers."""
+
+
+class Frame(NamedTuple):
+    """A parsed line: a message or a refusal, or neither if it can be ignored."""
+
+    line: bytes = b""
+    """As it can be passed on: UTF-8, no lone surrogates."""
+    message: dict[str, Any] | None = None
+    """A request, a notification or an answer."""
+    refusal: dict[str, Any] | None = None
+    """The JSON-RPC error to send back."""
+
+    @property
+    def refused(self) -> bytes:
+        """The refusal as a line."""
+        return json.dumps(self.refusal).encode() + b"\n"
+
+
+class Frames:
+    """Splits a client's data into frames, buffering no more than one."""
+
+    def __init__(self) -> None:
+        self._line = bytearray()
+        self._outline: Outline | None = None
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Yield the frames completed by new data."""
+        *ended, rest = data.split(b"\n")
+        for piece in ended:
+            self._add(piece)
+            yield self.end()
+        self._add(rest)
+
+    def end(self) -> Frame:
+        """Return the rest of the data as the last frame."""
+        line, outline = bytes(self._line), self._outline
+        self._line.clear()
+        self._outline = None
+        return read(line) if outline is None else _refused(INVALID_REQUEST, _TOO_LONG, outline)
+
+    def _add(self, piece: bytes) -> None:
+        if self._outline is None and len(self._line) + len(piece) <= FRAME_BYTES:
+            self._line += piece
+            return
+        if self._outline is None:
+            self._outline = Outline(self._line)
+            self._line.clear()
+        self._outline.feed(piece)
+
+
+class Outline:
+    """Finds the id of a message that is not parsed, in constant memory.
+
+    Args:
+        begun: its first bytes.
+    """
+
+    _QUOTED = re.compile(rb'["\\]')
+    _TOP = re.compile(rb'["{}\[\],:]')
+    _DEEP = re.compile(rb'["{}\[\]]')
+
+    def __init__(self, begun: bytes | bytearray = b"") -> None:
+        self._depth = 0
+        self._quoted = self._escaped = False
+        self._text = b""
+        self._key: Any = None
+        self._names: set[str] = set()
+        self._id = b""
+        self.feed(bytes(begun))
+
+    def feed(self, data: bytes) -> None:
+        """Process the next bytes."""
+        at = 0
+        while at < len(data):
+            if self._escaped:
+                self._escaped = False
+                self._keep(data[at : at + 1])
+                at += 1
+                continue
+            pattern = self._QUOTED if self._quoted else self._TOP if self._depth <= 1 else self._DEEP
+            match = pattern.search(data, at)
+            self._keep(data[at : match.start() if match else len(data)])
+            if match is None:
+                return
+            self._take(match.group())
+            at = match.end()
+
+    @property
+    def answerable(self) -> bool:
+        """Whether it may be a request: messages with a result or an error are answers."""
+        return "method" in self._names or not {"result", "error"} & self._names
+
+    @property
+    def id(self) -> Any:
+        """The id, or None if it has none that can be returned."""
+        return _returnable(_loaded(self._id))
+
+    def _take(self, mark: bytes) -> None:
+        if self._quoted or mark == b'"':
+            self._keep(mark)
+            self._quoted = self._quoted != (mark == b'"')
+            self._escaped = mark == b"\\"
+        elif mark in b"[{":
+            self._depth += 1
+        elif mark in b"]}":
+            self._close()
+            self._depth -= 1
+        elif mark == b":":
+            self._key, self._text = _loaded(self._text), b""
+            if self._depth == 1 and self._key in _TELLING:
+                self._names.add(self._key)
+        else:
+            self._close()
+
+    def _keep(self, piece: bytes) -> None:
+        if self._depth == 1 and len(self._text) <= _LONGEST_ID:
+            self._text += piece[: _LONGEST_ID + 1]
+
+    def _close(self) -> None:
+        """Handle the end of a member of the message."""
+        if self._depth == 1:
+            self._id = self._text if self._key == "id" else self._id
+            self._key, self._text = None, b""
+
+
+def frames(pieces: Iterable[bytes]) -> Iterator[Frame]:
+    """Yield the frames of a stream, including an unterminated last one."""
+    cut = Frames()
+    for piece in pieces:
+        yield from cut.feed(piece)
+    yield cut.end()
+
+
+def read(line: bytes) -> Frame:
+    """Parse one line.
+
+    Args:
+        line: without its end; UTF-8 with or without byte order mark, invalid bytes are replaced.
+    """
+    line = line.removeprefix(_MARK).strip()
+    if not line:
+        return Frame()
+    if len(line) > FRAME_BYTES:
+        return _refused(INVALID_REQUEST, _TOO_LONG, Outline(line))
+    if reason := too_much(line):
+        return _refused(INVALID_REQUEST, reason, Outline(line))
+    text = line.decode("utf-8", "replace")
+    try:
+        message = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        return _refused(PARSE_ERROR, "The message is not JSON.", Outline(line))
+    if "\\ud" in text or "\\uD" in text:
+        if isinstance(message, dict) and message.get("id") != _whole(message.get("id")):
+            return refusal(_ID, message["id"])
+        message = _whole(message)
+        line = json.dumps(message).encode()
+    elif "\ufffd" in text:
+        line = text.encode()
+    return _shaped(line, message)
+
+
+def refusal(reason: str, identifier: Any, code: int = INVALID_REQUEST) -> Frame:
+    """Return the error for a message that is not served.
+
+    Args:
+        reason: a sentence.
+        identifier: id of the message, None if it has none that can be returned.
+        code: the error code.
+    """
+    error = {"code": code, "message": reason}
+    return Frame(refusal={"jsonrpc": "2.0", "id": identifier, "error": error})
+
+
+def too_much(line: bytes) -> str:
+    """Return which JSON limit a line exceeds, judged before parsing; empty if none.
+
+    Args:
+        line: its text.
+    """
+    if sum(map(line.count, (b"[", b"{"))) <= DEEPEST and line.count(b",") <= MOST_VALUES:
+        return ""
+    bare = _STRING.sub(b"", _ESCAPED.sub(b"", line))
+    if sum(map(bare.count, (b"[", b"{", b","))) > MOST_VALUES:
+        return f"More than {MOST_VALUES:,} values in a message are not read."
+    depth = 0
+    for run in _BRACKETS.finditer(bare):
+        depth += len(run.group()) if run.group()[:1] in b"[{" else -len(run.group())
+        if depth > DEEPEST:
+            return f"More than {DEEPEST} levels in a message are not read."
+    return ""
+
+
+def _shaped(line: bytes, message: Any) -> Frame:
+    """Check that a JSON value is a message."""
+    if not isinstance(message, dict):
+        batch = "Batches are not served: send one message a line." if isinstance(message, list) else _NO_OBJECT
+        return refusal(batch, None)
+    identifier = message.get("id")
+    if "method" not in message and ("result" in message or "error" in message):
+        return Frame(line, message)
+    reason = ""
+    if "id" in message and (not isinstance(identifier, int | str) or isinstance(identifier, bool)):
+        reason = _ID
+    elif message.get("jsonrpc") != "2.0":
+        reason = '`jsonrpc` must be "2.0".'
+    elif not isinstance(message.get("method"), str):
+        reason = "`method` must be a string."
+    elif not isinstance(message.get("params"), dict | None):
+        reason = "`params` must be an object."
+    return refusal(reason, _returnable(identifier)) if reason else Frame(line, message)
+
+
+def _refused(code: int, reason: str, outline: Outline) -> Frame:
+    return refusal(reason, outline.id, code) if outline.answerable else Frame()
+
+
+def _returnable(identifier: Any) -> Any:
+    """Return an id that can be sent back (a string or a finite number), else None."""
+    if isinstance(identifier, bool) or not isinstance(identifier, int | float | str):
+        return None
+    return identifier if isinstance(identifier, int | str) or math.isfinite(identifier) else None
+
+
+def _whole(value: Any) -> Any:
+    """Replace lone surrogates, from clients that truncate a text, by U+FFFD."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return value
+
+
+def _loaded(text: bytes) -> Any:
+    """Parse a short JSON value; None if it is too long or invalid."""
+    try:
+        return json.loads(text) if len(text) <= _LONGEST_ID else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_TOO_LONG = f"A message has at most {FRAME_BYTES} bytes."
+_NO_OBJECT = "The message is not an object."
+_ID = "`id` must be a string or a whole number."

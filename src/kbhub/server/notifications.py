@@ -1,0 +1,210 @@
+"""Notify clients of both protocol eras of changed tools, resources and documents."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.from_thread import BlockingPortal
+from anyio.to_thread import run_sync
+from mcp import MCPError
+from mcp.server.subscriptions import InMemorySubscriptionBus, ResourcesListChanged, ResourceUpdated, ToolsListChanged
+
+from kbhub.errors import KbhubError
+from kbhub.server.resources.addresses import parse_uri
+from kbhub.server.resources.changes import Changes, DocumentChanges
+from kbhub.server.roots import STATELESS_SINCE
+from kbhub.server.tools.choosing import offered
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+    from kbhub.server.resources.addresses import Address
+
+log = logging.getLogger(__name__)
+
+LIST_SECONDS = 2.0
+"""Least time between two announcements of a changed document list: a client fetches the list again each time."""
+
+LISTEN = "subscriptions/listen"
+"""The request by which a client of 2026-07-28 subscribes."""
+
+SESSION = "mcp-session-id"
+"""The header that names a session over HTTP."""
+
+MOST_SESSIONS = 200
+"""Most HTTP sessions that are notified; the one silent longest is dropped first."""
+
+MAX_LISTENED = 10_000
+"""Most documents per client of 2026-07-28; its streams have their own limits."""
+
+
+class Announcer:
+    """Tracks what the lists of tools and resources depend on, and notifies clients of changes.
+
+    Clients of 2026-07-28 receive what they subscribed to on the bus. Those of the handshake era are notified through
+    the session of their last message: the SDK makes one per message, and a notification through any of them uses the
+    connection's own channel. Over HTTP one server has several of them.
+
+    Args:
+        hub: the hub whose bases and settings are tracked.
+    """
+
+    def __init__(self, hub: Hub) -> None:
+        self.bus = InMemorySubscriptionBus()
+        self.subscribed: set[str] = set()
+        """Addresses of documents the client subscribed to, as it wrote them."""
+        self._hub = hub
+        self._lock = threading.Lock()
+        self._told = self._made_of()
+        self._documents = DocumentChanges(hub)
+        self._sessions: dict[str | None, Any] = {}
+        """HTTP session (None on other transports) → channel to a client of the handshake era."""
+        self._portal: BlockingPortal | None = None
+        self._list_due: float | None = None
+        """When the resource list may be announced again; None if no announcement is pending."""
+        self._list_at = float("-inf")
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[None]:
+        """Send announcements to the client of one connection meanwhile."""
+        async with BlockingPortal() as portal:
+            self._portal, self._sessions = portal, {}
+            self.subscribed, self._list_due, self._list_at = set(), None, float("-inf")
+            self._documents.end()
+            try:
+                yield
+            finally:
+                self._portal, self._sessions = None, {}
+                # A client that stops reading must not block shutdown.
+                await portal.stop(cancel_remaining=True)
+
+    async def remember(self, ctx: Any, call_next: Any) -> Any:
+        """Middleware: remember how to notify the client, and its subscriptions."""
+        if (ctx.protocol_version or "") < STATELESS_SINCE:
+            self._keep(ctx)
+        elif ctx.method == LISTEN:
+            await self._listened(ctx.params)
+        return await call_next(ctx)
+
+    def follow_documents(self) -> None:
+        """Start tracking documents; do not call it on the event loop's thread.
+
+        Raises:
+            KbhubError: the configuration is invalid.
+        """
+        self._documents.begin()
+
+    def look(self) -> None:
+        """Announce changes since the last look; do not call it on the event loop's thread."""
+        with self._lock:
+            before, now = self._told, self._made_of()
+            if now is None:
+                return
+            try:
+                changes = self._documents.look()
+            except KbhubError:  # the configuration has just become invalid
+                return
+            self._told = now
+        tools, resources = (before is None or old != new for old, new in zip(before or now, now, strict=True))
+        uris = _among(self.subscribed, changes, self._names())
+        portal = self._portal
+        try:
+            if portal and (tools or resources or uris):
+                portal.start_task_soon(self._announce, tools, resources, uris)
+            if portal and changes.listed and not resources:
+                portal.start_task_soon(self._announce_list)
+        except RuntimeError:  # the connection has just ended
+            log.debug("Nobody is left to be told of a change.")
+
+    def _made_of(self) -> tuple[object, object] | None:
+        """Return what the lists of tools and of resources depend on; None while the configuration is invalid."""
+        try:
+            tools, bases = offered(self._hub), self._hub.discovery().bases
+        except KbhubError:  # every answer reports it; the lists stay as they were
+            return None
+        return tools, [base.model_dump(exclude={"weight", "writable"}) for base in bases]
+
+    def _names(self) -> dict[str, str]:
+        """Return every name of a base → its id."""
+        return {name: base.id for base in self._hub.known_bases() or () for name in (base.id, *base.names)}
+
+    async def _listened(self, params: Mapping[str, Any] | None) -> None:
+        """Process a subscription of a client of 2026-07-28; the SDK rejects malformed ones."""
+        notifications = (params or {}).get("notifications")
+        if not isinstance(notifications, Mapping):
+            return
+        uris = notifications.get("resourceSubscriptions")
+        room = MAX_LISTENED - len(self.subscribed)
+        self.subscribed |= {uri for uri in uris[:room] if isinstance(uri, str)} if isinstance(uris, list) else set()
+        if uris or notifications.get("resourcesListChanged"):
+            try:
+                await run_sync(self.follow_documents)
+            except KbhubError:  # the next answer reports it, and the next list or subscription tries again
+                log.debug("Documents are not followed while the configuration is wrong.")
+
+    def _keep(self, ctx: Any) -> None:
+        """Remember the channel to a client of the handshake era; over HTTP one per session."""
+        name = ctx.request.headers.get(SESSION) if ctx.request else None
+        if ctx.request and name is None:  # the handshake itself
+            return
+        self._sessions.pop(name, None)
+        while len(self._sessions) >= MOST_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        self._sessions[name] = ctx.session
+
+    async def _announce(self, tools: bool, resources: bool, uris: Iterable[str]) -> None:
+        for uri in uris:
+            await self.bus.publish(ResourceUpdated(uri=uri))
+            await self._tell(methodcaller("send_resource_updated", uri))
+        if tools:
+            await self.bus.publish(ToolsListChanged())
+            await self._tell(methodcaller("send_tool_list_changed"))
+        if resources:
+            await self._announce_resources()
+
+    async def _tell(self, send: Callable[[Any], Awaitable[None]]) -> None:
+        """Notify the clients of the handshake era."""
+        for name, session in list(self._sessions.items()):
+            try:
+                await send(session)
+            except (MCPError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
+                log.debug("The client could not be told of a change: %s", error)
+                if name is not None:
+                    self._sessions.pop(name, None)
+
+    async def _announce_list(self) -> None:
+        """Announce a changed document list, at most every `LIST_SECONDS`."""
+        if self._list_due is not None:
+            return
+        self._list_due = self._list_at + LIST_SECONDS
+        await anyio.sleep_until(self._list_due)
+        self._list_due = None
+        await self._announce(tools=False, resources=True, uris=())
+
+    async def _announce_resources(self) -> None:
+        self._list_at = anyio.current_time()
+        await self.bus.publish(ResourcesListChanged())
+        await self._tell(methodcaller("send_resource_list_changed"))
+
+
+def _among(subscribed: Iterable[str], changes: Changes, names: Mapping[str, str]) -> list[str]:
+    """Return the subscribed addresses, as the client wrote them, of changed documents.
+
+    Args:
+        subscribed: subscribed addresses.
+        changes: changed documents.
+        names: name of a base → its id.
+    """
+    if not changes.documents:
+        return []
+
+    def document(uri: str) -> Address | None:
+        address = parse_uri(uri)
+        return address and (names.get(address[0], address[0]), address[1])
+
+    return sorted(uri for uri in set(subscribed) if document(uri) in changes.documents)

@@ -1,0 +1,216 @@
+"""Check a tool's arguments: schemas a model reads cheaply, errors it can act on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbhub.errors import UsageError
+from kbhub.workspace.checking import nearest, shown
+from kbhub.workspace.tool_names import ALL, MEANT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pydantic import ValidationError
+
+    from kbhub.workspace.tool_names import ToolName
+
+Schema = dict[str, Any]
+
+SYNONYMS = {
+    "query": ("q", "question", "text", "search", "pattern"),
+    "limit": ("n", "k", "top_k", "topk", "max_results", "max", "count", "page_size"),
+    "bases": ("base", "vault", "vaults", "collection", "collections", "source", "sources", "project"),
+    "refs": ("ref", "path", "paths", "file", "files", "identifier", "id", "uri", "docid"),
+    "ref": ("path", "file", "identifier", "uri", "docid", "name"),
+    "names": ("tag", "tags"),
+    "text": ("content", "body", "memory", "fact"),
+    "ids": ("id",),
+    "front_matter": ("frontmatter", "metadata", "properties"),
+}
+"""Parameter → its names in similar tools elsewhere; used for hints, never accepted."""
+
+
+BRIEF = "x-brief"
+"""Schema key: a shorter description for models."""
+
+
+def brief(text: str = "") -> Schema:
+    """Return `json_schema_extra` of a field whose description is for people only.
+
+    Args:
+        text: what models get instead; empty if the parameter's name says enough, since every conversation pays for the
+            words. The schema files and the reference have the whole description.
+    """
+    return {BRIEF: text}
+
+
+def compact(schema: Schema, *, whole: bool = False) -> Schema:
+    """Return an input schema without what costs a model tokens but tells it nothing.
+
+    Removes titles, null alternatives and empty defaults, inlines references, and excludes unknown parameters.
+
+    Args:
+        schema: JSON Schema of an object, from pydantic.
+        whole: whether to keep descriptions for people instead of the shorter ones for models.
+    """
+    compacted: Schema = _said(_compacted(schema, schema.get("$defs", {})), whole=whole)
+    return {**compacted, "additionalProperties": False}
+
+
+def check_names(tool: str, schema: Schema, arguments: Iterable[str]) -> None:
+    """Reject unknown parameters.
+
+    Raises:
+        UsageError: names the first one and the most similar valid one.
+    """
+    known = list(schema.get("properties", {}))
+    for name in arguments:
+        if name not in known:
+            raise UsageError(f"unknown parameter {_named(name)};{_inside(name, schema)} {tool} takes {_takes(known)}.")
+
+
+def check_tool(name: str, tools: Sequence[str], why_not: Callable[[ToolName], str | None]) -> None:
+    """Reject an unavailable tool and name the right one.
+
+    Args:
+        name: the called tool.
+        tools: the offered tools.
+        why_not: returns why one of our tools is not offered.
+
+    Raises:
+        UsageError: names the equivalent or most similar tool.
+    """
+    if name in tools:
+        return
+    listed = f"kbhub has {', '.join(tools)}."
+    own = next((tool for tool in ALL if tool == name), None)
+    meant = own or MEANT.get(name.lower().replace("-", "_"))
+    if meant is None:
+        raise UsageError(f"unknown tool {_named(name)};{_meant(name, tools)} {listed}")
+    reason = why_not(meant)
+    if own:
+        raise UsageError(f"`{own}` is not offered: {reason}. {listed}")
+    but = f", which is not offered: {reason}" if reason else ""
+    raise UsageError(f"there is no tool {_named(name)}; use `{meant}`{but}. {listed}")
+
+
+def bad_argument(tool: str, schema: Schema, error: ValidationError) -> UsageError:
+    """Return a readable sentence about invalid arguments.
+
+    Args:
+        tool: name of the tool.
+        schema: its input schema, compacted.
+        error: pydantic's error; the first one is reported.
+    """
+    first = error.errors(include_url=False)[0]
+    path, expected_schema = _descend(schema, first["loc"])
+    name = ".".join(path)
+    if first["type"] == "extra_forbidden":
+        known = list(expected_schema.get("properties", {}))
+        key = str(first["loc"][-1])
+        return UsageError(
+            f"unknown parameter {_named(key)} in {name};{_meant(key, known)} {name} takes {_takes(known)}."
+        )
+    if first["type"] == "missing":
+        return UsageError(f"{tool} needs `{name}`: {expected(expected_schema)}.")
+    return UsageError(f"{tool}: `{name}` must be {expected(expected_schema)}, not {shown(first['input'])}.")
+
+
+def expected(schema: Schema) -> str:
+    """Describe in words what a schema admits."""
+    if "anyOf" in schema:
+        return " or ".join(expected(branch) for branch in schema["anyOf"])
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    kind = schema.get("type")
+    if kind == "array":
+        return f"a list, each {expected(schema.get('items', {}))}"
+    if kind == "object":
+        known = list(schema.get("properties", {}))
+        return f"an object with {_takes(known)}" if known else "an object"
+    if kind in ("integer", "number"):
+        return ("a whole number" if kind == "integer" else "a number") + _range(schema)
+    return {"string": "a string", "boolean": "true or false"}.get(str(kind), "a value")
+
+
+def _range(schema: Schema) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and high is not None:
+        return f" from {low} to {high}"
+    return f", at least {low}" if low is not None else f", at most {high}" if high is not None else ""
+
+
+def _compacted(schema: Any, definitions: Mapping[str, Any], *, names: bool = False) -> Any:
+    """Compact a schema; `names` means that its keys are property names, not JSON Schema keywords."""
+    if isinstance(schema, list):
+        return [_compacted(item, definitions) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if not names and "$ref" in schema:
+        rest = {key: value for key, value in schema.items() if key != "$ref"}
+        return _compacted({**definitions[schema["$ref"].rpartition("/")[2]], **rest}, definitions)
+    result: Schema = {}
+    for key, value in schema.items():
+        if not names and (key in ("title", "$defs") or (key == "default" and not value)):
+            continue
+        result[key] = _compacted(value, definitions, names=key == "properties" and not names)
+    if not names and "anyOf" in result:
+        branches = [branch for branch in result.pop("anyOf") if branch != {"type": "null"}]
+        result |= branches[0] | result if len(branches) == 1 else {"anyOf": branches}
+    return result
+
+
+def _said(schema: Any, *, whole: bool) -> Any:
+    """Remove descriptions for people, or replace them by those for models."""
+    if isinstance(schema, list):
+        return [_said(item, whole=whole) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    described = schema if whole or BRIEF not in schema else {**schema, "description": schema[BRIEF]}
+    shown = (
+        described
+        if described.get("description")
+        else {key: value for key, value in described.items() if key != "description"}
+    )
+    return {key: _said(value, whole=whole) for key, value in shown.items() if key != BRIEF}
+
+
+def _descend(schema: Schema, location: Sequence[int | str]) -> tuple[list[str], Schema]:
+    """Follow an error location through property names, ignoring union branches and list indexes."""
+    path: list[str] = []
+    for part in location:
+        properties = schema.get("properties", {})
+        if part not in properties:
+            break
+        path.append(str(part))
+        schema = properties[part]
+    return path, schema
+
+
+def _inside(name: str, schema: Schema) -> str:
+    """Return where a misplaced parameter belongs, or the most similar one."""
+    properties = schema.get("properties", {})
+    for outer, inner in properties.items():
+        if name in inner.get("properties", {}):
+            return f" it belongs into `{outer}`;"
+    synonym = next((own for own, others in SYNONYMS.items() if name.lower() in others and own in properties), None)
+    return f" use `{synonym}`;" if synonym else _meant(name, properties)
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    near = nearest(name, known)
+    return f" did you mean {near!r}?" if near else ""
+
+
+def _takes(known: Sequence[str]) -> str:
+    return ", ".join(known) or "none"
+
+
+def _named(name: str) -> str:
+    """Return an untrusted name as a short string on one line."""
+    return repr(name if len(name) <= _NAME else f"{name[:_NAME]}…")
+
+
+_NAME = 60
+"""Characters shown of an unknown name."""

@@ -1,0 +1,194 @@
+"""Pages of documents, document texts, and completions."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import unicodedata
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kbhub.documents import markdown, walk
+from kbhub.errors import BaseNotFound, DocumentNotFound, IndexUnavailable, UsageError
+from kbhub.index import catalogue, mentions
+from kbhub.index.references import ref_of
+from kbhub.memory import known
+from kbhub.server.resources.addresses import from_template_value, parse_uri, template_value
+from kbhub.sync.opening import Opener
+from kbhub.values import struct
+from kbhub.workspace.formats import is_markdown, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kbhub.hub import Hub
+    from kbhub.index.catalogue import CatalogueEntry
+    from kbhub.types import Base
+
+PAGE = 100
+"""Documents per page of the list: some 20 kB, which every client accepts."""
+
+COMPLETIONS = 100
+"""Values per completion: the protocol's limit."""
+
+MARKDOWN, PLAIN = "text/markdown", "text/plain"
+
+
+@struct
+class Page:
+    """A page of the documents of all active bases."""
+
+    documents: list[tuple[Base, CatalogueEntry, str]]
+    """Each with its base and ref; sorted by base (project base first, then by id) and path."""
+    cursor: str | None
+    """Cursor of the next page; None on the last."""
+
+
+def page_of_documents(hub: Hub, cursor: str | None = None) -> Page:
+    """List indexed documents; a base without a usable index has none.
+
+    Args:
+        hub: the hub.
+        cursor: from the previous page. It names the last listed document, so that changes in between neither repeat nor
+            skip others.
+
+    Raises:
+        UsageError: the cursor is invalid, or its base is no longer active.
+    """
+    bases = hub.select()
+    start, path = _decoded(cursor, bases) if cursor else (0, "")
+    entries: list[tuple[Base, CatalogueEntry, str]] = []
+    for base in bases[start:]:
+        index = hub.index(base)
+        try:
+            with index.snapshot():
+                rows = catalogue.documents_after(index, path, PAGE + 1 - len(entries))
+        except IndexUnavailable:
+            rows = []
+        entries += [(base, row, ref_of(base, row.path, bases)) for row in rows]
+        path = ""
+        if len(entries) > PAGE:
+            base, last, _ = entries[PAGE - 1]
+            return Page(entries[:PAGE], _encoded(base.id, last.path))
+    return Page(entries, None)
+
+
+def read_document(hub: Hub, uri: str) -> tuple[str, str]:
+    """Return the current text of a document on disk and its media type; counts as a use of a memory.
+
+    Text extracted from another kind of file (a session log, a PDF) is returned as Markdown.
+
+    Args:
+        hub: the hub.
+        uri: its address; untrusted.
+
+    Raises:
+        DocumentNotFound, BaseNotFound, PathNotContained: there is no such document.
+    """
+    address = parse_uri(uri)
+    if address is None:
+        raise DocumentNotFound(uri, "documents have addresses such as kbhub://project/path.md")
+    base = next(iter(hub.select((address[0],))))
+    opener = Opener(hub.limits())
+    # File systems differ in how they encode accents.
+    forms = (address[1], unicodedata.normalize("NFC", address[1]), unicodedata.normalize("NFD", address[1]))
+    for path in dict.fromkeys(forms):
+        if opener.has(base, path):
+            text = _text(hub, opener, base, path, uri)
+            known.count_refs(hub, (ref_of(base, path, hub.select()),))
+            return text, media_type(base, path)
+    raise DocumentNotFound(uri, f"the base {base.id!r} has none at that path")
+
+
+def media_type(base: Base, path: str) -> str:
+    """Return the media type of a document's text."""
+    plain = kind_of(base, path) in ("document", "memory") and not is_markdown(path)
+    return PLAIN if plain else MARKDOWN
+
+
+def complete_base(hub: Hub, start: str) -> list[str]:
+    """Return the ids of active bases that start with a text, case-insensitively."""
+    names = (name for base in hub.select() for name in (base.id, *base.names))
+    return [name for name in names if name.casefold().startswith(start.casefold())]
+
+
+def complete_path(hub: Hub, start: str, base: str | None = None) -> list[str]:
+    """Return paths that start with a text, else contain it, as values of `{+path}`; one over the limit if there are
+    more.
+
+    Args:
+        hub: the hub.
+        start: the typed text.
+        base: id of the base; None for all, the project base first. An inactive one has no documents.
+    """
+    prefix = from_template_value(start)
+    values: dict[str, None] = {}
+    for active_base in _bases(hub, base):
+        index = hub.index(active_base)
+        try:
+            with index.snapshot():
+                values |= dict.fromkeys(map(template_value, catalogue.paths_beginning(index, prefix, COMPLETIONS + 1)))
+        except IndexUnavailable:
+            continue
+    return list(values)
+
+
+def complete_tag(hub: Hub, start: str) -> list[str]:
+    """Return the tags that start with a text, case-insensitively, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for base in hub.select():
+        index = hub.index(base)
+        try:
+            with index.snapshot():
+                counts += mentions.tag_counts(index, without="")
+        except IndexUnavailable:
+            continue
+    wanted = start.removeprefix("#").casefold()
+    return [tag for tag, _ in sorted(counts.items(), key=lambda count: (-count[1], count[0])) if _begins(tag, wanted)]
+
+
+def _begins(tag: str, wanted: str) -> bool:
+    return tag.casefold().startswith(wanted)
+
+
+def _bases(hub: Hub, name: str | None) -> Iterable[Base]:
+    try:
+        return hub.select((name,) if name else ())
+    except BaseNotFound:
+        return ()
+
+
+def _text(hub: Hub, opener: Opener, base: Base, path: str, uri: str) -> str:
+    try:
+        if kind_of(base, path) in ("document", "memory"):
+            try:
+                with walk.open_contained(base, path) as file:
+                    return markdown.decode(file.read(opener.limits.file_bytes + 1))[0]
+            except FileNotFoundError:
+                pass  # a kept text of a deleted file
+        index = hub.index(base)
+        try:
+            with index.snapshot():
+                lines = opener.open(base, path, index).document.lines
+        except IndexUnavailable:
+            lines = opener.open(base, path).document.lines
+        return "".join(f"{line}\n" for line in lines)
+    except OSError as error:
+        raise DocumentNotFound(uri, f"its file cannot be read ({error.strerror})") from error
+
+
+def _encoded(base: str, path: str) -> str:
+    return base64.urlsafe_b64encode(json.dumps([base, path]).encode("ascii")).decode().rstrip("=")
+
+
+def _decoded(cursor: str, bases: tuple[Base, ...]) -> tuple[int, str]:
+    """Return the number of the base in which a page begins, and the path before it."""
+    try:
+        base, path = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (binascii.Error, ValueError, TypeError):
+        base, path = None, None
+    number = next((number for number, active in enumerate(bases) if active.id == base), None)
+    if number is None or not isinstance(path, str):
+        raise UsageError("`cursor` is none that kbhub gave, or its base is gone; list without it from the first page.")
+    return number, path

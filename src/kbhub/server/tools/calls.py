@@ -1,0 +1,209 @@
+"""What every call needs: the hub off the event loop, the client's roots, fresh indexes, results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+from anyio.to_thread import run_sync
+from mcp.types import CallToolResult, InputRequiredResult, TextContent
+
+from kbhub.errors import KbhubError
+from kbhub.memory.querylog import recording
+from kbhub.memory.querylog.maintenance import maintain
+from kbhub.render import status_answers
+from kbhub.render.model import sentences
+from kbhub.render.words import warnings_text
+from kbhub.search import outside
+from kbhub.server.roots import RootsQuestion
+from kbhub.server.tools.results import text_result
+from kbhub.sync.background import Background
+from kbhub.sync.bases import comparing_for, freshen
+from kbhub.sync.watch import Watcher
+from kbhub.workspace.workspace import FROM_ROOTS
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import Context
+
+    from kbhub.frozen import Model
+    from kbhub.hub import Hub
+    from kbhub.server.notifications import Announcer
+    from kbhub.sync.watch import Changes
+    from kbhub.types import Problem
+    from kbhub.values import Value
+
+FRESHEN_SECONDS = 0.5
+"""How long a search waits for changed files to be indexed; what takes longer serves the next one."""
+
+FIRST_ANSWER_SECONDS = 2.0
+"""How long a search waits for the first index of a base: enough for most projects, and less than clients wait."""
+
+PROGRESS_SECONDS = 0.25
+"""Interval of progress reports."""
+
+STOP_SECONDS = 0.3
+"""How long the end of a connection waits for a batch being indexed; a process that exits need not wait."""
+
+T = TypeVar("T")
+
+
+class Calls:
+    """The hub as tools use it, and the state of one connection with a client: indexing, watching, its roots.
+
+    Args:
+        hub: the hub.
+        announcer: notifies the client of changes.
+        structured: whether results carry structured content beside their text.
+    """
+
+    def __init__(self, hub: Hub, announcer: Announcer, *, structured: bool = False) -> None:
+        self.hub, self.announcer, self.structured = hub, announcer, structured
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Reset the state of the connection."""
+        self.background = Background(self.hub, self.announcer.look, self._tidy)
+        self.roots = RootsQuestion()
+        self.watcher = Watcher(self.hub, self._notice)
+        self._begun = False
+        self._warned: set[Problem] = set()
+
+    def begin(self) -> None:
+        """Start indexing and watching, once; not before the handshake is done."""
+        self.background.called()
+        if not self._begun:
+            self._begun = True
+            self.background.look()
+            self.watcher.start()
+
+    def end(self) -> None:
+        """Stop both, and flush the query log, because the process may end right afterwards."""
+        self.watcher.stop(0)
+        self.background.stop(STOP_SECONDS)
+        recording.flush()
+
+    async def run(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Run blocking work on a thread; a cancelled call or an ending server does not wait for it."""
+        return await run_sync(work, *arguments, abandon_on_cancel=True)
+
+    async def ask_roots(self, context: Context[None, Any]) -> InputRequiredResult | None:
+        """Use the client's roots as the workspace if nothing else determines it."""
+        workspace = (await self.run(self.hub.discovery)).workspace
+        question = self.roots
+        settled = workspace.directory and not (question.again and workspace.source == FROM_ROOTS)
+        if context.protocol_version is None or settled or not self.hub.options.ask_roots:
+            return None
+        answer = await question.ask(context)
+        if isinstance(answer, InputRequiredResult):
+            return answer
+        try:
+            if answer:
+                await self.run(self.hub.use_roots, answer)
+                await self.run(self.announcer.look)
+        finally:
+            question.settle()
+        return None
+
+    async def has_bases(self) -> bool:
+        """Return whether any base is active."""
+        return bool((await self.run(self.hub.discovery)).bases)
+
+    async def freshen(
+        self,
+        context: Context[None, Any],
+        names: tuple[str, ...] = (),
+        *,
+        first_index: bool = False,
+        max_age: float | None = None,
+    ) -> None:
+        """Index changed files, as far as that is quick.
+
+        Args:
+            context: the call, which gets progress reports.
+            names: ids of the bases, none for all.
+            first_index: whether to wait a little for a base without an index.
+            max_age: as for `freshen`.
+        """
+        bases: dict[str, bool] | None = None
+        with anyio.move_on_after(FRESHEN_SECONDS):
+            bases = await self.run(self._compare, names, max_age)
+        if bases is None:
+            bases = await self.run(self._indexed, names)
+        end = anyio.current_time() + (FIRST_ANSWER_SECONDS if first_index else 0)
+        reported = -1
+        while True:
+            done, todo = self.background.progress()
+            if todo and done > reported and context.protocol_version is not None:
+                reported = done
+                await context.report_progress(done, todo, f"Indexing: {done} of {todo} files")
+            left = min(end - anyio.current_time(), PROGRESS_SECONDS)
+            if self.background.wait_for_first_index(bases, 0) or left <= 0:
+                return
+            await self.run(self.background.wait_for_first_index, bases, left)
+
+    def result(self, text: str, result: Model | Value, *, is_error: bool = False) -> CallToolResult:
+        """Build a tool's result: a text, and its JSON form if requested."""
+        structured = result.model_dump(mode="json") if self.structured and not is_error else None
+        return text_result(text, structured, is_error=is_error)
+
+    async def with_warnings(self, tool: str, result: CallToolResult) -> CallToolResult:
+        """Append warnings about ineffective fields and variables, each once: the user does not see the server's log.
+
+        Args:
+            tool: the called tool; `status` reports them itself.
+            result: its result.
+        """
+        try:
+            warnings = (await self.run(self.hub.discovery)).warnings
+        except KbhubError:  # the configuration is invalid, which the answer reports
+            return result
+        fresh = [warning for warning in warnings if warning not in self._warned]
+        self._warned.update(fresh)
+        if not fresh or tool == "status" or not isinstance(result.content[0], TextContent):
+            return result
+        (note,) = sentences("Note", [warnings_text(fresh)])
+        text = TextContent(type="text", text=f"{result.content[0].text}\n{note}")
+        structured = result.structured_content
+        if structured and isinstance(notes := structured.get("notes"), list):
+            structured = {**structured, "notes": [*notes, note.removeprefix("Note: ")]}
+        return result.model_copy(update={"content": [text, *result.content[1:]], "structured_content": structured})
+
+    async def nothing(self, empty: Model | Value) -> CallToolResult:
+        """Return that no base is active, with an empty result."""
+        discovery, notes = await self.run(self.hub.discovery), await self.run(outside.outside, self.hub)
+        return self.result(status_answers.nothing_here(discovery, notes), empty)
+
+    def _tidy(self, *, at_most_every: float, seconds: float) -> bool:
+        """Process the query log."""
+        return maintain(self.hub, at_most_every=at_most_every, seconds=seconds).ran
+
+    def _indexed(self, names: tuple[str, ...]) -> dict[str, bool]:
+        """Return whether each base (all if none are named) has an index file."""
+        return {base.id: self.hub.index(base).path.exists() for base in self.hub.select(names)}
+
+    def _compare(self, names: tuple[str, ...], max_age: float | None) -> dict[str, bool]:
+        """Compare bases with their files as far as due, then return `_indexed`."""
+        # Skip what the background is already handling and comparisons that take long, instead of waiting for them.
+        bases, busy = self.hub.select(names), self.background.busy()
+        if names:
+            self.background.prefer(base.id for base in bases)
+        idle = [base.id for base in bases if base.id not in busy and comparing_for(self.hub, base) < FRESHEN_SECONDS]
+        if idle:
+            self.background.hand(base for base in freshen(self.hub, idle, max_age=max_age) if not base.busy)
+            self.announcer.look()
+        return self._indexed(names)
+
+    def _notice(self, changes: Changes | None) -> None:
+        """Handle the watcher's events, on its thread: changed files, or maybe other bases or settings."""
+        self.background.look_at(changes or {})
+        if changes is None:
+            self.announcer.look()
+
+
+def client_name(context: Context[None, Any]) -> str | None:
+    """Return the name of the calling client, as it states it, or None."""
+    if context.protocol_version is None:
+        return None
+    params = context.session.client_params
+    return params.client_info.name if params else None

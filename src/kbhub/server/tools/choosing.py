@@ -1,0 +1,46 @@
+"""Choose the offered tools: those of the settings, without unusable ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbhub.workspace.tool_names import ALL, CORE, DOCUMENT_WRITERS, MEMORY_TOOLS, WRITERS
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+    from kbhub.workspace.tool_names import ToolName
+
+
+def offered(hub: Hub) -> tuple[ToolName, ...]:
+    """Return the tools currently offered, in list order.
+
+    Raises:
+        KbhubError: the configuration is invalid.
+    """
+    return tuple(name for name in ALL if why_not(hub, name) is None)
+
+
+def why_not(hub: Hub, name: ToolName) -> str | None:
+    """Return why a tool is not offered now and what would change that, or None if it is.
+
+    Raises:
+        KbhubError: the configuration is invalid.
+    """
+    settings = hub.config().settings
+    chosen = CORE if settings.tools == "core" else ALL if settings.tools == "all" else settings.tools
+    if name not in chosen:
+        return 'the setting `tools` leaves it out; `"tools": "all"` in the global config offers every tool'
+    if name in WRITERS and settings.read_only:
+        return "kbhub is set to read only, by `readOnly` in the global config, KBHUB_READ_ONLY or `--read-only`"
+    if name in MEMORY_TOOLS and not settings.memory.enabled:
+        return "`memory.enabled` is false in the global config"
+    return _why_no_writing(hub) if name in DOCUMENT_WRITERS else None
+
+
+def _why_no_writing(hub: Hub) -> str | None:
+    # Lazy: only servers with writing tools need this during the handshake.
+    from kbhub.editing.paths import why_not_writable  # noqa: PLC0415
+
+    if any(why_not_writable(hub, base) is None for base in hub.discovery().bases):
+        return None
+    return 'no base here may be written; `kbhub init`, or `"writable": true` of a base of yours, changes that'

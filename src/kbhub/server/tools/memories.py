@@ -1,0 +1,133 @@
+"""The tools `remember`, `memories` and `forget`."""
+
+# No `from __future__ import annotations`: the SDK builds the tools' schemas from the annotations at run time.
+
+from functools import partial
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult
+from pydantic import BeforeValidator, Field
+
+from kbhub.frozen import Model
+from kbhub.memory.forgetting import forget
+from kbhub.memory.listing import LISTED, memories
+from kbhub.memory.models import Forgotten, MemoryList, Remembered
+from kbhub.memory.remember import remember
+from kbhub.render.memory_answers import forgotten_answer, memories_answer, remembered_answer
+from kbhub.server.parameters import brief
+from kbhub.server.tools.calls import Calls, client_name
+from kbhub.server.tools.given import Names, as_list, cleaned
+from kbhub.workspace.memory_folders import Scope
+
+
+class RememberOptions(Model):
+    """Rarely needed."""
+
+    supersedes: Annotated[
+        tuple[str, ...], BeforeValidator(as_list), Field(description="Ids it takes the place of.")
+    ] = ()
+    namespace: str | None = Field(None, description="To file it in, `a/b`.")
+
+
+OnlyScope = Annotated[
+    Scope | None, Field(description="Only those of the project, the user, or shared.", json_schema_extra=brief())
+]
+OnlyNamespace = Annotated[
+    str | None, Field(description="Only those filed in it or below it, `a/b`.", json_schema_extra=brief())
+]
+
+
+class Memories:
+    """The memory tools."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def remember(
+        self,
+        context: Context[None, Any],
+        text: Annotated[str | None, Field(description="One fact, in Markdown, clear without this chat.")] = None,
+        tags: Annotated[Names | None, Field(description="Tags to find it by.", json_schema_extra=brief())] = None,
+        scope: Annotated[Scope | None, Field(description="`project` unless given; `user`: for every project.")] = None,
+        about: Annotated[Names | None, Field(description="Documents, files or `file::symbol` it is about.")] = None,
+        id: Annotated[  # noqa: A002 - the name agents know
+            str | None, Field(description="Of one to change or, without `text`, to confirm because it helped.")
+        ] = None,
+        options: RememberOptions | None = None,
+    ) -> Annotated[CallToolResult, Remembered]:
+        """Keep something learned for later sessions: a decision, a preference, a pitfall. What is known already is
+        strengthened, not doubled.
+        """
+        calls, options = self._calls, options or RememberOptions()
+        done = await calls.run(
+            partial(
+                remember,
+                calls.hub,
+                text,
+                tags=cleaned(tags),
+                scope=scope,
+                about=cleaned(about),
+                id=id,
+                supersedes=cleaned(list(options.supersedes)),
+                namespace=options.namespace,
+                client=client_name(context),
+            )
+        )
+        await calls.run(calls.announcer.look)
+        return calls.result(remembered_answer(done), done)
+
+    async def memories(
+        self,
+        query: Annotated[str | None, Field(description="None lists, the strongest first.")] = None,
+        scope: OnlyScope = None,
+        tags: Annotated[Names | None, Field(description="All of these.")] = None,
+        namespace: OnlyNamespace = None,
+        limit: Annotated[
+            int, Field(ge=1, le=100, description="Memories listed at most.", json_schema_extra=brief())
+        ] = LISTED,
+        offset: Annotated[
+            int, Field(ge=0, description="Memories to leave out from the start of the list.", json_schema_extra=brief())
+        ] = 0,
+    ) -> Annotated[CallToolResult, MemoryList]:
+        """List or search what was remembered, with ids. `search` finds memories, too."""
+        calls = self._calls
+        result = await calls.run(
+            partial(
+                memories,
+                calls.hub,
+                query,
+                scope=scope,
+                tags=cleaned(tags),
+                namespace=namespace,
+                limit=limit,
+                offset=offset,
+            )
+        )
+        return calls.result(*memories_answer(result, offset))
+
+    async def forget(
+        self,
+        ids: Annotated[Names | None, Field(description="Or choose by the others.")] = None,
+        tags: Annotated[Names | None, Field(description="All of these.")] = None,
+        namespace: OnlyNamespace = None,
+        scope: OnlyScope = None,
+        older_than: Annotated[float | None, Field(ge=0, description="Days unused.")] = None,
+        everything: Annotated[bool, Field(description="Allow all of a scope.")] = False,
+    ) -> Annotated[CallToolResult, Forgotten]:
+        """Forget memories that are wrong or of no use; they can be had back for a while."""
+        calls = self._calls
+        done = await calls.run(
+            partial(
+                forget,
+                calls.hub,
+                cleaned(ids),
+                tags=cleaned(tags),
+                namespace=namespace,
+                scope=scope,
+                older_than=older_than,
+                everything=everything,
+            )
+        )
+        await calls.run(calls.announcer.look)
+        return calls.result(forgotten_answer(done), done)

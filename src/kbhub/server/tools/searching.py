@@ -1,0 +1,156 @@
+"""The tool `search`."""
+
+# No `from __future__ import annotations`: the SDK builds the tools' schemas from the annotations at run time.
+
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from kbhub.frozen import Model
+from kbhub.hub import Hub
+from kbhub.memory.querylog.recording import record
+from kbhub.reading.paging import make_cursor, offset_of
+from kbhub.reading.reading import ReadOptions, read
+from kbhub.render import model
+from kbhub.search.llm_assistance import Help, search_assisted
+from kbhub.server.parameters import brief
+from kbhub.server.tools.calls import Calls, client_name
+from kbhub.server.tools.given import Names, cleaned
+from kbhub.server.tools.published import model_of
+from kbhub.types import Granularity, Hit, Mode, Query, SearchResult
+
+FULL_BYTES = 20_000
+"""Most UTF-8 bytes of whole chunks in one answer; with their context still less than `read` returns."""
+
+
+class SearchOptions(Model):
+    """Rarely needed."""
+
+    explain: bool = Field(
+        False,
+        description="Say of each hit how its score came about: ranks, values and what was added to them.",
+        json_schema_extra=brief("Trace each score."),
+    )
+    full: bool = Field(False, description="Quote every hit, whole.")
+    granularity: Granularity = Field(
+        "document", description="One hit per document, or one per chunk.", json_schema_extra=brief()
+    )
+    recency: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Prefer newer documents: 0 not at all, 1 so much that half a year halves a score.",
+        json_schema_extra=brief(),
+    )
+    min_score: float = Field(
+        0.0, ge=0, le=1, description="Leave out hits with a lower score.", json_schema_extra=brief()
+    )
+    min_signals: int = Field(
+        1,
+        ge=1,
+        le=2,
+        description="Leave out hits that fewer of the two rankings found, by words and by meaning.",
+        json_schema_extra=brief("2: by words and meaning."),
+    )
+    queries: tuple[str, ...] = Field(
+        (), description="Other wordings of the query, which are searched for, too.", json_schema_extra=brief()
+    )
+    hyde: str = Field(
+        "",
+        description="A made-up answer to the query; what is near to it in meaning is found, too.",
+        json_schema_extra=brief("A made-up answer."),
+    )
+
+
+HELP = frozenset(("queries", "hyde"))
+"""Options about alternative wordings, not about the query itself."""
+
+
+class Searching:
+    """The tool `search`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def search(
+        self,
+        query: Annotated[
+            str,
+            Field(
+                description="A question or words, in any language. Words that filter: "
+                '`tag:ops path:api/ kind:memory key:value -word "exact phrase"`.'
+            ),
+        ],
+        context: Context[None, Any],
+        bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
+        mode: Annotated[Mode | None, Field(description="By words, by meaning, or both (default).")] = None,
+        limit: Annotated[int | None, Field(ge=1, le=100, description="Hits per page, 5 if not configured.")] = None,
+        cursor: Annotated[str | None, Field(description="As the last answer gave it.")] = None,
+        options: SearchOptions | None = None,
+    ) -> Annotated[CallToolResult, model_of(SearchResult)]:
+        """Find passages in the Markdown knowledge of this project and its user. Use it first for any question that
+        their notes, decisions, guides or conventions may answer. Quotes the best hit and names the others, to be
+        opened with `read`.
+        """
+        calls, options = self._calls, options or SearchOptions()
+
+        def understood() -> tuple[Query, bool]:
+            settings = calls.hub.config().settings.search
+            asked = Query(
+                text=query,
+                bases=cleaned(bases),
+                mode=mode or settings.mode,
+                limit=limit or settings.limit,
+                **options.model_dump(exclude={"full", *HELP}),
+            )
+            if cursor:
+                asked = asked.model_copy(update={"offset": offset_of(cursor, asked, _wordings(options))})
+            return asked, bool(calls.hub.discovery().bases)
+
+        asked, anything = await calls.run(understood)
+        if not anything:
+            return await calls.nothing(SearchResult(query=query, mode=asked.mode))
+        await calls.freshen(context, asked.bases, first_index=True)
+        try:
+            return await calls.run(self._answer, asked, options, client_name(context))
+        finally:
+            calls.background.searched()
+
+    def _answer(self, asked: Query, options: SearchOptions, client: str | None) -> CallToolResult:
+        result = self._found(asked, options, client)
+        answer = model.search_answer(
+            result,
+            asked,
+            lambda offset: make_cursor(asked, offset, _wordings(options)),
+            full=options.full,
+            wordings=options.model_dump(include=set(HELP)),
+        )
+        return self._calls.result(*answer)
+
+    def _found(self, asked: Query, options: SearchOptions, client: str | None) -> SearchResult:
+        help_options = Help(queries=options.queries, passage=options.hyde)
+        result = search_assisted(self._calls.hub, asked, help_options)
+        record(self._calls.hub, result, asked, client)
+        return with_whole_chunks(self._calls.hub, result) if options.full else result
+
+
+def _wordings(options: SearchOptions) -> tuple[str, ...]:
+    """Return the alternative wordings; they are part of the cursor."""
+    return (options.hyde, *options.queries)
+
+
+def with_whole_chunks(hub: Hub, result: SearchResult) -> SearchResult:
+    """Replace excerpts by the whole text of their chunks as on disk now, as far as there is room."""
+    refs = [f"{hit.docid}:{hit.start_line}-{hit.end_line}" for hit in result.hits]
+    if not refs:
+        return result
+    readings = read(hub, refs, ReadOptions(answer_bytes=FULL_BYTES)).readings
+    texts = {(reading.docid, reading.start_line): reading for reading in readings if not reading.rest}
+
+    def whole(hit: Hit) -> Hit:
+        reading = texts.get((hit.docid, hit.start_line))
+        return hit.model_copy(update={"excerpt": reading.text, "excerpt_line": reading.start_line}) if reading else hit
+
+    return result.model_copy(update={"hits": tuple(map(whole, result.hits))})

@@ -1,0 +1,107 @@
+"""The bases the user has: those in the global config, active or not, and any others active in this workspace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from kbhub.frozen import Model
+from kbhub.hub import Hub
+from kbhub.reading.status import status
+from kbhub.setup.own_config import config_file, places_of, unknown_base
+from kbhub.types import Origin
+from kbhub.workspace.places import expand
+
+if TYPE_CHECKING:
+    from kbhub.reading.reports import BaseStatus
+    from kbhub.workspace.settings import GlobalConfig
+
+
+class KnownBase(Model):
+    """A base that the global config names, or that is active here."""
+
+    id: str = Field(description="Its id.")
+    path: Path = Field(description="Its folder.")
+    origin: Origin = Field(description="How it was found.")
+    active: bool = Field(description="Whether it is active in this workspace.")
+    places: tuple[str, ...] = Field((), description="Entries of `repos` that name it; `*` is every project.")
+    name: str | None = Field(None, description="Readable name.")
+    description: str | None = Field(None, description="What it is about.")
+    writable: bool = Field(False, description="Whether agents may write documents in it.")
+    weight: float = Field(1.0, description="Factor on the score of its hits.")
+    include: tuple[str, ...] = Field((), description="Patterns of further files to take.")
+    exclude: tuple[str, ...] = Field((), description="Patterns of files to leave out.")
+    contexts: dict[str, str] = Field(default_factory=dict, description="Path prefix → what lies there.")
+    documents: int = Field(0, description="Documents in its index.")
+    index: Path | None = Field(None, description="The index file; none if there is none yet.")
+    index_bytes: int = Field(0, description="Its size.")
+    synced: str | None = Field(None, description="When it was last brought in step (ISO 8601, UTC).")
+    problem: str | None = Field(None, description="Why it cannot be used, and what to do.")
+
+
+class KnownBases(Model):
+    """What `kbhub bases list` shows."""
+
+    config: Path = Field(description="The global config, which need not exist.")
+    bases: tuple[KnownBase, ...] = Field((), description="The project base first, then by id.")
+
+
+def list_bases(hub: Hub) -> KnownBases:
+    """Return all bases in the global config, active here or not, and any others that are active here."""
+    settings, path = hub.config().settings, config_file(hub)
+    active = {name for base in hub.discovery().bases for name in (base.id, *base.names)}
+    everywhere = status(Hub(replace(hub.options, every_base=True)))
+    bases = [_known(base, settings, active) for base in everywhere.bases]
+    listed = {name for base in everywhere.bases for name in (base.base.id, *base.base.names)}
+    problems = {problem.subject: problem.message for problem in everywhere.problems}
+    for name, entry in settings.entries().items():
+        if name not in listed:
+            folder = expand(entry.knowledge, hub.options.home, path.parent)
+            places = places_of(settings, name)
+            bases.append(
+                KnownBase(
+                    id=name, path=folder, origin="config", active=False, places=places, problem=problems.get(name)
+                )
+            )
+    return KnownBases(config=path, bases=tuple(sorted(bases, key=lambda base: (base.id != "project", base.id))))
+
+
+def show_base(hub: Hub, name: str) -> KnownBase:
+    """Return the base of `list_bases` with an id, or with an alias if the base is active.
+
+    Raises:
+        UsageError: no base has this id.
+    """
+    bases = {base.id: base for base in list_bases(hub).bases}
+    if name in bases:
+        return bases[name]
+    alias = next((base.id for base in hub.discovery().bases if name in base.names), None)
+    if alias in bases:
+        return bases[alias]
+    raise unknown_base(name, list(bases))
+
+
+def _known(status: BaseStatus, settings: GlobalConfig, active: set[str]) -> KnownBase:
+    base = status.base
+    names = (base.id, *base.names)
+    return KnownBase(
+        id=base.id,
+        path=base.path,
+        origin=base.origin,
+        active=any(name in active for name in names),
+        places=tuple(dict.fromkeys(place for name in names for place in places_of(settings, name))),
+        name=base.name,
+        description=base.description,
+        writable=base.writable,
+        weight=base.weight,
+        include=base.include,
+        exclude=base.exclude,
+        contexts=base.contexts,
+        documents=status.documents,
+        index=status.index,
+        index_bytes=status.index_bytes,
+        synced=status.synced,
+    )

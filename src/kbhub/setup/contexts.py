@@ -1,0 +1,296 @@
+"""Contexts: the user's descriptions of paths in a base, and the files they are stored in."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from kbhub.errors import UsageError
+from kbhub.frozen import Model
+from kbhub.setup.init import create_file
+from kbhub.setup.own_config import config_file, edit_config, unknown_base
+from kbhub.values import struct
+from kbhub.workspace.config_editing import alone, edit_file, remove_value, set_value
+from kbhub.workspace.config_files import checked
+from kbhub.workspace.covering import covers, plain
+from kbhub.workspace.jsonc import read_jsonc
+from kbhub.workspace.places import expand
+from kbhub.workspace.pointer import POINTER_NAMES
+from kbhub.workspace.project import PROJECT_ID, clean, find_pointer
+from kbhub.workspace.settings import Pointer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kbhub.hub import Hub
+    from kbhub.types import Base
+    from kbhub.workspace.settings import GlobalConfig
+
+EVERY_BASE = "/"
+"""Stands for all bases on the command line."""
+
+_FIELD = "contexts"
+
+
+class Context(Model):
+    """One description of a path."""
+
+    base: str | None = Field(description="Id of its base; none is about every base.")
+    path: str = Field(description="Prefix of paths in the base; empty is all of it.")
+    context: str = Field(description="What lies there.")
+    file: Path | None = Field(None, description="The file that says so.")
+
+
+class ContextChange(Model):
+    """What adding or removing a context did."""
+
+    context: Context = Field(description="The context.")
+    changed: bool = Field(description="Whether the file was changed; if not, it said so before.")
+    notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
+
+
+@struct
+class Place:
+    """What a context describes."""
+
+    base: str | None
+    """Id of the base, or None for every base."""
+    path: str
+    """Path in the base without leading or trailing `/`; empty for the base itself."""
+
+
+def list_contexts(hub: Hub, place: Place | None = None) -> tuple[Context, ...]:
+    """Return the contexts of the active bases and of those in the global config.
+
+    Args:
+        hub: the hub whose bases and config are read.
+        place: return only the contexts that apply to this place or to something below it.
+    """
+    settings, file = hub.config().settings, config_file(hub)
+    contexts = [Context(base=None, path=path, context=text, file=file) for path, text in settings.contexts.items()]
+    bases = {base.id: base for base in hub.discovery().bases}
+    for base in bases.values():
+        contexts += [
+            Context(base=base.id, path=path, context=text, file=_file_of(hub, base, path))
+            for path, text in base.contexts.items()
+        ]
+    united = {name for base in bases.values() for name in base.names}
+    for name, entry in settings.entries().items():
+        if name not in bases and name not in united:
+            contexts += [
+                Context(base=name, path=path, context=text, file=file) for path, text in clean(entry.contexts).items()
+            ]
+    if place is None:
+        return tuple(contexts)
+    return tuple(
+        context
+        for context in contexts
+        if context.base in (place.base, None) and _about(plain(context.path), place.path)
+    )
+
+
+def add_context(hub: Hub, place: Place, text: str) -> ContextChange:
+    """Write a description of a place, replacing any previous one.
+
+    Args:
+        hub: the hub whose files are changed.
+        place: a base or a path in one, from `parse_place`.
+        text: the description.
+
+    Raises:
+        UsageError: the text is empty, the base unknown, or there is no file to write to.
+        ConfigError: the file cannot be read or written.
+    """
+    text = clean({"": text})[""]
+    if not text:
+        raise UsageError("A context needs a text: kbhub context add BASE/PATH TEXT.")
+    home = _home_of(hub, place)
+    key = _key(hub, place)
+    changed = _write(hub, home, key, text)
+    notes = [] if changed else [f"{home.file} says so already; nothing was changed."]
+    if home.folder is not None and place.path and not (home.folder / place.path).exists():
+        notes.append(f"Nothing lies at {place.path} yet.")
+    context = Context(base=place.base, path=key, context=text, file=home.file)
+    return ContextChange(context=context, changed=changed, notes=tuple(notes))
+
+
+def remove_context(hub: Hub, place: Place) -> ContextChange:
+    """Remove the description of a place.
+
+    Raises:
+        UsageError: there is none, or it is in a file that kbhub must not change.
+        ConfigError: the file cannot be read or written.
+    """
+    home = _home_of(hub, place)
+    entries = {plain(key): (key, text) for key, text in home.contexts.items()}
+    if place.path not in entries:
+        known = ", ".join(repr(key) for key, _ in entries.values()) or "none"
+        raise UsageError(f"{home.file} has no context for {place.path or 'the base itself'!r}; it has: {known}.")
+    key, text = entries[place.path]
+    _write(hub, home, key, None)
+    return ContextChange(context=Context(base=place.base, path=key, context=text, file=home.file), changed=True)
+
+
+def parse_place(hub: Hub, text: str | None) -> Place:
+    """Parse a place as typed on the command line.
+
+    Args:
+        hub: the hub whose bases are looked up.
+        text: `/` for every base; BASE, BASE/PATH or BASE@PATH; inside a base, a path relative to the working
+            directory, or None for the working directory itself; elsewhere, a path that exists in the project base.
+
+    Raises:
+        UsageError: the text names no place, or the working directory is in no base.
+    """
+    if text == EVERY_BASE:
+        return Place(None, "")
+    known = _known_ids(hub)
+    if text and not text.startswith("."):
+        for mark in ("@", "/"):
+            name, separator, path = text.partition(mark)
+            if name in known and (separator or name == text):
+                return Place(name, _contained(path))
+    cwd = Path(os.path.realpath(hub.options.cwd))
+    target = Path(os.path.normpath(cwd / (text or ".")))
+    enclosing = [base for base in hub.discovery().bases if cwd.is_relative_to(base.path)]
+    if not enclosing and text and (place := _in_project(hub, text)):
+        return place
+    if not enclosing and text:
+        raise unknown_base(text.partition("/")[0], known)
+    if not enclosing:
+        raise UsageError(f"{cwd} is in no active base; name one: kbhub context add BASE/PATH TEXT.")
+    base = max(enclosing, key=lambda candidate: len(candidate.path.parts))
+    if not target.is_relative_to(base.path):
+        raise UsageError(f"{text!r} leads out of the base {base.id!r}.")
+    inside = target.relative_to(base.path).as_posix()
+    return Place(base.id, "" if inside == "." else inside)
+
+
+def _in_project(hub: Hub, text: str) -> Place | None:
+    """Return the place of a path that exists in the project base, written as for `ls`."""
+    base = next((base for base in hub.discovery().bases if base.id == PROJECT_ID), None)
+    unsafe = "\0" in text or Path(text).is_absolute() or ".." in Path(text).parts
+    if base is None or unsafe or not os.path.lexists(base.path / text):
+        return None
+    return Place(base.id, _contained(text))
+
+
+@struct
+class _Home:
+    """The file that holds a base's contexts."""
+
+    file: Path
+    keys: tuple[str, ...]
+    """Key path of the contexts in the file."""
+    contexts: Mapping[str, str]
+    """The current contexts."""
+    folder: Path | None
+    """The base's folder."""
+    pointer: bool = False
+
+
+def _home_of(hub: Hub, place: Place) -> _Home:
+    settings, file = hub.config().settings, config_file(hub)
+    if place.base is None:
+        return _Home(file, (_FIELD,), settings.contexts, None)
+    entries = settings.entries()
+    if place.base in entries:
+        entry = entries[place.base]
+        folder = expand(entry.knowledge, hub.options.home, file.parent)
+        return _Home(file, ("bases", place.base, _FIELD), entry.contexts, folder)
+    base = next((base for base in hub.discovery().bases if base.id == place.base), None)
+    if base is None:
+        raise unknown_base(place.base, _known_ids(hub))
+    if base.id != PROJECT_ID:
+        raise UsageError(
+            f"No file says anything of the base {base.id!r}. Add it first: kbhub bases add {base.id}={base.path}."
+        )
+    pointer = _pointer(hub, base)
+    contexts = checked(Pointer, read_jsonc(pointer), pointer).contexts if pointer.exists() else {}
+    return _Home(pointer, (_FIELD,), contexts, base.path, pointer=True)
+
+
+def _pointer(hub: Hub, base: Base) -> Path:
+    """Return the project base's pointer, or the path for a new one that changes nothing else."""
+    workspace = hub.discovery().workspace
+    pointer = find_pointer(workspace, Path(os.path.realpath(hub.options.home)), config=hub.config().path)
+    if base.origin == "pointer" and pointer is not None:
+        return pointer
+    folder = base.path.parent
+    # A pointer without `knowledge` means ./knowledge; any other folder would have to be named in it.
+    inside = workspace.directory is not None and workspace.directory.is_relative_to(folder)
+    if base.origin == "knowledge" and base.path.name == "knowledge" and inside and pointer == base.path:
+        return folder / POINTER_NAMES[0]
+    raise UsageError(
+        f"The project's knowledge is {base.path}, found without a pointer that could have contexts. "
+        f"`kbhub init --knowledge {'docs' if base.origin == 'docs' else base.path}` in the project's folder makes one."
+    )
+
+
+def _write(hub: Hub, home: _Home, key: str, text: str | None) -> bool:
+    """Set or remove a context; an object that would become empty is removed with it."""
+
+    def edit(before: str) -> str:
+        if text is not None:
+            keys = home.keys
+            if len(keys) > 1 and isinstance(hub.config().settings.bases.get(keys[1]), str):
+                knowledge = hub.config().settings.bases[keys[1]]
+                before = set_value(before, keys[:2], {"knowledge": knowledge}, home.file)
+            return set_value(before, (*keys, key), text, home.file)
+        return remove_value(before, home.keys if len(home.contexts) == 1 else (*home.keys, key), home.file)
+
+    if not home.pointer:
+
+        def edit_text(before: str, _: GlobalConfig) -> str:
+            return edit(before)
+
+        return edit_config(hub, edit_text)
+    if not home.file.exists():
+        create_file(home.file, json.dumps({_FIELD: {key: text}}, indent=2, ensure_ascii=False) + "\n")
+        changed = True
+    else:
+        with alone(hub.trust.path.parent):
+            changed = edit_file(home.file, edit, lambda data: checked(Pointer, data, home.file))
+    hub.rediscover()
+    return changed
+
+
+def _key(hub: Hub, place: Place) -> str:
+    """Return the path as spelled in the file, or with a trailing slash if it is a folder."""
+    home = _home_of(hub, place)
+    spelling = next((key for key in home.contexts if plain(key) == place.path), None)
+    if spelling is not None:
+        return spelling
+    folder = home.folder is not None and bool(place.path) and (home.folder / place.path).is_dir()
+    return f"{place.path}/" if folder else place.path
+
+
+def _file_of(hub: Hub, base: Base, path: str) -> Path | None:
+    """Return the file that defines the context of a path in an active base."""
+    config = config_file(hub)
+    entries = hub.config().settings.entries()
+    if any(path in entries[name].contexts for name in (base.id, *base.names) if name in entries):
+        return config
+    home = Path(os.path.realpath(hub.options.home))
+    return find_pointer(hub.discovery().workspace, home, config=config) if base.id == PROJECT_ID else None
+
+
+def _about(prefix: str, path: str) -> bool:
+    return covers(prefix, path) or covers(path, prefix)
+
+
+def _contained(path: str) -> str:
+    """Normalise a path in a base, rejecting one that leads out of it."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts or "\0" in path:
+        raise UsageError(f"{path!r} leads out of its base.")
+    return "/".join(parts)
+
+
+def _known_ids(hub: Hub) -> list[str]:
+    active = [name for base in hub.discovery().bases for name in (base.id, *base.names)]
+    return list(dict.fromkeys([*active, *hub.config().settings.bases]))

@@ -1,0 +1,132 @@
+"""Checks of a base: its folder, its index, and whether the two agree."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
+from kbhub.index import Index
+from kbhub.reading.reports import Finding
+from kbhub.sync.comparing import behind_of, compare
+from kbhub.sync.sync import is_being_indexed
+from kbhub.values import counted
+from kbhub.workspace.places import is_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kbhub.hub import Hub
+    from kbhub.types import Base
+
+LISTED_FILES = 5
+"""Files with problems that are listed per base; `status` lists more, `status --json` all."""
+
+
+def base_findings(hub: Hub, base: Base) -> list[Finding]:
+    """Check a base; a sound one gives a single finding that says so.
+
+    Args:
+        hub: the hub in which the base is active.
+        base: the base.
+    """
+    index = Index(hub.index(base).path, base.id)
+    try:
+        lock = _lock(base, index.path)
+        if lock or not os.path.lexists(index.path):
+            findings = lock or [_behind(base, "It has no index yet.")]
+        elif is_directory(index.path) and not index.path.is_symlink():
+            findings = [_broken(base, f"{index.path} is a folder")]
+        else:
+            findings = _index_findings(hub, base, index)
+        if findings:
+            return findings
+        with index.snapshot():
+            documents, chunks, vectors = index.counts()
+    finally:
+        index.close()
+    counts = ", ".join((counted(documents, "document"), counted(chunks, "chunk"), counted(vectors, "vector")))
+    return [Finding(check="index", level="ok", subject=base.id, message=f"{counts}; sound and in step")]
+
+
+def _lock(base: Base, path: Path) -> list[Finding]:
+    # Without a lock file nobody holds the lock, and `is_being_indexed` would create one.
+    if not os.path.lexists(f"{path}.lock") or not is_being_indexed(path):
+        return []
+    message = "Another kbhub process is indexing it; it was not looked into."
+    remedy = "Wait until that is done. If it hangs, end it: its lock goes with it, and nothing is lost."
+    return [Finding(check="lock", level="warning", subject=base.id, message=message, remedy=remedy)]
+
+
+def _index_findings(hub: Hub, base: Base, index: Index) -> list[Finding]:
+    try:
+        with index.snapshot():
+            faults, problems = index.faults(), index.problems()
+            embedder, unembedded = index.meta("embedder"), index.without_vector()
+    except IndexUnavailable as error:
+        return [_broken(base, error.reason)]
+    if faults:
+        return [_broken(base, "; ".join(faults))]
+    return [
+        *_freshness(hub, base, index),
+        *_vectors(hub, base, embedder, unembedded),
+        *_files(base, problems),
+    ]
+
+
+def _freshness(hub: Hub, base: Base, index: Index) -> list[Finding]:
+    try:
+        files = behind_of(compare(base, index.path, hub.limits()), index)
+    except BaseUnavailable as error:
+        remedy = "Allow kbhub to list it, or mend or remove the base."
+        return [Finding(check="base", level="error", subject=base.id, message=f"{error.reason}.", remedy=remedy)]
+    except IndexUnavailable as error:
+        return [_broken(base, error.reason)]
+    if not files:
+        return []
+    message = f"{counted(len(files), 'file')} changed since it was indexed, such as {files[0]}."
+    return [_behind(base, message)]
+
+
+def _vectors(hub: Hub, base: Base, embedder: str | None, unembedded: int) -> list[Finding]:
+    try:
+        configured = hub.embedder()
+        fingerprint = configured.fingerprint if configured else None
+    except EmbedderError:
+        return []  # `embedder_findings` reports that
+    if configured is None or (embedder == fingerprint and not unembedded):
+        return []
+    if embedder == fingerprint:
+        message = f"{counted(unembedded, 'chunk')} of it cannot be found by meaning yet: vectors are missing."
+    else:
+        message = f"Its vectors are not those of {configured.name}; it is searched by keyword only."
+    return [_behind(base, message, check="vectors")]
+
+
+def _files(base: Base, problems: list[tuple[str, str]]) -> list[Finding]:
+    findings = []
+    for path, message in problems[:LISTED_FILES]:
+        text = f"{path}: {message.removeprefix(f'{path}: ').rstrip('.')}."
+        remedy = "Mend it, or leave it out with `exclude` or .kbhubignore."
+        findings.append(Finding(check="files", level="warning", subject=base.id, message=text, remedy=remedy))
+    if (more := len(problems) - LISTED_FILES) > 0:
+        text = f"{counted(more, 'more file')} cannot be indexed as they should."
+        remedy = "`kbhub status` lists them, `kbhub status --json` without an end."
+        findings.append(Finding(check="files", level="warning", subject=base.id, message=text, remedy=remedy))
+    return findings
+
+
+def _behind(base: Base, message: str, check: str = "freshness") -> Finding:
+    remedy = f"{_index_command(base)} brings it in step, and so does `kbhub doctor --fix`."
+    return Finding(check=check, level="warning", subject=base.id, message=message, remedy=remedy, fixable=True)
+
+
+def _broken(base: Base, reason: str) -> Finding:
+    message = f"Its index cannot be used: {reason}."
+    remedy = "`kbhub doctor --fix` sets it aside and makes it anew from the documents."
+    return Finding(check="index", level="error", subject=base.id, message=message, remedy=remedy, fixable=True)
+
+
+def _index_command(base: Base) -> str:
+    return f"`{shlex.join(['kbhub', 'index', base.id])}`"

@@ -1,0 +1,108 @@
+"""Safe repairs: rebuild or delete indexes, and restrict the modes of kbhub's own files."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+
+from kbhub.errors import ConfigError, KbhubError
+from kbhub.index import set_aside
+from kbhub.setup.doctor.examining import examine
+from kbhub.setup.doctor.folders import FILE_MODE, FOLDER_MODE, JOURNALS, index_of, is_leftover, own_places, too_open
+from kbhub.sync.bases import sync
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kbhub.hub import Hub
+    from kbhub.reading.reports import Diagnosis
+    from kbhub.types import Base
+
+BUSY = "another kbhub process is indexing it; try again when that is done"
+
+
+def mend(hub: Hub, diagnosis: Diagnosis) -> Diagnosis:
+    """Repair what is fixable, then examine again.
+
+    Args:
+        hub: the hub whose setup is repaired.
+        diagnosis: the result of `examine`.
+
+    Returns:
+        The new diagnosis, with the repairs that were made and those that failed.
+    """
+    fixable = [(finding.check, finding.subject) for finding in diagnosis.findings if finding.fixable]
+    bases = {base.id: base for base in _bases(hub)}
+    done: list[str] = []
+    failed: list[str] = []
+    for check, subject in dict.fromkeys(fixable):
+        if check == "leftovers":
+            _attempt(_delete(Path(subject)), subject, done, failed)
+        elif check == "index" and subject in bases:
+            _attempt(_set_aside(hub, bases[subject]), subject, done, failed)
+    behind = {subject for check, subject in fixable if check in ("index", "freshness", "vectors") and subject in bases}
+    for name in sorted(behind):
+        _attempt(_sync(hub, name), name, done, failed)
+    # Last, since the files created above are private anyway.
+    if any(check == "permissions" for check, _ in fixable):
+        for path in too_open(own_places(hub, tuple(bases.values()))):
+            _attempt(_close(path), str(path), done, failed)
+    return examine(hub).model_copy(update={"mended": tuple(done), "failed": tuple(failed)})
+
+
+def _bases(hub: Hub) -> tuple[Base, ...]:
+    try:
+        return hub.discovery().bases
+    except ConfigError:
+        return ()
+
+
+def _attempt(steps: Iterator[str], subject: str, done: list[str], failed: list[str]) -> None:
+    """Run a repair, recording each completed step or the error."""
+    try:
+        done.extend(steps)
+    except Timeout:
+        failed.append(f"{subject}: {BUSY}.")
+    except OSError as error:
+        failed.append(f"{subject}: {error.strerror or error}.")
+    except KbhubError as error:
+        failed.append(str(error))
+
+
+def _delete(path: Path) -> Iterator[str]:
+    with _alone(index_of(path)):
+        if os.path.lexists(path) and is_leftover(path):
+            for suffix in ("", *JOURNALS):
+                Path(f"{path}{suffix}").unlink(missing_ok=True)
+            yield f"deleted {path}"
+
+
+def _set_aside(hub: Hub, base: Base) -> Iterator[str]:
+    path = hub.index(base).path
+    hub.index(base).close()
+    with _alone(path):
+        aside = set_aside(path)
+    yield f"{base.id}: its index was set aside as {aside.name}"
+
+
+def _sync(hub: Hub, name: str) -> Iterator[str]:
+    for report in sync(hub, (name,)):
+        if report.busy:
+            raise Timeout(name)
+        yield f"{name}: indexed {report.added} new and {report.changed} changed documents, {report.removed} removed"
+
+
+def _close(path: Path) -> Iterator[str]:
+    kind = path.lstat().st_mode
+    if not stat.S_ISLNK(kind):
+        path.chmod(FOLDER_MODE if stat.S_ISDIR(kind) else FILE_MODE)
+        yield f"{path} is for you alone now"
+
+
+def _alone(path: Path) -> FileLock:
+    """Return the lock of an index, which keeps other processes from writing it."""
+    return FileLock(f"{path}.lock", timeout=0, mode=FILE_MODE)

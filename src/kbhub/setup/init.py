@@ -1,0 +1,206 @@
+"""`kbhub init`: create a knowledge folder, or a pointer to an existing one, without overwriting anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from kbhub.errors import UsageError
+from kbhub.frozen import Model
+from kbhub.workspace.places import expand, is_directory
+from kbhub.workspace.pointer import POINTER_NAMES
+from kbhub.workspace.project import PROJECT_ID, trust_pointer
+
+if TYPE_CHECKING:
+    from kbhub.types import Base, Discovery
+    from kbhub.workspace.trust import TrustStore
+
+FOLDER = "knowledge"
+STARTER_NAME = "how-to-write-knowledge.md"
+
+STARTER = """\
+---
+tags: [knowledge, writing]
+---
+# How to write knowledge here
+
+This folder is what you and your coding agents know about the project and cannot read from its code. `kbhub`
+indexes every Markdown file below it. Replace this file as soon as it has done its work.
+
+## One topic per file
+
+Name the file after what somebody will look for: `rollback.md`, `api-conventions.md`, `why-postgres.md`. Put the
+answer into the first paragraph and the reasons after it. Folders are free: `decisions/`, `runbooks/`, `glossary.md`.
+
+## Headings are where searches land
+
+A file is searched section by section, and the headings above a section are searched with it. "Rolling back when the
+migration already ran" is found; "Notes" and "Misc" are not. Commands go into fenced blocks, which stay whole.
+
+## Front matter, if it helps
+
+Between two lines of `---` at the top, in YAML. All of it is optional:
+
+- `title`: if it differs from the first heading
+- `tags`: words that the text itself does not have
+- `aliases`: other names of the thing
+- `date` or `updated`: when this was last true; old documents are marked as stale
+- `related`: other files, as a list
+
+## Links
+
+Link to other files as usual, `[text](other.md)` or `[[other]]`, so that whoever finds one finds the next.
+"""
+
+_FILE_MODE = 0o666
+"""Before the umask: project files get the permissions of any other new file."""
+
+
+class Initialised(Model):
+    """What was made."""
+
+    knowledge: Path = Field(description="Folder of the project's knowledge.")
+    made: tuple[Path, ...] = Field((), description="Files that were made, in order; empty if there was no need.")
+    trusted: bool = Field(False, description="Whether the pointer was trusted, as it leads out of the project.")
+    notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
+
+
+def make_knowledge(discovery: Discovery, *, name: str | None = None) -> Initialised:
+    """Create `knowledge/` with a starter document in the workspace, unless the project has knowledge already.
+
+    A pointer is created beside it if the workspace is not in a git repository or a name was given.
+
+    Args:
+        discovery: the current workspace and its bases.
+        name: readable name of the knowledge.
+
+    Raises:
+        UsageError: there is no workspace, or a file or folder is in the way.
+    """
+    directory = _directory(discovery)
+    project = _project(discovery)
+    if project is not None and project.origin != "docs":
+        note = f"This project has its knowledge in {project.path} already; nothing was made."
+        return Initialised(knowledge=project.path, notes=(note,))
+    _refuse_pointer(directory)
+    folder = directory / FOLDER
+    made = []
+    if _ensure_folder(folder):
+        made.append(create_file(folder / STARTER_NAME, STARTER))
+    if discovery.workspace.git_root is None or name:
+        made.append(create_file(directory / POINTER_NAMES[0], _pointer_text(f"./{FOLDER}", name)))
+    notes = []
+    if project is not None:
+        notes.append(
+            "Until now docs/ was searched as this project's knowledge; now only knowledge/ is. To keep docs/ instead, "
+            f"remove {folder} and run `kbhub init --knowledge docs`."
+        )
+    return Initialised(knowledge=folder, made=tuple(made), notes=tuple(notes))
+
+
+def point_to(
+    discovery: Discovery, knowledge: str, *, trust: TrustStore, home: Path, cwd: Path, name: str | None = None
+) -> Initialised:
+    """Write a pointer to an existing folder, and trust it if the folder is outside the project.
+
+    Args:
+        discovery: the current workspace and its bases.
+        knowledge: the folder, as the user wrote it.
+        trust: the trust store.
+        home: the home directory.
+        cwd: what a relative folder is relative to.
+        name: readable name of the knowledge.
+
+    Raises:
+        UsageError: there is no workspace, no such folder, or a file is in the way.
+        ConfigError: the trust store cannot be used.
+    """
+    directory = _directory(discovery)
+    target = Path(os.path.realpath(expand(knowledge, home, cwd)))
+    if not is_directory(target):
+        raise UsageError(f"{target} is no directory; create it first, or leave --knowledge out to make {FOLDER}/.")
+    _refuse_pointer(directory)
+    trust.entries()  # fails early if the store cannot be used
+    pointer = create_file(directory / POINTER_NAMES[0], _pointer_text(_portable(target, directory, home), name))
+    inside = target.is_relative_to(discovery.workspace.git_root or directory)
+    if not inside:
+        trust_pointer(pointer, trust, writable=False, home=home)
+    project = _project(discovery)
+    notes = () if project is None else (f"This replaces {project.path}, which was the project's knowledge until now.",)
+    return Initialised(knowledge=target, made=(pointer,), trusted=not inside, notes=notes)
+
+
+def create_file(path: Path, text: str) -> Path:
+    """Create a file atomically and return its path.
+
+    Args:
+        path: the file, in a folder that exists.
+        text: the content, with Unix line endings.
+
+    Raises:
+        UsageError: the path exists already, or cannot be written.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix=".kbhub-", dir=path.parent) as folder:
+            temporary = Path(folder) / path.name
+            # Not mkstemp, which creates files with mode 0600.
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            # Unlike a rename, a hard link never replaces a file that was created in the meantime.
+            path.hardlink_to(temporary)
+    except FileExistsError as error:
+        raise UsageError(f"{path} exists already and was left as it is.") from error
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}.") from error
+    return path
+
+
+def _ensure_folder(folder: Path) -> bool:
+    """Create a folder if it is missing, and return whether it is empty."""
+    if folder.is_symlink():
+        raise UsageError(f"{folder} is a link and was left as it is; `kbhub trust {folder}` allows it, or remove it.")
+    try:
+        folder.mkdir(exist_ok=True)
+        return not any(folder.iterdir())
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be a folder of knowledge: {error.strerror or error}.") from error
+
+
+def _directory(discovery: Discovery) -> Path:
+    directory = discovery.workspace.directory
+    if directory is None:
+        raise UsageError("There is no project here to make knowledge for; go to its directory, or name it with --root.")
+    return directory
+
+
+def _project(discovery: Discovery) -> Base | None:
+    return next((base for base in discovery.bases if base.id == PROJECT_ID), None)
+
+
+def _refuse_pointer(directory: Path) -> None:
+    for name in POINTER_NAMES:
+        if os.path.lexists(directory / name):
+            raise UsageError(f"{directory / name} exists already and was left as it is; edit it, or remove it first.")
+
+
+def _pointer_text(knowledge: str, name: str | None) -> str:
+    fields = {"knowledge": knowledge, **({"name": name} if name else {})}
+    return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+
+
+def _portable(target: Path, directory: Path, home: Path) -> str:
+    """Return a path that works in other checkouts: relative, unless the target is on another drive."""
+    try:
+        relative = Path(os.path.relpath(target, directory)).as_posix()
+    except ValueError:
+        real_home = Path(os.path.realpath(home))
+        return f"~/{target.relative_to(real_home).as_posix()}" if target.is_relative_to(real_home) else str(target)
+    return relative if relative.split("/")[0] == ".." else f"./{relative}"

@@ -1,0 +1,328 @@
+"""Sync bases on a background thread while the server answers."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from kbhub.errors import BaseNotFound, KbhubError
+from kbhub.sync.bases import SyncState, freshen, sync
+from kbhub.types import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from kbhub.hub import Hub
+    from kbhub.sync.bases import Behind
+
+log = logging.getLogger(__name__)
+
+
+TAKE_OVER_SECONDS = 0.5
+"""Interval of checks on a base that another process is indexing, or died while indexing."""
+
+
+TIDYING_SECONDS = 5.0
+"""Limit of one pass over the query log; the next one continues."""
+
+
+REST_SECONDS = 2.0
+"""Idle time after the last call before such a pass begins."""
+
+
+TIDY_EVERY_SECONDS = 3600.0
+"""Interval of passes over the query log, shared by all processes of a project. A pass takes 35 MB, so processes without
+searches skip it."""
+
+
+class Tidy(Protocol):
+    """Processes the query log."""
+
+    def __call__(self, *, at_most_every: float, seconds: float) -> bool:
+        """Return whether it ran, which it does only if the last time was long enough ago."""
+
+
+class Stopped(BaseException):
+    """Raised to stop indexing between two batches; a BaseException, so that no `except Exception` catches it."""
+
+
+class Background:
+    """A thread, alive only while there is work, that indexes one base after the other.
+
+    Args:
+        hub: the owner of the bases.
+        done: called on the thread after each piece of work.
+        tidy: processes the query log when idle: `maintain` of a hub.
+    """
+
+    def __init__(self, hub: Hub, done: Callable[[], None] | None = None, tidy: Tidy | None = None) -> None:
+        self._hub, self._done, self._tidy_log = hub, done, tidy
+        self._called = time.monotonic()
+        self._untidy = False
+        """Whether the query log is due."""
+        self._tidied = -math.inf
+        """When that last ran here (monotonic seconds)."""
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._looking: dict[str, frozenset[str] | None] | None = None
+        """Bases to compare with their files, with the changed paths if known; empty means all bases."""
+        self._comparing = False
+        self._waiting: dict[str, float] = {}
+        """Base that another process is indexing → when to check again (monotonic seconds)."""
+        self._queue: dict[str, Behind] = {}
+        self._running: Behind | None = None
+        self._stopping = False
+        self._progress: dict[str, tuple[int, int]] = {}
+        self._problems: dict[str, Problem] = {}
+        self._asked_for: frozenset[str] = frozenset()
+        """The bases last asked for by name."""
+        hub.state(SyncState).in_hand = self.in_hand
+
+    def called(self) -> None:
+        """Record a call; idle work waits for a while."""
+        self._called = time.monotonic()
+
+    def searched(self) -> None:
+        """Record a search: the query log is processed, if due, once the server is idle. Returns at once."""
+        self.called()
+        with self._changed:
+            self._untidy |= time.monotonic() - self._tidied >= TIDY_EVERY_SECONDS
+            self._work()
+
+    def look(self, bases: Iterable[str] = ()) -> None:
+        """Compare bases (all if none are given) with their files and sync them. Returns at once."""
+        self.look_at(dict.fromkeys(bases))
+
+    def look_at(self, changes: Mapping[str, frozenset[str] | None]) -> None:
+        """Like `look`, with the changed paths if known. Returns at once.
+
+        Args:
+            changes: base → changed paths; None if any may have changed. Empty means all bases.
+        """
+        with self._changed:
+            self._looking = _both(self._looking, changes)
+            self._work()
+
+    def hand(self, behind: Iterable[Behind]) -> None:
+        """Queue bases that are known to be behind. Returns at once."""
+        with self._changed:
+            for base in behind:
+                # A base being indexed is compared again later; this comparison is older.
+                if self._running is None or self._running.base != base.base:
+                    self._queue.setdefault(base.base, base)
+            self._work()
+
+    def busy(self) -> tuple[str, ...]:
+        """Return the ids of the bases being indexed or queued."""
+        with self._changed:
+            return tuple(entry.base for entry in self._pending())
+
+    def in_hand(self, base: str) -> bool:
+        """Return whether a base is being compared, queued or indexed, here or by another process."""
+        with self._changed:
+            looking = self._comparing or self._looking is not None
+            pending = base in self._waiting or any(entry.base == base for entry in self._pending())
+            return not self._stopping and (looking or pending)
+
+    def prefer(self, bases: Iterable[str]) -> None:
+        """Index these bases before others, replacing the previous preference. Returns at once."""
+        with self._changed:
+            self._asked_for = frozenset(bases)
+
+    def wait_for_first_index(self, bases: Mapping[str, bool], seconds: float) -> bool:
+        """Wait until none of some bases lacks its first index.
+
+        Args:
+            bases: id → whether it has an index file; a comparison may still show that it needs a new one.
+            seconds: timeout.
+
+        Returns:
+            Whether all have one now.
+        """
+        without = {base for base, exists in bases.items() if not exists}
+
+        def ready() -> bool:
+            lacking = {entry.base for entry in self._pending() if entry.new_index}
+            comparing = self._comparing or self._looking is not None
+            return self._stopping or not ((comparing and without) or lacking & bases.keys())
+
+        with self._changed:
+            return self._changed.wait_for(ready, seconds)
+
+    def progress(self) -> tuple[int, int]:
+        """Return (files done, files to do) of all bases being indexed or queued."""
+        with self._changed:
+            counts = [self._progress.get(entry.base, (0, entry.files)) for entry in self._pending()]
+        return sum(done for done, _ in counts), sum(todo for _, todo in counts)
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Return the errors of the last indexing run of each base."""
+        with self._changed:
+            return tuple(self._problems.values())
+
+    def stop(self, seconds: float) -> None:
+        """Stop after the current batch, waiting for that at most some seconds."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+            thread = self._thread
+        if thread:
+            thread.join(seconds)
+
+    def _pending(self) -> list[Behind]:
+        return [*([self._running] if self._running else []), *self._queue.values()]
+
+    def _work(self) -> None:
+        self._changed.notify_all()
+        if self._thread is None and not self._stopping and (self._has_work() or self._untidy):
+            # A daemon thread: the process may exit at any moment, the index is crash-safe.
+            self._thread = threading.Thread(target=self._run, name="kbhub-indexing", daemon=True)
+            self._thread.start()
+
+    def _has_work(self) -> bool:
+        return self._looking is not None or bool(self._queue)
+
+    def _run(self) -> None:
+        try:
+            while self._step():
+                pass
+        except Stopped:
+            log.debug("Indexing was stopped; the next start goes on where it was.")
+        finally:
+            with self._changed:
+                # Leave the state of a successor alone, which may have started since `_step` returned.
+                if self._thread is threading.current_thread():
+                    self._thread, self._running, self._comparing = None, None, False
+                self._changed.notify_all()
+
+    def _step(self) -> bool:
+        """Do the next piece of work; return whether there may be more."""
+        with self._changed:
+            self._rest()
+            # Requests from now on trigger another look, even at the same base.
+            looking, self._looking = self._looking, None
+            self._comparing, self._running = looking is not None, None
+            if looking is None and self._queue:
+                # Preferred bases first, then the smallest, so that a few memories do not wait for a large base.
+                self._running = self._queue.pop(
+                    min(self._queue, key=lambda base: (base not in self._asked_for, self._queue[base].files))
+                )
+            running = self._running
+            if self._stopping or (looking is None and running is None and not self._untidy):
+                self._thread = None  # under the lock, so that new work starts a new thread
+                return False
+        if looking is not None:
+            self._look(looking)
+        elif running:
+            self._sync(running)
+        else:
+            self._tidy()
+            return True
+        if self._done:
+            self._done()
+        with self._changed:
+            self._running, self._comparing = None, False
+            self._changed.notify_all()
+        return True
+
+    def _stays_quiet(self) -> bool:
+        """Wait until the server is idle; return False if other work comes first."""
+
+        def busy() -> bool:
+            return self._stopping or self._has_work() or bool(self._waiting)
+
+        with self._changed:
+            while (left := self._called + REST_SECONDS - time.monotonic()) > 0:
+                if self._changed.wait_for(busy, left):
+                    return False
+            return True
+
+    def _tidy(self) -> None:
+        """Process the query log, unless there is other work."""
+        if not self._stays_quiet():
+            return
+        self._untidy = False
+        try:
+            if self._tidy_log and self._tidy_log(at_most_every=TIDY_EVERY_SECONDS, seconds=TIDYING_SECONDS):
+                self._tidied = time.monotonic()
+        except KbhubError as error:
+            log.info("%s", error)
+        except Exception:  # BLE001: as below
+            log.exception("Looking through the query log failed.")
+
+    def _rest(self) -> None:
+        """Wait while the only work is to check on another process."""
+        while self._waiting and not self._has_work() and not self._stopping:
+            due = min(self._waiting.values()) - time.monotonic()
+            if due > 0:
+                self._changed.wait(due)
+                continue
+            ready = {base for base, moment in self._waiting.items() if moment <= time.monotonic()}
+            self._waiting = {base: moment for base, moment in self._waiting.items() if base not in ready}
+            self._looking = dict.fromkeys(ready)
+
+    def _look(self, changes: Mapping[str, frozenset[str] | None]) -> None:
+        try:
+            active = {base.id for base in self._hub.discovery().bases}
+            names = active.intersection(changes)
+            if changes and not names:
+                return
+            behind = freshen(self._hub, names, progress=self._note, max_age=0, changed=changes)
+            if named := [base for base in names if changes[base] is not None]:
+                # Full comparisons, as often as is fair, find what no event reported.
+                if self._done:
+                    self._done()
+                behind += freshen(self._hub, named, progress=self._note)
+        except KbhubError as error:
+            log.info("%s", error)  # the next call reports it
+        except Exception:  # BLE001: a bug here must not stop the server
+            log.exception("Looking for changed files failed.")
+        else:
+            self.hand(base for base in behind if not base.busy)
+            self._wait_for(base.base for base in behind if base.busy)
+
+    def _wait_for(self, bases: Iterable[str]) -> None:
+        with self._changed:
+            self._waiting |= dict.fromkeys(bases, time.monotonic() + TAKE_OVER_SECONDS)
+
+    def _sync(self, behind: Behind) -> None:
+        problem = None
+        try:
+            for report in sync(self._hub, [behind.base], progress=self._note):
+                log.info("%s", report.model_dump_json(exclude={"failed"}))
+                if report.busy:
+                    self._wait_for([behind.base])
+        except BaseNotFound:
+            log.info("Base %s is no longer active.", behind.base)
+        except KbhubError as error:
+            log.warning("%s", error)  # the hub reports it until it is resolved
+        except Exception as error:  # BLE001: as above; `status` shows it too
+            log.exception("Indexing of base %s failed.", behind.base)
+            problem = f"Indexing failed ({type(error).__name__}: {error}); the log has the details."
+        with self._changed:
+            self._progress.pop(behind.base, None)
+            self._problems.pop(behind.base, None)
+            if problem:
+                self._problems[behind.base] = Problem(subject=behind.base, message=problem)
+
+    def _note(self, base: str, done: int, todo: int) -> None:
+        with self._changed:
+            if self._stopping:
+                raise Stopped
+            self._progress[base] = (done, todo)
+
+
+def _both(
+    first: dict[str, frozenset[str] | None] | None, second: Mapping[str, frozenset[str] | None]
+) -> dict[str, frozenset[str] | None]:
+    """Join what is to be looked at, where an empty one stands for all."""
+    if first is None or not (first and second):
+        return dict(second) if first is None else {}
+    both = dict(first)
+    for base, paths in second.items():
+        paths_so_far = both.get(base, frozenset())
+        both[base] = None if paths_so_far is None or paths is None else paths_so_far | paths
+    return both

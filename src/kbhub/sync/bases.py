@@ -1,0 +1,180 @@
+"""Keep the active bases in sync: when to compare them with their files, and how far behind they are."""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
+from kbhub.index import noted_damage
+from kbhub.sync.comparisons import Comparisons
+from kbhub.sync.sync import sync_base
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from kbhub.hub import Hub
+    from kbhub.models.embedding import Embedder
+    from kbhub.sync.comparing import Difference
+    from kbhub.sync.report import SyncReport
+    from kbhub.sync.sync import Progress
+    from kbhub.types import Base
+
+FRESHEN_CHANGES = 64
+"""Changed files that a search syncs before it answers; more are left to `index` or the background."""
+
+FRESHEN_YOUNG = 2000
+"""Files indexed as soon as they were written whose content a search compares before it answers: some 50 ms, and more
+than are indexed in the two seconds during which a file counts as that young."""
+
+
+@struct
+class Behind:
+    """A base that is further behind its files than a search waits for."""
+
+    base: str
+    files: int
+    """Files to look at."""
+    new_index: bool
+    """Whether it has no usable index at all."""
+    busy: bool = False
+    """Whether another process, or another thread, is indexing it."""
+
+
+class SyncState:
+    """What a hub remembers of its syncs: `hub.state(SyncState)`."""
+
+    def __init__(self) -> None:
+        self.comparisons = Comparisons()
+        self.progress: dict[str, tuple[int, int]] = {}
+        """Base that is being indexed → (files done, files to do)."""
+        self.failed: dict[str, str] = {}
+        """Base → why its last sync failed."""
+        self.behind: dict[str, int] = {}
+        """Base → files that differ, or may differ, from the index and were left for later."""
+        self.in_hand: Callable[[str], bool] = lambda _: False
+        """Whether something indexes a base, or soon will; set by the background."""
+
+
+def sync(
+    hub: Hub,
+    names: Iterable[str] = (),
+    *,
+    full: bool = False,
+    check: bool = False,
+    progress: Progress | None = None,
+) -> tuple[SyncReport, ...]:
+    """Sync the indexes of bases with their files.
+
+    Args:
+        hub: the hub.
+        names: ids of bases; none for all.
+        full: read every file again, even if it looks unchanged, and compute every vector again.
+        check: read all of the indexes, too, and rebuild a damaged one.
+        progress: called with (base id, files done, files to do).
+    """
+    return tuple(_sync(hub, base, full=full, check=check, progress=progress) for base in hub.select(names))
+
+
+def freshen(
+    hub: Hub,
+    names: Iterable[str] = (),
+    progress: Progress | None = None,
+    *,
+    max_age: float | None = None,
+    changed: Mapping[str, Collection[str] | None] | None = None,
+) -> tuple[Behind, ...]:
+    """Sync bases with few changes; return those too far behind.
+
+    A base without an index, with more than `FRESHEN_CHANGES` changed files, or that another process is indexing is left
+    alone, and `search` says so until that is over.
+
+    Args:
+        hub: the hub.
+        names: ids of bases; none for all.
+        progress: called with (base id, files done, files to do).
+        max_age: seconds for which the last comparison is good enough; None for as long as is fair to its cost.
+        changed: base id → its changed paths, if known: only they are compared, where that is enough.
+    """
+    state, called, behind = hub.state(SyncState), time.perf_counter(), []
+    comparisons = state.comparisons
+    for base in hub.select(names):
+        index = hub.index(base)
+        if noted_damage(index.path) is not None:
+            comparisons.forget(index.path)
+        paths = (changed or {}).get(base.id)
+        due = partial(comparisons.due, index.path, max_age, called)
+        indexed = os.path.exists(index.path)  # noqa: PTH110 - no error for a folder that may not be read
+        # Even if another call has just compared: its result may not be queued yet.
+        unindexed = [] if indexed else [Behind(base.id, state.behind.get(base.id, 0), new_index=True)]
+        if paths is None and not due():
+            behind += unindexed
+            continue
+        if comparisons.still_elsewhere(index.path):
+            behind.append(Behind(base.id, 0, not indexed, busy=True))
+            continue
+        try:
+            if (difference := comparisons.compare(base, index, hub.limits(), paths, due)) is None:
+                behind += unindexed
+                continue
+            state.behind[base.id] = len(difference)
+            if not (difference.new_index or len(difference) or _other_embedder(hub, base)):
+                state.failed.pop(base.id, None)
+            elif comparisons.is_elsewhere(index.path):
+                behind.append(Behind(base.id, 0, not indexed, busy=True))
+            elif difference.new_index or difference.certain > FRESHEN_CHANGES or difference.young > FRESHEN_YOUNG:
+                behind.append(Behind(base.id, len(difference), difference.new_index))
+            else:
+                _sync(hub, base, progress=progress, difference=difference)
+        except (BaseUnavailable, IndexUnavailable) as error:
+            state.failed[base.id] = str(error)  # named by the search and by `status`
+    return tuple(behind)
+
+
+def comparing_for(hub: Hub, base: Base) -> float:
+    """Return for how many seconds a comparison of a base with its files has been running; 0 if none is."""
+    return hub.state(SyncState).comparisons.comparing_for(hub.index(base).path)
+
+
+def _sync(
+    hub: Hub, base: Base, *, progress: Progress | None = None, difference: Difference | None = None, **how: bool
+) -> SyncReport:
+    state, index, limits = hub.state(SyncState), hub.index(base), hub.limits()
+
+    def note(name: str, done: int, todo: int) -> None:
+        state.progress[base.id] = (done, todo)
+        if progress:
+            progress(name, done, todo)
+
+    try:
+        embedder: Embedder | None = hub.embedder()
+        notes: tuple[str, ...] = ()
+    except EmbedderError as error:
+        embedder, notes = None, (str(error),)
+    try:
+        if difference is None and not how.get("full"):
+            difference = state.comparisons.compare(base, index, limits)
+        report = sync_base(base, index.path, embedder, limits, **how, progress=note, difference=difference)
+    except (BaseUnavailable, IndexUnavailable) as error:
+        state.failed[base.id] = str(error)
+        raise
+    finally:
+        state.progress.pop(base.id, None)
+    if not report.busy:
+        state.failed.pop(base.id, None)
+        state.behind.pop(base.id, None)
+    return report.model_copy(update={"notes": notes + report.notes})
+
+
+def _other_embedder(hub: Hub, base: Base) -> bool:
+    try:
+        embedder = hub.embedder()
+        fingerprint = embedder.fingerprint if embedder else None
+    except EmbedderError:
+        return False
+    index = hub.index(base)
+    with index.snapshot():
+        return embedder is not None and index.meta("embedder") != fingerprint

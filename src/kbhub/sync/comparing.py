@@ -1,0 +1,205 @@
+"""Compare the files of a base with its index."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbhub.documents.walk import is_relative
+from kbhub.errors import IndexUnavailable
+from kbhub.index import Index, noted_damage
+from kbhub.index.differences import differing
+from kbhub.sync.deleted_texts import Keeping
+from kbhub.sync.indexing import DocumentReader
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
+
+    from kbhub.documents.limits import Limits
+    from kbhub.types import Base, FileEntry, Scan
+
+SYNCED = "synced"
+"""`meta` key: time of the last complete sync."""
+
+
+@struct
+class Difference:
+    """The differences between the files of a base and its index."""
+
+    scan: Scan
+    suspects: tuple[FileEntry, ...]
+    """New files and files with another size or time, sorted by path."""
+    gone: tuple[str, ...]
+    """Indexed paths whose file is gone."""
+    new_index: bool
+    """Whether there is no readable index."""
+    generation: int = -1
+    """Generation of the compared index."""
+    unreadable: tuple[FileEntry, ...] = ()
+    """Changed files that could not be read before and still cannot."""
+    paths: frozenset[str] | None = None
+    """The only paths compared; None if all were."""
+    young: int = 0
+    """How many suspects have the indexed size and time but were indexed within one clock tick of that time; most likely
+    unchanged."""
+
+    def __len__(self) -> int:
+        return len(self.suspects) + len(self.gone)
+
+    @property
+    def certain(self) -> int:
+        """Number of files that certainly changed."""
+        return len(self) - self.young
+
+
+@struct
+class InStep:
+    """A compact record that an index and its files were in sync."""
+
+    generation: int
+    """Generation of the index."""
+    digest: int
+    """Hash of files, sizes and times, valid within this process."""
+
+
+def in_step_of(found: Difference) -> InStep | None:
+    """Return the in-sync state that a full comparison found, or None if anything differs."""
+    if found.new_index or len(found) or found.unreadable:
+        return None
+    return InStep(found.generation, _digest(found.scan))
+
+
+def _digest(scan: Scan) -> int:
+    # Order-independent; within one process, different files collide once in 2^64.
+    return sum(map(hash, scan.files.items()))
+
+
+def compare(base: Base, path: Path, limits: Limits, in_step: tuple[InStep, Index] | None = None) -> Difference:
+    """Find what `sync_base` would have to do; only stats files.
+
+    Args:
+        base: the base.
+        path: its index file.
+        limits: size limits on its files.
+        in_step: the last in-sync state and the open index, if known; if nothing changed since, the index is not read.
+
+    Raises:
+        BaseUnavailable: the folder of the base is gone.
+    """
+    files = DocumentReader(base, Keeping(limits.kept, base), limits)
+    scan = files.scan()
+    if noted_damage(path) is not None:
+        return _from_nothing(scan)
+    if in_step and not files.keeping.rules and _is_still(scan, *in_step):
+        return Difference(scan, (), (), new_index=False, generation=in_step[0].generation)
+    index = Index(path, base.id)
+    try:
+        with index.snapshot():
+            (differ, young, absent), generation = differing(index, scan.files), index.generation()
+            differ += young
+            if files.keeping.rules:
+                differ += filter(files.keeping.lacks, scan.files.keys() - differ)
+            different = [scan.entry(path) for path in sorted(differ)]
+            failed = {path for path, _ in index.problems()} if different else set()
+    except IndexUnavailable:
+        return _from_nothing(scan)
+    finally:
+        index.close()
+    # Files that still cannot be read are no work, or every search would retry them.
+    unreadable = tuple(entry for entry in different if entry.path in failed and not files.can_read(entry))
+    return Difference(
+        scan,
+        tuple(entry for entry in different if entry not in unreadable) if unreadable else tuple(different),
+        tuple(gone(absent, scan)),
+        new_index=False,
+        generation=generation,
+        unreadable=unreadable,
+        young=len(set(young).difference(entry.path for entry in unreadable)) if young else 0,
+    )
+
+
+def _from_nothing(scan: Scan) -> Difference:
+    return Difference(scan, tuple(map(scan.entry, sorted(scan.files))), (), new_index=True)
+
+
+def _is_still(scan: Scan, in_step: InStep, index: Index) -> bool:
+    try:
+        with index.snapshot():
+            return in_step == InStep(index.generation(), _digest(scan))
+    except IndexUnavailable:
+        return False
+
+
+def compare_some(base: Base, index: Index, paths: Collection[str], frame: object, limits: Limits) -> Difference | None:
+    """Compare only the files that may have changed.
+
+    Args:
+        base: the base.
+        index: its index.
+        paths: paths that may have changed, relative to the base, with `/`; untrusted.
+        frame: `Scan.frame` of the last full comparison.
+        limits: size limits on its files.
+
+    Returns:
+        None if only a full comparison can tell: the frame differs, a path is a folder or symlink, texts of deleted
+        files are kept, or the index was never complete.
+
+    Raises:
+        BaseUnavailable: the folder of the base is gone.
+    """
+    files = DocumentReader(base, Keeping(limits.kept, base), limits)
+    if frame is None or noted_damage(index.path) is not None or files.keeping.rules or not all(map(is_relative, paths)):
+        return None
+    scan = files.scan(paths)
+    if scan.frame != frame:
+        return None
+    try:
+        with index.snapshot():
+            indexed = index.files(paths)
+            more = sum(path not in indexed for path in scan.files)
+            if (
+                index.meta(SYNCED) is None
+                or any(map(index.has_below, paths))
+                or (more and more + index.counts()[0] > limits.files)
+            ):
+                return None
+            generation = index.generation()
+    except IndexUnavailable:
+        return None
+    suspects = tuple(scan.entry(path) for path, file in sorted(scan.files.items()) if indexed.get(path) != file)
+    return Difference(
+        scan, suspects, tuple(gone(indexed, scan)), new_index=False, generation=generation, paths=frozenset(paths)
+    )
+
+
+def gone(known: Iterable[str], scan: Scan) -> list[str]:
+    """Return indexed paths whose files are gone; files in unlistable folders do not count as gone.
+
+    Args:
+        known: indexed paths.
+        scan: the result of a walk.
+    """
+    hidden = tuple(f"{folder}/" if folder else "" for folder in scan.unlisted)
+    return [path for path in known if path not in scan.files and not path.startswith(hidden or "\0")]
+
+
+def behind_of(found: Difference, index: Index) -> list[str]:
+    """Return the paths of files changed or deleted since they were indexed.
+
+    Not included: files indexed right after they were written (the next sync re-checks them), files indexed meanwhile,
+    and files that only lack a kept text.
+
+    Args:
+        found: the result of a comparison.
+        index: the compared index.
+
+    Raises:
+        IndexUnavailable: it cannot be read.
+    """
+    with index.snapshot():
+        indexed = index.files(entry.path for entry in found.suspects)
+    # An untrusted time is stored negated.
+    times = {path: (size, abs(mtime)) for path, (size, mtime) in indexed.items()}
+    changed = [entry.path for entry in found.suspects if times.get(entry.path) != (entry.size, abs(entry.mtime_ns))]
+    return [*changed, *found.gone]

@@ -1,0 +1,342 @@
+"""Keep the texts of files that may be deleted, so that they stay searchable.
+
+Only text is kept, compressed, one file per document in the user's data folder, written on indexing. A document whose
+file is gone has a negative size in the index (see `gone_size`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+import zlib
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from kbhub.documents import markdown
+from kbhub.documents.filters import Filters, included
+from kbhub.documents.ignore import parse_rules
+from kbhub.documents.limits import KEPT
+from kbhub.errors import KbhubError, UsageError
+from kbhub.types import Document, Heading
+from kbhub.values import struct
+from kbhub.workspace.files import read_regular
+from kbhub.workspace.places import data_dir, private_directory, write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from kbhub.hub import Hub
+    from kbhub.types import Base, FileEntry, Kind, Scan
+
+ABOUT = "base.json"
+"""Describes a folder: its base and the patterns added on the command line."""
+
+SUFFIX = ".kept"
+
+FORMAT = 1
+"""Format version; files of a later version are left alone."""
+
+MAX_BYTES = 256 << 20
+"""Size limit of a kept file and of the text in it; more than the largest session has."""
+
+_HEADER_BYTES = 16 << 10
+"""Size limit of the first line, which contains a path."""
+
+
+@struct
+class Kept:
+    """A kept text and its file."""
+
+    path: str
+    size: int
+    """Size of the file in bytes."""
+    mtime_ns: int
+    digest: bytes
+    """SHA-256 of the file."""
+    kind: Kind
+    document: Document
+    gone: float | None = None
+    """When its file was first found missing, seconds since the epoch; None if that was not recorded."""
+
+
+def gone_size(size: int) -> int:
+    """Return the negative size under which a document without a file is indexed."""
+    return -1 - size
+
+
+def is_gone(size: int) -> bool:
+    """Whether an indexed size marks a document whose file is gone."""
+    return size < 0
+
+
+def deleted_words(since: float | None) -> str:
+    """Return the words that tell a reader of a kept text that its file is gone, and since when.
+
+    Args:
+        since: when it was first found missing, seconds since the epoch.
+    """
+    when = f", first missed on {datetime.fromtimestamp(since, UTC).date()}" if since is not None else ""
+    return f"its file was deleted{when}; this is the text that was kept of it"
+
+
+class Keeping:
+    """The kept texts of one base.
+
+    Args:
+        root: kbhub's folder for them; None keeps nothing.
+        base: the base.
+    """
+
+    def __init__(self, root: Path | None, base: Base) -> None:
+        self.root, self.base = root, base
+        # By real path, as for the index: one folder under two ids shares its texts.
+        digest = hashlib.sha256(str(base.path).encode("utf-8", "surrogateescape")).hexdigest()
+        self.folder = root / digest[:16] if root else None
+        self.added = _patterns(self.folder)
+        """Patterns added on the command line."""
+        # A forgotten memory must really be gone.
+        enabled = bool(root) and base.kind != "memory"
+        self.rules = parse_rules((*base.keep_deleted, *self.added), "keepDeleted") if enabled else ()
+
+    def wants(self, path: str) -> bool:
+        """Whether the text of a file should be kept."""
+        return bool(self.rules) and included(self.rules, path)
+
+    def lacks(self, path: str) -> bool:
+        """Whether the text of a file should be kept but is not yet."""
+        return self.wants(path) and _name(path) not in self._names
+
+    def save(self, entry: FileEntry, digest: bytes, kind: Kind, document: Document) -> None:
+        """Keep the text of a file.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        assert self.folder is not None
+        if not (self.folder / ABOUT).exists():
+            self._write_about()
+        header = {
+            "format": FORMAT,
+            "path": entry.path,
+            "size": entry.size,
+            "mtimeNs": entry.mtime_ns,
+            "sha256": digest.hex(),
+            "kind": kind,
+        }
+        first = json.dumps(header).encode() + b"\n"
+        write_atomically(self.folder / _name(entry.path), first + zlib.compress(json.dumps(_packed(document)).encode()))
+        self._names.add(_name(entry.path))
+
+    def load(self, path: str) -> Kept | None:
+        """Return the kept text of a file, or None if there is none or it cannot be read."""
+        if self.folder is None or not self.wants(path):
+            return None
+        try:
+            data = read_regular(self.folder / _name(path), MAX_BYTES)
+            first, _, rest = data.partition(b"\n")
+            header, unpacker = json.loads(first), zlib.decompressobj()
+            body = unpacker.decompress(rest, MAX_BYTES)
+            if header["format"] > FORMAT or header["path"] != path or not unpacker.eof:
+                return None
+            kind = header["kind"]
+            document = _unpacked(path, kind, json.loads(body))
+            digest, gone = bytes.fromhex(header["sha256"]), header.get("gone")
+            return Kept(path, header["size"], header["mtimeNs"], digest, kind, document, gone and float(gone))
+        except (OSError, ValueError, KeyError, TypeError, zlib.error):
+            return None
+
+    def note(self, path: str, *, gone: bool) -> None:
+        """Record that the file of a kept text is missing since now, or that it is back.
+
+        Raises:
+            OSError: the record cannot be written.
+        """
+        if self.folder is None or not self.wants(path) or _name(path) not in self._names:
+            return
+        file = self.folder / _name(path)
+        with file.open("rb") as opened:
+            try:
+                header = json.loads(opened.readline(_HEADER_BYTES))
+            except ValueError:
+                return
+            if not isinstance(header, dict) or ("gone" in header) == gone:
+                return
+            header.pop("gone", None)
+            header |= {"gone": time.time()} if gone else {}
+            body = opened.read(MAX_BYTES)
+        write_atomically(file, json.dumps(header).encode() + b"\n" + body)
+
+    def gone_since(self, path: str) -> float | None:
+        """Return when the file of a kept text was first found missing (seconds since the epoch), or None if unknown."""
+        if self.folder is None:
+            return None
+        try:
+            with (self.folder / _name(path)).open("rb") as file:
+                return float(json.loads(file.readline(_HEADER_BYTES))["gone"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def with_gone(self, scan: Scan) -> Scan:
+        """Add deleted files with kept texts to a scan, with negative sizes."""
+        if not self.rules or not self._names:
+            return scan
+        present = {_name(path) for path in scan.files}
+        hidden = tuple(f"{folder}/" if folder else "" for folder in scan.unlisted)
+        filters = Filters(self.base)
+        files = dict(scan.files)
+        for path, size, mtime in self._headers(self._names - present):
+            unlisted = path.startswith(hidden or "\0")
+            exists = os.path.lexists(self.base.path / path)
+            if self.wants(path) and not unlisted and not exists and filters.reason(path) is None:
+                files[path] = (gone_size(size), mtime)
+        return replace(scan, files={path: files[path] for path in sorted(files)})
+
+    def add(self, patterns: Iterable[str]) -> None:
+        """Keep the texts of files that match more patterns, from now on.
+
+        Raises:
+            OSError: the patterns cannot be saved.
+        """
+        self.added = tuple(dict.fromkeys((*self.added, *patterns)))
+        self._write_about()
+        self.rules = parse_rules((*self.base.keep_deleted, *self.added), "keepDeleted")
+
+    def forget(self, patterns: Iterable[str]) -> list[str]:
+        """Remove added patterns, and delete the kept texts of missing files that match.
+
+        Args:
+            patterns: as for `add`; `*` matches everything.
+
+        Returns:
+            Paths whose kept text was deleted.
+
+        Raises:
+            OSError: a file cannot be deleted.
+        """
+        if self.folder is None or not self.folder.is_dir():
+            return []
+        removed = tuple(patterns)
+        rules = parse_rules(removed, "keepDeleted")
+        deleted = []
+        for path, _, _ in list(self._headers(self._names)):
+            if included(rules, path) and not os.path.lexists(self.base.path / path):
+                (self.folder / _name(path)).unlink(missing_ok=True)
+                self._names.discard(_name(path))
+                deleted.append(path)
+        self.added = tuple(pattern for pattern in self.added if pattern not in removed)
+        self._write_about()
+        self.rules = parse_rules((*self.base.keep_deleted, *self.added), "keepDeleted")
+        return sorted(deleted)
+
+    @cached_property
+    def _names(self) -> set[str]:
+        try:
+            return {name for name in os.listdir(self.folder) if name.endswith(SUFFIX)} if self.folder else set()  # noqa: PTH208
+        except OSError:
+            return set()
+
+    def _headers(self, names: Iterable[str]) -> Iterator[tuple[str, int, int]]:
+        """Yield (path, size, mtime in ns) of readable kept files."""
+        for name in sorted(names):
+            assert self.folder is not None
+            try:
+                with (self.folder / name).open("rb") as file:
+                    header = json.loads(file.readline(_HEADER_BYTES))
+                path, size, mtime = str(header["path"]), int(header["size"]), int(header["mtimeNs"])
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+            if _name(path) == name:
+                yield path, size, mtime
+
+    def _write_about(self) -> None:
+        assert self.folder is not None
+        private_directory(self.folder)
+        about = {"base": str(self.base.path), "keepDeleted": list(self.added)}
+        write_atomically(self.folder / ABOUT, json.dumps(about, ensure_ascii=True, indent=2) + "\n")
+
+
+def change_keeping(hub: Hub, names: Iterable[str], *, keep: Sequence[str], forget: Sequence[str]) -> list[str]:
+    """Keep the texts of more or fewer files of some bases.
+
+    Args:
+        hub: the hub.
+        names: ids of bases; inactive ones are ignored.
+        keep: patterns to add.
+        forget: patterns to remove; matching kept texts of missing files are deleted.
+
+    Returns:
+        What was done, in sentences.
+
+    Raises:
+        UsageError: a pattern is empty.
+        KbhubError: the change cannot be saved.
+    """
+    if not all(pattern.strip() for pattern in (*keep, *forget)):
+        raise UsageError("A pattern of files to keep or to forget is empty; name files, such as 'logs/' or '*.jsonl'.")
+    ids, sentences = set(names), []
+    for base in hub.discovery().bases if keep or forget else ():
+        if base.id not in ids or base.kind == "memory":
+            continue
+        keeping = Keeping(data_dir(hub.options.env) / KEPT, base)
+        try:
+            if keep:
+                keeping.add(keep)
+            gone = keeping.forget(forget) if forget else []
+        except OSError as error:
+            raise KbhubError(f"What is kept of base {base.id!r} cannot be changed: {error}.") from error
+        if forget:
+            sentences.append(f"{base.id}: what was kept of {len(gone)} deleted files is forgotten.")
+        if forget and (own := [pattern for pattern in forget if pattern in base.keep_deleted]):
+            sentences.append(f"{base.id}: the config goes on to keep {', '.join(map(repr, own))} (`keepDeleted`).")
+    return sentences
+
+
+def _name(path: str) -> str:
+    return hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:32] + SUFFIX
+
+
+def _patterns(folder: Path | None) -> tuple[str, ...]:
+    if folder is None:
+        return ()
+    try:
+        listed = json.loads(read_regular(folder / ABOUT, _HEADER_BYTES))["keepDeleted"]
+        return tuple(text for text in listed if isinstance(text, str))
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+
+
+def _packed(document: Document) -> dict[str, Any]:
+    """Serialise a document."""
+    return {
+        "title": document.title,
+        "lines": document.lines,
+        "body": document.body,
+        "frontMatter": document.front_matter,
+        "aliases": document.aliases,
+        "headings": [asdict(heading) for heading in document.headings],
+    }
+
+
+def _unpacked(path: str, kind: Kind, packed: dict[str, Any]) -> Document:
+    lines = tuple(map(str, packed["lines"]))
+    if kind not in ("session", "pdf"):
+        # Markdown and plain text are parsed again, which benefits from newer parsers.
+        return markdown.parse_document(path, "\n".join((*lines, "")).encode("utf-8", "replace"))
+    headings = tuple(Heading(int(head["level"]), str(head["text"]), int(head["line"])) for head in packed["headings"])
+    return Document(
+        path=path,
+        title=str(packed["title"]),
+        lines=lines,
+        body=int(packed["body"]),
+        front_matter=dict(packed["frontMatter"]),
+        tags=(),
+        aliases=tuple(map(str, packed["aliases"])),
+        headings=headings,
+        fences=(),
+        links=(),
+    )

@@ -1,0 +1,210 @@
+"""Fetch and fast-forward bases that are git checkouts; nothing else is ever done to them.
+
+A checkout's own configuration can name programs that git runs. So only bases that the user named are pulled, and only
+if that configuration contains nothing but settings known to be harmless.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from shutil import which
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from kbhub.frozen import Model
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kbhub.hub import Hub
+    from kbhub.types import Base
+
+FETCH_SECONDS = 120
+"""Timeout of a fetch: a thousand commits over a slow line."""
+
+LOCAL_SECONDS = 30
+"""Timeout of git commands without network."""
+
+SHOWN_CHARACTERS = 300
+"""Length limit of git's error messages."""
+
+PROTOCOLS = "https:http:ssh:git:file"
+"""Protocols git may fetch with: none that runs a command chosen by the remote, such as `ext`."""
+
+_SAFE = (
+    *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.alternateRefsCommand="),
+    *("-c", "core.askPass=", "-c", "submodule.recurse=false", "-c", "fetch.recurseSubmodules=false"),
+    *("-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "log.showSignature=false"),
+    *("-c", "protocol.ext.allow=never"),
+)
+_QUIET = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ALLOW_PROTOCOL": PROTOCOLS,
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GCM_INTERACTIVE": "never",  # Git Credential Manager would open a window
+    "LC_ALL": "C",
+}
+_SSH = "ssh -oBatchMode=yes"
+"""Never prompts; overrides `core.sshCommand` of the checkout."""
+
+_HARMLESS = re.compile(
+    r"core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf"
+    r"|eol|safecrlf|longpaths|quotepath|sharedrepository|untrackedcache|commitgraph|sparsecheckout(cone)?)"
+    r"|remote\..*\.(url|fetch|pushurl|tagopt|prune|promisor|partialclonefilter|gh-resolved)"
+    r"|branch\..*\.(remote|merge|rebase|pushremote|description|vscode-merge-base|gh-merge-base)"
+    r"|user\.(name|email|signingkey)|init\.defaultbranch|pull\.(rebase|ff)|push\.(default|autosetupremote|followtags)"
+    r"|gc\.auto|commit\.gpgsign|fetch\.(prune|prunetags|parallel|writecommitgraph)|rerere\..*|color\..*"
+    r"|extensions\.(objectformat|partialclone|refstorage)|lfs\.repositoryformatversion",
+    re.DOTALL,
+)
+"""Harmless keys of a checkout's configuration, in lower case: none names a program, another file or a proxy."""
+
+
+class Pull(Model):
+    """What pulling did for one base."""
+
+    base: str = Field(description="Its id.")
+    state: Literal["updated", "current", "skipped", "failed"] = Field(description="What came of it.")
+    message: str = Field("", description="Why it was skipped or failed, and what to do.")
+    before: str | None = Field(None, description="Commit that was checked out.")
+    after: str | None = Field(None, description="Commit that is checked out now.")
+
+
+@struct
+class _Done:
+    """The result of a git command."""
+
+    ok: bool
+    out: str
+    why: str
+
+
+def pull(hub: Hub, base: Base) -> Pull:
+    """Fetch and fast-forward the checkout of a base, if the user named that base.
+
+    Args:
+        hub: the hub of the workspace.
+        base: an active base.
+    """
+    if reason := _why_not(hub, base):
+        return Pull(base=base.id, state="skipped", message=reason)
+    git = which("git")
+    if git is None or not os.path.isabs(git):  # noqa: PTH117 - a git in the working directory is untrusted
+        return Pull(base=base.id, state="failed", message="There is no git to pull with.")
+    return _Checkout(git, base).pull()
+
+
+def _why_not(hub: Hub, base: Base) -> str:
+    """Return why a base is not pulled; empty if it is."""
+    is_named = base.origin in ("config", "argument") or bool(base.names)
+    if not is_named and not any(grant.target == base.path for grant in hub.trust.entries() if grant.use == "knowledge"):
+        return "Only bases that you named yourself are pulled, and this one was found in the project."
+    if not (base.path / ".git").exists():
+        checkout = next((folder for folder in base.path.parents if (folder / ".git").exists()), None)
+        if checkout is None:
+            return "It is no git checkout."
+        return f"It is part of the checkout {checkout}, which has other things in it; pull that one yourself."
+    return ""
+
+
+@struct
+class _Checkout:
+    """The git checkout of a base."""
+
+    git: str
+    base: Base
+
+    def pull(self) -> Pull:
+        settings = self._run("config", "--local", "--no-includes", "--list", "--name-only", "-z")
+        if not settings.ok:
+            return self._failed(f"git cannot read it: {settings.why}")
+        keys = {key.lower() for key in settings.out.split("\0") if key}
+        if strange := sorted(key for key in keys if not _HARMLESS.fullmatch(key)):
+            return self._skipped(
+                f"Its .git/config has settings that pulling would obey ({', '.join(strange[:3])}); look at them and "
+                f"pull it yourself."
+            )
+        branch = self._run("symbolic-ref", "--quiet", "--short", "HEAD")
+        name = branch.out.strip()
+        remote = self._run("config", "--local", "--get", f"branch.{name}.remote").out.strip() if branch.ok else ""
+        if not remote or remote == ".":
+            return self._skipped("No branch is checked out that follows one of a remote.")
+        before = self._commit("HEAD")
+        fetched = self._run(
+            *("fetch", "--quiet", "--no-recurse-submodules", "--end-of-options", remote), seconds=FETCH_SECONDS
+        )
+        if not fetched.ok:
+            return self._failed(f"It cannot be fetched: {fetched.why}")
+        upstream = self._commit("@{upstream}")
+        if upstream is None:
+            return self._failed(f"The branch {name!r} follows one that its remote has not.")
+        return self._forward(before, upstream)
+
+    def _forward(self, before: str | None, upstream: str) -> Pull:
+        """Fast-forward the branch to a commit."""
+        if before == upstream or (before and self._run("merge-base", "--is-ancestor", upstream, before).ok):
+            return Pull(base=self.base.id, state="current", before=before, after=before)
+        if before and not self._run("merge-base", "--is-ancestor", before, upstream).ok:
+            return self._failed("It has commits that its remote has not; merge or rebase it yourself.")
+        merged = self._run("merge", "--ff-only", "--quiet", "--no-stat", upstream)
+        if not merged.ok:
+            return self._failed(f"It cannot be fast-forwarded: {merged.why}")
+        return Pull(base=self.base.id, state="updated", before=before, after=self._commit("HEAD"))
+
+    def _commit(self, name: str) -> str | None:
+        done = self._run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        return done.out.strip() if done.ok else None
+
+    def _failed(self, message: str) -> Pull:
+        return Pull(base=self.base.id, state="failed", message=message)
+
+    def _skipped(self, message: str) -> Pull:
+        return Pull(base=self.base.id, state="skipped", message=message)
+
+    def _run(self, *arguments: str, seconds: float = LOCAL_SECONDS) -> _Done:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - git itself, with fixed options
+                [self.git, "--no-pager", *_SAFE, *arguments],
+                cwd=self.base.path,
+                env=_environment(self.base.path),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,  # no terminal for ssh prompts; and its children are killed with it
+            )
+        except OSError as error:
+            return _Done(ok=False, out="", why=error.strerror or str(error))
+        try:
+            out, errors = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            return _Done(ok=False, out="", why=f"it took longer than {seconds:g} s")
+        except BaseException:
+            _end(process)
+            raise
+        message = " ".join(errors.decode("utf-8", "replace").split())[:SHOWN_CHARACTERS]
+        return _Done(process.returncode == 0, out.decode("utf-8", "surrogateescape"), message or "git did not say why")
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_") and key != "SSH_ASKPASS"}
+    ssh = os.environ.get("GIT_SSH_COMMAND") or _SSH
+    # Git does not look for a repository above the base.
+    return {**kept, **_QUIET, "GIT_SSH_COMMAND": ssh, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill git and all its child processes."""
+    if hasattr(os, "killpg"):
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    else:
+        process.kill()
+    process.communicate()

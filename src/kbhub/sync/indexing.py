@@ -1,0 +1,310 @@
+"""Turn a file of a base into what is written to its index."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from kbhub.documents.sources.reading import chunks_of, read_source, why_unreadable
+from kbhub.documents.traversal import Traversal
+from kbhub.documents.walk import open_contained
+from kbhub.errors import EmbedderError, PathNotContained
+from kbhub.index import NewChunk, NewDocument
+from kbhub.sync.deleted_texts import is_gone
+from kbhub.types import Problem
+from kbhub.values import record, struct
+from kbhub.workspace.formats import byte_limit, kind_of
+
+if TYPE_CHECKING:
+    from kbhub.documents.limits import Limits
+    from kbhub.models.embedding import Embedder
+    from kbhub.sync.deleted_texts import Keeping
+    from kbhub.types import Base, Document, FileEntry, Kind, Scan
+
+RACY_NS = 2_000_000_000
+"""A file changed less than this long (ns) before it was read may change again within one tick of its clock (2 s on
+FAT), so its time is stored negated, which no file has, and its content is compared next time."""
+
+_BLOCK = 1 << 20
+"""Bytes hashed at a time."""
+
+
+NOTHING: Mapping[str, tuple[int, int, bytes]] = MappingProxyType({})
+"""The known files of an index that does not exist yet."""
+
+
+@struct
+class Read:
+    """The result of reading some files."""
+
+    documents: tuple[NewDocument, ...]
+    same: tuple[FileEntry, ...]
+    """Files with unchanged content."""
+    vectors: Mapping[int, bytes | None]
+    """Key → int8 vector (None for "no vector") of chunks of the documents; missing keys are still to be computed."""
+    failed: tuple[Problem, ...]
+    """What could not be read or kept, and why."""
+    unread: frozenset[str]
+    """Paths of files that could not be read."""
+
+
+class Embedding:
+    """Computes the vectors of documents, each text once.
+
+    Args:
+        embedder: computes the vectors.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._made: set[int] = set()
+
+    def of(self, documents: Iterable[NewDocument]) -> dict[int, bytes | None]:
+        """Return the vectors of the chunks of documents by key, except those returned before.
+
+        An unusable model yields nothing; the caller will get its error when it tries itself.
+        """
+        texts = {key: text for document in documents for key, text in keyed_texts(document) if key not in self._made}
+        try:
+            vectors = stored_vectors(self._embedder, texts)
+        except EmbedderError:
+            return {}
+        self._made.update(vectors)
+        return vectors
+
+
+@record
+class DocumentReader:
+    """Reads the files of a base, keeps texts if configured, and records what could not be read."""
+
+    base: Base
+    keeping: Keeping
+    limits: Limits
+    failed: list[Problem] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
+    """Unreadable paths."""
+
+    def scan(self, paths: Collection[str] | None = None) -> Scan:
+        """List the files of the base, unordered, and deleted files with kept texts.
+
+        Args:
+            paths: only check these; the result is what a full scan would find for them if `Scan.frame` is the same for
+                both and not None.
+
+        Raises:
+            BaseUnavailable: the folder of the base is gone.
+        """
+        limits = self.limits
+        scan = Traversal(self.base, limits.file_bytes, limits.files, limits.kind_bytes, paths).run()
+        return self.keeping.with_gone(scan)
+
+    def can_read(self, entry: FileEntry) -> bool:
+        """Return whether a file that was unreadable before can be opened now."""
+        if is_gone(entry.size) or why_unreadable(self.base, entry.path) is not None:
+            return False
+        try:
+            open_contained(self.base, entry.path).close()
+        except (OSError, PathNotContained):
+            return False
+        return True
+
+    def read(self, entry: FileEntry, known: bytes | None) -> NewDocument | None:
+        """Read a file, or the kept text of a deleted one.
+
+        Args:
+            entry: the file.
+            known: hash of the known content.
+
+        Returns:
+            The document; None if its content is unchanged or it cannot be read.
+        """
+        try:
+            if is_gone(entry.size):
+                self._note(entry.path, gone=True)
+                return self._kept(entry, known)
+            self._note(entry.path, gone=False)
+            if reason := why_unreadable(self.base, entry.path):
+                self._fail(entry, reason)
+                return None
+            limit = byte_limit(kind_of(self.base, entry.path), self.limits.file_bytes, self.limits.kind_bytes)
+            with open_contained(self.base, entry.path) as file:
+                # If it grows meanwhile, the hash covers less than was parsed, and the next sync reads it again.
+                digest = _digest(file)
+                if digest == known and not self.keeping.lacks(entry.path):
+                    return None
+                file.seek(0)
+                document, kind = read_source(self.base, entry.path, file, limit)
+        except (OSError, PathNotContained) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            self._fail(entry, f"It cannot be read: {reason}.")
+            return None
+        if self.keeping.wants(entry.path):
+            try:
+                self.keeping.save(entry, digest, kind, document)
+            except OSError as error:
+                self._fail(entry, f"Its text cannot be kept: {error.strerror}.")
+        return new_document(self.base, entry, document, kind, digest)
+
+    def read_all(
+        self,
+        entries: Sequence[FileEntry],
+        embedding: Embedding | None = None,
+        known: Mapping[str, tuple[int, int, bytes]] = NOTHING,
+    ) -> Read:
+        """Read files, or the kept texts of deleted ones.
+
+        Args:
+            entries: the files.
+            embedding: computes the vectors; None leaves them out.
+            known: path → known size, time and hash.
+        """
+        failed, unread = len(self.failed), set(self.unread)
+        documents, same = [], []
+        for entry in entries:
+            previous = known.get(entry.path)
+            document = self.read(entry, previous[2] if previous else None)
+            if document is not None:
+                documents.append(document)
+            elif entry.path not in self.unread:
+                same.append(entry)
+        return Read(
+            documents=tuple(documents),
+            same=tuple(same),
+            vectors=embedding.of(documents) if embedding else {},
+            failed=tuple(self.failed[failed:]),
+            unread=frozenset(self.unread - unread),
+        )
+
+    def _kept(self, entry: FileEntry, known: bytes | None) -> NewDocument | None:
+        kept = self.keeping.load(entry.path)
+        if kept is None:
+            self._fail(entry, "Its file is gone, and what was kept of it cannot be read.")
+            return None
+        if kept.digest == known:
+            return None
+        return new_document(self.base, entry, kept.document, kept.kind, kept.digest)
+
+    def _note(self, path: str, *, gone: bool) -> None:
+        with suppress(OSError):  # harmless: only the date is unknown then
+            self.keeping.note(path, gone=gone)
+
+    def _fail(self, entry: FileEntry, message: str) -> None:
+        self.unread.add(entry.path)
+        self.failed.append(Problem(subject=entry.path, message=message))
+
+
+def new_document(base: Base, entry: FileEntry, document: Document, kind: Kind, digest: bytes) -> NewDocument:
+    """Build a document as written to the index.
+
+    Args:
+        base: its base.
+        entry: its file as scanned.
+        document: the parsed document.
+        kind: its kind.
+        digest: SHA-256 of the file.
+    """
+    chunks = tuple(
+        NewChunk(
+            headings=chunk.headings,
+            start_line=chunk.start_line,
+            end_line=chunk.end_line,
+            prose=chunk.prose,
+            text=chunk.text,
+            key=chunk_key(embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :])),
+        )
+        for chunk in chunks_of(document, kind)
+    )
+    return NewDocument(
+        path=entry.path,
+        docid=document_id(base, entry.path),
+        size=entry.size,
+        mtime_ns=trusted_time(entry),
+        hash=digest,
+        title=document.title,
+        tags=document.tags,
+        aliases=document.aliases,
+        front_matter=document.front_matter,
+        dated=_dated(document.front_matter),
+        problem=" ".join(document.problems) or None,
+        chunks=chunks,
+        kind=kind,
+        links=document.links,
+    )
+
+
+def chunk_key(text: str) -> int:
+    """Return the key of a text's vector: 64 bits of its SHA-256, signed."""
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8], "big", signed=True)
+
+
+def embedded_text(title: str, headings: Sequence[str], prose: str) -> str:
+    """Return the text that is embedded for a chunk: its prose under its title and headings."""
+    return "\n".join(part for part in (title, " > ".join(headings), prose) if part)
+
+
+def keyed_texts(document: NewDocument) -> Iterator[tuple[int, str]]:
+    """Yield key and embedded text of each chunk of a document."""
+    for chunk in document.chunks:
+        yield chunk.key, embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :])
+
+
+def stored_vectors(embedder: Embedder, texts: Mapping[int, str]) -> dict[int, bytes | None]:
+    """Compute the vectors of texts, in the format of the index.
+
+    Args:
+        embedder: computes the vectors.
+        texts: key → text.
+
+    Returns:
+        Key → int8 vector, or None if the embedder has none for a text.
+
+    Raises:
+        EmbedderError: the model cannot be loaded or does not answer.
+    """
+    if not texts:
+        return {}
+    vectors = embedder.embed(list(texts.values()))
+    # Imports numpy, which is loaded by now.
+    from kbhub.models.vectors import quantise  # noqa: PLC0415
+
+    return {
+        key: blob.tobytes() if vector.any() else None
+        for key, vector, blob in zip(texts, vectors, quantise(vectors), strict=True)
+    }
+
+
+def document_id(base: Base, path: str) -> str:
+    """Return the full docid of a document: hex digits, of which six are shown."""
+    return hashlib.sha256(f"{base.path}\0{path}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _digest(file: BinaryIO) -> bytes:
+    digest = hashlib.sha256()
+    while block := file.read(_BLOCK):
+        digest.update(block)
+    return digest.digest()
+
+
+def trusted_time(entry: FileEntry) -> int:
+    """Return the time to store for a file, negated if the file may still change within the same tick."""
+    racy = entry.size >= 0 and abs(time.time_ns() - entry.mtime_ns) < RACY_NS
+    return -entry.mtime_ns if racy else entry.mtime_ns
+
+
+def _dated(front_matter: Mapping[str, Any]) -> int | None:
+    """Return a document's own date (`updated`, else `date`) in seconds since the epoch."""
+    for key in ("updated", "date"):
+        value = front_matter.get(key)
+        if isinstance(value, str):
+            try:
+                moment = datetime.fromisoformat(value.strip())
+            except ValueError:
+                continue
+            return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    return None

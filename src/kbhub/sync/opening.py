@@ -1,0 +1,100 @@
+"""Open a document as it is now: from its file, whatever its kind, or from the kept text of a deleted file."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from typing import TYPE_CHECKING, BinaryIO
+
+from kbhub.documents.sources.parts import PART_LEVEL
+from kbhub.documents.sources.reading import read_source, why_unreadable
+from kbhub.documents.walk import excluded_by, open_contained
+from kbhub.errors import IndexUnavailable
+from kbhub.index.texts import indexed_document
+from kbhub.sync.deleted_texts import Keeping, deleted_words
+from kbhub.values import struct
+from kbhub.workspace.formats import byte_limit, kind_of
+
+if TYPE_CHECKING:
+    from kbhub.documents.limits import Limits
+    from kbhub.index import Index
+    from kbhub.types import Base, Document
+
+_BLOCK = 1 << 20
+"""Bytes hashed at a time."""
+
+
+@struct
+class Opened:
+    """A document opened for reading."""
+
+    document: Document
+    digest: bytes
+    """SHA-256 of its file."""
+    deleted: str | None = None
+    """A sentence that the file is gone, since when, and that this is its kept text."""
+
+
+@struct
+class Opener:
+    """Opens documents of bases."""
+
+    limits: Limits
+
+    def has(self, base: Base, path: str) -> bool:
+        """Return whether a document exists, or its text is kept.
+
+        Args:
+            base: the base.
+            path: relative to the base, with `/`; untrusted.
+        """
+        try:
+            open_contained(base, path).close()
+        except FileNotFoundError:
+            return Keeping(self.limits.kept, base).load(path) is not None
+        except (OSError, ValueError):
+            return False
+        return self.excluded_by(base, path) is None
+
+    def excluded_by(self, base: Base, path: str) -> str | None:
+        """Return in words why an existing file is not part of a base, or None if it is."""
+        return excluded_by(base, path, max_bytes=self.limits.file_bytes, kind_bytes=self.limits.kind_bytes)
+
+    def open(self, base: Base, path: str, index: Index | None = None) -> Opened:
+        """Open a document.
+
+        Args:
+            base: the base.
+            path: relative to the base, with `/`; untrusted.
+            index: index of the base, in a snapshot, if readable; it has the text of files that are slow to parse.
+
+        Raises:
+            PathNotContained: the path is not inside the base.
+            OSError: the file does not exist and no text is kept, or it cannot be read.
+        """
+        if reason := why_unreadable(base, path):
+            raise OSError(errno.ENOSYS, reason, path)
+        try:
+            with open_contained(base, path) as file:
+                return self._read(base, path, file, index)
+        except FileNotFoundError:
+            if kept := Keeping(self.limits.kept, base).load(path):
+                return Opened(kept.document, kept.digest, deleted_words(kept.gone))
+            raise
+
+    def _read(self, base: Base, path: str, file: BinaryIO, index: Index | None) -> Opened:
+        kind = kind_of(base, path)
+        if index is not None and kind in ("session", "pdf"):
+            status = os.fstat(file.fileno())
+            try:
+                if indexed := indexed_document(index, path, status.st_size, status.st_mtime_ns, PART_LEVEL):
+                    return Opened(*indexed)
+            except IndexUnavailable:
+                pass  # read the file instead
+        digest = hashlib.sha256()
+        while block := file.read(_BLOCK):
+            digest.update(block)
+        file.seek(0)
+        document, _ = read_source(base, path, file, byte_limit(kind, self.limits.file_bytes, self.limits.kind_bytes))
+        return Opened(document, digest.digest())

@@ -1,0 +1,386 @@
+"""Sync an index with its files: changed files in batches, one writer at a time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import apsw
+import filelock
+
+from kbhub.errors import EmbedderError, IndexUnavailable
+from kbhub.index import IndexWriter, noted_damage, remedy, set_aside
+from kbhub.sync import workers
+from kbhub.sync.comparing import SYNCED, Difference, compare, gone
+from kbhub.sync.deleted_texts import Keeping
+from kbhub.sync.indexing import (
+    NOTHING,
+    DocumentReader,
+    Read,
+    chunk_key,
+    embedded_text,
+    keyed_texts,
+    stored_vectors,
+    trusted_time,
+)
+from kbhub.sync.report import SyncReport
+from kbhub.values import record
+from kbhub.workspace.git_history import commit_times
+from kbhub.workspace.places import private_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kbhub.documents.limits import Limits
+    from kbhub.models.embedding import Embedder
+    from kbhub.types import Base, FileEntry, Scan
+
+log = logging.getLogger(__name__)
+
+BATCH_FILES, BATCH_BYTES = 256, 4 << 20
+"""Files and bytes of text per transaction: few enough that readers and Ctrl-C never wait long."""
+
+BATCH_CHUNKS = 512
+"""Chunks embedded at once when only vectors are missing."""
+
+PROBE = "Can texts be embedded now?"
+
+LOCK_SECONDS = 0.1
+"""Timeout for the lock: longer than `is_being_indexed` holds it, shorter than a batch takes."""
+
+_TRYING = threading.Lock()
+"""Held while the lock of an index is acquired: `is_being_indexed` takes that lock for a moment, which another thread of
+this process would mistake for indexing."""
+
+_DAMAGE = (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError)
+"""Errors of a damaged index file; text that cannot be decoded can only come from damage."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with (base id, files done, files to do)."""
+
+
+def sync_base(
+    base: Base,
+    path: Path,
+    embedder: Embedder | None,
+    limits: Limits,
+    *,
+    full: bool = False,
+    check: bool = False,
+    progress: Progress | None = None,
+    difference: Difference | None = None,
+) -> SyncReport:
+    """Sync the index of a base with its files.
+
+    A file that cannot be read is reported and its indexed content kept. Every batch is one transaction.
+
+    Args:
+        base: the base.
+        path: its index file; created if missing, set aside and rebuilt if damaged.
+        embedder: computes the vectors; None leaves the semantic side out.
+        limits: size limits on its files.
+        full: read every file again, even if it looks unchanged, and compute every vector again.
+        check: check the whole index first and rebuild it if damaged; implied by `full`.
+        progress: called after every batch.
+        difference: a fresh result of `compare`.
+
+    Returns:
+        What was done; `busy` if another process is indexing.
+
+    Raises:
+        BaseUnavailable: the folder of the base is gone; the index is left alone.
+        IndexUnavailable: the index cannot be written.
+    """
+    started = time.monotonic()
+    if difference is None:
+        difference = compare(base, path, limits)
+    try:
+        private_directory(path.parent)
+        with _only_writer(path):
+            files = DocumentReader(base, Keeping(limits.kept, base), limits)
+            run, counts = _locked(path, files, embedder, difference, full=full, check=check, progress=progress)
+    except filelock.Timeout:
+        return SyncReport(base=base.id, busy=True, notes=("Another kbhub process is indexing this base.",))
+    except (apsw.Error, OSError) as error:  # errors of single documents are handled elsewhere
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise IndexUnavailable(base.id, f"{path}: {reason}", remedy(error)) from error
+    report = run.report(*counts, time.monotonic() - started)
+    log.debug("index %s: %s", path, report)
+    return report
+
+
+def _locked(
+    path: Path,
+    files: DocumentReader,
+    embedder: Embedder | None,
+    difference: Difference,
+    *,
+    full: bool,
+    check: bool,
+    progress: Progress | None,
+) -> tuple[_Run, tuple[int, int]]:
+    """Sync under the lock, rebuilding a damaged index; return the run and the (documents, chunks) of the index."""
+    notes: list[str] = []
+    for first_try in (True, False):
+        try:
+            with _open(path, notes, check=full or check) as writer:
+                # Another process may have indexed newer files since the comparison.
+                unchanged = difference.generation == (writer.generation() or -1)
+                usable = difference if unchanged and not full and not difference.new_index else None
+                scan = difference.scan if usable or (unchanged and difference.paths is None) else files.scan()
+                run = _Run(files.base, writer, embedder, scan, files, full=full, progress=progress, notes=notes)
+                run.all(usable)
+                return run, writer.counts()
+        except _DAMAGE as error:  # in a page that was not read before
+            if not first_try:
+                raise
+            _set_aside(path, str(error), notes)
+            files.failed.clear()
+            files.unread.clear()
+    raise AssertionError("the second try returns or raises")
+
+
+def is_being_indexed(path: Path) -> bool:
+    """Return whether another process or thread is writing an index.
+
+    Args:
+        path: the index file.
+    """
+    try:
+        if not path.parent.is_dir():
+            return False
+        with _TRYING, filelock.FileLock(f"{path}.lock", timeout=0, mode=0o600):
+            return False
+    except filelock.Timeout:
+        return True
+    except OSError:  # no lock can be created there, so nobody holds one
+        return False
+
+
+@contextmanager
+def _only_writer(path: Path) -> Iterator[None]:
+    """Hold the write lock of an index.
+
+    Raises:
+        filelock.Timeout: another process or thread holds it.
+        OSError: it cannot be created.
+    """
+    lock = filelock.FileLock(f"{path}.lock", timeout=LOCK_SECONDS, mode=0o600)
+    with _TRYING:
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _open(path: Path, notes: list[str], *, check: bool) -> IndexWriter:
+    fault = noted_damage(path)
+    try:
+        if fault is None:
+            writer = IndexWriter(path)
+            fault = writer.check() if check else None
+            if fault is None:
+                return writer
+            writer.close()
+    except (ValueError, *_DAMAGE) as error:
+        fault = str(error)
+    _set_aside(path, fault, notes)
+    return IndexWriter(path)
+
+
+def _set_aside(path: Path, fault: str, notes: list[str]) -> None:
+    aside = set_aside(path)
+    notes.append(f"The old index could not be used ({fault}); it was set aside as {aside.name} and made anew.")
+
+
+@record
+class _Run:
+    """One sync under the lock, with its counts."""
+
+    base: Base
+    writer: IndexWriter
+    embedder: Embedder | None
+    scan: Scan
+    files: DocumentReader
+    full: bool
+    progress: Progress | None
+    notes: list[str]
+    paths: frozenset[str] | None = None
+    """The only paths that may differ from the index; None if all may."""
+    fresh: list[str] = field(default_factory=list)
+    """Paths of documents new in the index."""
+    changed: int = 0
+    removed: int = 0
+    made: int = 0
+    reused: int = 0
+    written: int = 0
+
+    def all(self, difference: Difference | None) -> None:
+        """Run the sync; None compares all files first."""
+        self._check_embedder()
+        if difference is None:
+            indexed = self.writer.files()
+            suspects, removed = self._suspects(indexed), tuple(gone(indexed, self.scan))
+        else:
+            suspects = sorted((*difference.suspects, *difference.unreadable), key=lambda entry: entry.path)
+            indexed, removed = self.writer.files([entry.path for entry in suspects]), difference.gone
+            self.paths = difference.paths
+        files_done = 0
+        with closing(self._read(suspects, indexed)) as parts:
+            for batch, read in parts:
+                self._write(read, indexed)
+                files_done += len(batch)
+                if self.progress:
+                    self.progress(self.base.id, files_done, len(suspects))
+        # Removed last, so that a renamed document can reuse its vectors.
+        self._remove(removed)
+        self._fill_vectors()
+        self._finish()
+
+    def _suspects(self, indexed: Mapping[str, tuple[int, int, bytes]]) -> list[FileEntry]:
+        lacks = self.files.keeping.lacks
+        return [
+            self.scan.entry(path)
+            for path, file in sorted(self.scan.files.items())
+            if self.full or indexed.get(path, ())[:2] != file or lacks(path)
+        ]
+
+    def report(self, documents: int, chunks: int, seconds: float) -> SyncReport:
+        same = documents if self.paths is not None else len(self.scan.files) - len(self.files.failed)
+        return SyncReport(
+            base=self.base.id,
+            added=len(self.fresh),
+            changed=self.changed,
+            removed=self.removed,
+            unchanged=same - len(self.fresh) - self.changed,
+            failed=(*self.scan.skipped, *self.files.failed),
+            passed_over=dict(self.scan.passed_over),
+            chunks=chunks,
+            vectors_made=self.made,
+            vectors_reused=self.reused,
+            seconds=round(seconds, 3),
+            notes=tuple(self.notes),
+        )
+
+    def _check_embedder(self) -> None:
+        if self.embedder is None:
+            return
+        previous = self.writer.meta("embedder")
+        try:
+            same = previous == self.embedder.fingerprint
+            if same and not self.full:
+                return
+            dimensions = self.embedder.dimensions
+            if same:  # drop existing vectors only if the embedder works
+                self.embedder.embed([PROBE])
+        except EmbedderError as error:
+            self._no_vectors(error)
+            return
+        with self.writer.transaction():
+            if previous is not None:
+                self.writer.forget_vectors()
+            if previous is not None and not same:
+                self.notes.append(f"The embedder changed to {self.embedder.name}; all vectors are made anew.")
+            self.writer.set_meta(
+                {
+                    "embedder": self.embedder.fingerprint,
+                    "embedder_name": self.embedder.name,
+                    "dimensions": dimensions,
+                }
+            )
+
+    def _read(
+        self, suspects: Sequence[FileEntry], indexed: Mapping[str, tuple[int, int, bytes]]
+    ) -> Generator[tuple[Sequence[FileEntry], Read]]:
+        """Read files, with worker processes for a large first index."""
+        count = workers.worth(suspects)
+        if not count or self.writer.counts()[0]:
+            for batch in workers.batches(suspects, BATCH_FILES, BATCH_BYTES):
+                yield batch, self.files.read_all(batch, known=NOTHING if self.full else indexed)
+            return
+        with workers.Workers(self.files, self.embedder, suspects, count) as processes:
+            yield from processes.read()
+
+    def _write(self, read: Read, indexed: Mapping[str, tuple[int, int, bytes]]) -> None:
+        for document in read.documents:
+            previous = indexed.get(document.path)
+            if previous is None:
+                self.fresh.append(document.path)
+            self.changed += previous is not None and previous[2] != document.hash
+        self.made += len(read.vectors)
+        texts = {
+            key: text for document in read.documents for key, text in keyed_texts(document) if key not in read.vectors
+        }
+        vectors = {**read.vectors, **self._vectors(texts)}
+        with self.writer.transaction():
+            for document in read.documents:
+                self.writer.put(document, vectors)
+                self.written += len(document.chunks)
+            for entry in read.same:
+                self.writer.touch(entry.path, entry.size, trusted_time(entry))
+
+    def _vectors(self, texts: Mapping[int, str]) -> dict[int, bytes | None]:
+        """Return the vectors of texts by key, from the index or computed."""
+        if not texts:
+            return {}
+        vectors = self.writer.vectors(texts)
+        if self.embedder is None:  # an embedder that fails to load now may work again later
+            return vectors
+        self.reused += len(vectors)
+        missing = [key for key in texts if key not in vectors]
+        if not missing:
+            return vectors
+        try:
+            new = stored_vectors(self.embedder, {key: texts[key] for key in missing})
+        except EmbedderError as error:
+            self._no_vectors(error)
+            return vectors
+        self.made += len(new)
+        return vectors | new
+
+    def _no_vectors(self, error: EmbedderError) -> None:
+        self.embedder = None
+        self.notes.append(f"{error} Documents were indexed for keyword search; vectors follow when it loads.")
+
+    def _remove(self, paths: Sequence[str]) -> None:
+        for batch in (paths[at : at + BATCH_FILES] for at in range(0, len(paths), BATCH_FILES)):
+            with self.writer.transaction():
+                for path in batch:
+                    self.writer.remove(path)
+        self.removed = len(paths)
+
+    def _fill_vectors(self) -> None:
+        """Compute missing vectors, such as after a change of the embedder."""
+        while self.embedder and (chunks := self.writer.without_vector(BATCH_CHUNKS)):
+            texts = {chunk: embedded_text(title, headings, prose) for chunk, title, headings, prose in chunks}
+            keys = {chunk: chunk_key(text) for chunk, text in texts.items()}
+            vectors = self._vectors({keys[chunk]: text for chunk, text in texts.items()})
+            if self.embedder is None:
+                return
+            with self.writer.transaction():
+                for chunk, key in keys.items():
+                    self.writer.put_vector(chunk, key, vectors[key])
+
+    def _finish(self) -> None:
+        commits = commit_times(self.base, self.writer.meta("head"), self.fresh)
+        with self.writer.transaction(content=False):
+            problems = [(p.subject, p.message) for p in (*self.scan.skipped, *self.files.failed)]
+            self.writer.set_problems(problems, self.paths)
+            if commits:
+                self.writer.set_commits(commits.times)
+            self.writer.set_meta(
+                {
+                    # For people to read; a path may contain undecodable bytes.
+                    "base": str(self.base.path).encode("utf-8", "backslashreplace").decode(),
+                    "head": commits.head if commits else None,
+                    SYNCED: datetime.now(UTC).isoformat(timespec="seconds"),
+                }
+            )
+        self.writer.tidy(self.written)

@@ -1,0 +1,257 @@
+"""Watch for file events that change bases, or which bases are active."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from watchfiles import watch
+from watchfiles._rust_notify import WatchfilesRustInternalError
+
+from kbhub.errors import KbhubError
+from kbhub.values import record
+from kbhub.workspace.formats import IGNORE_NAMES, SKIPPED_FOLDERS, may_be_taken
+from kbhub.workspace.pointer import POINTER_NAMES
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+    from kbhub.types import Base
+
+log = logging.getLogger(__name__)
+
+STEP_MS, DEBOUNCE_MS = 100, 1000
+"""Events less than a step apart are one change, up to the second length: a branch switch is handled at once or in two
+parts, and a saved file is searchable well within a second."""
+
+TICK_MS = 500
+"""How often the places that discovery depends on are checked; some forty `stat` calls."""
+
+POLL_SECONDS = 2.0
+"""How often files are compared with the index without events."""
+
+REMOTE_SYSTEMS = frozenset(("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "vboxsf", "fuse.rclone", "afs"))
+"""File systems on which remote changes raise no events here."""
+
+LIVE = "live"
+
+UNNAMED = "\N{REPLACEMENT CHARACTER}"
+"""Replaces undecodable bytes in the path of an event."""
+
+"""Ends of the names of files that a base of a kind takes unasked."""
+
+Changes = Mapping[str, frozenset[str] | None]
+"""Id of a base with changed files → the changed paths, with `/`; None if they are not all known."""
+
+Changed = Callable[[Changes | None], None]
+"""Called with the bases whose files changed, or None if the active bases may have changed."""
+
+
+@record
+class _Plan:
+    """What is currently watched."""
+
+    bases: tuple[Base, ...]
+    places: tuple[Path, ...]
+    """Paths that discovery depends on."""
+    looks: tuple[object, ...]
+    """The state of those places."""
+    roots: dict[str, Base] = field(default_factory=dict)
+    """Watched folder or file → its base."""
+    polled: dict[str, str] = field(default_factory=dict)
+    """Base id → why it is polled."""
+
+
+class Watcher:
+    """A thread that notices changes of the active bases and of what makes them active.
+
+    Args:
+        hub: the hub whose bases are watched.
+        changed: called on the watcher's thread.
+    """
+
+    def __init__(self, hub: Hub, changed: Changed) -> None:
+        self._hub, self._changed = hub, changed
+        self._stop = threading.Event()
+        self._plan: _Plan | None = None
+        self._polled_at = time.monotonic()
+        # A daemon thread, so that the process can exit at any moment.
+        self._thread = threading.Thread(target=self._run, name="kbhub-watching", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """Stop the thread, waiting at most some seconds."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    def state(self, base: str) -> str | None:
+        """Say how changes of a base are noticed: `live`, or why and how often it is polled; none if not at all."""
+        plan = self._plan
+        if plan is None or not self._thread.is_alive():
+            return None
+        if reason := plan.polled.get(base):
+            return f"polled every {POLL_SECONDS:.0f} s: {reason}"
+        return LIVE if any(watched.id == base for watched in plan.roots.values()) else None
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._plan = self._make_plan()
+            try:
+                self._follow(self._plan)
+            except (OSError, WatchfilesRustInternalError) as error:
+                reason = str(error).split("\n")[0] or type(error).__name__
+                log.warning("Files cannot be watched (%s); they are polled instead.", reason)
+                self._plan.polled |= {base.id: reason for base in self._plan.bases}
+                self._plan.roots.clear()
+                self._follow(self._plan)
+
+    def _make_plan(self) -> _Plan:
+        places = _places_of(self._hub)
+        looks = tuple(map(_look_of, places))
+        try:
+            bases = self._hub.rediscover().bases  # again, in case something changed meanwhile
+        except KbhubError:
+            bases = ()  # every answer reports it until it is fixed, which changes a place
+        plan = _Plan(bases, places, looks)
+        for base in bases:
+            if system := remote_system(base.path):
+                plan.polled[base.id] = f"it lies on {system}"
+            else:
+                plan.roots |= {str(path): base for path in watched_folders(base) if path.is_dir()}
+        return plan
+
+    def _follow(self, plan: _Plan) -> None:
+        """Report changes until the plan is outdated."""
+        started = False
+        for changes in self._batches(plan):
+            # One comparison finds what changed before events started.
+            changed_paths = None if not started else changes_of(changes, plan.roots)
+            started = True
+            if changed_paths is None or changed_paths:
+                self._changed(changed_paths)
+            if tuple(map(_look_of, plan.places)) != plan.looks or self._hub.known_bases() not in (None, plan.bases):
+                return
+            if plan.polled and time.monotonic() - self._polled_at >= POLL_SECONDS:
+                self._polled_at = time.monotonic()
+                self._changed(dict.fromkeys(plan.polled))
+
+    def _batches(self, plan: _Plan) -> Iterator[Iterable[str]]:
+        """Yield changed paths, at least every tick."""
+        if not plan.roots:
+            yield ()
+            while not self._stop.wait(TICK_MS / 1000):
+                yield ()
+            return
+        events = watch(
+            *plan.roots,
+            watch_filter=None,
+            debounce=DEBOUNCE_MS,
+            step=STEP_MS,
+            rust_timeout=TICK_MS,
+            yield_on_timeout=True,
+            stop_event=self._stop,
+            raise_interrupt=False,
+            ignore_permission_denied=True,
+        )
+        for changes in events:
+            yield {path for _, path in changes}
+
+
+def changes_of(paths: Iterable[str], roots: Mapping[str, Base]) -> Changes:
+    """Return which paths of which bases changed.
+
+    Args:
+        paths: paths of events, absolute.
+        roots: watched folder or file → its base.
+    """
+    changed: dict[str, set[str] | None] = {}
+    for path in paths:
+        for root, base in roots.items():
+            if (path == root or path.startswith(root + os.sep)) and _matters(path, root, base):
+                inside = _named(path, base)
+                names = changed.setdefault(base.id, set())
+                if inside is None or names is None:
+                    changed[base.id] = None
+                else:
+                    names.add(inside)
+    return {base: None if names is None else frozenset(names) for base, names in changed.items()}
+
+
+def _named(path: str, base: Base) -> str | None:
+    """Return an event's path relative to its base, or None if more than that path may have changed."""
+    above = f"{base.path}{os.sep}"
+    # A replacement character stands for undecodable bytes, so the path is unknown.
+    if not path.startswith(above) or path.endswith(IGNORE_NAMES) or UNNAMED in path:
+        return None
+    return path[len(above) :].replace(os.sep, "/")
+
+
+def _matters(path: str, root: str, base: Base) -> bool:
+    """Return whether a change may affect a document: not in a skipped folder, and of a possible name."""
+    parts = path[len(root) :].split(os.sep)  # noqa: PTH206 - thousands of events may come at once
+    if any((part.startswith(".") and part not in IGNORE_NAMES) or part in SKIPPED_FOLDERS for part in parts if part):
+        return False
+    suffix = os.path.splitext(path)[1].lower()  # noqa: PTH122 - likewise
+    relevant = bool(base.include) or not suffix or may_be_taken(base, suffix) or parts[-1] in IGNORE_NAMES
+    return relevant or os.path.isdir(path)  # noqa: PTH112 - a folder may be called `v1.0`
+
+
+def watched_folders(base: Base) -> list[Path]:
+    """Return the folders and files to watch for a base, recursively."""
+    return [base.path / part for part in base.only] if base.only else [base.path]
+
+
+def _places_of(hub: Hub) -> tuple[Path, ...]:
+    """Return the files and folders that determine which bases are active."""
+    options = hub.options
+    config = options.config or options.env.get("KBHUB_CONFIG") or options.home / ".kbhub.json"
+    places = [Path(config), hub.trust.path]
+    try:
+        discovery = hub.rediscover()
+    except KbhubError:
+        return tuple(places)
+    for base in discovery.bases:
+        places += [base.path, *watched_folders(base)]
+    directory = discovery.workspace.directory
+    for folder in (directory, *directory.parents) if directory else ():
+        places += [folder / name for name in (*POINTER_NAMES, "knowledge", ".knowledge", ".git", "docs")]
+        places.append(folder.parent / f"{folder.name}.knowledge")
+    return tuple(dict.fromkeys(places))
+
+
+def _look_of(path: Path) -> object:
+    """Return a state that changes when a file is written or a path is replaced, but not when a folder gets a file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    if path.is_dir():
+        return status.st_dev, status.st_ino
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def remote_system(path: Path) -> str | None:
+    """Return the file system of a path if remote changes on it raise no events here."""
+    return next((system for mount, system in _remote_mounts() if path.is_relative_to(mount)), None)
+
+
+def _remote_mounts() -> list[tuple[str, str]]:
+    """Return (folder, file system) of remote mounts, deepest first; Linux only."""
+    if sys.platform != "linux":
+        return []
+    try:
+        lines = Path("/proc/self/mounts").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+    mounts = [(fields[1].replace("\\040", " "), fields[2]) for line in lines if len(fields := line.split()) > 2]
+    return sorted((mount for mount in mounts if mount[1] in REMOTE_SYSTEMS), key=lambda mount: -len(mount[0]))

@@ -1,0 +1,259 @@
+"""Find the active bases of a workspace: the project's, and the user's own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub.errors import ConfigError, UsageError
+from kbhub.types import Base, Discovery, Problem
+from kbhub.workspace.config import directory_identity, id_fault
+from kbhub.workspace.places import expand, is_directory, user_home, why_no_directory
+from kbhub.workspace.project import PROJECT_ID, clean, docs_base, find_project, owned_by_user, trust_pointer
+from kbhub.workspace.workspace import find_workspace, workspace_from_roots
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+
+    from kbhub.types import Workspace
+    from kbhub.workspace.config import LoadedConfig
+    from kbhub.workspace.settings import BaseEntry
+    from kbhub.workspace.trust import TrustStore
+
+log = logging.getLogger(__name__)
+
+__all__ = ["discover", "find_workspace", "missing", "parse_base_arguments", "trust_pointer", "workspace_from_roots"]
+
+CASE_INSENSITIVE = sys.platform in ("win32", "darwin")
+"""Whether this system's file systems usually ignore case."""
+
+EVERYWHERE = "*"
+"""The entry of `repos` for every workspace."""
+
+_YES = ("1", "true", "yes", "on")
+
+
+def parse_base_arguments(values: Sequence[str], env: Mapping[str, str]) -> dict[str, Path]:
+    """Parse the bases named by a client's server entry: `--base ID=PATH` overrides `KBHUB_BASES`.
+
+    Args:
+        values: the `ID=PATH` of each `--base`.
+        env: environment variables; `KBHUB_BASES` is a list of `ID=PATH` with the separator of `PATH`.
+
+    Returns:
+        Id → absolute path, which need not exist.
+
+    Raises:
+        UsageError: an option is malformed, has an invalid id, or repeats one.
+        ConfigError: the same for the variable.
+    """
+    listed = [value for value in env.get("KBHUB_BASES", "").split(os.pathsep) if value.strip()]
+    home = user_home(env)
+    try:
+        bases = _parse_bases(listed, home)
+    except ValueError as error:
+        raise ConfigError("KBHUB_BASES", str(error)) from error
+    try:
+        return bases | _parse_bases(values, home)
+    except ValueError as error:
+        raise UsageError(f"--base {error}.") from error
+
+
+def _parse_bases(values: Sequence[str], home: Path) -> dict[str, Path]:
+    bases: dict[str, Path] = {}
+    for value in values:
+        name, separator, path = value.partition("=")
+        if not separator or not path.strip() or "\0" in path:
+            folder = Path(name).name
+            plain = not separator and id_fault(folder) is None and name.isprintable() and " " not in name
+            meant = f"{folder}={name}" if plain else "notes=~/notes"
+            raise ValueError(f"{value!r}: expected ID=PATH, such as {meant}")
+        if fault := id_fault(name):
+            raise ValueError(f"{value!r}: {fault}")
+        if name in bases:
+            raise ValueError(f"{value!r}: the id {name!r} is given twice; keep one of them")
+        bases[name] = expand(path, home, Path()).absolute()
+    return bases
+
+
+def discover(
+    workspace: Workspace,
+    config: LoadedConfig,
+    trust: TrustStore,
+    *,
+    named: Mapping[str, Path] | None = None,
+    env: Mapping[str, str],
+    home: Path,
+    owned: Callable[[Path], bool] = owned_by_user,
+    case_insensitive: bool = CASE_INSENSITIVE,
+) -> Discovery:
+    """Find the active bases. Only reads a few files, without walking trees or running other programs.
+
+    Args:
+        workspace: the workspace.
+        config: the global config in force; its warnings become problems of the result.
+        trust: the folders that the user allowed projects to use.
+        named: bases from the client's server entry; see `parse_base_arguments`.
+        env: environment variables; `KBHUB_DISABLE=1` switches kbhub off.
+        home: the home directory.
+        owned: returns whether the current user owns a path.
+        case_insensitive: whether to ignore case in the keys of `repos`.
+
+    Raises:
+        ConfigError: two of the user's active bases are the same directory.
+    """
+    if env.get("KBHUB_DISABLE", "").lower() in _YES:
+        return Discovery(
+            workspace=workspace,
+            problems=config.warnings,
+            warnings=config.warnings,
+            looked_for=("KBHUB_DISABLE is set: kbhub is off here",),
+            off=True,
+        )
+    home = Path(os.path.realpath(home))
+    project = find_project(workspace, trust, home, config=config.path, owned=owned)
+    warnings = (*config.warnings, *project.warnings)
+    problems = [*warnings, *project.problems]
+    discovery = Discovery(workspace=workspace, warnings=warnings)
+    if project.off:
+        return replace(discovery, problems=tuple(problems), looked_for=tuple(project.looked_for), off=True)
+    named, entries = named or {}, config.settings.entries()
+    bases = []
+    for name in sorted({*_active_ids(workspace.directory, config, home, case_insensitive=case_insensitive), *named}):
+        entry = None if name in named else entries[name]
+        base = _config_base(name, entry, config, home) if entry else _named_base(name, named[name])
+        if is_directory(base.path):
+            bases.append(base)
+        else:
+            where = f"`bases.{name}` in {config.path}" if entry else "the --base or KBHUB_BASES that names it"
+            message = f"{base.path} {why_no_directory(base.path)}. Create it, or mend {where}."
+            problems.append(Problem(subject=name, message=message))
+    _refuse_same_directory(bases, config)
+    if project.base is None and not project.problems:
+        project.base = _fallback(workspace, config, bases, project.looked_for)
+    united = _united(project.base, bases, config)
+    log.debug("workspace: %s (%s), git root: %s", workspace.directory, workspace.source, workspace.git_root)
+    for base in united:
+        log.debug("base %s: %s, found as %s", base.id, base.path, base.origin)
+    return replace(discovery, bases=united, problems=tuple(problems), looked_for=tuple(project.looked_for))
+
+
+def missing(discovery: Discovery, configured: Iterable[str]) -> list[Problem]:
+    """Return the problems of bases that would be active if they were usable.
+
+    Args:
+        discovery: the active bases, and all problems.
+        configured: ids of the bases in settings and arguments.
+    """
+    active = {name for base in discovery.bases for name in (base.id, *base.names)}
+    return [problem for problem in discovery.problems if problem.subject in {PROJECT_ID, *configured} - active]
+
+
+def _active_ids(directory: Path | None, config: LoadedConfig, home: Path, *, case_insensitive: bool) -> set[str]:
+    """Ids active in a workspace: those of `*`, and those of the deepest `repos` folder that contains it."""
+    settings = config.settings
+    active = set(settings.active_in(EVERYWHERE))
+    if directory is None:
+        return active
+    target = _folded(directory, case_insensitive=case_insensitive)
+    longest = 0
+    nearest: set[str] = set()
+    for key in settings.repos:
+        if key == EVERYWHERE:
+            continue
+        parts = _folded(Path(os.path.realpath(expand(key, home, config.folder))), case_insensitive=case_insensitive)
+        if parts == target[: len(parts)] and len(parts) >= longest:
+            # Two spellings of a folder count as one entry.
+            nearest = nearest if len(parts) == longest else set()
+            nearest |= set(settings.active_in(key))
+            longest = len(parts)
+    return active | nearest
+
+
+def _folded(path: Path, *, case_insensitive: bool) -> tuple[str, ...]:
+    return tuple(part.casefold() for part in path.parts) if case_insensitive else path.parts
+
+
+def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path) -> Base:
+    texts = clean({"name": entry.name or "", "description": entry.description or ""})
+    cache = entry.cache_dir
+    return Base(
+        id=name,
+        path=Path(os.path.realpath(expand(entry.knowledge, home, config.folder))),
+        origin="config",
+        name=texts["name"] or name,
+        description=texts["description"] or None,
+        contexts=clean(entry.contexts),
+        include=entry.include,
+        exclude=entry.exclude,
+        cache_dir=Path(os.path.realpath(expand(cache, home, config.folder))) if cache else None,
+        weight=entry.weight,
+        writable=entry.writable,
+        kind=entry.kind,
+        keep_deleted=entry.keep_deleted,
+    )
+
+
+def _named_base(name: str, path: Path) -> Base:
+    return Base(id=name, path=Path(os.path.realpath(path)), origin="argument", name=name)
+
+
+def _refuse_same_directory(bases: Sequence[Base], config: LoadedConfig) -> None:
+    """Refuse two of the user's bases with the same directory; those of the config were already checked on loading."""
+    seen: dict[object, Base] = {}
+    for base in bases:
+        other = seen.setdefault(directory_identity(base.path), base)
+        if other is not base:
+            where = config.path if config.path and base.origin == other.origin == "config" else "--base"
+            raise ConfigError(
+                where, f"{other.id!r} and {base.id!r} are the same directory, {base.path}; keep one of them"
+            )
+
+
+def _fallback(workspace: Workspace, config: LoadedConfig, own: Sequence[Base], looked_for: list[str]) -> Base | None:
+    """The repository's `docs/`, unless the user disabled that or already has the folder as a base."""
+    git = workspace.git_root
+    if git is None:
+        return None
+    if not config.settings.docs_fallback:
+        looked_for.append(f"{git / 'docs'} (not read: `docsFallback` is false)")
+        return None
+    looked_for.append(f"{git / 'docs'}")
+    if {directory_identity(git), directory_identity(git / "docs")} & {directory_identity(base.path) for base in own}:
+        return None
+    return docs_base(git)
+
+
+def _united(project: Base | None, own: Sequence[Base], config: LoadedConfig) -> tuple[Base, ...]:
+    """All bases, the project's first; a base of the user's with the same directory is merged into it."""
+    if project is None:
+        return tuple(own)
+    where = directory_identity(project.path)
+    same = next((base for base in own if project.origin != "docs" and directory_identity(base.path) == where), None)
+    if same is None:
+        return (project, *own)
+    said = config.said_of(same.id) if same.origin == "config" else set()
+    return (_joined(project, same, said), *(base for base in own if base is not same))
+
+
+def _joined(project: Base, own: Base, said: Set[str]) -> Base:
+    """Merge the user's base for the same directory into the project's, overriding the pointer."""
+    return project.model_copy(
+        update={
+            "names": (own.id,),
+            "weight": own.weight,
+            "writable": own.writable if "writable" in said else project.writable,
+            "contexts": {**project.contexts, **own.contexts},
+            "name": own.name if "name" in said else project.name,
+            "description": own.description or project.description,
+            "include": own.include if "include" in said else project.include,
+            "exclude": own.exclude if "exclude" in said else project.exclude,
+            "cache_dir": own.cache_dir or project.cache_dir,
+            "kind": own.kind,
+            "keep_deleted": own.keep_deleted,
+        }
+    )

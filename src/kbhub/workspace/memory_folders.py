@@ -1,0 +1,237 @@
+"""Locate the folders of memories, and the active bases among them.
+
+data directory/memories/<name>-<hash of the project's identity>/   one folder per project
+data directory/memories/user/                                      for every project
+project base/memories/                                             shared, if the user enabled it
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from kbhub.errors import UsageError
+from kbhub.types import Base, Discovery
+from kbhub.values import struct
+from kbhub.workspace.files import read_regular
+from kbhub.workspace.places import private_directory, write_atomically
+from kbhub.workspace.project_identity import Identity, identify
+
+if TYPE_CHECKING:
+    from kbhub.workspace.settings import Settings
+
+Scope = Literal["project", "user", "shared"]
+"""Scope of a memory: this project, all of the user's projects, or this project for everyone who has a copy."""
+
+MEMORY_ID, USER_ID, PROJECT_ID = "memory", "user", "project"
+"""Ids of the bases with memories of the scopes `project`, `user` and `shared`."""
+
+SHARED_FOLDER = "memories"
+"""Folder of shared memories in the project base."""
+
+ABOUT_NAME = ".project.json"
+"""File that identifies a folder's project, for people and `kbhub memories move`; hidden, so that it is not indexed."""
+
+MAX_ABOUT_BYTES = 16_384
+NAME_CHARACTERS = 40
+"""Characters of a project's name in its folder's name; file names may have 255 bytes."""
+
+_UNSAFE = re.compile(r"[^\w.]+")
+
+
+@struct
+class Shelf:
+    """A folder of memories."""
+
+    scope: Scope
+    base: Base
+    prefix: str = ""
+    """Path prefix in the base: `memories/` for shared ones, else empty."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder itself."""
+        return self.base.path / self.prefix if self.prefix else self.base.path
+
+    @property
+    def place(self) -> str:
+        """Key under which uses of its memories are counted."""
+        return place_of(self.base)
+
+
+def place_of(base: Base) -> str:
+    """Return the key for counting uses of a base's memories; it stays valid if the data directory moves."""
+    return base.path.name if base.origin == "memory" else f"shared:{base.path}"
+
+
+def memories_folder(data: Path) -> Path:
+    """Return the folder of all memories in the data directory, links resolved."""
+    return Path(os.path.realpath(data)) / "memories"
+
+
+def with_memories(discovery: Discovery, data: Path, settings: Settings) -> Discovery:
+    """Add the bases of memories to those found by discovery.
+
+    Args:
+        discovery: the active bases of a workspace.
+        data: kbhub's data directory.
+        settings: the settings in force.
+    """
+    if discovery.off or not settings.memory.enabled:
+        return discovery
+    return discovery.model_copy(update={"bases": (*discovery.bases, *memory_bases(discovery, data))})
+
+
+def memory_bases(discovery: Discovery, data: Path) -> tuple[Base, ...]:
+    """Return the bases `memory` (this project's) and `user`, without empty ones.
+
+    Args:
+        discovery: its workspace identifies the project.
+        data: kbhub's data directory.
+    """
+    bases = []
+    if _names(memories_folder(data)) - {USER_ID}:  # skip `identify` if no project has memories
+        identity = identify(discovery.workspace)
+        folder = project_folder(data, identity) if identity else None
+        bases += [_project_base(folder)] if folder and _has_memory(folder) else []
+    user = memories_folder(data) / USER_ID
+    return (*bases, _user_base(user)) if _has_memory(user) else tuple(bases)
+
+
+def project_folder(data: Path, identity: Identity) -> Path | None:
+    """Return the folder of a project's memories, or None if it has none yet."""
+    top = memories_folder(data)
+    names = sorted(name for name in _names(top) if name.endswith(f"-{identity.digest}"))
+    return top / names[0] if names else None
+
+
+def make_project_folder(data: Path, identity: Identity) -> Path:
+    """Return the folder of a project's memories, creating it if necessary; the caller must hold the lock.
+
+    Raises:
+        OSError: it cannot be created.
+    """
+    if folder := project_folder(data, identity):
+        return folder
+    folder = private_directory(memories_folder(data) / f"{_readable(identity)}-{identity.digest}")
+    about = {"project": identity.text, "by": identity.kind}
+    write_atomically(folder / ABOUT_NAME, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
+    return folder
+
+
+def described(folder: Path) -> Identity | None:
+    """Return the identity recorded in a project's folder, or None if there is no valid one."""
+    try:
+        about = json.loads(read_regular(folder / ABOUT_NAME, MAX_ABOUT_BYTES))
+        identity = Identity(about["by"], about["project"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return identity if isinstance(identity.text, str) and folder.name.endswith(identity.digest) else None
+
+
+def project_folders(data: Path) -> list[Path]:
+    """Return the folders of all projects, sorted by name."""
+    top = memories_folder(data)
+    return [top / name for name in sorted(_names(top) - {USER_ID})]
+
+
+def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scope: Scope) -> Shelf:
+    """Return the folder for new memories of a scope, created if necessary except for shared ones.
+
+    Raises:
+        UsageError: the scope is not available here, or not enabled.
+        OSError: the folder cannot be created.
+    """
+    if scope == "shared":
+        return _shared_shelf(discovery, settings)
+    if scope == "user":
+        return Shelf("user", _user_base(private_directory(memories_folder(data) / USER_ID)))
+    identity = identify(discovery.workspace)
+    if identity is None:
+        raise UsageError("There is no project here to remember for; use the scope `user`, or name one with --root.")
+    return Shelf("project", _project_base(make_project_folder(data, identity)))
+
+
+def shelves(discovery: Discovery, settings: Settings) -> list[Shelf]:
+    """Return the active folders of memories, the project's first."""
+    scopes: dict[str, Scope] = {MEMORY_ID: "project", USER_ID: "user"}
+    active = [Shelf(scopes[base.id], base) for base in discovery.bases if base.origin == "memory"]
+    project = _project(discovery)
+    if settings.memory.shared and project and (project.path / SHARED_FOLDER).is_dir():
+        active.insert(min(1, len(active)), Shelf("shared", project, f"{SHARED_FOLDER}/"))
+    return active
+
+
+def _shared_shelf(discovery: Discovery, settings: Settings) -> Shelf:
+    if not settings.memory.shared:
+        raise UsageError(
+            'Shared memories are off: they would be written into the project. `"memory": {"shared": true}` in '
+            "~/.kbhub.json allows it."
+        )
+    project = _project(discovery)
+    if project is None:
+        raise UsageError("There is no project base to share memories in; `kbhub init` makes one.")
+    if not project.writable:
+        raise UsageError(f"The project base {project.path} is read-only; shared memories need one that is writable.")
+    folder = project.path / SHARED_FOLDER
+    if os.path.realpath(folder) != str(folder):
+        raise UsageError(f"{folder} is a link; shared memories are written only into a folder of the project base.")
+    return Shelf("shared", project, f"{SHARED_FOLDER}/")
+
+
+def _project(discovery: Discovery) -> Base | None:
+    return next((base for base in discovery.bases if base.id == PROJECT_ID), None)
+
+
+def _project_base(folder: Path) -> Base:
+    return Base(
+        id=MEMORY_ID,
+        path=folder,
+        origin="memory",
+        name="memories of this project",
+        description="What agents remembered for this project.",
+        kind="memory",
+        writable=True,
+    )
+
+
+def _user_base(folder: Path) -> Base:
+    return Base(
+        id=USER_ID,
+        path=folder,
+        origin="memory",
+        name="memories of the user",
+        description="What agents remembered for every project.",
+        kind="memory",
+        writable=True,
+    )
+
+
+def _names(folder: Path) -> set[str]:
+    """Names of the visible subfolders of a folder; empty if it does not exist."""
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name for entry in entries if entry.name[0] != "." and entry.is_dir(follow_symlinks=False)}
+    except OSError:
+        return set()
+
+
+def _has_memory(folder: Path) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return any(not entry.name.startswith(".") for entry in entries)
+    except OSError:
+        return False
+
+
+def _readable(identity: Identity) -> str:
+    """Readable part of a folder's name: that of the repository or directory."""
+    name = (
+        "repository" if identity.kind == "root" else identity.text.replace(os.sep, "/").rstrip("/").rpartition("/")[2]
+    )
+    plain = unicodedata.normalize("NFKC", name)
+    return _UNSAFE.sub("-", plain)[:NAME_CHARACTERS].strip("-.") or "project"

@@ -1,0 +1,352 @@
+"""Find the project base by walking up from the workspace; what comes with a clone is not trusted."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import unicodedata
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub.errors import ConfigError, UsageError
+from kbhub.types import Base, Problem
+from kbhub.values import struct
+from kbhub.workspace.config import CONFIG_NAME
+from kbhub.workspace.formats import SKIPPED_FOLDERS, is_markdown, markdown_paths
+from kbhub.workspace.gitroot import git_root, main_worktree
+from kbhub.workspace.places import expand, is_directory
+from kbhub.workspace.pointer import POINTER_NAMES, read_pointer
+from kbhub.workspace.settings import Pointer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kbhub.types import Origin, Workspace
+    from kbhub.workspace.trust import Grant, TrustStore
+
+PROJECT_ID = "project"
+
+MAX_SHOWN_PATH = 500
+"""Characters of a pointer's path shown in a message; real paths are shorter."""
+
+_DOCS_BUDGET = 2000
+"""Entries below `docs/` that are searched for Markdown, so that a folder of assets does not slow every start."""
+
+
+@struct
+class Match:
+    """The first pointer, folder or link on the way up that locates a project's knowledge."""
+
+    origin: Origin
+    pointer: Path
+    """The pointer file, or the folder or link found without one; grants of trust refer to it."""
+    folder: Path
+    """The project's folder."""
+    root: Path | None
+    """The git root within which its target may be anywhere."""
+
+
+@dataclass(slots=True)
+class Project:
+    """The project base of a workspace, or why there is none."""
+
+    base: Base | None = None
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    """Fields of the pointer without effect."""
+    looked_for: list[str] = field(default_factory=list)
+    off: bool = False
+    """Whether the pointer switches kbhub off here."""
+
+
+def owned_by_user(path: Path) -> bool:
+    """Return whether the current user owns a file, and the link if it is one; always true on Windows."""
+    if not hasattr(os, "getuid"):
+        return True
+    try:
+        return path.lstat().st_uid == os.getuid() == path.stat().st_uid
+    except OSError:
+        return False
+
+
+def find_project(
+    workspace: Workspace,
+    trust: TrustStore,
+    home: Path,
+    *,
+    config: Path | None = None,
+    owned: Callable[[Path], bool] = owned_by_user,
+) -> Project:
+    """Walk up from the workspace to the first pointer, `knowledge/`, `.knowledge/` or sibling.
+
+    Args:
+        workspace: where to start.
+        trust: the folders that the user allowed projects to use.
+        home: the home directory, links resolved.
+        config: the global config in force, which is never a pointer.
+        owned: returns whether the current user owns a path.
+    """
+    project = Project()
+    if workspace.directory is None:
+        return project
+    match = _first_match(workspace, home, _no_pointers(home, config), owned, project.looked_for)
+    if match is None:
+        return project
+    try:
+        _resolve(match, workspace, trust, home, project)
+    except ConfigError as error:
+        project.problems.append(Problem(subject=PROJECT_ID, message=str(error)))
+    return project
+
+
+def find_pointer(
+    workspace: Workspace,
+    home: Path,
+    *,
+    config: Path | None = None,
+    owned: Callable[[Path], bool] = owned_by_user,
+) -> Path | None:
+    """Return the pointer, folder or link that locates a workspace's knowledge, whether trusted or not, or None.
+
+    Args:
+        workspace: where to start.
+        home: the home directory, links resolved.
+        config: the global config in force.
+        owned: returns whether the current user owns a path.
+    """
+    if workspace.directory is None:
+        return None
+    match = _first_match(workspace, home, _no_pointers(home, config), owned, [])
+    return match.pointer if match else None
+
+
+def docs_base(git: Path) -> Base | None:
+    """Return the `docs/` of a repository and its README as a read-only base, or None if it has no Markdown."""
+    docs = git / "docs"
+    if not is_directory(docs) or not Path(os.path.realpath(docs)).is_relative_to(git) or not _has_markdown(docs):
+        return None
+    with os.scandir(git) as found:
+        names = [entry.name for entry in found if entry.name.lower().startswith("readme.")]
+    readmes = [name for path in markdown_paths("readme")[1:] for name in sorted(names) if name.lower() == path]
+    return Base(id=PROJECT_ID, path=git, origin="docs", only=(*readmes[:1], "docs"), name=_one_line(git.name) or None)
+
+
+def trust_pointer(path: Path, trust: TrustStore, *, writable: bool, home: Path) -> tuple[Grant, ...]:
+    """Trust a pointer with its current targets, as the user asked.
+
+    Args:
+        path: a pointer file, a folder with one, or a folder or link that needs none.
+        trust: the store for the grants.
+        writable: whether agents may also write there.
+        home: the home directory.
+
+    Raises:
+        UsageError: there is nothing to trust, or a target does not exist.
+        ConfigError: the pointer or the trust store is malformed.
+    """
+    files = [path / name for name in POINTER_NAMES] if is_directory(path) else [path]
+    file = None if _found_alone(path) else next((file for file in files if file.is_file()), None)
+    if file is None:
+        if not is_directory(path):
+            raise UsageError(f"{path} is no pointer and no folder; name a .kbhub.json or a folder of knowledge.")
+        return (trust.add(path, path, writable),)
+    pointer, _ = read_pointer(file)
+    target = _real(pointer.knowledge, home, file.absolute().parent)
+    if not is_directory(target):
+        raise UsageError(f"{file} points to {target}, which is no folder; create it or mend the pointer.")
+    grants = [trust.add(file, target, writable)]
+    if pointer.cache_dir is not None:
+        cache = _real(pointer.cache_dir, home, file.absolute().parent)
+        grants.append(trust.add(file, cache, use="cacheDir"))
+    return tuple(grants)
+
+
+def _found_alone(path: Path) -> bool:
+    """Whether discovery takes a folder or link without a pointer, so that a pointer in it is ignored."""
+    name = path.name
+    if name == "knowledge":
+        return path.is_symlink()  # a folder of that name could also be a project with a pointer
+    return name.endswith(".knowledge") and (path.parent / name.removesuffix(".knowledge")).is_dir()
+
+
+def clean(texts: dict[str, str]) -> dict[str, str]:
+    """Return texts about a base on one line each and without control characters, safe for terminals."""
+    return {key: _one_line(text) for key, text in texts.items()}
+
+
+def _one_line(text: str | None) -> str:
+    shown = (c if c.isspace() or unicodedata.category(c)[0] != "C" else " " for c in text or "")
+    return " ".join("".join(shown).split())
+
+
+def _no_pointers(home: Path, config: Path | None) -> set[str]:
+    """Paths of global configs, which may have the name of a pointer."""
+    return {_join(str(home), CONFIG_NAME), *([str(config)] if config else [])}
+
+
+def _first_match(
+    workspace: Workspace, home: Path, never: set[str], owned: Callable[[Path], bool], looked_for: list[str]
+) -> Match | None:
+    """Try all candidates on the way up, as plain strings, since pathlib is too slow here."""
+    folder = str(workspace.directory)
+    git = str(workspace.git_root) if workspace.git_root else None
+    above = None
+    while folder != above:
+        root = git if git and _within(folder, git) else None
+        for origin, path, project, scope in _candidates(folder, root, str(home)):
+            if path in never:
+                continue
+            exists = os.path.lexists(path) and os.path.isdir(path) != (origin == "pointer")  # noqa: PTH112
+            note = _why_not(origin, path, scope, git, owned) if exists else ""
+            looked_for.append(path + note)
+            if exists and not note:
+                return Match(origin, Path(path), Path(project), Path(scope) if scope else None)
+        above, folder = folder, os.path.dirname(folder)  # noqa: PTH120
+    return None
+
+
+def _candidates(folder: str, root: str | None, home: str) -> Iterator[tuple[Origin, str, str, str | None]]:
+    """Yield the candidates of a folder in order: origin, path, project folder, and the project's git root."""
+    for name in POINTER_NAMES:
+        yield "pointer", _join(folder, name), folder, root
+    yield from _folders(folder, root)
+    if root == folder:
+        main = main_worktree(Path(folder))
+        # Only git knows whether the main worktree's knowledge/ is tracked. A tracked folder would exist in this
+        # worktree too, and would have matched above. So this one is untracked, or on a branch that is ahead and
+        # has the newest version.
+        if main is not None and str(main) != home:
+            yield from _folders(str(main), str(main))
+
+
+def _folders(folder: str, root: str | None) -> Iterator[tuple[Origin, str, str, str | None]]:
+    yield "knowledge", _join(folder, "knowledge"), folder, root
+    yield ".knowledge", _join(folder, ".knowledge"), folder, root
+    if sibling := _sibling(folder):
+        yield "sibling", sibling, folder, root
+
+
+def _sibling(folder: str) -> str | None:
+    """Path of a project's sibling folder; None for the root of a file system."""
+    parent, name = os.path.split(folder)
+    return _join(parent, f"{name}.knowledge") if name else None
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}{name}" if folder.endswith(os.sep) else f"{folder}{os.sep}{name}"
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(_join(folder, ""))
+
+
+def _why_not(origin: Origin, path: str, root: str | None, git: str | None, owned: Callable[[Path], bool]) -> str:
+    """Why an existing candidate does not count; empty if it does."""
+    if origin in ("knowledge", ".knowledge"):
+        return "" if root else " (does not count outside a git repository; `kbhub init` makes a pointer)"
+    # Anyone can write to a folder such as /tmp, so a pointer or sibling there must belong to the user.
+    inside = git is not None and _within(path, git)
+    return "" if inside or owned(Path(path)) else " (does not count: it belongs to another user)"
+
+
+def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, project: Project) -> None:
+    """Set the project's base from a match, or add the problem with it."""
+    pointer = Pointer()
+    target = Path(os.path.realpath(match.pointer))
+    if match.origin == "pointer":
+        # A link could lead to any of the user's files, and error messages quote their content.
+        if not _within_project(match, target, home):
+            message = f"{match.pointer} is a link to {target}, outside the project, and is not read. Put a file there."
+            project.problems.append(Problem(subject=PROJECT_ID, message=message))
+            return
+        pointer, warnings = read_pointer(match.pointer)
+        project.warnings += warnings
+        if not pointer.enabled:
+            project.off = True
+            project.looked_for[-1] += ' (it says "enabled": false, so kbhub is off here)'
+            return
+        target = _real(pointer.knowledge, home, match.folder)
+    problem = _target_problem(match, target, trust, home)
+    if problem:
+        project.problems.append(Problem(subject=PROJECT_ID, message=problem))
+        return
+    git = workspace.git_root
+    inside = git is not None and target.is_relative_to(git)
+    project.base = Base(
+        id=PROJECT_ID,
+        path=target,
+        origin=match.origin,
+        name=_one_line(pointer.name) or _one_line(match.folder.name) or None,
+        description=_one_line(pointer.description) or None,
+        contexts=clean(pointer.contexts),
+        include=pointer.include,
+        exclude=pointer.exclude,
+        cache_dir=_cache_dir(match, pointer, trust, home, project),
+        # Edits outside git cannot be reverted, so there the user decides, not the project.
+        writable=inside or trust.writable(match.pointer, target),
+    )
+
+
+def _target_problem(match: Match, target: Path, trust: TrustStore, home: Path) -> str | None:
+    """Why a project may not have its knowledge at `target`, or None if it may."""
+    shown = str(target) if len(str(target)) <= MAX_SHOWN_PATH else f"{str(target)[:MAX_SHOWN_PATH]}…"
+    what = f"{match.pointer} leads to {shown}"
+    if ".git" in target.parts:
+        return f"{what}, inside a .git folder, which is never a base. Name another folder."
+    if not (
+        _within_project(match, target, home)
+        or str(target) == _sibling(str(match.folder))
+        or trust.allows(match.pointer, target)
+    ):
+        command = f"kbhub trust {shlex.quote(str(match.pointer))}"
+        return f"{what}, outside the project, and is not followed. If that is what you want, run `{command}`."
+    if not is_directory(target):
+        return f"{what}, which is not a directory. Create it, or mend the pointer."
+    return None
+
+
+def _within_project(match: Match, target: Path, home: Path) -> bool:
+    """Whether a real path is in the git root of a match or, for a pointer, below the pointer's folder."""
+    # A pointer above the workspace's git root may be in a repository of its own.
+    root = match.root or git_root(match.folder, home)
+    below = match.origin == "pointer" and target.is_relative_to(match.folder)
+    return below or (root is not None and target.is_relative_to(root))
+
+
+def _cache_dir(match: Match, pointer: Pointer, trust: TrustStore, home: Path, project: Project) -> Path | None:
+    if pointer.cache_dir is None:
+        return None
+    cache = _real(pointer.cache_dir, home, match.folder)
+    if trust.allows(match.pointer, cache, use="cacheDir"):
+        return cache
+    command = f"kbhub trust {shlex.quote(str(match.pointer))}"
+    message = f"{match.pointer} wants the index in {cache}; it stays in the usual place until you run `{command}`."
+    project.problems.append(Problem(subject=PROJECT_ID, message=message))
+    return None
+
+
+def _real(text: str, home: Path, folder: Path) -> Path:
+    return Path(os.path.realpath(expand(text, home, folder)))
+
+
+def _has_markdown(folder: Path) -> bool:
+    """Whether there is Markdown among the first `_DOCS_BUDGET` entries below a folder, breadth first."""
+    pending = [folder]
+    budget = _DOCS_BUDGET
+    for current in pending:
+        try:
+            with os.scandir(current) as entries:
+                for entry in entries:
+                    budget -= 1
+                    if entry.name.startswith(".") or budget < 0:
+                        continue
+                    if is_markdown(entry.name) and entry.is_file():
+                        return True
+                    if entry.is_dir(follow_symlinks=False) and entry.name not in SKIPPED_FOLDERS:
+                        pending.append(Path(entry.path))
+        except OSError:
+            continue
+        if budget < 0:
+            return False
+    return False
