@@ -25,7 +25,8 @@ from kbhub.documents.limits import Limits
 from kbhub.errors import BaseUnavailable, EmbedderError
 from kbhub.index import Index, index_path
 from kbhub.models.embedding import StaticEmbedder, packaged_embedder
-from kbhub.sync.sync import compare, is_being_indexed, sync_base
+from kbhub.sync.lock import is_being_indexed
+from kbhub.sync.sync import compare, sync_base
 from kbhub.types import Base
 
 LIMITS = Limits(file_bytes=5 << 20, files=100_000)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import UsageError
 from kbhub.index.query import excerpt, spans, terms_of
-from kbhub.reading.reading import ReadOptions, read
 from kbhub.render import formats as listings
 from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS
 from kbhub.search.llm_assistance import Help, search_assisted
@@ -173,6 +172,9 @@ def _shown(hub: Hub, hit: Hit, terms: tuple[Term, ...], options: Hits, query: Qu
 
 def _document(hub: Hub, hit: Hit) -> list[str] | None:
     """Give the lines of a hit's document as it is on disk now; none if it is gone since it was indexed."""
+    # Its models take 50 ms to load, and excerpts are in the index.
+    from kbhub.reading.reading import ReadOptions, read  # noqa: PLC0415
+
     result = read(hub, [hit.docid], ReadOptions(answer_bytes=sys.maxsize))
     if not result.readings:
         return None

@@ -7,9 +7,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from kbhub.errors import DocumentChanged, IndexUnavailable, KbhubError, UsageError, WriteRefused
+from kbhub.index.keys import document_id
 from kbhub.index.references import short_docid
 from kbhub.sync.bases import freshen, sync
-from kbhub.sync.indexing import document_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import parse_document
 from kbhub.errors import EmbedderError, IndexUnavailable, PathNotContained
+from kbhub.index.keys import embedded_text
 from kbhub.memory.likeness import NEAR_SHOWN, NEAR_SIMILARITY
 from kbhub.memory.store import read
-from kbhub.sync.indexing import embedded_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.ignore import parse_rules
 from kbhub.documents.walk import open_contained
 from kbhub.errors import AmbiguousReference, DocumentNotFound, IndexUnavailable, PathNotContained
+from kbhub.index.keys import document_id
 from kbhub.index.names import document_names
 from kbhub.index.references import (
     Reference,
@@ -25,7 +26,6 @@ from kbhub.index.references import (
 )
 from kbhub.reading.shell_paths import typed_into
 from kbhub.reading.suggestions import closest
-from kbhub.sync.indexing import document_id
 from kbhub.sync.opening import Opener
 from kbhub.values import struct
 from kbhub.workspace.formats import markdown_paths

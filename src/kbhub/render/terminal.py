@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.index.query import excerpt, spans, terms_of
 from kbhub.index.selection import DAY_SECONDS
-from kbhub.render import gaps, pages
+from kbhub.render import gaps
 from kbhub.render.layout import cell_width, table
 from kbhub.render.plain import neutralised, one_line
 from kbhub.render.words import contribution_of, message_of, passed_over_text, total_of
@@ -287,8 +287,11 @@ def _excerpt_lines(hit: Hit, terms: tuple[Term, ...], paint: Painter, *, whole: 
     text = (hit.excerpt if whole else excerpt(hit.excerpt, terms, OTHER_EXCERPT_CHARACTERS)[0]).strip("\n")
     if width is None:
         return _highlighted(text, terms, paint).split("\n")
+    # rich takes 80 ms to load, and a pipe gets the Markdown.
+    from kbhub.render.pages import drawn  # noqa: PLC0415
+
     room = width - cell_width(_GUTTER)
-    return pages.drawn(text, room, colour=paint.colour, terms=terms).split("\n")
+    return drawn(text, room, colour=paint.colour, terms=terms).split("\n")
 
 
 def _place(hit: Hit, paint: Painter, *, scored: bool) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kbhub.index.keys import embedded_text
 from kbhub.index.query import parsed
 from kbhub.index.rankings import NO_CHUNKS, Ranking
 from kbhub.index.selection import known_keys, newest
@@ -39,7 +40,6 @@ from kbhub.search.retrieval import (
 )
 from kbhub.search.scores import SIGNALS, Fused, best_first
 from kbhub.search.spelling import PUNCTUATION, corrected, corrections
-from kbhub.sync.indexing import embedded_text
 from kbhub.types import Correction, Mode
 from kbhub.values import struct
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kbhub.search.multi_query import given_expansion, search_expanded, search_expanding
-from kbhub.search.rerank_llm import search_reranked
 from kbhub.search.search import search
 from kbhub.values import struct
 
@@ -47,17 +45,21 @@ def search_assisted(hub: Hub, query: Query, wanted: Help = NO_HELP) -> SearchRes
         UsageError: the client gives too many queries.
     """
     settings = hub.config().settings
-    expansion = settings.expansion
-    if wanted.expand_model:
-        expansion = replace(expansion, model=wanted.expand_model)
+    expands = settings.expansion.enabled if wanted.expand is None else wanted.expand
+    reranks = settings.rerank.enabled if wanted.rerank is None else wanted.rerank
+    given = bool(wanted.queries or wanted.passage)
+    if not (given or expands or reranks):
+        return search(hub, query)
+    # They and the client of Ollama take 60 ms to load, and are off by default.
+    from kbhub.search import multi_query, rerank_llm  # noqa: PLC0415
 
     def run(asked: Query) -> SearchResult:
-        if wanted.queries or wanted.passage:
-            return search_expanded(hub, asked, given_expansion(wanted.queries, wanted.passage))
-        if expansion.enabled if wanted.expand is None else wanted.expand:
-            return search_expanding(hub, asked, expansion)
+        if given:
+            expansion = multi_query.given_expansion(wanted.queries, wanted.passage)
+            return multi_query.search_expanded(hub, asked, expansion)
+        if expands:
+            model = wanted.expand_model or settings.expansion.model
+            return multi_query.search_expanding(hub, asked, replace(settings.expansion, model=model))
         return search(hub, asked)
 
-    if settings.rerank.enabled if wanted.rerank is None else wanted.rerank:
-        return search_reranked(hub, query, settings.rerank, run)
-    return run(query)
+    return rerank_llm.search_reranked(hub, query, settings.rerank, run) if reranks else run(query)

@@ -6,11 +6,11 @@ import time
 from typing import TYPE_CHECKING
 
 from kbhub.errors import EmbedderError
+from kbhub.index.keys import chunk_key
 from kbhub.index.transformer_cache import KeptVectors
 from kbhub.models.onnx_embedding import minilm
 from kbhub.models.vectors import quantise, similarity
 from kbhub.search.scores import Fused, Part, best_first
-from kbhub.sync.indexing import chunk_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

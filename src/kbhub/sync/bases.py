@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
 from kbhub.index import noted_damage
 from kbhub.sync.comparisons import Comparisons
-from kbhub.sync.sync import sync_base
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -142,6 +141,9 @@ def comparing_for(hub: Hub, base: Base) -> float:
 def _sync(
     hub: Hub, base: Base, *, progress: Progress | None = None, difference: Difference | None = None, **how: bool
 ) -> SyncReport:
+    # It and the parsers take 60 ms to load, and most searches find their bases unchanged.
+    from kbhub.sync.sync import sync_base  # noqa: PLC0415
+
     state, index, limits = hub.state(SyncState), hub.index(base), hub.limits()
 
     def note(name: str, done: int, todo: int) -> None:

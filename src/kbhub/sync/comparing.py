@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbhub.documents.traversal import Traversal
 from kbhub.documents.walk import is_relative
 from kbhub.errors import IndexUnavailable
 from kbhub.index import Index, noted_damage
 from kbhub.index.differences import differing
 from kbhub.sync.deleted_texts import Keeping
-from kbhub.sync.indexing import DocumentReader
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -87,19 +87,19 @@ def compare(base: Base, path: Path, limits: Limits, in_step: tuple[InStep, Index
     Raises:
         BaseUnavailable: the folder of the base is gone.
     """
-    files = DocumentReader(base, Keeping(limits.kept, base), limits)
-    scan = files.scan()
+    keeping = Keeping(limits.kept, base)
+    scan = scan_base(base, keeping, limits)
     if noted_damage(path) is not None:
         return _from_nothing(scan)
-    if in_step and not files.keeping.rules and _is_still(scan, *in_step):
+    if in_step and not keeping.rules and _is_still(scan, *in_step):
         return Difference(scan, (), (), new_index=False, generation=in_step[0].generation)
     index = Index(path, base.id)
     try:
         with index.snapshot():
             (differ, young, absent), generation = differing(index, scan.files), index.generation()
             differ += young
-            if files.keeping.rules:
-                differ += filter(files.keeping.lacks, scan.files.keys() - differ)
+            if keeping.rules:
+                differ += filter(keeping.lacks, scan.files.keys() - differ)
             different = [scan.entry(path) for path in sorted(differ)]
             failed = {path for path, _ in index.problems()} if different else set()
     except IndexUnavailable:
@@ -107,7 +107,7 @@ def compare(base: Base, path: Path, limits: Limits, in_step: tuple[InStep, Index
     finally:
         index.close()
     # Files that still cannot be read are no work, or every search would retry them.
-    unreadable = tuple(entry for entry in different if entry.path in failed and not files.can_read(entry))
+    unreadable = _unreadable(base, keeping, limits, [entry for entry in different if entry.path in failed])
     return Difference(
         scan,
         tuple(entry for entry in different if entry not in unreadable) if unreadable else tuple(different),
@@ -117,6 +117,32 @@ def compare(base: Base, path: Path, limits: Limits, in_step: tuple[InStep, Index
         unreadable=unreadable,
         young=len(set(young).difference(entry.path for entry in unreadable)) if young else 0,
     )
+
+
+def scan_base(base: Base, keeping: Keeping, limits: Limits, paths: Collection[str] | None = None) -> Scan:
+    """List the files of a base, unordered, and deleted files with kept texts.
+
+    Args:
+        base: the base.
+        keeping: the kept texts of the base.
+        limits: size limits on its files.
+        paths: only check these; the result is what a full scan would find for them if `Scan.frame` is the same for
+            both and not None.
+
+    Raises:
+        BaseUnavailable: the folder of the base is gone.
+    """
+    return keeping.with_gone(Traversal(base, limits.file_bytes, limits.files, limits.kind_bytes, paths).run())
+
+
+def _unreadable(base: Base, keeping: Keeping, limits: Limits, failed: list[FileEntry]) -> tuple[FileEntry, ...]:
+    if not failed:
+        return ()
+    # Parsers take 50 ms to load, and a search of unchanged bases reads no document.
+    from kbhub.sync.indexing import DocumentReader  # noqa: PLC0415
+
+    files = DocumentReader(base, keeping, limits)
+    return tuple(entry for entry in failed if not files.can_read(entry))
 
 
 def _from_nothing(scan: Scan) -> Difference:
@@ -148,10 +174,10 @@ def compare_some(base: Base, index: Index, paths: Collection[str], frame: object
     Raises:
         BaseUnavailable: the folder of the base is gone.
     """
-    files = DocumentReader(base, Keeping(limits.kept, base), limits)
-    if frame is None or noted_damage(index.path) is not None or files.keeping.rules or not all(map(is_relative, paths)):
+    keeping = Keeping(limits.kept, base)
+    if frame is None or noted_damage(index.path) is not None or keeping.rules or not all(map(is_relative, paths)):
         return None
-    scan = files.scan(paths)
+    scan = scan_base(base, keeping, limits, paths)
     if scan.frame != frame:
         return None
     try:

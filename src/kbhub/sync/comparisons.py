@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, overload
 
 from kbhub.sync.comparing import compare, compare_some, in_step_of
-from kbhub.sync.sync import is_being_indexed
+from kbhub.sync.lock import is_being_indexed
 from kbhub.values import struct
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kbhub.documents import markdown
 from kbhub.documents.filters import Filters, included
 from kbhub.documents.ignore import parse_rules
 from kbhub.documents.limits import KEPT
@@ -325,8 +324,11 @@ def _packed(document: Document) -> dict[str, Any]:
 def _unpacked(path: str, kind: Kind, packed: dict[str, Any]) -> Document:
     lines = tuple(map(str, packed["lines"]))
     if kind not in ("session", "pdf"):
+        # As for `sync.bases._sync`.
+        from kbhub.documents.markdown import parse_document  # noqa: PLC0415
+
         # Markdown and plain text are parsed again, which benefits from newer parsers.
-        return markdown.parse_document(path, "\n".join((*lines, "")).encode("utf-8", "replace"))
+        return parse_document(path, "\n".join((*lines, "")).encode("utf-8", "replace"))
     headings = tuple(Heading(int(head["level"]), str(head["text"]), int(head["line"])) for head in packed["headings"])
     return Document(
         path=path,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime
@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kbhub.documents.sources.reading import chunks_of, read_source, why_unreadable
-from kbhub.documents.traversal import Traversal
 from kbhub.documents.walk import open_contained
 from kbhub.errors import EmbedderError, PathNotContained
 from kbhub.index import NewChunk, NewDocument
+from kbhub.index.keys import chunk_key, document_id, embedded_text
 from kbhub.sync.deleted_texts import is_gone
 from kbhub.types import Problem
 from kbhub.values import record, struct
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kbhub.documents.limits import Limits
     from kbhub.models.embedding import Embedder
     from kbhub.sync.deleted_texts import Keeping
-    from kbhub.types import Base, Document, FileEntry, Kind, Scan
+    from kbhub.types import Base, Document, FileEntry, Kind
 
 RACY_NS = 2_000_000_000
 """A file changed less than this long (ns) before it was read may change again within one tick of its clock (2 s on
@@ -89,20 +89,6 @@ class DocumentReader:
     failed: list[Problem] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
     """Unreadable paths."""
-
-    def scan(self, paths: Collection[str] | None = None) -> Scan:
-        """List the files of the base, unordered, and deleted files with kept texts.
-
-        Args:
-            paths: only check these; the result is what a full scan would find for them if `Scan.frame` is the same for
-                both and not None.
-
-        Raises:
-            BaseUnavailable: the folder of the base is gone.
-        """
-        limits = self.limits
-        scan = Traversal(self.base, limits.file_bytes, limits.files, limits.kind_bytes, paths).run()
-        return self.keeping.with_gone(scan)
 
     def can_read(self, entry: FileEntry) -> bool:
         """Return whether a file that was unreadable before can be opened now."""
@@ -238,16 +224,6 @@ def new_document(base: Base, entry: FileEntry, document: Document, kind: Kind, d
     )
 
 
-def chunk_key(text: str) -> int:
-    """Return the key of a text's vector: 64 bits of its SHA-256, signed."""
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8], "big", signed=True)
-
-
-def embedded_text(title: str, headings: Sequence[str], prose: str) -> str:
-    """Return the text that is embedded for a chunk: its prose under its title and headings."""
-    return "\n".join(part for part in (title, " > ".join(headings), prose) if part)
-
-
 def keyed_texts(document: NewDocument) -> Iterator[tuple[int, str]]:
     """Yield key and embedded text of each chunk of a document."""
     for chunk in document.chunks:
@@ -277,11 +253,6 @@ def stored_vectors(embedder: Embedder, texts: Mapping[int, str]) -> dict[int, by
         key: blob.tobytes() if vector.any() else None
         for key, vector, blob in zip(texts, vectors, quantise(vectors), strict=True)
     }
-
-
-def document_id(base: Base, path: str) -> str:
-    """Return the full docid of a document: hex digits, of which six are shown."""
-    return hashlib.sha256(f"{base.path}\0{path}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _digest(file: BinaryIO) -> bytes:

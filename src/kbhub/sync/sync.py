@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -16,19 +15,19 @@ import filelock
 
 from kbhub.errors import EmbedderError, IndexUnavailable
 from kbhub.index import IndexWriter, noted_damage, remedy, set_aside
+from kbhub.index.keys import chunk_key, embedded_text
 from kbhub.sync import workers
-from kbhub.sync.comparing import SYNCED, Difference, compare, gone
+from kbhub.sync.comparing import SYNCED, Difference, compare, gone, scan_base
 from kbhub.sync.deleted_texts import Keeping
 from kbhub.sync.indexing import (
     NOTHING,
     DocumentReader,
     Read,
-    chunk_key,
-    embedded_text,
     keyed_texts,
     stored_vectors,
     trusted_time,
 )
+from kbhub.sync.lock import only_writer
 from kbhub.sync.report import SyncReport
 from kbhub.values import record
 from kbhub.workspace.git_history import commit_times
@@ -50,13 +49,6 @@ BATCH_CHUNKS = 512
 """Chunks embedded at once when only vectors are missing."""
 
 PROBE = "Can texts be embedded now?"
-
-LOCK_SECONDS = 0.1
-"""Timeout for the lock: longer than `is_being_indexed` holds it, shorter than a batch takes."""
-
-_TRYING = threading.Lock()
-"""Held while the lock of an index is acquired: `is_being_indexed` takes that lock for a moment, which another thread of
-this process would mistake for indexing."""
 
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError)
 """Errors of a damaged index file; text that cannot be decoded can only come from damage."""
@@ -102,7 +94,7 @@ def sync_base(
         difference = compare(base, path, limits)
     try:
         private_directory(path.parent)
-        with _only_writer(path):
+        with only_writer(path):
             files = DocumentReader(base, Keeping(limits.kept, base), limits)
             run, counts = _locked(path, files, embedder, difference, full=full, check=check, progress=progress)
     except filelock.Timeout:
@@ -133,7 +125,11 @@ def _locked(
                 # Another process may have indexed newer files since the comparison.
                 unchanged = difference.generation == (writer.generation() or -1)
                 usable = difference if unchanged and not full and not difference.new_index else None
-                scan = difference.scan if usable or (unchanged and difference.paths is None) else files.scan()
+                scan = (
+                    difference.scan
+                    if usable or (unchanged and difference.paths is None)
+                    else scan_base(files.base, files.keeping, files.limits)
+                )
                 run = _Run(files.base, writer, embedder, scan, files, full=full, progress=progress, notes=notes)
                 run.all(usable)
                 return run, writer.counts()
@@ -144,40 +140,6 @@ def _locked(
             files.failed.clear()
             files.unread.clear()
     raise AssertionError("the second try returns or raises")
-
-
-def is_being_indexed(path: Path) -> bool:
-    """Return whether another process or thread is writing an index.
-
-    Args:
-        path: the index file.
-    """
-    try:
-        if not path.parent.is_dir():
-            return False
-        with _TRYING, filelock.FileLock(f"{path}.lock", timeout=0, mode=0o600):
-            return False
-    except filelock.Timeout:
-        return True
-    except OSError:  # no lock can be created there, so nobody holds one
-        return False
-
-
-@contextmanager
-def _only_writer(path: Path) -> Iterator[None]:
-    """Hold the write lock of an index.
-
-    Raises:
-        filelock.Timeout: another process or thread holds it.
-        OSError: it cannot be created.
-    """
-    lock = filelock.FileLock(f"{path}.lock", timeout=LOCK_SECONDS, mode=0o600)
-    with _TRYING:
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _open(path: Path, notes: list[str], *, check: bool) -> IndexWriter:

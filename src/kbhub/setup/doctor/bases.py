@@ -10,7 +10,7 @@ from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
 from kbhub.index import Index
 from kbhub.reading.reports import Finding
 from kbhub.sync.comparing import behind_of, compare
-from kbhub.sync.sync import is_being_indexed
+from kbhub.sync.lock import is_being_indexed
 from kbhub.values import counted
 from kbhub.workspace.places import is_directory
 
