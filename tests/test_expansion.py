@@ -17,13 +17,14 @@ from kbhub.index.query import parse_query
 from kbhub.models.inference import Deadline, Ollama, Prompt, fence_mark, quoted, without_thinking
 from kbhub.models.inference.stored import KEPT_FILES, MOST_FILES
 from kbhub.search.expansion import ALREADY_STRONG, MOST_QUERIES, Expansion, expand, is_strong, plain_words
-from kbhub.search.multi_query import fuse_queries, given_expansion, search_expanded, search_expanding
+from kbhub.search.llm_assistance import Help, search_assisted
 from kbhub.types import Query, SearchResult
 from kbhub.workspace.settings import ExpansionSettings
 from ollama_server import running_ollama
 
 SETTINGS = ExpansionSettings(seconds=20)
 SHORT = ExpansionSettings(seconds=0.2)
+EXPAND = Help(expand=True)
 ANSWER = {"queries": ["rollback release", "revert deployment"], "passage": "To roll back, redeploy the old image."}
 QUESTION = "how do we undo a bad deploy"
 
@@ -370,37 +371,6 @@ def test_plain_words_have_no_filters_exclusions_and_phrases(text):
     assert not any(term.quoted for term in read.terms)
 
 
-# Joining rankings
-
-
-def test_the_query_itself_weighs_double():
-    """Two others that agree are as much as it is, one is less."""
-    fused = fuse_queries([(2, ["a", "b"]), (1, ["c", "b"]), (1, ["b"])])
-
-    assert [item for item, _ in fused] == ["b", "a", "c"]
-    assert dict(fused)["a"] == pytest.approx(2 / 61)
-    assert dict(fused)["b"] == pytest.approx(2 / 62 + 1 / 62 + 1 / 61)
-
-
-rankings = st.lists(st.tuples(st.floats(0.1, 4), st.lists(st.integers(0, 20), unique=True, max_size=12)), max_size=5)
-
-
-@given(rankings)
-def test_everything_found_is_there_once_and_the_best_first(results):
-    """And no item that all rank higher falls behind another."""
-    fused = fuse_queries(results)
-
-    assert {item for item, _ in fused} == {item for _, ranking in results for item in ranking}
-    assert len({item for item, _ in fused}) == len(fused)
-    assert [score for _, score in fused] == sorted((score for _, score in fused), reverse=True)
-
-
-@given(st.lists(st.integers(0, 20), unique=True))
-def test_one_ranking_stays_as_it_is(ranking):
-    """Nothing to join."""
-    assert [item for item, _ in fuse_queries([(2, ranking)])] == ranking
-
-
 # Searching
 
 
@@ -424,128 +394,98 @@ def refs(result):
 
 
 def test_other_words_find_what_the_query_does_not(hub):
-    """A document that has none of its words comes in, and says which words found it."""
+    """A document that has none of the query's words comes first, and the scores add up."""
     query = Query(text="undo bad deploy", mode="keyword", limit=10, explain=True)
-    plain = hub.search(query)
-    assert "revert.md" not in refs(plain)
+    assert "revert.md" not in refs(hub.search(query))
 
-    result = search_expanded(hub, query, Expansion(queries=("rollback release",)))
+    result = hub.search(query.model_copy(update={"queries": ("rollback release", "redeploy the old image")}))
 
-    assert "revert.md" in refs(result)
-    found = next(hit for hit in result.hits if hit.ref == "revert.md")
-    assert found.trace.signals[-1].name == "expansion (rollback release)"
-    assert any(note == "Also searched for: rollback release." for note in result.notes)
+    assert refs(result)[0] == "revert.md"
     assert result.query == "undo bad deploy"
     assert {"undo", "rollback"} <= set(result.terms)
     for hit in result.hits:
         total = sum(signal.contribution for signal in hit.trace.signals) * math.prod(hit.trace.factors.values())
-        assert total == pytest.approx(hit.score)
+        assert total == pytest.approx(hit.score, abs=1e-4)
 
 
-def test_what_the_query_finds_first_stays_before_what_one_other_finds(hub):
-    """It weighs double."""
-    query = Query(text="undo typing in the editor", mode="keyword", limit=10)
+def test_a_word_counts_once_for_each_wording_that_has_it(hub):
+    """What several wordings agree on outweighs what one says."""
+    agreed, alone = ("canteen lunch", "canteen noon"), ("canteen lunch", "undo number noon")
 
-    result = search_expanded(hub, query, Expansion(queries=("rollback release",)))
+    def first(queries):
+        return refs(hub.search(Query(text="canteen undo", mode="keyword", queries=queries)))[0]
 
-    assert refs(result)[0] == "undo.md"
-    assert [hit.score for hit in result.hits] == sorted((hit.score for hit in result.hits), reverse=True)
-    assert result.hits[0].score == pytest.approx(hub.search(query).hits[0].score)
+    both = hub.search(Query(text="undo", mode="keyword", queries=agreed, limit=20, explain=True))
+    one = hub.search(Query(text="undo", mode="keyword", queries=agreed[:1], limit=20, explain=True))
 
+    def keyword(result):
+        (hit,) = [hit for hit in result.hits if hit.ref == "lunch.md"]
+        return next(signal.value for signal in hit.trace.signals if signal.name == "keyword")
 
-def test_what_is_merely_nearest_to_the_query_gives_way(hub):
-    """Where nothing covers the query, what another wording finds comes first, and is worth what it is worth there."""
-    plain = hub.search(Query(text="zxqv zxqw canteen zxqy zxqz"))
-    found = search_expanded(hub, Query(text="zxqv zxqw canteen zxqy zxqz"), given_expansion(["roll back a release"]))
-    alone = hub.search(Query(text="roll back a release"))
-
-    assert (plain.verdict, plain.hits[0].ref != alone.hits[0].ref) == ("none", True)
-    assert found.hits[0].ref == alone.hits[0].ref
-    assert found.hits[0].score == pytest.approx(alone.hits[0].score)
+    assert first(alone) == first(agreed) == "lunch.md"
+    assert keyword(both) > keyword(one)
 
 
-def test_the_passage_is_searched_for_by_meaning(hub):
-    """It need not share a word with the document."""
+def test_what_a_model_made_up_ranks_and_proves_little(hub):
+    """Its words count as other wordings do, but not as evidence that a hit answers the query."""
     query = Query(text="xyzzy", limit=10)
-    result = search_expanded(hub, query, Expansion(passage="Lunch is served in the canteen from noon on."))
+    result = hub.search(query.model_copy(update={"passage": "The canteen opens at noon for lunch."}))
 
     assert refs(result)[0] == "lunch.md"
-    assert hub.search(query).verdict == result.verdict, "what a model made up proves nothing"
+    assert result.verdict != "strong"
+    assert hub.search(query.model_copy(update={"queries": ("canteen opens at noon for lunch",)})).verdict == "strong"
 
 
-def test_filters_hold_for_all_queries(hub):
-    """Other words bring nothing in that the user left out."""
-    query = Query(text="undo deploy tag:ops", limit=10)
-    result = search_expanded(hub, query, Expansion(queries=("lunch canteen",), passage="The canteen opens at noon."))
+def test_a_wording_that_covers_the_answer_gives_a_better_verdict(hub):
+    """It is judged on the words of all."""
+    query = Query(text="how do I take it back")
+    plain, worded = hub.search(query), hub.search(query.model_copy(update={"queries": ("rollback of a release",)}))
+
+    assert worded.hits[0].ref == "revert.md"
+    assert worded.hits[0].score > plain.hits[0].score
+    assert worded.verdict != "none"
+
+
+def test_spelling_filters_and_exclusions_are_of_the_query_alone(hub):
+    """Other wordings bring nothing in that the user left out, and no note of their own."""
+    narrow = Query(text="undo deploy tag:ops", limit=10, queries=("lunch tag:food", "zzzzyx"), passage="At noon.")
+    result = hub.search(narrow)
 
     assert refs(result) == ["revert.md"]
-    excluded = Query(text='undo -"redeploy"', limit=20)
-    assert "revert.md" not in refs(search_expanded(hub, excluded, Expansion(queries=("rollback release",))))
+    assert not {"zzzzyx", "lunch"} & set(result.unmatched)
+    assert not result.corrections
+    excluded = Query(text='undo -"redeploy"', limit=20, queries=("rollback release -undo",))
+    assert "revert.md" not in refs(hub.search(excluded))
+    assert "undo.md" in refs(hub.search(excluded))
 
 
 def test_pages_do_not_overlap(hub):
-    """The joined ranking is cut, not each of its parts."""
-    words = Expansion(queries=("list number", "rollback release"))
-    whole = search_expanded(hub, Query(text="undo", mode="keyword", limit=8), words)
-    pages = [
-        search_expanded(hub, Query(text="undo", mode="keyword", limit=4, offset=offset), words) for offset in (0, 4)
-    ]
+    """There is one ranking, and all of it can be paged through."""
+    query = Query(text="undo", mode="keyword", limit=8, queries=("list number", "rollback release"))
+    whole = hub.search(query)
+    pages = [hub.search(query.model_copy(update={"limit": 4, "offset": offset})) for offset in (0, 4)]
 
     assert [ref for page in pages for ref in refs(page)] == refs(whole)
     assert {page.total for page in pages} == {whole.total}
+    assert whole.total_exact
 
 
-def test_documents_of_the_same_text_are_one_hit_however_they_were_found(hub, environment):
-    """Each query may show another of them."""
-    text = "# Reverting\n\nRollback of a release: redeploy the old image, and tell all of the team about it.\n"
-    for name in ("a.md", "b.md", "c.md"):
-        environment.write(f"knowledge/{name}", text)
-    hub.sync()
+@pytest.mark.parametrize("mode", ["keyword", "semantic", "hybrid"])
+def test_without_other_words_nothing_changes(hub, mode):
+    """Empty ones are none."""
+    query = Query(text="undo typing", mode=mode, limit=10)
 
-    result = search_expanded(hub, Query(text="redeploy", limit=10), Expansion(queries=("rollback release team",)))
-
-    shown = [ref for hit in result.hits for ref in (hit.ref, *hit.duplicates)]
-    assert len(shown) == len(set(shown))
+    assert hub.search(query.model_copy(update={"queries": ("", " ")})) == hub.search(query)
 
 
-def test_chunks_of_one_document_are_hits_of_their_own(hub, environment):
-    """Where the user wants chunks."""
-    sections = "".join(f"\n## Part {n}\n\nUndo step {n}. {'Words of it. ' * 60}\n" for n in range(4))
-    environment.write("knowledge/long.md", f"# Long\n{sections}")
-    hub.sync()
-    query = Query(text="undo step", granularity="chunk", mode="keyword", limit=20)
+def test_wordings_have_limits(hub):
+    """Too many are refused; of long ones the beginning is read, and that is said."""
+    with pytest.raises(UsageError, match="more than the 5"):
+        search_assisted(hub, Query(text="undo", queries=("a",) * 6))
 
-    result = search_expanded(hub, query, Expansion(queries=("undo part",)))
-
-    lines = [hit.start_line for hit in result.hits if hit.ref == "long.md"]
-    assert len(lines) == len(set(lines)) > 1
-
-
-def test_clients_give_their_own_words(hub):
-    """No model is asked; what would break lines of an answer is taken out."""
-    words = given_expansion(["rollback\n release\x1b[2J", " ", "rollback release[2J"], "The old image is deployed.")
-
-    assert words.queries == ("rollback release[2J",)
-    assert "revert.md" in refs(search_expanded(hub, Query(text="xyzzy", limit=10), words))
-    with pytest.raises(UsageError):
-        given_expansion(["a"] * 6)
-
-
-def test_a_wording_that_is_cut_is_said_to_be(hub):
-    long = given_expansion(["restore " * 1000])
-    assert any("first 2,000 characters" in note for note in search_expanded(hub, Query(text="rollback"), long).notes)
-    assert given_expansion(["restore"], "a passage").note is None
-
-
-def test_nothing_to_add_is_the_query_alone(hub):
-    """With the note why."""
-    query = Query(text="undo")
-
-    result = search_expanded(hub, query, Expansion(note="Not expanded: because."))
-
-    assert result == hub.search(query).model_copy(
-        update={"notes": (*hub.search(query).notes, "Not expanded: because.")}
-    )
+    long = search_assisted(hub, Query(text="rollback", queries=("restore " * 1000,)))
+    assert any("first 2,000 characters" in note for note in long.notes)
+    assert not any("characters" in note for note in search_assisted(hub, Query(text="a", queries=("b",))).notes)
 
 
 def test_a_strong_query_is_not_expanded(hub, environment, server):
@@ -553,14 +493,19 @@ def test_a_strong_query_is_not_expanded(hub, environment, server):
     for name, value in server.env.items():
         environment.env[name] = value
 
-    strong = search_expanding(hub, Query(text="canteen opens at noon"), SETTINGS)
+    strong = search_assisted(hub, Query(text="canteen opens at noon"), EXPAND)
     assert strong.verdict == "strong"
     assert ALREADY_STRONG in strong.notes
     assert server.requests == []
 
-    weak = search_expanding(hub, Query(text="backout bad deploy"), SETTINGS)
-    assert "revert.md" in refs(weak)
+    weak = search_assisted(hub, Query(text="backout bad deploy"), EXPAND)
+    assert refs(weak)[0] == "revert.md"
+    assert "Also searched for: rollback release; revert deployment." in weak.notes
     assert len(server.requests) == 1
+
+    own = search_assisted(hub, Query(text="backout bad deploy", queries=("rollback",)), EXPAND)
+    assert refs(own)[0] == "revert.md"
+    assert len(server.requests) == 1, "the client's own words keep a model from being asked for some"
 
 
 def test_a_search_goes_on_without_its_model(hub, environment, server):
@@ -569,7 +514,7 @@ def test_a_search_goes_on_without_its_model(hub, environment, server):
     environment.env.update(server.env)
     query = Query(text="backout bad deploy")
 
-    result = search_expanding(hub, query, SETTINGS)
+    result = search_assisted(hub, query, EXPAND)
 
     assert result.hits == hub.search(query).hits
     assert [note for note in result.notes if note.startswith("Not expanded: ")] == [

@@ -206,7 +206,8 @@ def test_nothing_matched_says_why_and_what_to_do():
         'Not searched: "notes": Its folder is gone.\n'
         "Words that occur nowhere: zxqv\n"
         "Note: project is still being indexed (2 of 9 files).\n"
-        "Try other words, fewer of them or all bases; `status` says what is here and what is indexed."
+        'Other wordings, as the documents may put it, find more: search(query="roll back", queries=["…", "…"])\n'
+        "`status` says what is here and what is indexed."
     )
 
 

@@ -84,7 +84,7 @@ async def test_search_quotes_the_best_hit_and_every_call_it_names_works(notes, m
         (
             "search",
             {"qurey": "x"},
-            "unknown parameter 'qurey'; did you mean 'query'? search takes query, bases, mode, ",
+            "unknown parameter 'qurey'; did you mean 'query'? search takes query, queries, bases, ",
         ),
         ("search", {"query": "x", "max": 3}, "unknown parameter 'max'; use `limit`; search takes query, "),
         ("search", {"query": "x", "x" * 999: 3}, f"unknown parameter '{'x' * 60}…'; search takes query, "),
@@ -158,7 +158,7 @@ async def test_pages_cover_all_hits_once(environment, mode, limit, granularity):
             text = text_of(await client.call_tool("search", arguments))
             assert len(text.encode()) <= 8_000
             seen += [ref for _, ref, _, _ in HIT_LINE.findall(text)]
-            following = [call for tool, call in CALL.findall(text) if tool == "search"]
+            following = [call for tool, call in CALL.findall(text) if tool == "search" and "cursor" in call]
             arguments = {**arguments_of(following[0]), "limit": limit} if following else None
 
     assert sorted(seen) == sorted(f"a-rather-long-folder-name/{number:02}-{'x' * 60}.md" for number in range(60))
@@ -168,7 +168,7 @@ async def test_a_cursor_of_another_search_is_refused(notes, mode):
     """A page of another query would be an answer to nothing."""
     async with Client(create_server(notes.hub()), mode=mode) as client:
         text = text_of(await client.call_tool("search", {"query": "deploy", "limit": 2}))
-        (call,) = [arguments_of(call) for tool, call in CALL.findall(text) if tool == "search"]
+        (call,) = [arguments_of(call) for tool, call in CALL.findall(text) if tool == "search" and "cursor" in call]
         result = await client.call_tool("search", {**call, "query": "service"})
 
     assert result.is_error is True

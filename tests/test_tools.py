@@ -229,21 +229,22 @@ async def test_search_takes_filters_as_words_and_switches_as_options(shop, mode)
 
 async def test_the_next_page_is_of_the_same_wordings(shop, mode):
     """Other queries and a made-up answer are repeated in the call for the next page, whose cursor is theirs alone."""
-    given = {"queries": ["canary redeploy"], "hyde": "The soup is hot."}
+    given = {"queries": ["canary redeploy"], "options": {"hyde": "The soup is hot."}}
     page = {"query": "soup", "limit": 1}
     async with Client(create_server(shop.hub()), mode=mode) as client:
-        first = await told(client, "search", **page, options=given)
+        first = await told(client, "search", **page, **given)
         page["cursor"] = re.search(r'Next page: search\(.*cursor="(.*)"\)', first)[1]
-        second = await told(client, "search", **page, options=given)
+        second = await told(client, "search", **page, **given)
         without = await refused(client, "search", **page)
-        changed = await refused(client, "search", **page, options={**given, "queries": ["redeploy"]})
-        long = await told(client, "search", query="soup", limit=1, options={"queries": ["canary " * 200]})
+        changed = await refused(client, "search", **page, **{**given, "queries": ["redeploy"]})
+        long = await told(client, "search", query="soup", limit=1, queries=["canary " * 200])
 
-    assert 'options={"queries": ["canary redeploy"], "hyde": "The soup is hot."}, cursor=' in first
+    assert 'query="soup", queries=["canary redeploy"], mode=' in first
+    assert 'options={"hyde": "The soup is hot."}, cursor=' in first
     assert second.startswith("Hit 2 of ")
     assert without.startswith("`cursor` is of another search; ")
     assert changed.startswith("`cursor` is of another search; ")
-    assert 'options={"queries": <the same>}, cursor=' in long
+    assert 'query="soup", queries=<the same>, mode=' in long
 
 
 async def test_search_says_what_lies_where_a_hit_is(shop, mode):
@@ -550,14 +551,20 @@ async def test_the_reference_page_lists_every_tool(shop):
 
 
 async def test_a_client_may_give_other_wordings_of_its_own(shop, mode):
-    """Without a model, what the agent knows of other words finds what the query does not."""
-    options = {"queries": ["roll back"], "hyde": "To roll back a release, run it."}
+    """Without a model, what the agent knows of other words finds what the query does not; that is the next step."""
     async with Client(create_server(shop.hub()), mode=mode) as client:
         alone = await told(client, "search", query="zzyzx")
-        helped = await told(client, "search", query="zzyzx", options=options)
+        helped = await told(client, "search", query="zzyzx", queries=["canary redeploy"])
+        lines = await told(client, "search", query="zzyzx", queries="canary redeploy\n\n")
+        asked = await told(client, "ask", question="zzyzx?", queries=["how long does a canary take"])
+        many = await refused(client, "search", query="zzyzx", queries=["a"] * 6)
 
-    assert "Also searched for: roll back" in helped
-    assert "Also searched for" not in alone
+    assert 'search(query="zzyzx", queries=["…", "…"])' in alone
+    assert helped.startswith("Hits 1-2 of 2 ")
+    assert alone.startswith("No hits ")
+    assert lines == helped
+    assert "canary" in asked
+    assert many.startswith("6 other queries are more than the 5 that are searched for.")
 
 
 async def test_an_empty_handed_answer_is_short(shop, mode):

@@ -200,6 +200,11 @@ class Query(Value):
 
     text: str
     """Any string."""
+    queries: tuple[str, ...] = ()
+    """Other wordings of the text: the words of all are ranked as one query. Filters and exclusions in them have no
+    effect."""
+    passage: str = ""
+    """A made-up answer, whose words rank with those of the queries."""
     bases: tuple[str, ...] = ()
     """Ids of the bases to search; empty means all."""
     mode: Mode = "hybrid"
@@ -224,8 +229,9 @@ class Query(Value):
     """Least score of a hit."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.text, str):
-            raise ValueError(f"text of a query must be a text, not {self.text!r}")  # noqa: TRY004 - as for the others
+        for name in ("text", "passage"):
+            if not isinstance(value := getattr(self, name), str):
+                raise ValueError(f"{name} of a query must be a text, not {value!r}")  # noqa: TRY004 - as for the others
         for name, kinds, least, most in _RANGES:
             value = getattr(self, name)
             if not isinstance(value, kinds) or isinstance(value, bool) or not least <= value <= most:
@@ -233,7 +239,7 @@ class Query(Value):
         for name, among in _CHOICES:
             if getattr(self, name) not in among:
                 raise ValueError(f"{name} of a query must be one of {', '.join(among)}, not {getattr(self, name)!r}")
-        for name in ("bases", "without"):
+        for name in ("queries", "bases", "without"):
             if isinstance(value := getattr(self, name), str) or not all(isinstance(item, str) for item in value):
                 raise ValueError(f"{name} of a query must be a list of texts, not {value!r}")
             self.__dict__[name] = tuple(value)

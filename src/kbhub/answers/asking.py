@@ -52,6 +52,7 @@ def ask(
     hub: Hub,
     question: str,
     *,
+    queries: Sequence[str] = (),
     bases: Sequence[str] = (),
     options: AskOptions | None = None,
     asker: str | None = None,
@@ -61,6 +62,7 @@ def ask(
     Args:
         hub: what knows the bases; its indexes are taken as they are.
         question: what is asked.
+        queries: other wordings of the question, as of `Query`.
         bases: ids of the bases to look in; none for all.
         options: how to answer.
         asker: as for `prepare`.
@@ -69,7 +71,7 @@ def ask(
         UsageError: there is no question, or the options contradict each other.
         BaseNotFound: a base is not active.
     """
-    prepared = prepare(hub, question, bases=bases, options=options, asker=asker)
+    prepared = prepare(hub, question, queries=queries, bases=bases, options=options, asker=asker)
     why = (NO_CLIENT,) if prepared.options.written_by == "sampling" else ()
     return answer_without_client(hub, prepared, why)
 
@@ -78,6 +80,7 @@ def prepare(
     hub: Hub,
     question: str,
     *,
+    queries: Sequence[str] = (),
     bases: Sequence[str] = (),
     options: AskOptions | None = None,
     asker: str | None = None,
@@ -87,6 +90,7 @@ def prepare(
     Args:
         hub: hub to search with.
         question: the question.
+        queries: other wordings of the question, as of `Query`.
         bases: ids of the bases to search; none for all.
         options: how to answer.
         asker: name for the query log: an MCP client, or `USER`; None to skip logging.
@@ -101,7 +105,14 @@ def prepare(
     _check(question, options)
     question = question.encode("utf-8", "replace").decode("utf-8").strip()
     mode = hub.config().settings.search.mode
-    query = Query(text=question, bases=tuple(bases), mode=mode, limit=SEARCHED_HITS, granularity="chunk")
+    query = Query(
+        text=question,
+        queries=tuple(queries),
+        bases=tuple(bases),
+        mode=mode,
+        limit=SEARCHED_HITS,
+        granularity="chunk",
+    )
     result = search_assisted(hub, query)
     if asker:
         record(hub, result, query, asker)
@@ -117,7 +128,7 @@ def prepare(
     covered = result.verdict != "none" and any(hit.score >= options.threshold for hit in result.hits)
     if not covered:
         candidates = nearest(hub, result)
-        weighted = prepared.model_copy(update={"passages": candidates, "weights": _weights(hub, result)})
+        weighted = prepared.model_copy(update={"passages": candidates, "weights": _weights(hub, result, queries)})
         line = best_line(weighted, _sentence_embedder(hub)) if candidates else None
         return prepared.model_copy(
             update={"outcome": "not_covered", "passages": in_short(hub, result, candidates, line)}
@@ -129,7 +140,7 @@ def prepare(
         return prepared.model_copy(update={"outcome": "passages", "passages": passages, "notes": notes})
     passages = tiered(hub, result, options)
     sent = fitting(passages, PROMPT_TOKENS)
-    return prepared.model_copy(update={"passages": passages, "sent": sent, "weights": _weights(hub, result)})
+    return prepared.model_copy(update={"passages": passages, "sent": sent, "weights": _weights(hub, result, queries)})
 
 
 def answer_without_client(hub: Hub, prepared: Prepared, why: Sequence[str] = ()) -> Answer:
@@ -193,9 +204,9 @@ def _check(question: str, options: AskOptions) -> None:
         raise UsageError(f"A budget gives passages and no answer by {options.written_by}; leave one of the two out.")
 
 
-def _weights(hub: Hub, result: SearchResult) -> tuple[Weight, ...]:
-    """Weigh the words of the question over the bases that were searched."""
-    terms = term_weights(hub, result.searched, result.query)
+def _weights(hub: Hub, result: SearchResult, queries: Sequence[str]) -> tuple[Weight, ...]:
+    """Weigh the words of the question and its other wordings over the bases that were searched."""
+    terms = term_weights(hub, result.searched, " ".join((result.query, *queries)))
     return tuple(Weight(text=term.text, stems=term.stems, weight=term.weight) for term in terms)
 
 

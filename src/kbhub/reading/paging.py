@@ -19,38 +19,36 @@ if TYPE_CHECKING:
 _FINGERPRINT = 10
 """Hex digits of the request's hash; 40 bits distinguish the queries of one conversation."""
 
-_DECIDING = {"text", "bases", "mode", "granularity", "recency", "min_signals", "min_score"}
+_DECIDING = {"text", "queries", "passage", "bases", "mode", "granularity", "recency", "min_signals", "min_score"}
 """Fields of a query that determine the hits and their order."""
 
 _CURSOR = re.compile(rf"(\d{{1,9}})\.([0-9a-f]{{{_FINGERPRINT}}})")
 
 
-def make_cursor(query: Query, offset: int, wordings: Sequence[str] = ()) -> str:
+def make_cursor(query: Query, offset: int) -> str:
     """Return the cursor of a query's page.
 
     Args:
         query: the query.
         offset: hits before the page.
-        wordings: alternative wordings of the query.
     """
-    return _encoded(offset, _fingerprint(query, wordings))
+    return _encoded(offset, _fingerprint(query))
 
 
-def offset_of(cursor: str, query: Query, wordings: Sequence[str] = ()) -> int:
+def offset_of(cursor: str, query: Query) -> int:
     """Return the offset of a cursor.
 
     Args:
         cursor: a result of `make_cursor`.
         query: the current query; its offset, limit and trace may differ.
-        wordings: the current alternative wordings.
 
     Raises:
         UsageError: the cursor is invalid, or of another query.
     """
     offset, fingerprint = _decoded(cursor, "search")
-    if fingerprint != _fingerprint(query, wordings):
+    if fingerprint != _fingerprint(query):
         raise UsageError(
-            "`cursor` is of another search; give it with the same query, bases, mode and options, "
+            "`cursor` is of another search; give it with the same query, queries, bases, mode and options, "
             "or search without it for the first page."
         )
     return offset
@@ -97,6 +95,6 @@ def _fingerprint_of_refs(refs: str | Sequence[str]) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:_FINGERPRINT]
 
 
-def _fingerprint(query: Query, wordings: Sequence[str]) -> str:
-    request = query.model_dump_json(include=_DECIDING) + (json.dumps(list(wordings)) if any(wordings) else "")
+def _fingerprint(query: Query) -> str:
+    request = query.model_dump_json(include=_DECIDING)
     return hashlib.sha256(request.encode("utf-8")).hexdigest()[:_FINGERPRINT]

@@ -20,7 +20,7 @@ from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY
 from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from kbhub.reading.reports import Reading, ReadResult
     from kbhub.types import Hit, Query, SearchResult
@@ -52,6 +52,9 @@ SENTENCES = 4
 SEARCH_OPTIONS = ("granularity", "recency", "min_score", "min_signals")
 """Fields of a query that are in `options` of the tool and decide which hits there are."""
 
+REWORD = 'Other wordings, as the documents may put it, find more: search(query={}, queries=["…", "…"])'
+"""What to do next after a weak answer, or none."""
+
 SAME = "<the same>"
 """In a call that is written out, what stands for a value that is long or would break the line."""
 
@@ -72,7 +75,6 @@ def search_answer(
     cursor: Callable[[int], str],
     *,
     full: bool = False,
-    wordings: Mapping[str, str | Sequence[str]] | None = None,
 ) -> tuple[str, SearchResult]:
     """Write the answer to a search: the first hit verbatim, the others as refs, what to call next, what is missing.
 
@@ -81,7 +83,6 @@ def search_answer(
         query: what was asked, for the next page and the numbers.
         cursor: makes the cursor for an offset.
         full: quote every hit, and whole.
-        wordings: the options by which other wordings were searched for, too, for the next page.
 
     Returns:
         At most `ANSWER_BYTES` of UTF-8, or `FULL_ANSWER_BYTES`, and the result with the hits that are in it; those that
@@ -97,10 +98,9 @@ def search_answer(
     first = _quoted_hit(number, result.hits[0], FULL_ANSWER_BYTES * 3 // 4 if full else EXCERPT_BYTES, scored=scored)
     if leading := [note for note in result.notes if note in LEADING_NOTES]:
         first = [*leading, "", *first]
-    again: dict[str, object] = {**({"full": True} if full else {}), **(wordings or {})}
     room = FULL_ANSWER_BYTES if full else ANSWER_BYTES
     room -= sum(size_of(line) for line in [*first, *footer, _heading(result, query, len(result.hits))])
-    room -= size_of("\n".join(_next_calls(result, query, 2, cursor, again, more=True))) + SLACK_BYTES
+    room -= size_of("\n".join(_next_calls(result, query, 2, cursor, full=full, more=True))) + SLACK_BYTES
     pointers = []
     for above, hit in pairwise(result.hits):
         number += 1
@@ -114,7 +114,7 @@ def search_answer(
         pointers.append(pointer)
     shown = 1 + len(pointers)
     end = query.offset + shown
-    calls = _next_calls(result, query, shown, cursor, again, more=end < result.total)
+    calls = _next_calls(result, query, shown, cursor, full=full, more=end < result.total)
     last = ["", *calls, *footer] if calls or footer else []
     text = "\n".join([_heading(result, query, shown), "", *first, *pointers, *last])
     following = cursor(end) if end < result.total else None
@@ -251,33 +251,41 @@ def _next_calls(
     query: Query,
     shown: int,
     cursor: Callable[[int], str],
-    again: Mapping[str, object],
     *,
+    full: bool,
     more: bool,
 ) -> list[str]:
     lines = []
-    if shown > 1 and len(result.hits) > 1 and "full" not in again:
+    if shown > 1 and len(result.hits) > 1 and not full:
         hit = result.hits[1]
         call = _read_call(hit, f":{hit.start_line}-{hit.end_line}")
         lines.append(f"To open another hit: {call}; every ref above can be used so.")
     if more:
-        lines.append(f"Next page: {_search_call(query, cursor(query.offset + shown), again)}")
+        lines.append(f"Next page: {_search_call(query, cursor(query.offset + shown), full=full)}")
+    if result.verdict == "weak" and not query.queries and not query.offset:
+        lines.append(REWORD.format(_written(query.text)))
     return lines
 
 
-def _search_call(query: Query, cursor: str, again: Mapping[str, object]) -> str:
-    text = json.dumps(query.text, ensure_ascii=False)
-    arguments = [f"query={text}" if one_line(text, NAME_BYTES) == text else f"query={SAME}"]
+def _search_call(query: Query, cursor: str, *, full: bool) -> str:
+    arguments = [f"query={_written(query.text)}"]
+    if query.queries:
+        arguments.append(f"queries={_written(query.queries)}")
     if query.bases:
         bases = ",".join(query.bases)
         arguments.append(f'bases="{bases}"' if one_line(bases, NAME_BYTES) == bases else f"bases={SAME}")
     arguments.append(f'mode="{query.mode}"')
     options = query.model_dump(mode="json", include=set(SEARCH_OPTIONS), exclude_defaults=True)
-    given = {name: json.dumps(value, ensure_ascii=False) for name, value in {**options, **again}.items() if value}
-    written = (f'"{name}": {text if one_line(text, NAME_BYTES) == text else SAME}' for name, text in given.items())
-    if given:
+    given = {**options, "full": full, "hyde": query.passage}
+    if written := [f'"{name}": {_written(value)}' for name, value in given.items() if value]:
         arguments.append(f"options={{{', '.join(written)}}}")
     return f'search({", ".join(arguments)}, cursor="{cursor}")'
+
+
+def _written(value: object) -> str:
+    """Give an argument of a call as JSON, unless it is too long or odd to be copied."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if one_line(text, NAME_BYTES) == text else SAME
 
 
 def _limits_of(result: SearchResult) -> list[str]:
@@ -294,7 +302,7 @@ def _advice(result: SearchResult, query: Query) -> list[str]:
         return ["`status` says how far indexing is, and what is wrong."]
     if query.offset:
         return [f"There are {total_of(result)} hits in all; search without `cursor` for the first."]
-    return ["Try other words, fewer of them or all bases; `status` says what is here and what is indexed."]
+    return [REWORD.format(_written(query.text)), "`status` says what is here and what is indexed."]
 
 
 def _reading(reading: Reading, *, line_numbers: bool) -> str:

@@ -79,7 +79,7 @@ def answer(hub: Hub, query: Query | str) -> SearchResult:
         filters=filters,
         verdict=found.verdict,
         notes=tuple(dict.fromkeys(notes)),
-        terms=(*(term.text for term in parsed_query.terms), *(correction.used for correction in found.corrections)),
+        terms=found.terms,
     )
 
 

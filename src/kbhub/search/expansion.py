@@ -10,12 +10,14 @@ from kbhub.errors import ModelUnavailable
 from kbhub.frozen import Model
 from kbhub.index.query import normalise, parse_query
 from kbhub.models.inference import Deadline, Ollama, Prompt, StoredAnswers, fence_mark, quoted, quoting_rule
+from kbhub.search.search import search
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from kbhub.types import SearchResult
+    from kbhub.hub import Hub
+    from kbhub.types import Query, SearchResult
     from kbhub.workspace.settings import ExpansionSettings
 
 MOST_QUERIES = 3
@@ -93,6 +95,28 @@ def expand(text: str, settings: ExpansionSettings, env: Mapping[str, str], cache
         return Expansion(note=f"Not expanded: {settings.model!r} found no other words; try another model.")
     stored.save(expansion, asked)
     return expansion
+
+
+def search_expanding(hub: Hub, query: Query, settings: ExpansionSettings) -> SearchResult:
+    """Search; unless the hits are strong, ask a model for other wordings and search for them, too.
+
+    Args:
+        hub: what to search; its environment configures Ollama.
+        query: the query.
+        settings: model and timeout.
+
+    Raises:
+        BaseNotFound: the query names a base that is not active.
+    """
+    result = search(hub, query)
+    if is_strong(result):
+        return result.model_copy(update={"notes": (*result.notes, ALREADY_STRONG)})
+    expansion = expand(query.text, settings, hub.options.env, hub.cache)
+    notes = [expansion.note] if expansion.note else []
+    if expansion.queries or expansion.passage:
+        result = search(hub, query.model_copy(update={"queries": expansion.queries, "passage": expansion.passage}))
+        notes.append(f"Also searched for: {'; '.join(expansion.queries or ('a made-up answer',))}.")
+    return result.model_copy(update={"notes": (*result.notes, *notes)})
 
 
 def expansion_prompt(question: str) -> Prompt:

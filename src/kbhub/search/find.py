@@ -34,6 +34,7 @@ from kbhub.search.retrieval import (
     KeywordRanking,
     SemanticRanking,
     WeightedTerm,
+    distinct,
     keyword_ranking,
     places_in,
     semantic_ranking,
@@ -98,21 +99,24 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
     indexes = [base.index for base in searched]
     understood = understand(query.text, indexes)
     selections = selections_of(searched, understood, dependencies.now)
+    others, passage = [parsed(wording) for wording in query.queries], parsed(query.passage)
     if not understood.terms and (understood.filters or understood.excluded):
         return _listing(query, understood, searched, selections, dependencies, complete=complete)
     keyword = KeywordRanking(Ranking.joined(()), ())
     fixes: tuple[Spelt, ...] = ()
     if query.mode != "semantic":
-        keyword, fixes = _by_words(query, indexes, understood.terms, selections)
-    text = corrected(understood.text, fixes)
+        keyword, fixes = _by_words(query, indexes, understood.terms, selections, others, passage)
+    question = corrected(understood.text, fixes)
+    text = " ".join(filter(None, (question, *(other.text for other in others), passage.text)))
     vector = dependencies.embed(text) if query.mode != "keyword" and text.strip() else None
     if vector is None and query.mode == "semantic":
-        keyword, fixes = _by_words(query, indexes, understood.terms, selections)
+        keyword, fixes = _by_words(query, indexes, understood.terms, selections, others, passage)
     rankings, near = _rankings(query, searched, keyword, vector, selections)
     documents = Documents(searched)
     fused = fuse(rankings, near.compared, near.similarities, places_in(indexes), query.fusion)
-    fused = _weighed(query, _named(query, fused, text, documents), documents, dependencies)
-    looked_for = keyword.terms or tuple(WeightedTerm(term.text, term.tokens, 1.0) for term in understood.terms)
+    fused = _weighed(query, _named(query, fused, question, documents), documents, dependencies)
+    sought = distinct((*understood.terms, *(term for other in others for term in other.terms)))
+    looked_for = keyword.terms or tuple(WeightedTerm(term.text, term.tokens, 1.0) for term in sought)
     ranked = _looked_again(query, text, _second_look(query, fused, looked_for, documents), documents, dependencies.look)
     replaced = {fix.typed for fix in fixes}
     trust = answer_confidence(
@@ -120,7 +124,7 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
         [term.text for term in looked_for],
         [index.size()[0] for index in indexes],
         dependencies.model if vector is not None else None,
-        as_asked=[term.text for term in looked_for] == list(dict.fromkeys(term.text for term in understood.terms)),
+        as_asked={term.text for term in looked_for} <= {term.text for term in sought},
         absent=complete and any(map(is_name, set(keyword.unmatched) - replaced)),
     )
     hits = [hit for hit in ranked.fused if query.min_signals < 2 or _signals_of(hit) >= query.min_signals]
@@ -128,7 +132,7 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
     if query.min_score:
         hits = [hit for hit in hits if hit.score * scale >= query.min_score]
     page, total = _page(query, hits, ranked, keyword if "keyword" in rankings else None, scale, documents, dependencies)
-    terms = (*understood.terms, *(fix.term for fix in fixes))
+    terms = (*sought, *(fix.term for fix in fixes))
     manner = Manner(
         query, terms, scale, dependencies.now, dependencies.contexts, dependencies.bases, dependencies.gone_since
     )
@@ -139,6 +143,7 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
         total,
         mode,
         understood,
+        (*(term.text for term in sought), *(fix.used for fix in fixes)),
         tuple(word for word in keyword.unmatched if word not in replaced) if complete else (),
         tuple(Correction(typed=fix.typed, used=fix.used) for fix in fixes),
         verdict(trust if hits else 0.0) if complete else None,
@@ -225,10 +230,20 @@ def _ends(query: Query, rankings: Mapping[str, Ranking], keyword: KeywordRanking
 
 
 def _by_words(
-    query: Query, indexes: Sequence[Index], terms: tuple[Term, ...], selections: Sequence[Selection | None]
+    query: Query,
+    indexes: Sequence[Index],
+    terms: tuple[Term, ...],
+    selections: Sequence[Selection | None],
+    others: Sequence[ParsedQuery],
+    passage: ParsedQuery,
 ) -> tuple[KeywordRanking, tuple[Spelt, ...]]:
     """Rank by words, replacing misspelt ones that occur nowhere."""
-    ranking = keyword_ranking(indexes, terms, selections, _each(query))
+
+    def ranked(terms: tuple[Term, ...]) -> KeywordRanking:
+        wordings = [other.terms for other in others]
+        return keyword_ranking(indexes, terms, selections, _each(query), wordings, passage.terms)
+
+    ranking = ranked(terms)
     fixes = corrections(indexes, ranking.missing) if ranking.missing else ()
     if not fixes:
         return ranking, ()
@@ -236,7 +251,7 @@ def _by_words(
     fixed = tuple(
         replacements.get(term.text.strip(PUNCTUATION), term) if term in ranking.missing else term for term in terms
     )
-    return keyword_ranking(indexes, fixed, selections, _each(query)), fixes
+    return ranked(fixed), fixes
 
 
 def _each(query: Query) -> int | None:

@@ -19,6 +19,9 @@ class Found:
     total: int
     mode: Mode
     understood: ParsedQuery
+    """The query itself, without other wordings."""
+    terms: tuple[str, ...] = ()
+    """What was looked for, as typed: terms of the query, of its other wordings, and corrections."""
     unmatched: tuple[str, ...] = ()
     corrections: tuple[Correction, ...] = ()
     verdict: Verdict | None = None

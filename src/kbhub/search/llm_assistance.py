@@ -1,10 +1,11 @@
-"""Search with optional help of a language model: query expansion before, reranking after."""
+"""Search with the optional help of a language model: other wordings before, its order of the hits after."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kbhub.errors import UsageError
 from kbhub.search.search import search
 from kbhub.values import struct
 
@@ -12,21 +13,23 @@ if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.types import Query, SearchResult
 
+MOST_QUERIES, MOST_CHARACTERS = 5, 2000
+"""Limits on other wordings, and on the characters of each and of the passage."""
+
+CUT = "Only the first {:,} characters of each other wording are read."
+"""Note on an answer if a wording was longer."""
+
 
 @struct
 class Help:
     """Which help to use; None leaves it to the settings."""
 
     expand: bool | None = None
-    """Whether a model expands the query."""
+    """Whether a model of Ollama finds other wordings."""
     rerank: bool | None = None
-    """Whether a model grades the best passages."""
+    """Whether a model of Ollama grades the best passages."""
     expand_model: str | None = None
     """Overrides the model of the settings."""
-    queries: tuple[str, ...] = ()
-    """Alternative queries from the client."""
-    passage: str = ""
-    """A hypothetical answer from the client."""
 
 
 NO_HELP = Help()
@@ -47,19 +50,35 @@ def search_assisted(hub: Hub, query: Query, wanted: Help = NO_HELP) -> SearchRes
     settings = hub.config().settings
     expands = settings.expansion.enabled if wanted.expand is None else wanted.expand
     reranks = settings.rerank.enabled if wanted.rerank is None else wanted.rerank
-    given = bool(wanted.queries or wanted.passage)
-    if not (given or expands or reranks):
-        return search(hub, query)
-    # They and the client of Ollama take 60 ms to load, and are off by default.
-    from kbhub.search import multi_query, rerank_llm  # noqa: PLC0415
+    query, notes = _cut(query)
+    expands = expands and not (query.queries or query.passage)
 
     def run(asked: Query) -> SearchResult:
-        if given:
-            expansion = multi_query.given_expansion(wanted.queries, wanted.passage)
-            return multi_query.search_expanded(hub, asked, expansion)
         if expands:
             model = wanted.expand_model or settings.expansion.model
-            return multi_query.search_expanding(hub, asked, replace(settings.expansion, model=model))
-        return search(hub, asked)
+            return expansion.search_expanding(hub, asked, replace(settings.expansion, model=model))
+        return _noted(search(hub, asked), notes)
+
+    if not (expands or reranks):
+        return run(query)
+    # They and the client of Ollama take 60 ms to load, and are off by default.
+    from kbhub.search import expansion, rerank_llm  # noqa: PLC0415
 
     return rerank_llm.search_reranked(hub, query, settings.rerank, run) if reranks else run(query)
+
+
+def _noted(result: SearchResult, notes: tuple[str, ...]) -> SearchResult:
+    return result.model_copy(update={"notes": (*result.notes, *notes)}) if notes else result
+
+
+def _cut(query: Query) -> tuple[Query, tuple[str, ...]]:
+    """Return a query with wordings of limited length, and a note if they were longer."""
+    if len(query.queries) > MOST_QUERIES:
+        raise UsageError(f"{len(query.queries)} other queries are more than the {MOST_QUERIES} that are searched for.")
+    if all(len(text) <= MOST_CHARACTERS for text in (*query.queries, query.passage)):
+        return query, ()
+    cut = {
+        "queries": tuple(text[:MOST_CHARACTERS] for text in query.queries),
+        "passage": query.passage[:MOST_CHARACTERS],
+    }
+    return query.model_copy(update=cut), (CUT.format(MOST_CHARACTERS),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,7 @@ from kbhub.search.scores import RANKED
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -104,6 +105,8 @@ def keyword_ranking(
     terms: Sequence[Term],
     selections: Sequence[Selection | None] = (),
     each: int | None = EACH,
+    others: Sequence[Sequence[Term]] = (),
+    passage: Sequence[Term] = (),
 ) -> KeywordRanking:
     """Rank the chunks of all bases by BM25 with pooled statistics.
 
@@ -115,15 +118,18 @@ def keyword_ranking(
         terms: the terms to search for.
         selections: what may be found in each base; empty for everything.
         each: limit of chunks per document; None for no limit.
+        others: terms of each other wording; a term counts once for every wording that has it. Terms that occur
+            nowhere are ignored.
+        passage: terms of a made-up answer. They rank as those of another wording, and are not in the result.
     """
     allowed = selections or [None] * len(indexes)
     sizes = [index.size() for index in indexes]
     rows, tokens = sum(size[0] for size in sizes), sum(size[1] for size in sizes)
-    counted, weighted, missing, absent = _counted(indexes, terms, rows)
-    weights = [inverse_document_frequency(rows, sum(map(len, postings))) for postings in counted]
+    counted, weighted, missing, absent = _counted(indexes, rows, terms, others, passage)
+    weights = [times * inverse_document_frequency(rows, sum(map(len, postings))) for postings, times in counted]
     matches = []
     for number, (index, selection) in enumerate(zip(indexes, allowed, strict=True)):
-        base_terms = [(postings[number], weight) for postings, weight in zip(counted, weights, strict=True)]
+        base_terms = [(postings[number], weight) for (postings, _), weight in zip(counted, weights, strict=True)]
         columns = index.columns()
         positions, values = scores(base_terms, columns.lengths, tokens / max(rows, 1))
         if selection is not None:
@@ -194,12 +200,16 @@ def semantic_ranking(
 
 
 def _counted(
-    indexes: Sequence[Index], terms: Sequence[Term], rows: int
-) -> tuple[list[list[Postings]], tuple[WeightedTerm, ...], tuple[Term, ...], tuple[str, ...]]:
+    indexes: Sequence[Index],
+    rows: int,
+    terms: Sequence[Term],
+    others: Sequence[Sequence[Term]],
+    passage: Sequence[Term],
+) -> tuple[list[tuple[list[Postings], int]], tuple[WeightedTerm, ...], tuple[Term, ...], tuple[str, ...]]:
     """Look up each term in each base; a term that occurs nowhere is replaced by its words.
 
-    The postings per base of each term that occurs; all terms with weights; terms that occur nowhere; names of which
-        only words occur.
+    The postings per base of each term that occurs, and how many wordings have it; all terms with weights; terms that
+        occur nowhere; names of which only words occur.
     """
     counted: dict[str, list[Postings]] = {}
 
@@ -214,23 +224,39 @@ def _counted(
     order: list[Term] = []
     missing: list[Term] = []
     absent: list[str] = []
-    for term in terms:
-        # `maxRetries` also matches `max_retries`; if neither occurs, its words are searched for.
-        forms = [form for form in (term, term.apart) if form and occurs(form)]
-        many = len(term.tokens) > 1 or term.apart is not None
-        full = many and len(counted) >= MAX_WORDS  # not looked up, so not reported as missing
-        if not forms and many and not full:
-            forms = [word for word in (term.apart or term).words() if occurs(word)]
-            absent += [term.text] if len(term.tokens) <= NAME_PARTS and is_name(term.text) else []
-        order += forms or ([] if full else [term])
-        missing += [] if forms or full else [term]
+    times: Counter[str] = Counter()
+    for number, wording in enumerate((terms, *others, passage)):
+        found: list[Term] = []
+        for term in wording:
+            # `maxRetries` also matches `max_retries`; if neither occurs, its words are searched for.
+            forms = [form for form in (term, term.apart) if form and occurs(form)]
+            many = len(term.tokens) > 1 or term.apart is not None
+            full = many and len(counted) >= MAX_WORDS  # not looked up, so not reported as missing
+            if not forms and many and not full:
+                forms = [word for word in (term.apart or term).words() if occurs(word)]
+                absent += [term.text] if not number and len(term.tokens) <= NAME_PARTS and is_name(term.text) else []
+            found += forms
+            if not (forms or full or number):
+                found.append(term)
+                missing.append(term)
+        order += found if number <= len(others) else []
+        times.update(term.match for term in dict.fromkeys(found))
     weights = {match: inverse_document_frequency(rows, sum(map(len, postings))) for match, postings in counted.items()}
     most = max(weights.values(), default=1.0)
     weighted = (
         WeightedTerm(term.text, term.tokens, weights.get(term.match, most), term.match in weights)
-        for term in dict.fromkeys(order)
+        for term in distinct(order)
     )
-    return list(counted.values()), tuple(weighted), tuple(missing), tuple(absent)
+    postings = [(found, times[match]) for match, found in counted.items()]
+    return postings, tuple(weighted), tuple(missing), tuple(absent)
+
+
+def distinct(terms: Iterable[Term]) -> tuple[Term, ...]:
+    """Return terms without those whose stems an earlier one has."""
+    by_stems: dict[tuple[str, ...], Term] = {}
+    for term in terms:
+        by_stems.setdefault(term.tokens, term)
+    return tuple(by_stems.values())
 
 
 def _best(indexes: Sequence[Index | None], rankings: Sequence[Ranking]) -> Ranking:

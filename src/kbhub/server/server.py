@@ -320,8 +320,9 @@ def create_server(
 def instructions(hub: Hub) -> str:
     """Tell a model which bases there are and when to use which tool; always under 1,000 bytes."""
     rules = [
-        "To explore, or before answering a question from memory: `search`. To open what a hit names: `read`. All about "
-        "a subject: `tags`, `related`. To list the bases, or see why something is missing: `status`."
+        "To explore, or before answering a question from memory: `search`, best with other wordings, too. To open "
+        "what a hit names: `read`. All about a subject: `tags`, `related`. To list the bases, or see why something is "
+        "missing: `status`."
     ]
     try:
         bases = hub.discovery().bases

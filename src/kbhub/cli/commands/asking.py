@@ -32,6 +32,7 @@ Score = Annotated[float | None, Parameter(metavar="X", validator=Number(gte=0, l
 
 def ask(
     *question: str,
+    also: Annotated[tuple[str, ...], Parameter(name="--also", metavar="WORDS")] = (),
     bases: Annotated[tuple[str, ...], Parameter(name="--in", metavar="BASE")] = (),
     written_by: Literal["ollama", "extractive", "none"] | None = None,
     budget: Annotated[
@@ -54,6 +55,7 @@ def ask(
 
     Args:
         question: What to answer.
+        also: Other words for the same, as the documents may put it; may be repeated.
         bases: Only look in this base; may be repeated.
         written_by: Let only this one write; `none` prints passages to write from.
         budget: Print the best passages that fit so many tokens, instead of an answer.
@@ -85,7 +87,7 @@ def ask(
         complain_nothing(hub)
         return 1
     bring_in_step(hub, bases)
-    answer = answer_question(hub, text, bases=bases, options=options, asker=USER)
+    answer = answer_question(hub, text, queries=tuple(map(decoded, also)), bases=bases, options=options, asker=USER)
     if common.json:
         show_json(answer.model_dump_json(indent=2))
     elif md:

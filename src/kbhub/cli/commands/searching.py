@@ -35,6 +35,7 @@ QUERY_BYTES = 1 << 20
 def search(
     *query: str,
     stdin: Annotated[bool, Parameter(name="-")] = False,
+    also: Annotated[tuple[str, ...], Parameter(name="--also", metavar="WORDS")] = (),
     bases: Annotated[tuple[str, ...], Parameter(name="--in", metavar="BASE")] = (),
     mode: Literal["keyword", "semantic", "hybrid"] | None = None,
     limit: Annotated[
@@ -56,6 +57,7 @@ def search(
     Args:
         query: What to look for: a question, words, or a "phrase" in double quotes.
         stdin: Read what to look for from standard input.
+        also: Other words for the same, as the documents may put it; may be repeated. All are ranked as one query.
         bases: Search only this base; may be repeated.
         mode: By words, by meaning, or both.
         limit: Hits to show (5, in formats for programs 20, unless the config says otherwise).
@@ -81,6 +83,7 @@ def search(
     size = limit or (defaults.limit if chosen else MACHINE_LIMIT)
     asked = Query(
         text=text,
+        queries=tuple(map(decoded, also)),
         bases=bases,
         mode=mode or defaults.mode,
         limit=size,

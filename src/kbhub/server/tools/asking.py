@@ -14,8 +14,9 @@ from kbhub.answers.asking import FORCED
 from kbhub.answers.writers import Written, finish_written
 from kbhub.memory.querylog.recording import USER
 from kbhub.render.answers import answer_for_model
+from kbhub.server.parameters import brief
 from kbhub.server.tools.calls import Calls, client_name
-from kbhub.server.tools.given import Names, cleaned
+from kbhub.server.tools.given import Names, Wordings, cleaned
 from kbhub.server.tools.sampling import (
     NO_SAMPLING,
     SAMPLING,
@@ -36,8 +37,9 @@ class Asking:
 
     async def ask(
         self,
-        question: Annotated[str, Field(description="In any language, with the words that the documents may use.")],
+        question: Annotated[str, Field(description="In any language.")],
         context: Context[None, Any],
+        queries: Annotated[Wordings, Field(json_schema_extra=brief())] = None,
         bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
         options: AskOptions | None = None,
     ) -> Annotated[CallToolResult, Answer] | InputRequiredResult:
@@ -52,15 +54,20 @@ class Asking:
         names = cleaned(bases)
         await calls.freshen(context, names, first_index=True)
         try:
-            return await self._asked(context, question, names, options)
+            return await self._asked(context, question, cleaned(queries), names, options)
         finally:
             calls.background.searched()
 
     async def _asked(
-        self, context: Context[None, Any], question: str, names: tuple[str, ...], options: AskOptions | None
+        self,
+        context: Context[None, Any],
+        question: str,
+        queries: tuple[str, ...],
+        names: tuple[str, ...],
+        options: AskOptions | None,
     ) -> CallToolResult | InputRequiredResult:
         calls = self._calls
-        prepared = await calls.run(_prepare, calls, question, names, options, client_name(context) or USER)
+        prepared = await calls.run(_prepare, calls, question, queries, names, options, client_name(context) or USER)
         if prepared.outcome or prepared.options.written_by not in (None, "sampling"):
             return await self._without_client(prepared)
         if not can_sample(context):
@@ -89,5 +96,12 @@ class Asking:
         return calls.result(answer_for_model(counted(calls.hub, answer)), answer)
 
 
-def _prepare(calls: Calls, question: str, names: Sequence[str], options: AskOptions | None, asker: str) -> Prepared:
-    return prepare(calls.hub, question, bases=names, options=options, asker=asker)
+def _prepare(
+    calls: Calls,
+    question: str,
+    queries: tuple[str, ...],
+    names: Sequence[str],
+    options: AskOptions | None,
+    asker: str,
+) -> Prepared:
+    return prepare(calls.hub, question, queries=queries, bases=names, options=options, asker=asker)

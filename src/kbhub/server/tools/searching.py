@@ -14,10 +14,10 @@ from kbhub.memory.querylog.recording import record
 from kbhub.reading.paging import make_cursor, offset_of
 from kbhub.reading.reading import ReadOptions, read
 from kbhub.render import model
-from kbhub.search.llm_assistance import Help, search_assisted
+from kbhub.search.llm_assistance import search_assisted
 from kbhub.server.parameters import brief
 from kbhub.server.tools.calls import Calls, client_name
-from kbhub.server.tools.given import Names, cleaned
+from kbhub.server.tools.given import Names, Wordings, cleaned
 from kbhub.server.tools.published import model_of
 from kbhub.types import Granularity, Hit, Mode, Query, SearchResult
 
@@ -52,20 +52,13 @@ class SearchOptions(Model):
         ge=1,
         le=2,
         description="Leave out hits that fewer of the two rankings found, by words and by meaning.",
-        json_schema_extra=brief("2: by words and meaning."),
-    )
-    queries: tuple[str, ...] = Field(
-        (), description="Other wordings of the query, which are searched for, too.", json_schema_extra=brief()
+        json_schema_extra=brief(),
     )
     hyde: str = Field(
         "",
-        description="A made-up answer to the query; what is near to it in meaning is found, too.",
+        description="A made-up answer to the query, in the words of the documents; its words are searched for, too.",
         json_schema_extra=brief("A made-up answer."),
     )
-
-
-HELP = frozenset(("queries", "hyde"))
-"""Options about alternative wordings, not about the query itself."""
 
 
 class Searching:
@@ -84,15 +77,15 @@ class Searching:
             ),
         ],
         context: Context[None, Any],
+        queries: Wordings = None,
         bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
-        mode: Annotated[Mode | None, Field(description="By words, by meaning, or both (default).")] = None,
-        limit: Annotated[int | None, Field(ge=1, le=100, description="Hits per page, 5 if not configured.")] = None,
-        cursor: Annotated[str | None, Field(description="As the last answer gave it.")] = None,
+        mode: Annotated[Mode | None, Field(description="Default: hybrid.")] = None,
+        limit: Annotated[int | None, Field(ge=1, le=100, description="Hits per page.")] = None,
+        cursor: Annotated[str | None, Field(description="From the last answer.")] = None,
         options: SearchOptions | None = None,
     ) -> Annotated[CallToolResult, model_of(SearchResult)]:
-        """Find passages in the Markdown knowledge of this project and its user. Use it first for any question that
-        their notes, decisions, guides or conventions may answer. Quotes the best hit and names the others, to be
-        opened with `read`.
+        """Find passages in the Markdown knowledge of this project and its user. Use it first for questions that
+        their notes, decisions, guides or conventions may answer. Quotes the best hit; `read` opens the others.
         """
         calls, options = self._calls, options or SearchOptions()
 
@@ -100,13 +93,15 @@ class Searching:
             settings = calls.hub.config().settings.search
             asked = Query(
                 text=query,
+                queries=cleaned(queries),
+                passage=options.hyde,
                 bases=cleaned(bases),
                 mode=mode or settings.mode,
                 limit=limit or settings.limit,
-                **options.model_dump(exclude={"full", *HELP}),
+                **options.model_dump(exclude={"full", "hyde"}),
             )
             if cursor:
-                asked = asked.model_copy(update={"offset": offset_of(cursor, asked, _wordings(options))})
+                asked = asked.model_copy(update={"offset": offset_of(cursor, asked)})
             return asked, bool(calls.hub.discovery().bases)
 
         asked, anything = await calls.run(understood)
@@ -123,22 +118,15 @@ class Searching:
         answer = model.search_answer(
             result,
             asked,
-            lambda offset: make_cursor(asked, offset, _wordings(options)),
+            lambda offset: make_cursor(asked, offset),
             full=options.full,
-            wordings=options.model_dump(include=set(HELP)),
         )
         return self._calls.result(*answer)
 
     def _found(self, asked: Query, options: SearchOptions, client: str | None) -> SearchResult:
-        help_options = Help(queries=options.queries, passage=options.hyde)
-        result = search_assisted(self._calls.hub, asked, help_options)
+        result = search_assisted(self._calls.hub, asked)
         record(self._calls.hub, result, asked, client)
         return with_whole_chunks(self._calls.hub, result) if options.full else result
-
-
-def _wordings(options: SearchOptions) -> tuple[str, ...]:
-    """Return the alternative wordings; they are part of the cursor."""
-    return (options.hyde, *options.queries)
 
 
 def with_whole_chunks(hub: Hub, result: SearchResult) -> SearchResult:
