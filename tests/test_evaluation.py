@@ -402,6 +402,28 @@ def test_what_cannot_be_done_is_said_in_one_line(beir, evaluate, arguments, faul
     assert err.count("\n") == 1
 
 
+def test_other_wordings_are_measured_beside_the_query(beir, evaluate):
+    """Each run says what was given with the query; a set without any is refused."""
+    queries = "".join(
+        jsonl([{"_id": "q1", "text": "undo"}, {"_id": "q2", "text": "undo"}, {"_id": "q3", "text": "bills"}])
+    )
+    (beir / "queries.jsonl").write_text(queries, "utf-8")
+    code, _, errors = evaluate(beir, "--wordings")
+    assert (code, "rewordings.jsonl" in errors) == (2, True)
+
+    rows = [{"id": "q1", "queries": ["earlier release"]}, {"id": "q2", "hyde": "Restore the database from the copy."}]
+    (beir / "rewordings.jsonl").write_text(jsonl(rows), "utf-8")
+    code, told, _ = evaluate(beir, "--wordings", "--mode", "keyword", "--json")
+    runs = {run["name"]: run for run in json.loads(told)["datasets"][0]["runs"]}
+
+    assert code == 0
+    assert list(runs) == ["keyword", "keyword with wordings", "keyword with wordings and passage"]
+    alone, worded, both = (run["overall"]["mrr10"] for run in runs.values())
+    assert alone < worded < both
+    (beir / "rewordings.jsonl").write_text('{"id": "q1", "queries": "one"}\n', "utf-8")
+    assert "rewordings.jsonl, line 1: `queries` is not a list of strings" in evaluate(beir, "--wordings")[2]
+
+
 def test_ablations_and_cuts_are_of_the_main_mode(beir, evaluate):
     """Each is compared with the same mode whole; signals joined by commas are left out together."""
     _, out, _ = evaluate(beir, "--json", "--without", "semantic", "--without", "phrase,title", "--bases", "2")

@@ -38,12 +38,17 @@ class Plan:
     """Signals left out."""
     parts: int = 1
     """Bases that the corpus is cut into."""
+    wordings: bool = False
+    """Whether the other wordings of each query are given with it."""
+    passage: bool = False
+    """Whether its made-up answer is, too."""
 
     @property
     def name(self) -> str:
         """For people; made into a file name it is still its own."""
         without = f" without {'+'.join(self.without)}" if self.without else ""
-        return f"{self.mode}{without}{f', {self.parts} bases' if self.parts > 1 else ''}"
+        wordings = " with wordings" * self.wordings + " and passage" * self.passage
+        return f"{self.mode}{without}{wordings}{f', {self.parts} bases' if self.parts > 1 else ''}"
 
 
 @struct
@@ -143,6 +148,8 @@ def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: Plan, dept
     mode: Mode = "hybrid" if plan.mode == "naive" or plan.mode == "rrf" else plan.mode
     wanted = Query(
         text=query.text,
+        queries=query.wordings if plan.wordings else (),
+        passage=query.passage if plan.passage else "",
         bases=corpus.bases,
         mode=mode,
         limit=min(depth, MOST_HITS),

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kbhub.documents.markdown import parse_document
@@ -21,7 +21,7 @@ from kbhub.types import Base
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 FULL_ANSWER = 2
@@ -62,6 +62,10 @@ class EvalQuery:
     """Document, or section (`document::Heading > Heading`) → gain above 0; empty if nothing answers it."""
     stratum: str = ""
     """The kind of query it is; empty if the data set has no kinds."""
+    wordings: tuple[str, ...] = ()
+    """Other wordings of it."""
+    passage: str = ""
+    """A made-up answer."""
 
 
 @struct
@@ -119,7 +123,8 @@ def load_dataset(folder: Path) -> Dataset:
 
     Args:
         folder: with `corpus.jsonl`, `queries.jsonl` and `qrels.tsv` (or `qrels/test.tsv`), as BEIR has them; or
-            with `queries.jsonl` and Markdown, below `docs` if there is such a folder.
+            with `queries.jsonl` and Markdown, below `docs` if there is such a folder. Either may have a
+            `rewordings.jsonl` with `queries` and `hyde` for the `id` of a query.
 
     Raises:
         DatasetError: it is neither, or a line of a file is not what it should be.
@@ -128,7 +133,25 @@ def load_dataset(folder: Path) -> Dataset:
         raise DatasetError(folder, "is not a folder. Name a BEIR folder, or one of Markdown with a `queries.jsonl`")
     if not (folder / "queries.jsonl").is_file():
         raise DatasetError(folder, "has no `queries.jsonl`")
-    return _beir(folder) if (folder / "corpus.jsonl").is_file() else _vault(folder)
+    dataset = _beir(folder) if (folder / "corpus.jsonl").is_file() else _vault(folder)
+    file = folder / "rewordings.jsonl"
+    return replace(dataset, queries=_reworded(dataset.queries, file)) if file.is_file() else dataset
+
+
+def _reworded(queries: Sequence[EvalQuery], file: Path) -> tuple[EvalQuery, ...]:
+    """Return queries with the other wordings and made-up answers in a file."""
+    rewordings = {}
+    for row in _rows(file):
+        wordings = row.value.get("queries") or []
+        if not isinstance(wordings, list) or not all(isinstance(wording, str) for wording in wordings):
+            row.fail("`queries` is not a list of strings")
+        rewordings[row.text("id", "_id")] = (tuple(wordings), row.text("hyde", default=""))
+    return tuple(
+        replace(query, wordings=rewordings[query.id][0], passage=rewordings[query.id][1])
+        if query.id in rewordings
+        else query
+        for query in queries
+    )
 
 
 def _beir(folder: Path) -> Dataset:

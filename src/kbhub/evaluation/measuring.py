@@ -56,6 +56,8 @@ class Options:
     """Ablations: signals left out together."""
     parts: int = 1
     """Bases that the corpus is also cut into; 1 for no cut."""
+    wordings: bool = False
+    """Whether queries are also asked with their other wordings."""
     depth: int = 10
     limit: int | None = None
     """Queries of a data set at most, chosen at random."""
@@ -71,6 +73,8 @@ class Options:
         main = [mode for mode in self.modes if mode in self.main and mode != "naive"]
         plans = [Plan(mode) for mode in self.modes]
         plans += [Plan(mode, signals) for mode in main for signals in self.without]
+        if self.wordings:
+            plans += [Plan(mode, wordings=True, passage=passage) for mode in main for passage in (False, True)]
         if self.parts > 1:
             plans += [Plan(mode, parts=self.parts) for mode in main]
         return plans
@@ -250,8 +254,8 @@ def _sample(queries: Sequence[EvalQuery], limit: int | None) -> list[EvalQuery]:
 
 
 def _reference(plan: Plan, measured: Mapping[Plan, _Measured]) -> _Measured | None:
-    """Give what a run is compared with: the same without its ablation or cut, else the first one."""
-    if plan.without or plan.parts > 1:
+    """Return what a run is compared with: the same without its ablation, cut or wordings, else the first one."""
+    if plan.without or plan.parts > 1 or plan.wordings:
         return measured[Plan(plan.mode)]
     naive = measured.get(Plan("naive"))
     first = naive or next(iter(measured.values()))

@@ -42,6 +42,7 @@ def evaluate(
     mode: Annotated[tuple[Literal["naive", "keyword", "semantic", "rrf", "hybrid"], ...], Parameter()] = (),
     without: Annotated[tuple[str, ...], Parameter(metavar="SIGNAL")] = (),
     bases: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=MOST_BASES))] = 1,
+    wordings: bool = False,
     none: Annotated[tuple[Path, ...], Parameter(metavar="DATASET")] = (),
     limit: Annotated[int | None, Parameter(metavar="N", validator=Number(gte=1))] = None,
     depth: Annotated[int, Parameter(metavar="N", validator=Number(gte=LEAST_RESULTS, lte=MOST_HITS))] = LEAST_RESULTS,
@@ -66,6 +67,7 @@ def evaluate(
             plain full-text search, rrf is hybrid with ranks joined in place of values.
         without: Measure again without this signal, or without several joined by commas; may be repeated.
         bases: Measure again with the documents cut into N bases at random.
+        wordings: Measure again with the other wordings of each query in rewordings.jsonl, and with its made-up answer.
         none: Ask the queries of this other data set, which nothing here answers, and show how well scores and
             verdicts tell; may be repeated.
         limit: Ask only N queries of each data set, chosen at random.
@@ -93,6 +95,7 @@ def evaluate(
         main=chosen if mode else ("hybrid",),
         without=tuple(tuple(part.strip() for part in signals.split(",") if part.strip()) for signals in without),
         parts=bases,
+        wordings=wordings,
         depth=depth,
         limit=limit,
         run=run,
@@ -101,6 +104,8 @@ def evaluate(
         without_answers=without_answers,
     )
     judged, unanswerable = [load_dataset(folder) for folder in datasets], [load_dataset(folder) for folder in none]
+    if wordings and not any(query.wordings for dataset in judged for query in dataset.queries):
+        raise UsageError("No data set here has other wordings: a `rewordings.jsonl` with `id` and `queries`.")
     judged += [logged_dataset(Hub(hub_options(common)))] if log else []
     with progress_bars("") as progress:
         setup = Setup(dict(os.environ), common.cache_dir, common.config, fresh=fresh, progress=progress)
