@@ -40,6 +40,16 @@ def test_coverage_counts_what_a_reader_sees():
     assert named.coverage == pytest.approx(1)
 
 
+def test_a_title_that_says_more_of_the_query_is_about_it():
+    """By the weight of the words: a title of one common word is about little, however much of it is asked for."""
+    asked = Sought(terms("why is the next release late", release=3.0, late=2.0))
+    little, much = (asked.examine("Some text.", (), title) for title in ("Next", "Late releases in spring"))
+
+    assert (little.title, little.about) == (1.0, pytest.approx(1 / 6))
+    assert much.title == pytest.approx(2 / 4, abs=0.2)
+    assert much.about == pytest.approx(5 / 6)
+
+
 def test_a_rare_word_counts_more_than_a_common_one():
     """By what the words say in language at large, so also in a base of two documents."""
     asked = Sought(terms("people kubernetes"))
@@ -99,4 +109,4 @@ def test_signals_can_be_left_out():
     found = Sought(terms("max_retries pool")).examine("max_retries pool", ("max_retries",), "Pool")
 
     assert {part.signal for part in found.parts()} == set(AMOUNTS)
-    assert {part.signal for part in found.parts(("phrase", "title"))} == {"identifier", "definition"}
+    assert {part.signal for part in found.parts(("phrase", "title", "about"))} == {"identifier", "definition"}

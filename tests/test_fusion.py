@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.index.rankings import Ranking
-from kbhub.search.fusion import SEMANTIC_SHARE
+from kbhub.search.fusion import MOST_SEMANTIC_SHARE, SEMANTIC_SHARE, semantic_share
 from kbhub.search.fusion import fuse as fuse_rankings
 from kbhub.search.scores import Fused, Part, best_first
 
@@ -22,11 +22,11 @@ def places(keys):
     return {(base, number): (f"{number:03}.md", 1, str(base)) for base, number in keys}
 
 
-def fuse(rankings, similar, fusion="convex"):
+def fuse(rankings, similar, fusion="convex", coverage=1.0):
     """Join rankings, given as candidates, and cosines by chunk."""
     compared = Ranking.of([(key, 0, similar[key]) for key in sorted(similar)])
     made = {signal: Ranking.of(found) for signal, found in rankings.items()}
-    return fuse_rankings(made, compared.chunks, compared.values, places, fusion)
+    return fuse_rankings(made, compared.chunks, compared.values, places, fusion, coverage)
 
 
 rankings = st.dictionaries(
@@ -109,3 +109,17 @@ def test_factors_multiply_and_a_factor_of_one_is_not_told():
     assert [one.key for one in best_first([one.times("weight", 0.5), other.times("weight", 1.0)])] == [(1, 2), (0, 1)]
     assert other.times("weight", 1.0).factors == ()
     assert one.times("weight", 0.5).score == pytest.approx(0.25)
+
+
+def test_meaning_decides_where_no_chunk_has_the_words():
+    """Its share falls with what the best chunk covers, evenly and within its limits."""
+    shares = [semantic_share(coverage / 100) for coverage in range(101)]
+
+    assert shares == sorted(shares, reverse=True)
+    assert (shares[0], shares[20], shares[50], shares[100]) == pytest.approx(
+        (MOST_SEMANTIC_SHARE, MOST_SEMANTIC_SHARE, SEMANTIC_SHARE, SEMANTIC_SHARE)
+    )
+    assert semantic_share(0.35) == pytest.approx((MOST_SEMANTIC_SHARE + SEMANTIC_SHARE) / 2)
+    words, meaning = [candidate(1, 9.0), candidate(2, 5.0)], [candidate(2, 0.8), candidate(1, 0.5)]
+    assert fuse({"keyword": words, "semantic": meaning}, {}, coverage=0.6)[0].key[1] == 1
+    assert fuse({"keyword": words, "semantic": meaning}, {}, coverage=0.1)[0].key[1] == 2

@@ -35,9 +35,10 @@ def test_bm25_prefers_more_occurrences_and_shorter_chunks():
     """The formula behaves as its name promises."""
     weight = inverse_document_frequency(100, 3)
     term = Postings(np.array([0, 1, 2]), np.array([2.0, 1.0, 1.0]))
-    positions, (often, once, short) = scores([(term, weight)], np.array([100, 100, 50, 100]), 100.0)
+    positions, (often, once, short), covered = scores([(term, weight)], np.array([100, 100, 50, 100]), 100.0)
 
     assert positions.tolist() == [0, 1, 2]
+    assert covered.tolist() == [weight] * 3
     assert often > once
     assert short > once
 

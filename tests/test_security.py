@@ -485,7 +485,8 @@ def test_a_hundred_thousand_names_meet_the_default_limit(tmp_path):
 
 HIT = re.compile(r"^(\d+)\. ")
 OURS = re.compile(
-    r"^(Hits? |No hits|\d+\. |   |To open|Next page: |Other wordings, |Note: |Problem: |Words that occur|Not searched: |$"
+    r"^(Hits? |No hits|\d+\. |   |To open|Next page: |Other wordings, |Note: |Problem: |Words that occur"
+    r"|Not searched: |$"
     rf"|(?:{'|'.join(map(re.escape, LEADING_NOTES))})$)"
 )
 IMITATIONS = [

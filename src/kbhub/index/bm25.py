@@ -21,7 +21,7 @@ SPARSE = 8
 
 def scores(
     terms: Sequence[tuple[Postings, float]], lengths: NDArray[np.int32], mean_length: float
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Score every chunk that contains any of the terms.
 
     Args:
@@ -30,10 +30,10 @@ def scores(
         mean_length: mean tokens per chunk, over all bases.
 
     Returns:
-        Positions of the chunks, ascending, and their scores.
+        Positions of the chunks, ascending; their scores; the summed weights of the terms that each contains.
     """
     if not terms:
-        return np.zeros(0, np.int64), np.zeros(0)
+        return np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
     positions = np.concatenate([postings.positions for postings, _ in terms])
     counts = np.concatenate([postings.counts for postings, _ in terms])
     weights = np.repeat([weight for _, weight in terms], [len(postings) for postings, _ in terms])
@@ -42,7 +42,11 @@ def scores(
     # Both ways add in the order of the terms, so that the sums are bit-identical.
     if len(positions) * SPARSE < len(lengths):
         matching, inverse = np.unique(positions, return_inverse=True)
-        return matching, np.bincount(inverse, weights=parts).astype(np.float64, copy=False)
-    total = np.bincount(positions, weights=parts).astype(np.float64, copy=False)
+        return matching, _summed(inverse, parts), _summed(inverse, weights)
+    total = _summed(positions, parts)
     matching = np.flatnonzero(total)
-    return matching, total[matching]
+    return matching, total[matching], _summed(positions, weights)[matching]
+
+
+def _summed(positions: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.bincount(positions, weights=values).astype(np.float64, copy=False)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kbhub.search.retrieval import WeightedTerm
 
-AMOUNTS = {"phrase": 0.2, "identifier": 0.4, "definition": 0.2, "title": 0.1}
+AMOUNTS = {"phrase": 0.2, "identifier": 0.4, "definition": 0.2, "title": 0.1, "about": 0.2}
 """The most each signal adds, on a scale where the best keyword and semantic values sum to 1. Each earns its place
 on the collections (docs/explanation/ranking.md); half or twice as much changes little."""
 
@@ -60,6 +60,8 @@ class Evidence:
     """Whether all terms occur here, names verbatim."""
     title: float
     """Share of the words of the document's title that are in the query."""
+    about: float
+    """Share of the terms, by weight, that are in the document's title."""
     text: str
     """The examined text."""
     name: tuple[str, ...]
@@ -71,7 +73,7 @@ class Evidence:
         Args:
             without: signals to leave out.
         """
-        values = self.phrase, self.identifier, self.definition, self.title
+        values = self.phrase, self.identifier, self.definition, self.title, self.about
         return [
             Part(signal, value, amount * value)
             for (signal, amount), value in zip(AMOUNTS.items(), values, strict=True)
@@ -93,6 +95,7 @@ class Sought:
         self._terms = [(term.stems, rarity(term.text)) for term in terms]
         self._rarity = sum(rare for _, rare in self._terms) or 1.0
         self._shares = _shares(self._terms)
+        self._weights = [(term.stems, term.weight) for term in terms]
         self._total = sum(term.weight for term in terms) or 1.0
         patterns = [(verbatim(term.text), term.weight) for term in terms if is_identifier(term.text)]
         self._names = [(pattern, weight) for pattern, weight in patterns if pattern]
@@ -110,6 +113,7 @@ class Sought:
         text = text[:MOST_CHARACTERS]
         words, near = _found(text, self._stems)
         titled = short_stems(title)
+        titles = frozenset(titled)
         everywhere = {stem for _, stem in words}.union(titled, *map(short_stems, (*headings, *names)))
         covered = sum(
             rare * len([stem for stem in stems if stem in everywhere]) / len(stems) for stems, rare in self._terms
@@ -122,7 +126,8 @@ class Sought:
             identifier=named / self._total,
             definition=defined / self._total,
             literal=covered >= WHOLLY * self._rarity and named >= WHOLLY * self._named_weight,
-            title=len(self._stems.intersection(titled)) / len(set(titled)) if titled else 0.0,
+            title=len(self._stems & titles) / len(titles) if titled else 0.0,
+            about=sum(weight for stems, weight in self._weights if titles.issuperset(stems)) / self._total,
             text=text,
             name=(*titled, *short_stems(headings[-1] if headings else "")),
         )

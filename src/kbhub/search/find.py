@@ -113,7 +113,7 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
         keyword, fixes = _by_words(query, indexes, understood.terms, selections, others, passage)
     rankings, near = _rankings(query, searched, keyword, vector, selections)
     documents = Documents(searched)
-    fused = fuse(rankings, near.compared, near.similarities, places_in(indexes), query.fusion)
+    fused = fuse(rankings, near.compared, near.similarities, places_in(indexes), query.fusion, keyword.coverage)
     fused = _weighed(query, _named(query, fused, question, documents), documents, dependencies)
     sought = distinct((*understood.terms, *(term for other in others for term in other.terms)))
     looked_for = keyword.terms or tuple(WeightedTerm(term.text, term.tokens, 1.0) for term in sought)

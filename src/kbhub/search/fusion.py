@@ -22,8 +22,16 @@ if TYPE_CHECKING:
     from kbhub.types import Fusion
 
 SEMANTIC_SHARE = 0.3
-"""Share of the semantic signal if both signals found something. Mean nDCG@10 over four collections: .579 at 0.1,
-.588 at 0.2, .592 at 0.3, .590 at 0.4, .584 at 0.5; docs/explanation/ranking.md has the table."""
+"""Share of the semantic signal if both signals found something, and a chunk has the words of the query. Mean nDCG@10
+over four collections: .579 at 0.1, .588 at 0.2, .592 at 0.3, .590 at 0.4, .584 at 0.5; docs/explanation/ranking.md has
+the table."""
+
+MOST_SEMANTIC_SHARE = 0.7
+"""Its share if no chunk has many of them, so that BM25 ranks by everyday words."""
+
+LOW_COVERAGE, HIGH_COVERAGE = 0.2, 0.5
+"""Share of the query's terms, by weight, in the chunk that has most of them: up to the first the semantic share is
+largest, from the second on smallest, and between them it falls evenly. docs/explanation/ranking.md has the figures."""
 
 RRF_SEMANTIC = 0.3
 """Weight of the semantic list in rank fusion; the keyword list has 1. Equal weights are worse than keywords only."""
@@ -35,6 +43,7 @@ def fuse(
     similarities: NDArray[np.float64],
     places: Places,
     fusion: Fusion = "convex",
+    coverage: float = 1.0,
 ) -> list[Fused]:
     """Join the rankings of one query.
 
@@ -49,6 +58,7 @@ def fuse(
         similarities: their cosines.
         places: positions of chunks, which break ties.
         fusion: how to join them.
+        coverage: largest share of the query's terms, by weight, that a single chunk has.
 
     Returns:
         All chunks of all rankings, best first.
@@ -58,7 +68,7 @@ def fuse(
     columns = {signal: _column(rankings[signal], chunks) for signal in sorted(rankings)}
     if "semantic" in columns and fusion == "convex":
         columns["semantic"].fill(chunks, compared, similarities)
-    amounts = _convex(columns) if fusion == "convex" else _reciprocal(columns)
+    amounts = _convex(columns, semantic_share(coverage)) if fusion == "convex" else _reciprocal(columns)
     scores = sum(amounts.values(), np.zeros(len(chunks)))
     order = in_order(chunks, scores, places)
     signals = [_Told(signal, column, amounts[signal], order) for signal, column in columns.items()]
@@ -91,10 +101,20 @@ def _column(ranking: Ranking, chunks: NDArray[np.int64]) -> _Column:
     return _Column(values, ranks)
 
 
-def _convex(columns: Mapping[str, _Column]) -> dict[str, NDArray[np.float64]]:
+def semantic_share(coverage: float) -> float:
+    """Return the share of the semantic signal.
+
+    Args:
+        coverage: as for `fuse`.
+    """
+    missing = (HIGH_COVERAGE - coverage) / (HIGH_COVERAGE - LOW_COVERAGE)
+    return SEMANTIC_SHARE + (MOST_SEMANTIC_SHARE - SEMANTIC_SHARE) * min(1.0, max(0.0, missing))
+
+
+def _convex(columns: Mapping[str, _Column], share: float) -> dict[str, NDArray[np.float64]]:
     """Return what each signal adds to each chunk."""
     both = len([column for column in columns.values() if not np.isnan(column.values).all()]) == len(SIGNALS)
-    shares = {"keyword": 1 - SEMANTIC_SHARE, "semantic": SEMANTIC_SHARE} if both else dict.fromkeys(columns, 1.0)
+    shares = {"keyword": 1 - share, "semantic": share} if both else dict.fromkeys(columns, 1.0)
     amounts = {}
     for signal, column in columns.items():
         factor = shares[signal] / (np.nanmax(column.values, initial=0.0) or 1.0)

@@ -88,6 +88,8 @@ class KeywordRanking:
     """Names that occur in no base as typed, although some of their words do."""
     matches: tuple[Matches, ...] = ()
     """All matches per base."""
+    coverage: float = 1.0
+    """Largest share of the query's terms, by weight, that a single chunk has."""
 
     @property
     def unmatched(self) -> tuple[str, ...]:
@@ -127,21 +129,23 @@ def keyword_ranking(
     rows, tokens = sum(size[0] for size in sizes), sum(size[1] for size in sizes)
     counted, weighted, missing, absent = _counted(indexes, rows, terms, others, passage)
     weights = [times * inverse_document_frequency(rows, sum(map(len, postings))) for postings, times in counted]
-    matches = []
+    whole = sum(weights) + sum(term.weight for term in weighted if not term.found)
+    matches, coverage = [], 0.0
     for number, (index, selection) in enumerate(zip(indexes, allowed, strict=True)):
         base_terms = [(postings[number], weight) for (postings, _), weight in zip(counted, weights, strict=True)]
         columns = index.columns()
-        positions, values = scores(base_terms, columns.lengths, tokens / max(rows, 1))
+        positions, values, covered = scores(base_terms, columns.lengths, tokens / max(rows, 1))
         if selection is not None:
             inside = columns.selected(selection.chunks)[positions]
-            positions, values = positions[inside], values[inside]
+            positions, values, covered = positions[inside], values[inside], covered[inside]
+        coverage = max(coverage, float(covered.max(initial=0.0)) / (whole or 1.0))
         matches.append(Matches(number, columns, positions, columns.documents[positions], values))
     rankings = []
     for match in matches:
         chosen = spread(match.documents, match.values, RANKED, each)
         ids = match.columns.ids[match.positions[chosen]] + numbered(match.base)
         rankings.append(Ranking(ids, match.documents[chosen], match.values[chosen]))
-    return KeywordRanking(_best(indexes, rankings), weighted, missing, absent, tuple(matches))
+    return KeywordRanking(_best(indexes, rankings), weighted, missing, absent, tuple(matches), coverage)
 
 
 @struct
