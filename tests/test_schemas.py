@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import shutil
@@ -15,11 +16,13 @@ import pytest
 import yaml
 
 from conftest import make_environment
+from kbhub import values
 from kbhub.__main__ import main
 from kbhub.errors import UsageError
 from kbhub.memory.documents import FIELDS
 from kbhub.memory.front_matter import MemoryFrontMatter
 from kbhub.memory.remember import remember
+from kbhub.types import Query
 from kbhub.values import Value
 from kbhub.workspace import schema_files as located
 from kbhub.workspace.config_files import checked
@@ -267,3 +270,19 @@ def test_a_config_may_name_the_installed_schema(environment, capsys):
 
     assert environment.hub().config().warnings == ()
     assert Path(path).is_file()
+
+
+def test_a_thread_that_parses_meanwhile_loses_no_description(monkeypatch):
+    """CPython up to 3.11.7 and 3.12.1 fails then, at random."""
+    parse, failures = ast.parse, iter([True, False, True])
+
+    def fail_now_and_then(*arguments, **options):
+        if next(failures, False):
+            raise SystemError("AST constructor recursion depth mismatch")
+        return parse(*arguments, **options)
+
+    whole = values._texts(Query)
+    monkeypatch.setattr(ast, "parse", fail_now_and_then)
+
+    assert values._texts(Query) == whole
+    assert whole["text"] == "Any string."

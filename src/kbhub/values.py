@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import itertools
 import json
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     from pydantic import GetJsonSchemaHandler
     from pydantic_core import CoreSchema
+
+PARSES = 10
+"""Attempts at parsing the source of a class."""
 
 T = TypeVar("T")
 
@@ -176,11 +180,19 @@ def _texts(declared: type) -> dict[str, str]:
     """Return the text below each field of a class, inherited ones included."""
     texts = {}
     for kind in reversed(declared.__mro__[: declared.__mro__.index(Value)]):
-        body = ast.parse(inspect.getsource(kind)).body[0].body  # type: ignore[attr-defined]
-        for field_, below in itertools.pairwise(body):
+        for field_, below in itertools.pairwise(_statements(kind)):
             if isinstance(field_, ast.AnnAssign) and isinstance(below, ast.Expr):
                 texts[field_.target.id] = " ".join(below.value.value.split())  # type: ignore[union-attr, attr-defined]
     return texts
+
+
+def _statements(declared: type) -> list[ast.stmt]:
+    """Return the statements of a class."""
+    for _ in range(PARSES):
+        # Up to CPython 3.11.7 and 3.12.1 parsing fails if another thread parses meanwhile (gh-106905).
+        with contextlib.suppress(SystemError):
+            return ast.parse(inspect.getsource(declared)).body[0].body  # type: ignore[attr-defined, no-any-return]
+    return []
 
 
 def _plain(value: Any, *, as_json: bool) -> Any:
