@@ -171,9 +171,9 @@ class Within:
         return {**handler(schema), **self._bounds}
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless there is exactly one: `1 chunk`, `2 chunks`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: `1 chunk`, `2 chunks`; an irregular plural is passed along."""
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def _texts(declared: type) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Text of strangers, made harmless for a model: on one line, between quotes or fences that it cannot end."""
+"""Make untrusted text safe in an answer for a model: on one line, within quotes or fences that it cannot close."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ TITLE_BYTES = 160
 """UTF-8 bytes shown of a title with its headings."""
 
 LONG_FENCE = 40
-"""Backticks in a row from which tildes fence a text, so that a hostile one does not double its length."""
+"""Run of backticks beyond which the fence uses tildes, so that hostile text cannot double the length of the answer."""
 
 _BREAKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-# Bidirectional overrides and isolates, zero-width and tag characters can make a text look like another.
+# Bidirectional controls, zero-width and tag characters can make a text look like another.
 _INVISIBLE = re.compile(
     "[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
@@ -20,24 +20,29 @@ _QUOTES = str.maketrans({'"': "'", "`": "'", "·": "-"})
 
 
 def one_line(text: str, limit: int) -> str:
-    """Give a text on one line, without characters that cannot be seen, cut at `limit` UTF-8 bytes.
+    """Put a text on one line, remove invisible characters, and cut it at `limit` UTF-8 bytes.
 
     Args:
         text: any string.
-        limit: bytes at most, the mark of the cut included.
+        limit: maximum of bytes, including the `…` that marks a cut.
     """
-    # What is cut away need not be looked at; a byte of UTF-8 holds at most one character.
+    # Slice first to save work on long texts; `limit` bytes hold at most `limit` characters.
     line = _BREAKS.sub(" ", _SURROGATES.sub("\ufffd", _INVISIBLE.sub("", text[: 8 * limit]))).strip()
     return cut(line, limit)
 
 
 def quoted(text: str, limit: int) -> str:
-    """Give a text on one line in double quotes, which it cannot end, and without backticks."""
-    return f'"{one_line(text, limit).translate(_QUOTES)}"'
+    """Return a text on one line in double quotes; quotes and backticks inside are replaced."""
+    return f'"{bare(text, limit)}"'
+
+
+def bare(text: str, limit: int) -> str:
+    """Return a text like `quoted`, but without the surrounding quotes."""
+    return one_line(text, limit).translate(_QUOTES)
 
 
 def fenced(text: str) -> str:
-    """Put a text, verbatim, into a code fence that no line of it closes."""
+    """Put a text, verbatim, into a code fence that it cannot close."""
     ticks, tildes = (max(map(len, re.findall(f"{mark}+", text)), default=0) for mark in "`~")
     fence = "`" * max(3, ticks + 1)
     if ticks > LONG_FENCE > tildes:
@@ -46,8 +51,8 @@ def fenced(text: str) -> str:
 
 
 def outdated_mark(why: str) -> str:
-    """Say that a document no longer holds by its own word, which is a stranger's text."""
-    return f"outdated: {quoted(why, TITLE_BYTES)[1:-1]}"
+    """Return the mark of an outdated document, with the untrusted reason from its own text."""
+    return f"outdated: {bare(why, TITLE_BYTES)}"
 
 
 def cut(text: str, limit: int) -> str:

@@ -1,1 +1,1 @@
-"""Results → text: for a model (`model`), for a terminal (`terminal`)."""
+"""Render results as text: for a model (`model` and `*_answers`) or for a terminal."""

@@ -1,4 +1,4 @@
-"""What `audit` found and mended → text for a person, text for a model, and flat records for programs."""
+"""Render the results of `audit` for a terminal, for a model, and as records for programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLOURS = {"error": "1;31", "warning": "33", "info": "2"}
 
 _NARROWER = "one of `checks` or of `bases` at a time shows more of it, and so does mending what is shown"
 _LARGER = f"a larger `limit` shows more, or {_NARROWER}"
-"""What a model does for the findings that are left out, in the words of the tool."""
+"""How a model gets the findings that do not fit, in terms of the tool."""
 
 _FIELDS = (
     "severity",
@@ -41,59 +41,59 @@ _FIELDS = (
 
 
 def audit_text(report: AuditReport, paint: Painter) -> str:
-    """Give what was mended, the findings by document, each with what to do, and the sum per check.
+    """Return the fixes, the findings by document with their remedies, and the totals per check.
 
     Args:
-        report: what was found, cut to what is to be shown.
-        paint: puts colours.
+        report: the report, with only the findings to show.
+        paint: adds colours.
     """
     parts = ["\n".join(_fixed_lines(report.fixed))] if report.fixed else []
-    for (_, ref), findings in groupby(report.findings, key=lambda one: (one.severity, one.ref)):
-        parts.append("\n".join([one_line(ref), *(line for one in findings for line in _lines(one, paint))]))
+    for (_, ref), findings in groupby(report.findings, key=lambda finding: (finding.severity, finding.ref)):
+        parts.append("\n".join([one_line(ref), *(line for finding in findings for line in _lines(finding, paint))]))
     left = report.total - len(report.findings)
-    return "\n\n".join([*(part for part in parts if part), _sum(report, left, "`--limit` shows more")])
+    return "\n\n".join([*(part for part in parts if part), _summary(report, left, "`--limit` shows more")])
 
 
 def audit_for_model(report: AuditReport) -> tuple[str, AuditReport]:
-    """Give the findings for a model: one line each, grouped by severity, with what to do.
+    """Return the findings for a model: a line each with its remedy, grouped by severity.
 
     Args:
-        report: what was found, cut to what is to be shown.
+        report: the report, with only the findings to show.
 
     Returns:
-        At most `FULL_ANSWER_BYTES` of UTF-8, in which findings that do not fit are counted with those that were cut,
-        and the report with the findings that are in it.
+        At most `FULL_ANSWER_BYTES` of UTF-8, which count the findings that are not shown, and the report with only the
+        findings that fit.
     """
     lines = [f"- not looked at: {one_line(note)}" for note in report.notes]
-    lines += [f"- skipped {one_line(one.base)}: {one_line(one.reason)}" for one in report.skipped]
+    lines += [f"- skipped {one_line(skip.base)}: {one_line(skip.reason)}" for skip in report.skipped]
     lines += _fixed_lines(report.fixed) if report.fixed else []
     head = [cut_lines([(line, None) for line in lines], FULL_ANSWER_BYTES // 2, _NARROWER)[0]] if lines else []
-    room = FULL_ANSWER_BYTES - sum(map(size_of, (*head, _sum(report, report.total, _LARGER))))
+    room = FULL_ANSWER_BYTES - sum(map(size_of, (*head, _summary(report, report.total, _LARGER))))
     shown, listed, severity = 0, list[str](), ""
-    for one in report.findings:
-        entry = [] if one.severity == severity else ["", f"## {one.severity}"]
-        line = f"- {one_line(_place(one))} [{one.check}] {one_line(one.message)} {one_line(one.remedy)}"
+    for finding in report.findings:
+        entry = [] if finding.severity == severity else ["", f"## {finding.severity}"]
+        line = f"- {one_line(_place(finding))} [{finding.check}] {one_line(finding.message)} {one_line(finding.remedy)}"
         entry.append(cut_line(line, ERROR_BYTES))
         room -= sum(map(size_of, entry))
         if room < 0:
             break
-        shown, severity = shown + 1, one.severity
+        shown, severity = shown + 1, finding.severity
         listed += entry
     more = _NARROWER if shown < len(report.findings) else _LARGER
-    return "\n".join([_sum(report, report.total - shown, more), *head, *listed]), report.cut(shown)
+    return "\n".join([_summary(report, report.total - shown, more), *head, *listed]), report.cut(shown)
 
 
 def audit_listing(report: AuditReport) -> Listing:
-    """Give findings as records."""
+    """Return findings as records."""
     records = [
         {
-            **one.model_dump(mode="json", exclude={"fix", "others"}),
-            "others": list(one.others),
-            "before": one.fix.before if one.fix else None,
-            "after": one.fix.after if one.fix else None,
-            "context": one.message,
+            **finding.model_dump(mode="json", exclude={"fix", "others"}),
+            "others": list(finding.others),
+            "before": finding.fix.before if finding.fix else None,
+            "after": finding.fix.after if finding.fix else None,
+            "context": finding.message,
         }
-        for one in report.findings
+        for finding in report.findings
     ]
     return Listing("finding", _FIELDS, records)
 
@@ -112,24 +112,24 @@ def _place(finding: AuditFinding) -> str:
 def _fixed_lines(fixed: Fixed) -> list[str]:
     head = f"{counted(len(fixed.changes), 'change')} {'would be made' if fixed.dry_run else 'made'}."
     lines = [
-        f"  {one_line(one.ref)}{'' if one.line is None else f':{one.line}'}: "
-        f"{one_line(one.before)} → {one_line(one.after)}"
-        for one in fixed.changes
+        f"  {one_line(change.ref)}{'' if change.line is None else f':{change.line}'}: "
+        f"{one_line(change.before)} → {one_line(change.after)}"
+        for change in fixed.changes
     ]
     return [head, *lines]
 
 
-def _sum(report: AuditReport, left: int, more: str) -> str:
-    """Say what was found in all, how many findings of it are not shown, and what shows more of them."""
-    looked = f"{counted(report.documents, 'document')} in {counted(len(report.bases), 'base')}"
+def _summary(report: AuditReport, left: int, more: str) -> str:
+    """Return the totals, how many findings are not shown, and how to see more of them."""
+    scope = f"{counted(report.documents, 'document')} in {counted(len(report.bases), 'base')}"
     if not report.total:
-        return f"{looked}: nothing found."
-    sums = {noun: sum(getattr(one, f"{noun}s") for one in report.counts) for noun in ("error", "warning")}
-    infos = sum(one.infos for one in report.counts)
+        return f"{scope}: nothing found."
+    sums = {noun: sum(getattr(count, f"{noun}s") for count in report.counts) for noun in ("error", "warning")}
+    infos = sum(count.infos for count in report.counts)
     parts = [counted(number, noun) for noun, number in sums.items() if number]
     parts += [f"{infos} to look at"] if infos else []
-    checks = ", ".join(f"{one.check} {one.total}" for one in report.counts)
-    text = f"{looked}: {', '.join(parts)} ({checks})."
+    checks = ", ".join(f"{count.check} {count.total}" for count in report.counts)
+    text = f"{scope}: {', '.join(parts)} ({checks})."
     if left:
         text += f" Not shown: {left}; {more}."
     if report.fixable:

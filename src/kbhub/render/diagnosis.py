@@ -1,4 +1,4 @@
-"""What `kbhub doctor` found → text for a person at a terminal."""
+"""Render the diagnosis of `kbhub doctor` for a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kbhub.render.terminal import Painter
 
 WIDTH = 80
-"""Columns of a line; a name that is longer stays whole."""
+"""Columns of a line; longer words are not broken."""
 
 _LEVELS = {"ok": "32", "warning": "33", "error": "1;31"}
 """SGR parameters (ECMA-48): green, yellow, bold red."""
@@ -22,14 +22,16 @@ _GAP = "  "
 
 
 def diagnosis_text(diagnosis: Diagnosis, paint: Painter) -> str:
-    """Give a line or more for each finding, what to do about it below, and the sum at the end."""
-    done = [("mended", "ok", text) for text in diagnosis.mended] + [("failed", "error", t) for t in diagnosis.failed]
+    """Return the repairs, the findings with their remedies, and a summary."""
+    repairs = [("mended", "ok", text) for text in diagnosis.mended] + [
+        ("failed", "error", text) for text in diagnosis.failed
+    ]
     blocks = []
-    if done:
-        blocks.append("\n".join(_lines(label, level, "", f"{text}", paint) for label, level, text in done))
+    if repairs:
+        blocks.append("\n".join(_lines(label, level, "", text, paint) for label, level, text in repairs))
     column = max(len(finding.check) for finding in diagnosis.findings)
     blocks.append("\n".join(_finding(finding, column, paint) for finding in diagnosis.findings))
-    return "\n\n".join([*blocks, _sum(diagnosis)])
+    return "\n\n".join([*blocks, _summary(diagnosis)])
 
 
 def _finding(finding: Finding, column: int, paint: Painter) -> str:
@@ -58,7 +60,7 @@ def _filled(text: str, first: str, following: str) -> str:
     )
 
 
-def _sum(diagnosis: Diagnosis) -> str:
+def _summary(diagnosis: Diagnosis) -> str:
     levels = [finding.level for finding in diagnosis.findings]
     errors, warnings = levels.count("error"), levels.count("warning")
     if not errors and not warnings:

@@ -1,4 +1,4 @@
-"""What was written, deleted, restored and renamed, as text for people."""
+"""Render the results of writing, deleting, restoring and renaming documents for a terminal."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ _LATER = "; search finds that after the next sync"
 
 
 def written_text(done: Written) -> str:
-    """Say what `write_document` did, on one line; its warnings are told apart from it."""
+    """Return a line about the result of `write_document`, without its warnings."""
     lines = f", lines {done.start_line}-{done.end_line}" if done.start_line else ""
     later = "" if done.indexed else _LATER
     return f"{done.action.capitalize()} {one_line(done.ref)} ({done.docid}{lines}), now {done.hash}{later}."
 
 
 def deleted_text(done: Deleted) -> str:
-    """Say what `delete_document` did."""
+    """Return a line about the result of `delete_document`."""
     later = "" if done.indexed else _LATER
     return f"Deleted {one_line(done.ref)}; `kbhub restore {done.trash}` brings it back{later}."
 
 
 def restored_text(done: Restored) -> str:
-    """Say what `restore` did."""
+    """Return a line about the result of `restore`."""
     return f"Restored {one_line(done.ref)}, {done.hash}{'' if done.indexed else _LATER}."
 
 
 def renamed_text(done: Renamed) -> str:
-    """Say what `rename` did: the paths, then a line per link."""
+    """Return the paths of a renamed document, then a line per link."""
     later = "" if done.indexed else _LATER
     head = f"Renamed {one_line(done.before)} to {one_line(done.ref)} ({done.docid}){later}."
     if not done.links:
         return head
-    what = "mended" if done.mended else "would break"
+    effect = "mended" if done.mended else "would break"
     lines = [
         f"  {one_line(link.ref)}{f':{link.line}' if link.line else ''}: "
         f"{one_line(link.before)} → {one_line(link.after)}"
         for link in done.links
     ]
-    return "\n".join((head, f"{counted(len(done.links), 'link')} {what}:", *lines))
+    return "\n".join((head, f"{counted(len(done.links), 'link')} {effect}:", *lines))
 
 
 def trash_text(entries: Sequence[TrashEntry], *, emptied: bool) -> str:
-    """List what is in the trash, or what was removed from it."""
+    """List the entries of the trash, or how many were removed from it."""
     if emptied:
         return f"{counted(len(entries), 'document')} removed for good."
     if not entries:

@@ -1,11 +1,11 @@
-"""What was written, deleted, restored and renamed, as Markdown for a model."""
+"""Render the results of writing, deleting, restoring and renaming documents as Markdown for a model."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbhub.documents.safe_text import one_line, quoted
-from kbhub.render.model import NAME_BYTES, SENTENCE_BYTES, plain_ref
+from kbhub.documents.safe_text import bare, one_line, quoted
+from kbhub.render.model import NAME_BYTES, SENTENCE_BYTES, plain_ref, ref_or_docid
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from kbhub.editing.renaming import LinkChange
 
 LINES = 20
-"""Warnings or links that are written out; of more, the number is said."""
+"""Maximum of warnings or links that are written out; the rest are counted."""
 
 _LATER = " Search finds that after the next sync."
 
 
 def written_answer(done: Written) -> str:
-    """Say what `write_document` did, with the hash that the next edit can be based on, and what is worth mending."""
-    fields = [f"{done.action.capitalize()} {_ref(done.ref, done.docid)}", done.docid, f"hash {done.hash}"]
+    """Return the result of `write_document`, with the hash for the next edit, and its warnings."""
+    fields = [f"{done.action.capitalize()} {ref_or_docid(done.ref, done.docid)}", done.docid, f"hash {done.hash}"]
     if done.start_line:
         fields.append(f"lines {done.start_line}-{done.end_line}")
     head = " · ".join(fields) + ("" if done.indexed else f".{_LATER}")
@@ -30,37 +30,37 @@ def written_answer(done: Written) -> str:
 
 
 def deleted_answer(done: Deleted) -> str:
-    """Say what `delete_document` did, how to undo it, and which links lead nowhere now."""
+    """Return the result of `delete_document`, how to undo it, and the links that are now broken."""
     name = one_line(done.trash, NAME_BYTES)
-    head = f'Deleted {_ref(done.ref, done.docid)}; delete_document(ref="{name}", restore=true) brings it back.'
+    head = f'Deleted {ref_or_docid(done.ref, done.docid)}; delete_document(ref="{name}", restore=true) brings it back.'
     return "\n".join([head + ("" if done.indexed else _LATER), *_listed("Leads nowhere now", done.broken)])
 
 
 def restored_answer(done: Restored) -> str:
-    """Say what was brought back."""
+    """Return the result of restoring a document."""
     name = plain_ref(done.ref) or quoted(done.ref, NAME_BYTES)
     return f"Restored {name} · hash {done.hash}{'' if done.indexed else f'.{_LATER}'}"
 
 
 def renamed_answer(done: Renamed) -> str:
-    """Say what `rename_document` did, and to which links."""
-    head = (
-        f"Renamed {quoted(done.before, NAME_BYTES)} to {_ref(done.ref, done.docid)} · {done.docid} · hash {done.hash}"
-    )
-    lines = [head + ("" if done.indexed else f".{_LATER}")]
+    """Return the result of `rename_document`, with the links it changed."""
+    names = f"{quoted(done.before, NAME_BYTES)} to {ref_or_docid(done.ref, done.docid)}"
+    lines = [f"Renamed {names} · {done.docid} · hash {done.hash}{'' if done.indexed else f'.{_LATER}'}"]
     if done.links:
-        did = "mended" if done.mended else "lead nowhere now, or elsewhere"
-        lines.append(f"{counted(len(done.links), 'link')} {did}:")
+        effect = "mended" if done.mended else "lead nowhere now, or elsewhere"
+        lines.append(f"{counted(len(done.links), 'link')} {effect}:")
         lines += [f"- {_link(link)}" for link in done.links[:LINES]]
         if len(done.links) > LINES:
             lines.append(f"- … and {len(done.links) - LINES} more")
-    return "\n".join([*lines, *_listed("Not mended", [f"{one.subject}: {one.message}" for one in done.unmended])])
+    return "\n".join(
+        [*lines, *_listed("Not mended", [f"{problem.subject}: {problem.message}" for problem in done.unmended])]
+    )
 
 
 def _link(link: LinkChange) -> str:
     place = f":{link.line}" if link.line else ""
     before, after = quoted(link.before, NAME_BYTES), quoted(link.after, NAME_BYTES)
-    return f"{quoted(link.ref, NAME_BYTES)[1:-1]}{place}: {before} → {after}"
+    return f"{bare(link.ref, NAME_BYTES)}{place}: {before} → {after}"
 
 
 def _listed(label: str, sentences: Sequence[str]) -> list[str]:
@@ -68,7 +68,3 @@ def _listed(label: str, sentences: Sequence[str]) -> list[str]:
     if len(sentences) > LINES:
         lines.append(f"{label}: … and {len(sentences) - LINES} more.")
     return lines
-
-
-def _ref(ref: str, docid: str) -> str:
-    return plain_ref(ref) or docid

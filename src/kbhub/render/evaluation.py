@@ -1,4 +1,4 @@
-"""What `kbhub eval` found → text for a person at a terminal."""
+"""Render the report of `kbhub eval` for a terminal."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ HEADS = {
     "mrr10": "MRR@10",
     "hit1": "hit@1",
 }
-"""Metric → head of its column."""
+"""Metric → column heading."""
 
 SIGNIFICANT = 0.05
-"""p below which a difference has a star: it would come by chance in fewer than one of 20 cases."""
+"""p-value below which a difference is marked with a star."""
 
 FELL_BACK = "only a part of this mode could run for {} of the queries, which have no vector."
 _TIMES = ("empty", "p50 ms", "p95 ms")
@@ -41,8 +41,8 @@ _VERDICTS = ("strong", "weak", "none")
 
 
 def evaluation_text(report: EvalReport) -> str:
-    """Give a table per data set, the means over several, and what is below the floor."""
-    blocks = [_dataset(one) for one in report.datasets]
+    """Return a table per data set, the means over several, and what is below the floor."""
+    blocks = [_dataset(figures) for figures in report.datasets]
     if report.means:
         rows = [[name, *(_share(figures[metric]) for metric in HEADS)] for name, figures in report.means.items()]
         blocks.append(f"Mean over {counted(len(report.datasets), 'data set')}\n" + _table(["", *HEADS.values()], rows))
@@ -50,25 +50,25 @@ def evaluation_text(report: EvalReport) -> str:
     return "\n\n".join(blocks)
 
 
-def _dataset(one: DatasetFigures) -> str:
-    queries = one.runs[0].overall.queries if one.runs else 0
-    counts = f"{counted(one.documents, 'document')}, {counted(one.chunks, 'chunk')}, {_queries(queries)}"
+def _dataset(dataset: DatasetFigures) -> str:
+    queries = dataset.runs[0].overall.queries if dataset.runs else 0
+    counts = (
+        f"{counted(dataset.documents, 'document')}, {counted(dataset.chunks, 'chunk')}, "
+        f"{counted(queries, 'query', 'queries')}"
+    )
     rows = []
-    for run in one.runs:
+    for run in dataset.runs:
         rows.append([run.name, *_cells(run.overall), *_change(run.comparison)])
         rows += [[f"  {name}", *_cells(figures), "", "", ""] for name, figures in run.strata.items()]
     table = _table(["", *HEADS.values(), *_TIMES, _CHANGE, "p", "against"], rows)
-    lines = [f"{one_line(one.name)}: {counts}; answers are {one.unit}s", table]
-    lines += [_changes(run, run.comparison) for run in one.runs if run.comparison and run.bases > 1]
-    lines += [_changes(run, run.earlier) for run in one.runs if run.earlier]
-    lines += [_verdicts(run, verdicts) for run in one.runs for verdicts in run.verdicts]
-    lines += [_withheld(one.withheld)] if one.withheld else []
-    lines += [f"{run.name}: {FELL_BACK.format(run.fell_back)}" for run in one.runs if run.fell_back]
-    return "\n".join([*lines[:2], *("\n".join(map(one_line, line.split("\n"))) for line in (*lines[2:], *one.notes))])
-
-
-def _queries(count: int) -> str:
-    return f"{count} {'query' if count == 1 else 'queries'}"
+    lines = [f"{one_line(dataset.name)}: {counts}; answers are {dataset.unit}s", table]
+    lines += [_changes(run, run.comparison) for run in dataset.runs if run.comparison and run.bases > 1]
+    lines += [_changes(run, run.earlier) for run in dataset.runs if run.earlier]
+    lines += [_verdicts(run, verdicts) for run in dataset.runs for verdicts in run.verdicts]
+    lines += [_withheld(dataset.withheld)] if dataset.withheld else []
+    lines += [f"{run.name}: {FELL_BACK.format(run.fell_back)}" for run in dataset.runs if run.fell_back]
+    remarks = ["\n".join(map(one_line, text.split("\n"))) for text in (*lines[2:], *dataset.notes)]
+    return "\n".join([*lines[:2], *remarks])
 
 
 def _cells(figures: Figures) -> list[str]:
@@ -100,14 +100,14 @@ def _verdicts(run: RunFigures, verdicts: Verdicts) -> str:
 
 
 def _withheld(rows: Sequence[WithheldFigures]) -> str:
-    """Give a table of verdicts with the answer there, and with it left out."""
+    """Return a table of the verdicts with the answering document present and left out."""
     heads = ["documents", "mode", "questions", "AUC"]
-    heads += [f"{verdict}, {there}" for there in ("answered", "left out") for verdict in _VERDICTS]
+    heads += [f"{verdict}, {case}" for case in ("answered", "left out") for verdict in _VERDICTS]
     cells = []
-    for one in rows:
-        shares = [one.answered_shares[verdict] for verdict in _VERDICTS]
-        shares += [one.withheld_shares[verdict] for verdict in _VERDICTS]
-        cells.append([f"{one.documents:,}", one.mode, str(one.queries), *map(_share, (one.auc, *shares))])
+    for row in rows:
+        shares = [row.answered_shares[verdict] for verdict in _VERDICTS]
+        shares += [row.withheld_shares[verdict] for verdict in _VERDICTS]
+        cells.append([f"{row.documents:,}", row.mode, str(row.queries), *map(_share, (row.auc, *shares))])
     return _table(heads, cells)
 
 
@@ -128,7 +128,7 @@ def _chance(p: float) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Set a table: names to the left, figures to the right, the last column, where it is words, to the left."""
+    """Align a table: names and the last column to the left, numbers to the right."""
     cells = [[one_line(cell) for cell in row] for row in (heads, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []

@@ -1,7 +1,7 @@
-"""Listings for programs: JSON, CSV, Markdown, XML and one line per file. Valid when there is nothing to list.
+"""Machine-readable listings: JSON, CSV, Markdown, XML and one line per file. Empty listings are valid, too.
 
-A command describes what it lists as a `Listing`, once; every format is made from that. Cells are what documents say,
-and a document is a stranger's: each format escapes what it would take for its own.
+A command describes its output once as a `Listing`, from which every format is rendered. Cells hold untrusted text from
+documents, so each format escapes its own syntax.
 """
 
 from __future__ import annotations
@@ -22,47 +22,47 @@ if TYPE_CHECKING:
     from _csv import _QuotingType
 
 Format = Literal["text", "json", "csv", "md", "xml", "files"]
-"""How results are printed: for a person, or in one of the formats for programs."""
+"""Output format: for a person (`text`), or one of the formats for programs."""
 
 Scalar = str | int | float | bool | None
 Cell = Scalar | Sequence[Scalar]
 Record = Mapping[str, Cell]
-"""One thing of a listing: name of a field → its value. A field that is missing is empty."""
+"""A row of a listing: field name → value. Missing fields are empty."""
 
 FILE_FIELDS = ("docid", "score", "path", "context")
-"""What `--files` prints of a record; `ref` serves as the path where there is one, for `kbhub read` takes it."""
+"""Fields that `--files` prints; the `ref`, if there is one, replaces the path, because `kbhub read` accepts it."""
 
 _FORBIDDEN_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML 1.0 document may have, not even escaped (section 2.2)."""
+"""Characters that XML 1.0 does not allow, not even escaped (section 2.2)."""
 
 _XML_NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 _ACTIVE_IN_MARKDOWN = re.compile(r"[\\|<\[`]|&(?=#?\w+;)")
-"""What would end a cell, begin an element, a link, an image or code, or be taken for a character's name."""
+"""Markdown syntax that could end a cell, or start an HTML element, a link, an image, code or an entity."""
 
 
 @struct
 class Listing:
-    """Things of one kind, to be printed in any format."""
+    """Records of one kind, to be printed in any format."""
 
     name: str
-    """What one of them is called, in the singular: an XML element."""
+    """Singular noun for a record, used as its XML element."""
     fields: tuple[str, ...]
-    """Fields in their order: the header of CSV and Markdown, also when there is no record."""
+    """Field names in order, which are the header of CSV and Markdown even without records."""
     records: Sequence[Record]
     body: str | None = None
-    """The field that holds text of documents, if one does: in Markdown each record is a section then, with that text
-    in a fence, for no table holds it."""
+    """Field with text of documents, if any. It does not fit in a table, so in Markdown each record becomes a section
+    with that text in a fence."""
 
 
 def formatted(listing: Listing, form: Format) -> str:
-    """Give a listing in a format for programs, with a line feed at its end.
+    """Render a listing in a machine-readable format, with a final newline.
 
     Args:
-        listing: what to print.
-        form: any format but `text`, which each command has of its own.
+        listing: the records.
+        form: any format but `text`, which each command renders itself.
 
     Raises:
-        UsageError: `files` is asked of things that are no files.
+        UsageError: the format is `files`, but the records are not files.
     """
     return _WRITERS[form](listing)
 
@@ -73,8 +73,8 @@ def _json(listing: Listing) -> str:
 
 
 def _csv(listing: Listing) -> str:
-    # Every text is quoted and none is changed: a cell that a spreadsheet would take for a formula is what the
-    # document says, and programs read these files, too. docs/how-to/bases.md says how to import them as text.
+    # All text is quoted, and cells that a spreadsheet would take for formulas are not changed, because programs read
+    # these files, too. docs/how-to/bases.md explains how to import them as text.
     rows = [[_csv_cell(record.get(field)) for field in listing.fields] for record in listing.records]
     return _rows([listing.fields, *rows], csv.QUOTE_NONNUMERIC)
 
@@ -86,7 +86,7 @@ def _files(listing: Listing) -> str:
     for record in listing.records:
         values = {**record, "path": record.get("ref") or record.get("path")}
         rows.append([_csv_cell(values.get(field)) for field in FILE_FIELDS])
-    # Python's writer would leave a lone carriage return unquoted, which its reader takes for the end of a line.
+    # With QUOTE_MINIMAL, csv.writer leaves a lone carriage return unquoted, but csv.reader takes it for a line end.
     return "".join(
         _rows([row], csv.QUOTE_NONNUMERIC if any("\r" in str(cell) for cell in row) else csv.QUOTE_MINIMAL)
         for row in rows
@@ -138,12 +138,14 @@ def _escaped(match: re.Match[str]) -> str:
 def _xml(listing: Listing) -> str:
     root = Element("results")
     for record in listing.records:
-        one = SubElement(root, listing.name)
+        parent = SubElement(root, listing.name)
         for field in listing.fields:
             value = record.get(field)
             if value is None:
                 continue
-            element = SubElement(one, field) if _XML_NAME.fullmatch(field) else SubElement(one, "field", name=field)
+            element = (
+                SubElement(parent, field) if _XML_NAME.fullmatch(field) else SubElement(parent, "field", name=field)
+            )
             if isinstance(value, Sequence) and not isinstance(value, str):
                 for item in value:
                     SubElement(element, "item").text = _xml_text(item)

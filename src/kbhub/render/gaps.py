@@ -1,4 +1,4 @@
-"""Queries and gaps → text for a person at a terminal, and records for programs. What was asked is anybody's text."""
+"""Render queries and gaps for a terminal and as records for programs. The text of queries is untrusted."""
 
 from __future__ import annotations
 
@@ -16,47 +16,46 @@ GAP_FIELDS = ("id", "state", "count", "question", "last_asked", "clients", "sinc
 QUERY_FIELDS = ("asked", "verdict", "score", "mode", "client", "text", "bases", "hits", "read")
 
 NOT_YET = "not yet"
-"""State, in a table, of a question that was not asked often enough to be a gap."""
+"""State shown for a question that was not asked often enough to be a gap."""
 
 _INDENT = "    "
 _NOT_JUDGED = "-"
 
 
 def gaps_text(found: Gaps) -> str:
-    """Give gaps, some lines each."""
+    """Return gaps, some lines each."""
     return "\n\n".join([*map(_gap, found.gaps), *map(_unanswered, found.unanswered)])
 
 
 def gaps_listing(found: Gaps) -> Listing:
-    """Give gaps as records."""
-    below = [{**one.model_dump(mode="json"), "state": NOT_YET} for one in found.unanswered]
-    return Listing("gap", GAP_FIELDS, [*(gap.model_dump(mode="json") for gap in found.gaps), *below])
+    """Return gaps as records."""
+    questions = [{**question.model_dump(mode="json"), "state": NOT_YET} for question in found.unanswered]
+    return Listing("gap", GAP_FIELDS, [*(gap.model_dump(mode="json") for gap in found.gaps), *questions])
 
 
 def queries_text(log: LoggedQueries) -> str:
-    """Give queries, a line each, and below it what was read afterwards."""
+    """Return queries, a line each, followed by what was read afterwards."""
     blocks = []
-    for one in log.queries:
-        verdict = f"{one.verdict or _NOT_JUDGED:<6}"
-        blocks.append(f"{one.asked}  {verdict}  {one_line(one.client)}  {one_line(one.text)}")
-        blocks += [f"{_INDENT}read {one_line(ref)}" for ref in one.read]
+    for query in log.queries:
+        verdict = f"{query.verdict or _NOT_JUDGED:<6}"
+        blocks.append(f"{query.asked}  {verdict}  {one_line(query.client)}  {one_line(query.text)}")
+        blocks += [f"{_INDENT}read {one_line(ref)}" for ref in query.read]
     return "\n".join(blocks)
 
 
 def queries_listing(log: LoggedQueries) -> Listing:
-    """Give queries as records."""
-    return Listing("query", QUERY_FIELDS, [one.model_dump(mode="json") for one in log.queries])
+    """Return queries as records."""
+    return Listing("query", QUERY_FIELDS, [query.model_dump(mode="json") for query in log.queries])
 
 
 def cleared_text(done: Cleared) -> str:
-    """Say what was removed."""
-    queries = "1 query" if done.queries == 1 else f"{done.queries} queries"
-    return f"Forgot {queries}, and the gaps that they showed."
+    """Return what was removed."""
+    return f"Forgot {counted(done.queries, 'query', 'queries')}, and the gaps that they showed."
 
 
 def maintained_lines(done: Maintained) -> list[str]:
-    """Say what maintenance changed, a line for each question; none if nothing."""
-    told = (
+    """Return what maintenance changed, a line for each question."""
+    changes = (
         ("New gap", done.opened),
         ("Open again, for what answered it does not any more", done.reopened),
         ("Answered now", done.answered),
@@ -64,17 +63,17 @@ def maintained_lines(done: Maintained) -> list[str]:
         ("Its answer moved, and the memory with it", done.followed),
         ("Withdrawn from memory, for its answer is gone", done.withdrawn),
     )
-    return [f"{what}: {one_line(question)}" for what, questions in told for question in questions]
+    return [f"{change}: {one_line(question)}" for change, questions in changes for question in questions]
 
 
 def summary_lines(summary: QuerySummary) -> list[str]:
-    """Say for `status` what was asked in the last hour, and which gaps are open."""
+    """Return the lines of `status` about the queries of the last hour and the open gaps."""
     if not summary.logged and not summary.gaps:
         return ["not logged (`log.queries` is false)"]
-    asked = "1 query" if summary.asked == 1 else f"{summary.asked} queries"
+    queries = counted(summary.asked, "query", "queries")
     counts = {"strong": summary.strong, "weak": summary.weak, "none": summary.none}
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    lines = [f"{asked} in the last hour{f': {verdicts}' if verdicts else ''}"]
+    lines = [f"{queries} in the last hour{f': {verdicts}' if verdicts else ''}"]
     if summary.gaps:
         lines.append(f"{counted(summary.gaps, 'open gap')}; `kbhub gaps` lists them")
         lines += [f"  {gap.count} × {one_line(gap.question)}" for gap in summary.top_gaps]
@@ -94,10 +93,10 @@ def _gap(gap: Gap) -> str:
     return "\n".join(lines)
 
 
-def _unanswered(one: Unanswered) -> str:
-    times = f"asked {counted(one.count, 'time')}, last {one.last_asked}"
-    clients = one_line(", ".join(one.clients))
+def _unanswered(question: Unanswered) -> str:
+    times = f"asked {counted(question.count, 'time')}, last {question.last_asked}"
+    clients = one_line(", ".join(question.clients))
     return (
-        f"{one_line(one.question)}  (not a gap yet)\n{_INDENT}{times}{f', by {clients}' if clients else ''}; "
-        f"{one.needed} more to be a gap"
+        f"{one_line(question.question)}  (not a gap yet)\n{_INDENT}{times}{f', by {clients}' if clients else ''}; "
+        f"{question.needed} more to be a gap"
     )

@@ -1,4 +1,4 @@
-"""Text → lines that fit a terminal: broken at words, aligned in columns. Pure, and quick to load."""
+"""Wrap text and align tables to fit a terminal. Cheap to import."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 TAB_COLUMNS = 4
-"""Columns of a tab that a line has where it is broken."""
+"""Width of a tab in a wrapped line."""
 
 DEEPEST_INDENT = 0.5
-"""Share of the width that the indentation of a line's continuation may take."""
+"""Maximum indentation of continuation lines, as a share of the width."""
 
 BETWEEN = 2
-"""Columns between two columns of a table."""
+"""Gap between the columns of a table."""
 
 _STYLE = re.compile("\x1b\\[[0-9;]*m")
-"""SGR sequences, the only ones that we write ourselves."""
+"""SGR sequences, the only escape sequences that kbhub writes."""
 
 _RESET = "\x1b[0m"
 _SEPARATORS = "/\\"
 _PIECE = re.compile(r"[^\s/\\]+[/\\]*|[/\\]+")
-"""What is not broken as long as it fits: a word, a part of a path."""
+"""A piece that is kept whole if it fits: a word or a part of a path."""
 
 _MARK = re.compile(r" *(?:\[\d+\]|#[0-9a-f]{6,}|[-*•]|\d+\.) +")
-"""What the first line of an entry begins with."""
+"""The mark at the start of a list entry."""
 
 
 def cell_width(text: str) -> int:
-    """Give the columns that a terminal gives to a text: two for wide characters, none for combining ones.
+    """Return the width of a text in terminal columns: two for wide characters, none for combining ones.
 
     Args:
-        text: without control characters.
+        text: text without control characters.
     """
     if text.isascii():
         return len(text)
@@ -43,34 +43,34 @@ def cell_width(text: str) -> int:
 
 
 def fitted(text: str, width: int) -> str:
-    """Break every line that is wider than a terminal, at words; what follows is indented as the line is.
+    """Wrap lines that are wider than the terminal; continuation lines keep the indentation.
 
     Args:
-        text: with no control characters but line feeds, tabs and our colours.
+        text: text without control characters except newlines, tabs and SGR sequences.
         width: columns of the terminal.
     """
     return "\n".join(piece for line in text.split("\n") for piece in _broken(line, width))
 
 
 def wrapped(text: str, width: int, *, first: int | None = None) -> list[str]:
-    """Break a line at words; a word that is too long is broken behind a slash, or where it must be.
+    """Wrap a line at words; a word that is too long is split after a slash, or at the width.
 
     Args:
         text: one line, without colours.
         width: columns of a line.
-        first: those of the first; the same if none.
+        first: columns of the first line, if different.
     """
     return [text[start:end] for start, end in _slices(text, width, width if first is None else first)] or [""]
 
 
 def table(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(), width: int | None = None) -> list[str]:
-    """Align rows in columns by the width that terminals give to characters.
+    """Align rows in columns, by terminal width of the characters.
 
     Args:
-        rows: cells, every row of the same length.
-        right: columns that are aligned to the right.
-        width: columns of the terminal, if it is to fit: cells are broken at words then; where that is not enough, rows
-            are not aligned, so that a line can be broken anywhere.
+        rows: the cells, with the same number in every row.
+        right: indexes of right-aligned columns.
+        width: columns of the terminal, if the table has to fit: cells are wrapped at words or, if that is not enough,
+            the rows are not aligned at all.
     """
     columns = list(zip(*rows, strict=True))
     room = None if width is None else width - BETWEEN * (len(columns) - 1)
@@ -91,11 +91,11 @@ def table(rows: Sequence[Sequence[str]], *, right: frozenset[int] = frozenset(),
 
 
 def column_widths(columns: Sequence[Sequence[str]], room: int | None) -> list[int] | None:
-    """Give the widths of the columns of a table; none if it cannot fit without breaking words.
+    """Return the widths of a table's columns, or None if it cannot fit without breaking words.
 
     Args:
-        columns: cells of each.
-        room: for all of them, if it is bounded; the widest become narrower until they fit.
+        columns: the cells of each column.
+        room: total width, if limited; the widest columns are narrowed until they fit.
     """
     widths = [max(map(cell_width, column)) for column in columns]
     if room is None:
@@ -109,12 +109,12 @@ def _longest_piece(cell: str) -> int:
 
 
 def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Make the widest columns narrower, none below its least width, until all fit."""
-    found = list(widths)
-    while sum(found) > room:
-        widest = max((at for at in range(len(found)) if found[at] > least[at]), key=lambda at: found[at])
-        found[widest] -= 1
-    return found
+    """Narrow the widest columns until all fit, none below its minimum width."""
+    narrowed = list(widths)
+    while sum(narrowed) > room:
+        widest = max((at for at in range(len(narrowed)) if narrowed[at] > least[at]), key=lambda at: narrowed[at])
+        narrowed[widest] -= 1
+    return narrowed
 
 
 def _broken(line: str, width: int) -> list[str]:
@@ -133,7 +133,7 @@ def _broken(line: str, width: int) -> list[str]:
 
 
 def _slices(text: str, width: int, first: int) -> Iterator[tuple[int, int]]:
-    """Give where the lines of a text begin and end."""
+    """Yield start and end of each line of a wrapped text."""
     width, room = max(1, width), max(1, first)
     start = 0
     while start < len(text):
@@ -154,19 +154,19 @@ def _slices(text: str, width: int, first: int) -> Iterator[tuple[int, int]]:
 
 
 def _word_end(text: str, start: int, end: int) -> int:
-    """Give where a line ends that may reach to `end`: before a space, behind a slash, or there."""
+    """Return where a line of text[start:end] breaks: before a space, after a slash, or at `end`."""
     if text[end] == " ":
         return start + len(text[start:end].rstrip(" ")) or end
-    begun = start + len(text[start:end]) - len(text[start:end].lstrip(" "))
-    space = text.rfind(" ", begun, end)
-    if space > begun:
+    word = start + len(text[start:end]) - len(text[start:end].lstrip(" "))
+    space = text.rfind(" ", word, end)
+    if space > word:
         return len(text[:space].rstrip(" "))
-    slash = max(text.rfind(sign, begun, end) for sign in _SEPARATORS) + 1
-    return slash if slash > begun else end
+    slash = max(text.rfind(sign, word, end) for sign in _SEPARATORS) + 1
+    return slash if slash > word else end
 
 
 def _styled(line: str, slices: Sequence[tuple[int, int]]) -> list[str]:
-    """Cut a line with colours by places of it without them; each piece has the colours that hold there."""
+    """Cut a coloured line at offsets into its plain text; each piece repeats the styles in effect."""
     marks: list[tuple[int, str]] = []
     removed = 0
     for match in _STYLE.finditer(line):
@@ -175,15 +175,15 @@ def _styled(line: str, slices: Sequence[tuple[int, int]]) -> list[str]:
     bare = _STYLE.sub("", line)
     pieces = []
     for start, end in slices:
-        held = ""
+        inherited = ""
         for at, style in marks:
             if at <= start:
-                held = "" if style == _RESET else held + style
+                inherited = "" if style == _RESET else inherited + style
         inner = [(at, style) for at, style in marks if start < at < end]
         places = [start, *(at for at, _ in inner), end]
         parts = [bare[low:high] for low, high in pairwise(places)]
-        piece = held + parts[0] + "".join(style + part for (_, style), part in zip(inner, parts[1:], strict=True))
-        open_ = held
+        piece = inherited + parts[0] + "".join(style + part for (_, style), part in zip(inner, parts[1:], strict=True))
+        open_ = inherited
         for _, style in inner:
             open_ = "" if style == _RESET else open_ + style
         pieces.append(piece + (_RESET if open_ else ""))

@@ -1,4 +1,4 @@
-"""Bases, documents and contexts → text for a person, and flat records for programs."""
+"""Render bases, documents and contexts for a terminal, and as records for programs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from kbhub.render.formats import Listing
 from kbhub.render.layout import table
 from kbhub.render.plain import one_line
 from kbhub.render.terminal import ago_text, size_text
+from kbhub.render.words import shortened
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -22,26 +23,26 @@ if TYPE_CHECKING:
     from kbhub.setup.contexts import Context
 
 TITLE_CHARACTERS = 60
-"""Of a title in a table for people."""
+"""Maximum length of a title in a table."""
 
 TAGS_CHARACTERS = 40
-"""Of a document's tags there."""
+"""Maximum length of the tags in a table."""
 
 EVERYWHERE_TEXT = "every project"
 
 
 def bases_text(bases: Sequence[KnownBase], config: Path, *, width: int | None = None) -> str:
-    """Give a table of bases, with what is wrong with them below it."""
+    """Return a table of bases, followed by their problems."""
     if not bases:
         return f"No bases: none in {one_line(str(config))}, and none is active here. `kbhub bases add PATH` adds one."
     header = ("base", "active", "for", "documents", "path")
-    rows = [header, *(_base_row(one) for one in bases)]
-    problems = [one_line(f"{one.id}: {one.problem}") for one in bases if one.problem]
+    rows = [header, *(_base_row(base) for base in bases)]
+    problems = [one_line(f"{base.id}: {base.problem}") for base in bases if base.problem]
     return "\n".join([*table(rows, right=frozenset({3}), width=width), *(["", *problems] if problems else [])])
 
 
 def base_text(base: KnownBase, *, width: int | None = None) -> str:
-    """Give all there is to know of a base, a line each."""
+    """Return everything known about a base, a line each."""
     facts = [
         ("base", base.id),
         ("name", base.name or ""),
@@ -69,32 +70,31 @@ def base_text(base: KnownBase, *, width: int | None = None) -> str:
 
 
 def bases_listing(bases: Sequence[KnownBase]) -> Listing:
-    """Give bases as records."""
+    """Return bases as records."""
     fields = ("id", "path", "origin", "active", "for", "documents", "writable", "name", "description", "problem")
     records = [
         {
-            **one.model_dump(
+            **base.model_dump(
                 mode="json", include={"id", "origin", "active", "documents", "writable", "name", "problem"}
             ),
-            "path": str(one.path),
-            "for": list(one.places),
-            "description": one.description,
-            "context": one.contexts.get("") or one.description,
+            "path": str(base.path),
+            "for": list(base.places),
+            "description": base.description,
+            "context": base.contexts.get("") or base.description,
         }
-        for one in bases
+        for base in bases
     ]
     return Listing("base", fields, records)
 
 
 def change_text(change: BaseChange, verb: str) -> str:
-    """Say what became of a base, and where it is active.
+    """Return the result of changing a base, and where the base is active.
 
     Args:
-        change: what was done.
-        verb: what was done, in a word: `Added`, `Removed`, `Renamed`.
+        change: the change.
+        verb: `Added`, `Removed` or `Renamed`.
     """
-    said = f"{verb} {change.id}: {change.path}" if change.changed else f"{change.id}: {change.path}"
-    lines = [one_line(said)]
+    lines = [one_line(f"{f'{verb} ' if change.changed else ''}{change.id}: {change.path}")]
     if verb != "Removed":
         here = "and here" if change.active else "but not here"
         everywhere = "*" in change.places and change.active
@@ -104,79 +104,86 @@ def change_text(change: BaseChange, verb: str) -> str:
 
 
 def places_text(places: Sequence[str]) -> str:
-    """Say where a base is active."""
+    """Return where a base is active."""
     if "*" in places:
         return EVERYWHERE_TEXT
     return ", ".join(f"projects below {place}" for place in places) or "no project"
 
 
 def documents_text(documents: Sequence[Listed], *, width: int | None = None) -> str:
-    """Give a table of documents; empty if there are none."""
+    """Return a table of documents, empty if there are none."""
     if not documents:
         return ""
     rows = [
         (
-            one.docid,
-            one.date or "",
-            one_line(one.ref),
-            _cut(one_line(one.title), TITLE_CHARACTERS),
-            _cut(one_line(" ".join(f"#{tag}" for tag in one.tags)), TAGS_CHARACTERS),
+            document.docid,
+            document.date or "",
+            one_line(document.ref),
+            shortened(one_line(document.title), TITLE_CHARACTERS),
+            shortened(one_line(" ".join(f"#{tag}" for tag in document.tags)), TAGS_CHARACTERS),
         )
-        for one in documents
+        for document in documents
     ]
     return "\n".join(table(rows, width=width))
 
 
 def documents_listing(documents: Sequence[Listed]) -> Listing:
-    """Give documents as records."""
+    """Return documents as records."""
     fields = ("docid", "ref", "base", "path", "title", "date", "tags", "kind", "size")
     records = [
-        {**one.model_dump(mode="json", include=set(fields)), "context": " / ".join(one.contexts)} for one in documents
+        {**document.model_dump(mode="json", include=set(fields)), "context": " / ".join(document.contexts)}
+        for document in documents
     ]
     return Listing("document", fields, records)
 
 
 def status_listing(bases: Sequence[BaseStatus]) -> Listing:
-    """Give the active bases with the state of their indexes as records."""
+    """Return the active bases and the state of their indexes as records."""
     fields = ("id", "path", "origin", "documents", "chunks", "vectors", "index", "index_bytes", "synced", "problems")
     records = [
         {
-            **one.model_dump(mode="json", include={"documents", "chunks", "vectors", "index", "index_bytes", "synced"}),
-            **one.base.model_dump(mode="json", include={"id", "path", "origin"}),
-            "problems": len(one.problems),
-            "context": one.base.contexts.get("") or one.base.description,
+            **status.model_dump(
+                mode="json", include={"documents", "chunks", "vectors", "index", "index_bytes", "synced"}
+            ),
+            **status.base.model_dump(mode="json", include={"id", "path", "origin"}),
+            "problems": len(status.problems),
+            "context": status.base.contexts.get("") or status.base.description,
         }
-        for one in bases
+        for status in bases
     ]
     return Listing("base", fields, records)
 
 
 def contexts_text(contexts: Sequence[Context], *, width: int | None = None) -> str:
-    """Give contexts, a line each; empty if there are none."""
-    rows = [(one_line(_place(one)), one_line(one.context)) for one in contexts]
+    """Return contexts, a line each, empty if there are none."""
+    rows = [(one_line(_place(context)), one_line(context.context)) for context in contexts]
     return "\n".join(table(rows, width=width)) if rows else ""
 
 
 def contexts_listing(contexts: Sequence[Context]) -> Listing:
-    """Give contexts as records."""
-    records = [{**one.model_dump(mode="json"), "ref": _place(one)} for one in contexts]
+    """Return contexts as records."""
+    records = [{**context.model_dump(mode="json"), "ref": _place(context)} for context in contexts]
     return Listing("context", ("base", "path", "context", "file"), records)
 
 
 def cleanup_text(cleanup: Cleanup, *, width: int | None = None) -> str:
-    """Say what would be deleted, and what that frees."""
+    """Return what would be deleted, and how much space that frees."""
     lines = [f"Nothing to delete in {one_line(str(cleanup.cache))}."]
     if cleanup.found:
         total = f"{counted(len(cleanup.found), 'thing')}, {size_text(cleanup.bytes)}"
-        lines = [*table([_place_row(one) for one in cleanup.found], right=frozenset({0}), width=width), total]
+        lines = [*table([_place_row(entry) for entry in cleanup.found], right=frozenset({0}), width=width), total]
     if cleanup.spared:
-        told = "Kept texts of deleted documents, of no base any more; they cannot be made anew, so they stay:"
-        lines += ["", told, *table([_place_row(one) for one in cleanup.spared], right=frozenset({0}), width=width)]
+        heading = "Kept texts of deleted documents, of no base any more; they cannot be made anew, so they stay:"
+        lines += [
+            "",
+            heading,
+            *table([_place_row(entry) for entry in cleanup.spared], right=frozenset({0}), width=width),
+        ]
     return "\n".join(lines)
 
 
-def _place_row(one: Removable | Spared) -> tuple[str, ...]:
-    return size_text(one.bytes), ago_text(one.age), one_line(str(one.path)), one_line(one.reason)
+def _place_row(entry: Removable | Spared) -> tuple[str, ...]:
+    return size_text(entry.bytes), ago_text(entry.age), one_line(str(entry.path)), one_line(entry.reason)
 
 
 def _place(context: Context) -> str:
@@ -185,12 +192,8 @@ def _place(context: Context) -> str:
     return f"{context.base}/{context.path}" if context.path else context.base
 
 
-def _base_row(one: KnownBase) -> tuple[str, ...]:
-    where = places_text(one.places) if one.places else "" if one.origin == "config" else f"found: {one.origin}"
-    state = "yes" if one.active else "no"
-    documents = str(one.documents) if one.index else "-"  # not looked at yet, which is not none
-    return (one_line(one.id), state, one_line(where), documents, one_line(str(one.path)))
-
-
-def _cut(text: str, characters: int) -> str:
-    return text if len(text) <= characters else f"{text[: characters - 1]}…"
+def _base_row(base: KnownBase) -> tuple[str, ...]:
+    where = places_text(base.places) if base.places else "" if base.origin == "config" else f"found: {base.origin}"
+    state = "yes" if base.active else "no"
+    documents = str(base.documents) if base.index else "-"  # unknown without an index, rather than 0
+    return (one_line(base.id), state, one_line(where), documents, one_line(str(base.path)))

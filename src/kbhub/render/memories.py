@@ -1,4 +1,4 @@
-"""Memories → text for a person at a terminal, and records for programs. What a memory says is a stranger's text."""
+"""Render memories for a terminal and as records for programs. The text of memories is untrusted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.render.formats import Listing
 from kbhub.render.plain import neutralised, one_line
+from kbhub.render.words import REMEMBERED
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -19,17 +20,10 @@ FIELDS = (
 
 _INDENT = "    "
 
-_DID = {
-    "stored": "Remembered",
-    "strengthened": "Known already, strengthened",
-    "updated": "Changed",
-    "confirmed": "Confirmed",
-}
-
 
 def remembered_text(done: Remembered) -> str:
-    """Say what `remember` did, and which memories are near."""
-    lines = [f"{_DID[done.did]}: {_head(done.memory)}"]
+    """Return the result of `remember`, with similar memories."""
+    lines = [f"{REMEMBERED[done.did]}: {_head(done.memory)}"]
     lines += [f"  takes the place of {one_line(name)}" for name in done.superseded]
     if done.near:
         lines.append("  Near to it and different:")
@@ -38,33 +32,31 @@ def remembered_text(done: Remembered) -> str:
             f"  If it takes the place of one: kbhub remember --id {one_line(done.memory.id)} "
             f"--supersedes {one_line(done.near[0].id)}"
         )
-    # The first note about those near is the same advice, in the words of the tool.
+    # With similar memories, the first note repeats this advice in terms of the MCP tool.
     lines += [f"  {one_line(note)}" for note in done.notes[bool(done.near) :]]
     return "\n".join(lines)
 
 
 def memories_text(found: MemoryList) -> str:
-    """Give memories, some lines each, shortened."""
-    return "\n\n".join(_block(memory) for memory in found.memories)
+    """Return memories with their text on one line each."""
+    return "\n\n".join(_block(memory, " ".join(neutralised(memory.text).split())) for memory in found.memories)
 
 
 def recalled_text(found: MemoryList) -> str:
-    """Give memories with all of their text."""
-    blocks = []
-    for memory in found.memories:
-        text = neutralised(memory.text).replace("\n", f"\n{_INDENT}")
-        blocks.append(f"{_head(memory)}\n{_INDENT}{text}{_superseded(memory)}")
-    return "\n\n".join(blocks)
+    """Return memories with their whole text."""
+    return "\n\n".join(
+        _block(memory, neutralised(memory.text).replace("\n", f"\n{_INDENT}")) for memory in found.memories
+    )
 
 
 def memories_listing(found: MemoryList) -> Listing:
-    """Give memories as records."""
+    """Return memories as records."""
     records = [{key: value for key, value in memory.model_dump().items() if key in FIELDS} for memory in found.memories]
     return Listing("memory", FIELDS, records)
 
 
 def forgotten_text(done: Forgotten) -> str:
-    """Say what was forgotten, and where it lies."""
+    """Return the forgotten memories, and where their files are."""
     if not done.memories:
         return "Nothing was forgotten: no memory fits."
     lines = [f"Forgot {counted_memories(len(done.memories))}:"]
@@ -76,13 +68,13 @@ def forgotten_text(done: Forgotten) -> str:
 
 
 def imported_text(done: Imported) -> str:
-    """Say what was taken in."""
+    """Return a line about the result of an import."""
     text = f"Imported {counted_memories(done.added)} ({done.format}), {done.known} known already"
     return f"{text}, {counted(len(done.failed), 'problem')}." if done.failed else f"{text}."
 
 
 def moved_text(done: Moved) -> str:
-    """Say what was moved."""
+    """Return a line about the result of a move."""
     source, target = one_line(str(done.source)), one_line(str(done.target))
     known = f"; {done.known} known already, now in the trash" if done.known else ""
     renamed = f"; {done.renamed} with a new id" if done.renamed else ""
@@ -90,13 +82,14 @@ def moved_text(done: Moved) -> str:
 
 
 def counted_memories(count: int) -> str:
-    """Give a number of memories in words."""
-    return "1 memory" if count == 1 else f"{count} memories"
+    """Return a number of memories in words."""
+    return counted(count, "memory", "memories")
 
 
-def _block(memory: Memory) -> str:
-    text = " ".join(neutralised(memory.text).split())
-    return f"{_head(memory)}\n{_INDENT}{text}{_superseded(memory)}"
+def _block(memory: Memory, text: str) -> str:
+    names = one_line(", ".join(memory.superseded_by))
+    superseded = f"\n{_INDENT}(superseded by {names})" if names else ""
+    return f"{_head(memory)}\n{_INDENT}{text}{superseded}"
 
 
 def _head(memory: Memory) -> str:
@@ -104,8 +97,3 @@ def _head(memory: Memory) -> str:
     facts += [f"in {one_line(memory.namespace)}"] if memory.namespace else []
     facts += [one_line(" ".join(f"#{tag}" for tag in memory.tags))] if memory.tags else []
     return f"{one_line(memory.ref)}  [{one_line(memory.id)}]  {', '.join(facts)}"
-
-
-def _superseded(memory: Memory) -> str:
-    names = one_line(", ".join(memory.superseded_by))
-    return f"\n{_INDENT}(superseded by {names})" if names else ""

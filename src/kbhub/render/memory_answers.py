@@ -1,12 +1,13 @@
-"""What was remembered, found and forgotten, as Markdown for a model. Whatever memories say is data in it."""
+"""Render results about memories as Markdown for a model. The text of memories is untrusted."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from kbhub.documents.safe_text import TITLE_BYTES, one_line, quoted
+from kbhub.documents.safe_text import TITLE_BYTES, bare, one_line, quoted
 from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, SENTENCE_BYTES, SENTENCES, plain_ref, size_of
+from kbhub.render.words import REMEMBERED
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -15,22 +16,15 @@ if TYPE_CHECKING:
     from kbhub.memory.models import Forgotten, Memory, MemoryList, Near, Remembered
 
 TEXT_BYTES = 1_200
-"""UTF-8 bytes of a memory's text that are shown: all of what a list holds of it, also in Han."""
+"""UTF-8 bytes shown of a memory's text: enough for all of what a list contains, also in Chinese."""
 
 NOTE_BYTES = 500
-"""UTF-8 bytes of a note; those about another identity of the project hold two names and a command."""
-
-_DID = {
-    "stored": "Remembered",
-    "strengthened": "Known already, strengthened",
-    "updated": "Changed",
-    "confirmed": "Confirmed",
-}
+"""UTF-8 bytes of a note; one about another identity of the project contains two names and a command."""
 
 
 def remembered_answer(done: Remembered) -> str:
-    """Say what `remember` did, and ask about memories near to it."""
-    lines = [f"{_DID[done.did]}: {_head(done.memory)}"]
+    """Return the result of `remember`, and ask about similar memories."""
+    lines = [f"{REMEMBERED[done.did]}: {_head(done.memory)}"]
     if done.superseded:
         lines.append(f"It takes the place of {_named(done.superseded)}.")
     if done.near:
@@ -45,15 +39,14 @@ def remembered_answer(done: Remembered) -> str:
 
 
 def memories_answer(found: MemoryList, offset: int = 0) -> tuple[str, MemoryList]:
-    """Write the answer to `memories`: each with its id and text, and how to go on.
+    """Return the answer to `memories`: each with its id and text, and what to call next.
 
     Args:
         found: a page of memories.
-        offset: memories before the first of them.
+        offset: memories before this page.
 
     Returns:
-        At most `ANSWER_BYTES` of UTF-8, and the page with the memories that are in it; those that do not fit are left
-        to the next one.
+        At most `ANSWER_BYTES` of UTF-8, and the page with only the memories that fit into it.
     """
     if not found.memories:
         if offset and found.total:
@@ -63,7 +56,8 @@ def memories_answer(found: MemoryList, offset: int = 0) -> tuple[str, MemoryList
     room = ANSWER_BYTES - 2 * NOTE_BYTES - sum(map(size_of, notes))
     shown: list[str] = []
     for number, memory in enumerate(found.memories, offset + 1):
-        entry = f"{number}. {_head(memory)}\n   > {_text(memory.text, TEXT_BYTES)}"
+        text = re.sub(r"`{3,}|~{3,}", "`", one_line(memory.text, TEXT_BYTES))
+        entry = f"{number}. {_head(memory)}\n   > {text}"
         room -= size_of(entry)
         if room < 0 and shown:
             break
@@ -77,7 +71,7 @@ def memories_answer(found: MemoryList, offset: int = 0) -> tuple[str, MemoryList
 
 
 def forgotten_answer(done: Forgotten) -> str:
-    """Say what `forget` did."""
+    """Return the result of `forget`."""
     if not done.memories:
         return "Nothing was forgotten: no memory fits."
     lines = [f"Forgot {len(done.memories)}:"]
@@ -102,11 +96,11 @@ def _head(memory: Memory) -> str:
         counted(memory.uses, "use"),
     ]
     if memory.namespace:
-        fields.append(f"in {_bare(memory.namespace, TITLE_BYTES)}")
+        fields.append(f"in {bare(memory.namespace, TITLE_BYTES)}")
     if memory.tags:
-        fields.append(_bare(" ".join(f"#{tag}" for tag in memory.tags), TITLE_BYTES))
+        fields.append(bare(" ".join(f"#{tag}" for tag in memory.tags), TITLE_BYTES))
     if memory.about:
-        fields.append(f"about {_bare(', '.join(memory.about), NAME_BYTES)}")
+        fields.append(f"about {bare(', '.join(memory.about), NAME_BYTES)}")
     if memory.superseded_by:
         fields.append(f"superseded by {_named(memory.superseded_by)}")
     return " · ".join(fields)
@@ -125,13 +119,5 @@ def _named(ids: Iterable[str]) -> str:
 
 
 def _id(name: str) -> str:
-    """Give an id, which is front matter that anybody may have written, so that it stays within its quotes."""
-    return _bare(name, TITLE_BYTES)
-
-
-def _text(text: str, limit: int) -> str:
-    return re.sub(r"`{3,}|~{3,}", "`", one_line(text, limit))
-
-
-def _bare(text: str, limit: int) -> str:
-    return quoted(text, limit)[1:-1]
+    """Return an id without quotes or line breaks, since anybody may have written it in the front matter."""
+    return bare(name, TITLE_BYTES)

@@ -1,8 +1,8 @@
-"""Results → Markdown for a model.
+"""Render results as Markdown for a model.
 
-Documents are untrusted data: whatever titles, paths, notes and texts contain, an answer keeps its structure and its
-size. Names and titles are put on one line, texts into a fence that they cannot close, every field and the whole
-are cut at a number of bytes.
+Documents are untrusted, so no title, path, note or text may change the structure or the size of an answer: names and
+titles are kept on one line, texts go into a fence that they cannot close, and both single fields and the whole answer
+have a limit in bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kbhub.documents.safe_text import TITLE_BYTES, cut, fenced, one_line, outdated_mark, quoted
 from kbhub.index import query as querying
 from kbhub.render.numbering import numbered
-from kbhub.render.words import contribution_of, total_of
+from kbhub.render.words import contribution_of, heading_path, total_of
 from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY
 from kbhub.values import counted
 
@@ -28,44 +28,43 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ANSWER_BYTES, FULL_ANSWER_BYTES = 8_000, 24_000
-"""UTF-8 bytes of an answer, some 2,000 tokens: a page of hits, not a context window; and of one that was asked to quote
-all of its hits, which is as long as one of `read`."""
+"""UTF-8 bytes of an answer, some 2,000 tokens; and of one with `full`, which may be as long as an answer of `read`."""
 
 EXCERPT_BYTES = 2_600
-"""UTF-8 bytes of the first hit's excerpt; more than an excerpt of Latin or Han text has."""
+"""UTF-8 bytes of the first hit's excerpt; excerpts of Latin or Chinese text are shorter."""
 
 GLANCE_CHARACTERS, GLANCE_BYTES = 160, 480
-"""Length of the line shown of the other hits, in characters and in UTF-8 bytes."""
+"""Characters and UTF-8 bytes of the line shown for each other hit."""
 
 NAME_BYTES, SENTENCE_BYTES, ERROR_BYTES = 240, 260, 1_500
 """UTF-8 bytes shown of a path, of a note or reason, and of an error."""
 
 NEAREST = 3
-"""Refs shown where nothing covers the query."""
+"""Refs shown if no hit covers the query."""
 
 LIST_BYTES = 320
 """UTF-8 bytes of a list within a sentence."""
 
 SENTENCES = 4
-"""Notes, skipped bases or problems that are written out; of more, the number is said."""
+"""Maximum of notes, skipped bases or problems that are written out; the rest are counted."""
 
 SEARCH_OPTIONS = ("granularity", "recency", "min_score", "min_signals")
-"""Fields of a query that are in `options` of the tool and decide which hits there are."""
+"""Query fields in the tool's `options` that affect which hits there are."""
 
 REWORD = 'Other wordings, as the documents may put it, find more: search(query={}, queries=["…", "…"])'
 """What to do next after a weak answer, or none."""
 
 SAME = "<the same>"
-"""In a call that is written out, what stands for a value that is long or would break the line."""
+"""Placeholder in a suggested call for a value that is long or contains line breaks."""
 
 SLACK_BYTES = 16
-"""UTF-8 bytes by which the heading and the cursor of the page that is shown may be longer than those measured."""
+"""UTF-8 bytes by which the final heading and cursor may be longer than the measured ones."""
 
 _PLAIN_REF = re.compile(r"""[^\s"'`,\\<>]+(?: [^\s"'`,\\<>]+)*""")
 
 
 def error_answer(message: str) -> str:
-    """Give the sentence of an error."""
+    """Return an error message as an answer."""
     return one_line(message, ERROR_BYTES)
 
 
@@ -76,17 +75,16 @@ def search_answer(
     *,
     full: bool = False,
 ) -> tuple[str, SearchResult]:
-    """Write the answer to a search: the first hit verbatim, the others as refs, what to call next, what is missing.
+    """Return the answer to a search: the first hit verbatim, the others as refs, the next calls, and notes.
 
     Args:
-        result: what was found.
-        query: what was asked, for the next page and the numbers.
-        cursor: makes the cursor for an offset.
-        full: quote every hit, and whole.
+        result: the search result.
+        query: the query, for the heading and the call for the next page.
+        cursor: returns the cursor for an offset.
+        full: whether to quote every hit in full.
 
     Returns:
-        At most `ANSWER_BYTES` of UTF-8, or `FULL_ANSWER_BYTES`, and the result with the hits that are in it; those that
-        do not fit are left to the next page.
+        At most `ANSWER_BYTES` of UTF-8, or `FULL_ANSWER_BYTES`, and the result with only the hits that fit into it.
     """
     footer = _limits_of(result)
     if not result.hits:
@@ -115,14 +113,14 @@ def search_answer(
     shown = 1 + len(pointers)
     end = query.offset + shown
     calls = _next_calls(result, query, shown, cursor, full=full, more=end < result.total)
-    last = ["", *calls, *footer] if calls or footer else []
-    text = "\n".join([_heading(result, query, shown), "", *first, *pointers, *last])
+    tail = ["", *calls, *footer] if calls or footer else []
+    text = "\n".join([_heading(result, query, shown), "", *first, *pointers, *tail])
     following = cursor(end) if end < result.total else None
     return text, result.model_copy(update={"hits": result.hits[:shown], "cursor": following})
 
 
 def _empty_handed(result: SearchResult, query: Query, footer: Sequence[str]) -> tuple[str, SearchResult]:
-    """Say that nothing covers the query, and where the nearest is: a model takes what is quoted for an answer."""
+    """Return where the nearest hits are, without excerpts, which a model would take for an answer."""
     nearest = tuple(hit.model_copy(update={"excerpt": ""}) for hit in result.hits[:NEAREST])
     leading = [note for note in result.notes if note in LEADING_NOTES]
     places = [f"{number}. {_hit_line(hit, scored=True)}" for number, hit in enumerate(nearest, query.offset + 1)]
@@ -131,12 +129,12 @@ def _empty_handed(result: SearchResult, query: Query, footer: Sequence[str]) -> 
 
 
 def cut_lines(lines: Sequence[tuple[str, T | None]], limit: int, advice: str) -> tuple[str, list[T]]:
-    """Join as many lines as `limit` UTF-8 bytes hold, say how many they do not, and give the items that are in.
+    """Join as many lines as fit, count the rest, and return the text with the items of the joined lines.
 
     Args:
-        lines: each with the item of the result that it tells of, none for headings and the like.
-        limit: bytes at most.
-        advice: what to do where some are left out.
+        lines: each with the item of the result it describes, or None for headings and the like.
+        limit: maximum of UTF-8 bytes.
+        advice: what to do about lines that do not fit.
     """
     room, texts, items = limit - SENTENCE_BYTES, list[str](), list[T]()
     for line, item in lines:
@@ -150,33 +148,35 @@ def cut_lines(lines: Sequence[tuple[str, T | None]], limit: int, advice: str) ->
 
 
 def read_answer(result: ReadResult, refs: str | Sequence[str] = "", *, line_numbers: bool = False) -> str:
-    """Write the answer to `read`: each document under a line that names it, then what could not be read.
+    """Return the answer to `read`: each document below a line with its name, then what could not be read.
 
     Args:
-        result: what was read.
-        refs: what was asked for, for the call that brings the next page.
-        line_numbers: whether each line has its number before it.
+        result: the documents.
+        refs: the requested refs, for the call for the next page.
+        line_numbers: whether to number the lines.
     """
     parts = [_reading(reading, line_numbers=line_numbers) for reading in result.readings]
-    parts += [f"Not read: {quoted(one.ref, NAME_BYTES)}: {one_line(one.message, ERROR_BYTES)}" for one in result.unread]
+    parts += [
+        f"Not read: {quoted(unread.ref, NAME_BYTES)}: {one_line(unread.message, ERROR_BYTES)}"
+        for unread in result.unread
+    ]
     if result.cursor:
-        text = json.dumps(refs if isinstance(refs, str) else list(refs), ensure_ascii=False)
-        same = text if one_line(text, NAME_BYTES) == text else SAME
+        same = _written(refs if isinstance(refs, str) else list(refs))
         numbers = ", line_numbers=true" if line_numbers else ""
         parts.append(f'Next page, of {result.total} documents: read(refs={same}{numbers}, cursor="{result.cursor}")')
     return "\n\n".join(parts)
 
 
 def _heading(result: SearchResult, query: Query, shown: int) -> str:
-    asked, where = quoted(query.text, TITLE_BYTES), f"in {listed(result.searched)}"
+    question, where = quoted(query.text, TITLE_BYTES), f"in {listed(result.searched)}"
     if not result.searched:
-        return f"No hits for {asked}: no base could be searched."
+        return f"No hits for {question}: no base could be searched."
     if not result.hits:
-        return f"No {'more ' if query.offset else ''}hits for {asked} {where} ({result.mode})."
+        return f"No {'more ' if query.offset else ''}hits for {question} {where} ({result.mode})."
     first = query.offset + 1
     range_ = f"Hit {first}" if shown == 1 else f"Hits {first}-{query.offset + shown}"
     order = "newest first" if result.listed else result.mode
-    return f"{range_} of {total_of(result)} for {asked} {where} ({order})"
+    return f"{range_} of {total_of(result)} for {question} {where} ({order})"
 
 
 def _quoted_hit(number: int, hit: Hit, limit: int, above: Hit | None = None, *, scored: bool) -> list[str]:
@@ -185,7 +185,7 @@ def _quoted_hit(number: int, hit: Hit, limit: int, above: Hit | None = None, *, 
     whole = hit.end_line - hit.start_line + 1
     shown = text.count("\n") + 1
     if hit.kind == "memory" and hit.whole and text == hit.excerpt:
-        return lines + _trace_lines(hit)  # to read it would bring nothing more
+        return lines + _trace_lines(hit)  # `read` would return nothing more
     if shown < whole or "…" in text[:1] + text[-1:]:
         call = _read_call(hit, f":{hit.start_line}:{whole}")
         lines.append(f"   lines {hit.excerpt_line}-{hit.excerpt_line + shown - 1} shown; all of it: {call}")
@@ -196,7 +196,7 @@ def _quoted_hit(number: int, hit: Hit, limit: int, above: Hit | None = None, *, 
 
 def _pointer(number: int, hit: Hit, query: Query, above: Hit, *, scored: bool) -> str:
     lines = [line for line in hit.excerpt.split("\n") if line.strip()]
-    while len(lines) > 1 and lines[0].startswith("#"):  # the headings are named already
+    while len(lines) > 1 and lines[0].startswith("#"):  # the heading path shows them already
         del lines[0]
     part, _ = querying.excerpt("\n".join(lines), querying.parsed(query.text).terms, GLANCE_CHARACTERS)
     glance = re.sub(r"`{3,}|~{3,}", "`", one_line(part, GLANCE_BYTES))
@@ -205,7 +205,7 @@ def _pointer(number: int, hit: Hit, query: Query, above: Hit, *, scored: bool) -
 
 
 def _place_lines(hit: Hit, above: Hit | None) -> list[str]:
-    """Say what lies at a hit's place, unless the hit above it lies there too."""
+    """Return the contexts of a hit's path, unless they are the same as for the hit above."""
     return [f"   {_about(hit.contexts)}"] if hit.contexts and (above is None or hit.contexts != above.contexts) else []
 
 
@@ -214,13 +214,14 @@ def _about(contexts: Sequence[str]) -> str:
 
 
 def _hit_line(hit: Hit, *, scored: bool) -> str:
-    names = [hit.title, *(hit.headings[1:] if hit.headings[:1] == (hit.title,) else hit.headings)]
+    names = heading_path(hit.title, hit.headings)
+    ref = ref_or_docid(hit.ref, hit.docid)
     fields = [
-        f"{_ref(hit)}:{hit.start_line}-{hit.end_line}",
+        f"{ref}:{hit.start_line}-{hit.end_line}",
         quoted(" › ".join(name[:TITLE_BYTES] for name in names), TITLE_BYTES),
         *([f"{hit.score:.2f}"] if scored else []),
     ]
-    if _ref(hit) == hit.docid:
+    if ref == hit.docid:
         fields.insert(1, f"path {quoted(hit.ref, NAME_BYTES)}")
     if hit.also:
         fields.append(f"also lines {', '.join(f'{span.start_line}-{span.end_line}' for span in hit.also)}")
@@ -283,14 +284,14 @@ def _search_call(query: Query, cursor: str, *, full: bool) -> str:
 
 
 def _written(value: object) -> str:
-    """Give an argument of a call as JSON, unless it is too long or odd to be copied."""
+    """Return an argument of a suggested call as JSON, or a placeholder if it is long or would break the line."""
     text = json.dumps(value, ensure_ascii=False)
     return text if one_line(text, NAME_BYTES) == text else SAME
 
 
 def _limits_of(result: SearchResult) -> list[str]:
-    """Say what limits the answer: skipped bases, terms that occur nowhere, notes."""
-    skipped = [f"{quoted(one.base, TITLE_BYTES)}: {one.reason}" for one in result.skipped]
+    """Return what limits the answer: skipped bases, words that occur nowhere, notes."""
+    skipped = [f"{quoted(skip.base, TITLE_BYTES)}: {skip.reason}" for skip in result.skipped]
     lines = sentences("Not searched", skipped)
     if result.unmatched and NEAR_ONLY not in result.notes:
         lines.append(f"Words that occur nowhere: {listed(result.unmatched)}")
@@ -329,40 +330,40 @@ def _reading(reading: Reading, *, line_numbers: bool) -> str:
 
 
 def sentences(label: str, told: Iterable[str]) -> list[str]:
-    """Give a line for each sentence, and one for all beyond `SENTENCES`."""
-    all_of_them = list(told)
-    lines = [f"{label}: {one_line(sentence, SENTENCE_BYTES)}" for sentence in all_of_them[:SENTENCES]]
-    if len(all_of_them) > SENTENCES:
-        lines.append(f"{label}: … and {len(all_of_them) - SENTENCES} more; `status` lists what is here.")
+    """Return a labelled line for each sentence, and one that counts those beyond `SENTENCES`."""
+    texts = list(told)
+    lines = [f"{label}: {one_line(text, SENTENCE_BYTES)}" for text in texts[:SENTENCES]]
+    if len(texts) > SENTENCES:
+        lines.append(f"{label}: … and {len(texts) - SENTENCES} more; `status` lists what is here.")
     return lines
 
 
 def listed(names: Sequence[str]) -> str:
-    """Give names with commas, as many as fit, and the number of the others."""
-    taken: list[str] = []
+    """Join as many names as fit, and count the rest."""
+    shown: list[str] = []
     for name in names:
-        if taken and sum(map(size_of, taken)) + min(len(name), TITLE_BYTES) > LIST_BYTES - TITLE_BYTES:
+        if shown and sum(map(size_of, shown)) + min(len(name), TITLE_BYTES) > LIST_BYTES - TITLE_BYTES:
             break
-        taken.append(one_line(name, TITLE_BYTES).replace("`", "'"))
-    left = len(names) - len(taken)
-    return ", ".join(taken) + (f" and {left} more" if left else "")
+        shown.append(one_line(name, TITLE_BYTES).replace("`", "'"))
+    left = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {left} more" if left else "")
 
 
-def _ref(hit: Hit) -> str:
-    """Give the ref of a hit as it can be written in a call; where it has odd characters, the docid."""
-    return plain_ref(hit.ref) or hit.docid
+def ref_or_docid(ref: str, docid: str) -> str:
+    """Return a ref if it can be used in a call as it is, else the docid."""
+    return plain_ref(ref) or docid
 
 
 def plain_ref(ref: str) -> str | None:
-    """Give a ref back if it can be written in a call as it is, none if its characters or length forbid that."""
+    """Return a ref if it can be used in a call as it is, or None if it is too long or has special characters."""
     plain = one_line(ref, NAME_BYTES) == ref and _PLAIN_REF.fullmatch(ref) and "·" not in ref
     return ref if plain else None
 
 
 def _read_call(hit: Hit, part: str) -> str:
-    return f'read(refs="{_ref(hit)}{part}")'
+    return f'read(refs="{ref_or_docid(hit.ref, hit.docid)}{part}")'
 
 
 def size_of(text: str) -> int:
-    """Give the UTF-8 bytes of a line, its end included."""
+    """Return the UTF-8 bytes of a line, including its newline."""
     return len(text.encode("utf-8", "replace")) + 1

@@ -1,4 +1,4 @@
-"""Line numbers before the lines of what was read."""
+"""Line numbers for the text of a reading."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ if TYPE_CHECKING:
 
 
 def numbered(reading: Reading) -> str:
-    """Give the text of a reading, each line with its number in the document before it.
-
-    Args:
-        reading: a document, or a part of it.
-    """
+    """Return the text of a reading with the line number in the document before each line."""
     width = len(str(reading.end_line))
     lines = reading.text.split("\n") if reading.end_line >= reading.start_line else []
     return "\n".join(f"{number:>{width}}: {line}" for number, line in enumerate(lines, reading.start_line))

@@ -1,7 +1,7 @@
-"""Markdown → what a terminal shows: headings, lists, tables and code, laid out to its width.
+"""Lay Markdown out for a terminal: headings, lists, tables and code, fitted to its width.
 
-Loaded where somebody looks on: rich takes a tenth of a second to import. A document is a stranger's, so no character of
-it that a terminal would act upon is drawn, and no link of it can be clicked.
+Imported only for output to a terminal, because importing rich takes a tenth of a second. Documents are untrusted, so
+control characters are neutralised and links are not clickable.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ if TYPE_CHECKING:
     from kbhub.index.query import Term
 
 DRAWN_CHARACTERS = 200_000
-"""Of a text that is laid out; a longer one is only broken into lines."""
+"""Length up to which a text is laid out; longer ones are only wrapped."""
 
 HIGHLIGHTED_CHARACTERS = 4_000
-"""Of code whose language is coloured: what colours it takes its time with code made to cost some."""
+"""Length up to which code is highlighted; hostile code can make the highlighter slow."""
 
 MOST_FRONT_LINES = 200
-"""Of front matter."""
+"""Lines in which the end of the front matter is looked for."""
 
 _YAML = re.compile(r"[A-Za-z_][\w-]*:(?:\s|$)|\s+\S|-\s|#")
 """A line of front matter."""
 
 LEAST_WIDTH = 20
-"""Columns that a page has at least."""
+"""Minimum width of a page, in columns."""
 
 TABLE_GAP = 3
-"""Columns between two columns of a table, as rich draws it."""
+"""Gap between the columns of a table in rich."""
 
 TERM_STYLE = "bold yellow"
 CODE_THEME = "ansi_dark"
@@ -76,16 +76,15 @@ THEME = Theme(
 
 
 def drawn(text: str, width: int, *, colour: bool, terms: tuple[Term, ...] = ()) -> str:
-    """Lay Markdown out for a terminal, each line of at most its width; front matter stays as it is.
+    """Lay Markdown out for a terminal; front matter is only wrapped.
 
-    Text that cannot be told apart (it ends, or began, within a code block) or is very long is broken into lines as it
-    is.
+    Text that is very long, or starts or ends within a code block, is only wrapped, too.
 
     Args:
         text: Markdown of a document, or a part of it.
-        width: columns.
-        colour: whether there may be any; without, headings and code in a line keep their marks.
-        terms: words of a query, to be highlighted.
+        width: width of the terminal in columns.
+        colour: whether to use colours; without them, headings and inline code keep their markup.
+        terms: terms of a query, to be highlighted.
     """
     lines = neutralised(text).split("\n")
     front = _front_matter_end(lines)
@@ -110,13 +109,13 @@ def _drawn(text: str, width: int, *, colour: bool, terms: tuple[Term, ...]) -> s
         markup=False,
         no_color=not colour,
     )
-    pieces = console.render_lines(_Page(text, colour=colour), pad=False)
-    made = [_line(console, line, terms if colour else ()) for line in pieces]
-    return fitted("\n".join(made).strip("\n"), width)
+    rows = console.render_lines(_Page(text, colour=colour), pad=False)
+    lines = [_line(console, segments, terms if colour else ()) for segments in rows]
+    return fitted("\n".join(lines).strip("\n"), width)
 
 
 def _front_matter_end(lines: Sequence[str]) -> int:
-    """Give the number of lines of the front matter that a text begins with, or within; 0 if there is none."""
+    """Return the number of lines of front matter that a text starts with, or starts within."""
     if closing := read_front_matter(lines[:MOST_FRONT_LINES]).closing:
         return closing + 1
     for number, line in enumerate(lines[:MOST_FRONT_LINES]):
@@ -128,7 +127,7 @@ def _front_matter_end(lines: Sequence[str]) -> int:
 
 
 def _line(console: Console, segments: Iterable[Segment], terms: tuple[Term, ...]) -> str:
-    """Give a line with the terms of a query highlighted, without space at its end."""
+    """Render a line with the terms of a query highlighted, without trailing spaces."""
     line = Text(no_wrap=True, end="")
     for text, style, control in segments:
         if not control:
@@ -143,7 +142,7 @@ def _line(console: Console, segments: Iterable[Segment], terms: tuple[Term, ...]
 
 
 def _cut_in_code(text: str) -> bool:
-    """Say whether a code block of a text has no end."""
+    """Return whether the last code block of a text is not closed."""
     lines = text.split("\n")
     fences = scan_blocks(lines, 0, 0).fences
     if not fences:
@@ -153,32 +152,27 @@ def _cut_in_code(text: str) -> bool:
 
 
 class _Page(Markdown):
-    """Markdown with nothing of it left out, and nothing that a document could act by.
-
-    Args:
-        text: the Markdown.
-        colour: whether there are colours.
-    """
+    """Markdown without clickable links, in which images and HTML are shown as text."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]]
     inlines: ClassVar[set[str]] = {*Markdown.inlines, "a"}  # type: ignore[misc]
 
     def __init__(self, text: str, *, colour: bool) -> None:
         super().__init__("", code_theme=CODE_THEME, hyperlinks=False)
-        # Of HTML, the tags are shown: `<name>` is a placeholder more often than an element.
+        # Show HTML tags as text: `<name>` is more often a placeholder than an element.
         parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
         self.colour = colour
         self.parsed = [_harmless(token, colour=colour) for token in parser.parse(text)]
 
 
 class _Heading(Heading):
-    """At the left; with the marks of its level where there is no other way to see it."""
+    """Left-aligned heading, with its `#` marks if there are no colours."""
 
     @classmethod
     def create(cls, markdown: Markdown, token: Token) -> _Heading:
-        made = cls(token.tag)
-        made.marked = isinstance(markdown, _Page) and not markdown.colour
-        return made
+        heading = cls(token.tag)
+        heading.marked = isinstance(markdown, _Page) and not markdown.colour
+        return heading
 
     marked = False
 
@@ -188,7 +182,7 @@ class _Heading(Heading):
 
 
 class _Code(CodeBlock):
-    """Indented, and broken where it is too wide; colours of its language alone."""
+    """Indented and wrapped code, without a background colour."""
 
     @classmethod
     def create(cls, markdown: Markdown, token: Token) -> _Code:
@@ -209,7 +203,7 @@ class _Code(CodeBlock):
 
 
 class _Table(TableElement):
-    """With nothing of a cell cut off."""
+    """Table that wraps cells instead of truncating them."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         cells = self.header.row.cells if self.header is not None and self.header.row is not None else []
@@ -232,7 +226,7 @@ class _Table(TableElement):
 
 
 def _records(header: Sequence[Text], rows: Sequence[Sequence[Text]]) -> Iterable[Text]:
-    """Give a table that is too wide, row by row, a line for each cell."""
+    """Yield a table that is too wide as a line for each cell, row by row."""
     for number, row in enumerate(rows):
         if number:
             yield Text()
@@ -253,7 +247,7 @@ _Page.elements = {
 
 
 def _harmless(token: Token, *, colour: bool) -> Token:
-    """Give a token whose text a terminal only shows: an entity may stand for any character, a link leads anywhere."""
+    """Return a token with neutralised text, since entities can stand for control characters."""
     content = neutralised(token.content)
     if token.type == "code_inline" and not colour:
         content = f"`{content}`"
@@ -263,7 +257,7 @@ def _harmless(token: Token, *, colour: bool) -> Token:
 
 
 def _inline(children: Sequence[Token], content: str, *, colour: bool) -> Iterable[list[Token]]:
-    rows = content.lstrip().startswith("|")  # of a table whose header is elsewhere: each stays on its line
+    is_table_part = content.lstrip().startswith("|")  # without its header; keep each row on its line
     targets: list[tuple[str, int]] = []
     for at, child in enumerate(children):
         if child.type == "image":
@@ -272,11 +266,12 @@ def _inline(children: Sequence[Token], content: str, *, colour: bool) -> Iterabl
             targets.append((str(child.attrs.get("href", "")), at))
             yield [child.copy(type="mark_open")]
         elif child.type == "link_close":
-            href, opened = targets.pop() if targets else ("", at)
-            told = "".join(one.content for one in children[opened:at])
-            shown = [] if not href or href.startswith("#") or told in href else [f" ({neutralised(href)})"]
-            yield [child.copy(type="mark_close"), *(Token("text", "", 0, content=one) for one in shown)]
-        elif child.type == "softbreak" and rows:
+            href, start = targets.pop() if targets else ("", at)
+            label = "".join(token.content for token in children[start:at])
+            hidden = not href or href.startswith("#") or label in href
+            target = [] if hidden else [Token("text", "", 0, content=f" ({neutralised(href)})")]
+            yield [child.copy(type="mark_close"), *target]
+        elif child.type == "softbreak" and is_table_part:
             yield [child.copy(type="hardbreak")]
         else:
             yield [_harmless(child, colour=colour)]

@@ -1,4 +1,4 @@
-"""What `kbhub setup` intends and did → text for a person at a terminal."""
+"""Render the plan and the outcome of `kbhub setup` for a terminal."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ _COLOURS = {_FAILED: "1;31", "registered": "32", "updated": "32", "written": "32
 """SGR parameters (ECMA-48): bold red, green."""
 
 _WIDTH = 10
-"""Columns of the word at the front: `registered`."""
+"""Columns of the first word, such as `registered`."""
 
 
 def plan_text(steps: Sequence[Step], home: Path, paint: Painter) -> str:
-    """Give a paragraph for each step, with what would be done.
+    """Return a paragraph for each planned step.
 
     Args:
-        steps: as planned.
+        steps: the planned steps.
         home: the home directory, shown as `~`.
-        paint: colours, or leaves as it is.
+        paint: adds colours, if they are wanted.
     """
     return "\n".join(_paragraph(step, _PLANNED, home, paint) for step in steps)
 
 
 def report_text(steps: Sequence[Step], home: Path, paint: Painter) -> str:
-    """Give a paragraph for each step, with what was done; arguments as `plan_text`."""
+    """Return a paragraph for each finished step. Arguments as for `plan_text`."""
     return "\n".join(_paragraph(step, _DONE, home, paint) for step in steps)
 
 
 def question(steps: Sequence[Step]) -> str:
-    """Ask whether to do it."""
+    """Return the question whether to make the changes."""
     number = sum(step.state == "planned" and step.action != "nothing" for step in steps)
     return f"Make {'this' if number == 1 else 'these'} {counted(number, 'change')}?"
 
@@ -70,7 +70,7 @@ def _paragraph(step: Step, words: dict[str, str], home: Path, paint: Painter) ->
 
 
 def _unchanged(step: Step) -> str:
-    """Say of a step without anything to do why there is nothing."""
+    """Return the word for a step that has nothing to do."""
     return "unchanged" if step.command or step.subject in ("skill", "agents-md") else "not there"
 
 

@@ -1,4 +1,4 @@
-"""The state of a workspace → Markdown for a model; see `model` for what holds of all answers."""
+"""Render the state of a workspace as Markdown for a model; see `model` for the rules of all answers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from kbhub.types import Discovery, Problem
 
 BASES = 20
-"""Bases that `status` writes out."""
+"""Maximum of bases that `status` writes out."""
 
 
 def status_answer(status: Status) -> str:
-    """Write the answer to `status`: workspace, bases, problems, and what was looked for if nothing was found."""
+    """Return the answer to `status`: workspace, bases, problems and, without bases, where they were looked for."""
     config = one_line(str(status.config or "none"), NAME_BYTES)
     embedder = one_line(status.embedder, TITLE_BYTES)
     lines = [f"kbhub {status.version} · workspace: {_workspace(status)} · config: {config} · embedder: {embedder}"]
@@ -45,33 +45,39 @@ def status_answer(status: Status) -> str:
 
 
 def nothing_here(discovery: Discovery, notes: Sequence[str] = ()) -> str:
-    """Say that no base is active, what was looked for and what to do.
+    """Return the answer for a workspace without bases: where they were looked for, and what to do.
 
     Args:
-        discovery: what is here.
-        notes: what else to know, in sentences.
+        discovery: the workspace.
+        notes: further sentences for the model.
     """
-    told = [*sentences("Note", notes), *_problems(discovery.problems)]
     off = f"No knowledge is searched here: {one_line(discovery.looked_for[-1], NAME_BYTES)}." if discovery.off else ""
-    return "\n".join([off or _nothing(discovery.looked_for), *told])
+    head = off or _nothing(discovery.looked_for)
+    return "\n".join([head, *sentences("Note", notes), *_problems(discovery.problems)])
 
 
-def _base(one: BaseStatus) -> str:
-    base = one.base
-    unsynced = "its first index is not finished" if one.documents else "not indexed yet"
-    state = f"brought in step {one.synced}" if one.synced else unsynced
-    if one.watched:
-        state += f", watched {one.watched}" if one.watched == "live" else f", {one_line(one.watched, SENTENCE_BYTES)}"
+def _base(status: BaseStatus) -> str:
+    base = status.base
+    unsynced = "its first index is not finished" if status.documents else "not indexed yet"
+    state = f"brought in step {status.synced}" if status.synced else unsynced
+    if status.watched:
+        state += (
+            f", watched {status.watched}"
+            if status.watched == "live"
+            else f", {one_line(status.watched, SENTENCE_BYTES)}"
+        )
     fields = [
         f"- {one_line(base.id, TITLE_BYTES)}: {one_line(str(base.path), NAME_BYTES)} ({base.origin})",
-        ", ".join((counted(one.documents, "document"), counted(one.chunks, "chunk"), counted(one.vectors, "vector"))),
-        f"being indexed, {one.indexing}" if one.indexing else state,
+        ", ".join(
+            (counted(status.documents, "document"), counted(status.chunks, "chunk"), counted(status.vectors, "vector"))
+        ),
+        f"being indexed, {status.indexing}" if status.indexing else state,
     ]
     if base.names:
         fields.append(f"also named {listed(base.names)}")
     if about := ": ".join(filter(None, (base.name if base.name != base.id else None, base.description))):
         fields.append(quoted(about, SENTENCE_BYTES))
-    problems = [f"{quoted(problem.subject, TITLE_BYTES)}: {message_of(problem)}" for problem in one.problems]
+    problems = [f"{quoted(problem.subject, TITLE_BYTES)}: {message_of(problem)}" for problem in status.problems]
     return "\n".join([" · ".join(fields), *(f"  {line}" for line in sentences("Problem", problems))])
 
 
@@ -83,7 +89,9 @@ def _workspace(status: Status) -> str:
 
 
 def _problems(problems: Sequence[Problem]) -> list[str]:
-    return sentences("Problem", [f"{one_line(one.subject, NAME_BYTES)}: {message_of(one)}" for one in problems])
+    return sentences(
+        "Problem", [f"{one_line(problem.subject, NAME_BYTES)}: {message_of(problem)}" for problem in problems]
+    )
 
 
 def _nothing(looked_for: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
-"""Results → text for a person at a terminal. Pure: what goes to which stream is the command line's business.
+"""Render results for a person at a terminal, without printing them.
 
-Everything that comes from a file or its name passes `neutralised` or `one_line`.
+All text from files and file names goes through `neutralised` or `one_line`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kbhub.index.selection import DAY_SECONDS
 from kbhub.render import gaps
 from kbhub.render.layout import cell_width, table
 from kbhub.render.plain import neutralised, one_line
-from kbhub.render.words import contribution_of, message_of, passed_over_text, total_of
+from kbhub.render.words import contribution_of, heading_path, message_of, passed_over_text, total_of
 from kbhub.search.hits import STALE_DAYS
 from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY
 from kbhub.values import counted, struct
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from kbhub.workspace.trust import Grant
 
 NEAREST = 3
-"""Refs shown where nothing covers the query."""
+"""Refs shown if no hit covers the query."""
 
 OTHER_EXCERPT_CHARACTERS = 300
-"""Excerpt of every hit but the first, which is shown as it came: some four lines of 80 columns."""
+"""Length of excerpts after the first hit's, which is shown in full: some four lines of 80 columns."""
 
 LISTED_PROBLEMS = 20
-"""Problems of one base that are listed; `--json` has all."""
+"""Problems listed per base; `--json` has all."""
 
 _BOLD, _DIM, _REF, _TERM, _WARNING = "1", "2", "1;36", "1;33", "33"
 """SGR parameters (ECMA-48): bold, faint, bold cyan, bold yellow, yellow."""
@@ -49,10 +49,10 @@ Next:
 
 _STARTER_STEP = 'kbhub search "how to write knowledge"'
 _THERE_STEP = "kbhub ls project  lists the documents that are there"
-"""After `init`: the starter document answers a search; what documents of the user's answer is not known."""
+"""First step after `init`: a search that the starter document answers, or, with existing documents, their list."""
 
 FEW_PLACES = 4
-"""Places that are named without being asked for; a folder three below its git root has 29."""
+"""Number of places up to which all are listed without `--verbose`; a folder three below its git root has 29."""
 
 _GUTTER = "  │ "
 _INDENT = "      "
@@ -60,26 +60,26 @@ _INDENT = "      "
 
 @struct
 class Painter:
-    """Puts colours around text, or does not."""
+    """Adds colours to text, if they are wanted."""
 
     colour: bool = False
 
     def __call__(self, text: str, parameters: str) -> str:
-        """Give a text in a colour, or as it is where there are none."""
+        """Return a text with SGR parameters applied, or unchanged without colours."""
         return f"\x1b[{parameters}m{text}\x1b[0m" if self.colour and text else text
 
 
 def search_text(
     result: SearchResult, paint: Painter, *, whole: bool = False, verbatim: bool = False, width: int | None = None
 ) -> str:
-    """Give the hits, one block each; empty if there are none.
+    """Return the hits, a block each; empty if there are none.
 
     Args:
-        result: the answer.
-        paint: puts colours.
-        whole: whether excerpts are shown as they came; else all but the first are cut.
-        verbatim: whether their lines stay as they are in the file.
-        width: columns of the terminal that excerpts are laid out for; none gives their Markdown.
+        result: the search result.
+        paint: adds colours.
+        whole: whether to show excerpts in full; otherwise all but the first are shortened.
+        verbatim: whether to keep the lines of the file.
+        width: columns of the terminal for which excerpts are laid out, or None for plain Markdown.
     """
     terms = terms_of(result.terms)
     if empty_handed(result) and not whole:
@@ -97,17 +97,17 @@ def search_text(
 
 
 def empty_handed(result: SearchResult) -> bool:
-    """Whether nothing covers the query, so that where the nearest is says enough; scores asked for are shown."""
+    """Return whether no hit covers the query, so that only their refs are shown, unless scores were asked for."""
     return result.verdict == "none" and not any(hit.trace for hit in result.hits)
 
 
 def search_notes(result: SearchResult, *, offset: int, page: int) -> list[str]:
-    """Say what limits an answer, which bases were left out, and why nothing was found; `LEADING_NOTES` come before it.
+    """Return notes on an answer: its limits, the skipped bases, why nothing was found. Excludes `LEADING_NOTES`.
 
     Args:
-        result: the answer.
-        offset: hits before the first shown one.
-        page: number of the page that is shown, from 1.
+        result: the search result.
+        offset: hits before this page.
+        page: number of this page, from 1.
     """
     notes = [note for note in result.notes if note not in LEADING_NOTES]
     near_only = NEAR_ONLY in result.notes
@@ -131,13 +131,13 @@ def search_notes(result: SearchResult, *, offset: int, page: int) -> list[str]:
 def read_text(
     readings: Sequence[Reading], *, headers: bool, verbatim: bool, draw: Callable[[str], str] = neutralised
 ) -> str:
-    """Give documents, or parts of them.
+    """Return documents, or parts of them.
 
     Args:
-        readings: what was read.
-        headers: whether a line before each says what it is.
-        verbatim: whether the text stays as it is in the file, control characters too.
-        draw: lays a text out for a terminal, if it does not stay so.
+        readings: the documents.
+        headers: whether to put a line with the name before each.
+        verbatim: whether to keep the text as in the file, including control characters.
+        draw: lays text out for a terminal if `verbatim` is false.
     """
     blocks = []
     for reading in readings:
@@ -149,13 +149,13 @@ def read_text(
 
 
 def report_text(report: SyncReport) -> str:
-    """Say what bringing one index in step did, with a line per file that failed."""
+    """Return the result of syncing a base, with a line per failed file."""
     documents = (
         f"{report.added} added, {report.changed} changed, {report.removed} removed, "
         f"{report.unchanged} unchanged, {len(report.failed)} failed"
     )
-    made = counted(report.vectors_made, "vector")
-    chunks = f"{counted(report.chunks, 'chunk')}, {made} made, {report.vectors_reused} reused"
+    vectors = counted(report.vectors_made, "vector")
+    chunks = f"{counted(report.chunks, 'chunk')}, {vectors} made, {report.vectors_reused} reused"
     lines = [f"{report.base}: {documents}; {chunks}; {report.seconds:.1f} s"]
     lines += [f"  failed {_problem(failed)}" for failed in report.failed]
     lines += [f"  {passed_over_text(report.passed_over)}"] if report.passed_over else []
@@ -166,14 +166,14 @@ def report_text(report: SyncReport) -> str:
 def status_text(
     status: Status, *, now: datetime, paint: Painter, verbose: bool = False, width: int | None = None
 ) -> str:
-    """Say what is here: workspace, configuration, bases, problems.
+    """Return the status of a workspace: configuration, bases, problems.
 
     Args:
-        status: what is here.
-        now: the present, with its time zone, for ages.
-        paint: puts colours.
-        verbose: whether every place that was looked at is named.
-        width: columns of the terminal, if tables are to fit it.
+        status: the status.
+        now: the current time, with its time zone, for ages.
+        paint: adds colours.
+        verbose: whether to list all places where knowledge was looked for.
+        width: columns of the terminal, if tables have to fit it.
     """
     workspace = status.workspace
     where = f"{workspace.directory} ({workspace.source})" if workspace.directory else "none: no directory names one"
@@ -188,7 +188,7 @@ def status_text(
     if status.bases:
         blocks.append(_bases_table(status.bases, now, paint, width))
     else:
-        fresh = all(one.subject != "project" for one in status.problems)
+        fresh = all(problem.subject != "project" for problem in status.problems)
         blocks.append(no_bases(status.looked_for, fresh=fresh, verbose=verbose))
     if about := _overview_lines(status):
         blocks.append("\n".join(f"{paint(f'{name:<9}', _DIM)}  {one_line(value)}" for name, value in about))
@@ -196,40 +196,40 @@ def status_text(
         blocks.append(
             "\n".join([paint("queries", _DIM), *(f"  {line}" for line in gaps.summary_lines(status.queries))])
         )
-    if status.bases and not any(one.base.id == "project" for one in status.bases):
+    if status.bases and not any(entry.base.id == "project" for entry in status.bases):
         blocks.append(_looked_for("No project base", status.looked_for, verbose=verbose))
-    passed = [f"{one.base.id}: {passed_over_text(one.passed_over)}" for one in status.bases if one.passed_over]
+    passed = [f"{entry.base.id}: {passed_over_text(entry.passed_over)}" for entry in status.bases if entry.passed_over]
     if notes := [*passed, *status.notes]:
         blocks.append("\n".join(map(one_line, notes)))
     problems = [_problem(problem) for problem in status.problems]
-    for one in status.bases:
+    for entry in status.bases:
         problems += [
-            one_line(f"{one.base.id}: {problem.subject}: {message_of(problem)}")
-            if problem.subject != one.base.id
+            one_line(f"{entry.base.id}: {problem.subject}: {message_of(problem)}")
+            if problem.subject != entry.base.id
             else _problem(problem)
-            for problem in one.problems[:LISTED_PROBLEMS]
+            for problem in entry.problems[:LISTED_PROBLEMS]
         ]
-        if (more := len(one.problems) - LISTED_PROBLEMS) > 0:
-            problems.append(f"{one.base.id}: {more} more; `kbhub status --json` has all")
+        if (more := len(entry.problems) - LISTED_PROBLEMS) > 0:
+            problems.append(f"{entry.base.id}: {more} more; `kbhub status --json` has all")
     if problems:
         blocks.append("\n".join([paint("problems", _BOLD), *(f"  {problem}" for problem in problems)]))
     return "\n\n".join(blocks)
 
 
 def no_bases(looked_for: Sequence[str], *, fresh: bool = True, verbose: bool = False) -> str:
-    """Say that there is nothing to search, what was looked for, and what to do.
+    """Return the text for a workspace without bases: where they were looked for, and what to do.
 
     Args:
         looked_for: the places.
-        fresh: whether nothing is there yet; a project's knowledge that cannot be used has a remedy of its own.
-        verbose: whether every place is named.
+        fresh: whether the project has no knowledge yet, so that `kbhub init` helps.
+        verbose: whether to list all places.
     """
     remedy = "\n`kbhub init` makes a knowledge/ folder here." if fresh else ""
     return _looked_for("No knowledge here", looked_for, verbose=verbose) + remedy
 
 
 def init_text(made: Initialised) -> str:
-    """Say what was made, and what to do next."""
+    """Return the result of `kbhub init`, and what to do next."""
     lines = [f"Made {one_line(str(path))}" for path in made.made]
     if made.trusted:
         lines.append(f"Trusted it to reach {one_line(str(made.knowledge))}")
@@ -240,12 +240,12 @@ def init_text(made: Initialised) -> str:
 
 
 def trust_text(grants: Sequence[Grant], revoked: Sequence[Path], *, listed: bool) -> str:
-    """Say what pointers may reach now, or no longer.
+    """Return what pointers are trusted to reach.
 
     Args:
-        grants: what was recorded, or all there is.
-        revoked: pointers whose trust was taken back.
-        listed: whether `grants` is all there is.
+        grants: the new grants, or all grants.
+        revoked: pointers that are no longer trusted.
+        listed: whether `grants` are all grants.
     """
     if listed and not grants:
         return "Nothing is trusted."
@@ -259,7 +259,7 @@ def trust_text(grants: Sequence[Grant], revoked: Sequence[Path], *, listed: bool
 
 
 def size_text(count: int) -> str:
-    """Give a number of bytes as people read it."""
+    """Return a number of bytes in a readable unit."""
     value = float(count)
     for unit in ("B", "KiB", "MiB"):
         if value < 1024:
@@ -269,7 +269,7 @@ def size_text(count: int) -> str:
 
 
 def ago_text(seconds: float) -> str:
-    """Give a time span in its largest fitting unit, as an age."""
+    """Return a time span as an age in its largest fitting unit."""
     for unit, length in (("day", DAY_SECONDS), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:
             return f"{counted(int(seconds // length), unit)} ago"
@@ -305,9 +305,7 @@ def _place(hit: Hit, paint: Painter, *, scored: bool) -> str:
 
 def _hit_block(hit: Hit, text: Sequence[str], paint: Painter, *, scored: bool) -> str:
     lines = [_place(hit, paint, scored=scored)]
-    thread = [hit.title, *hit.headings]
-    thread = thread[1:] if hit.headings[:1] == (hit.title,) else thread
-    lines.append(_INDENT + paint(one_line(" › ".join(thread)), _BOLD))
+    lines.append(_INDENT + paint(one_line(" › ".join(heading_path(hit.title, hit.headings))), _BOLD))
     if hit.trace:
         lines.append(_INDENT + _trace_text(hit.trace))
     lines += [f"{paint(_GUTTER, _DIM)}{line}" for line in text]
@@ -324,7 +322,7 @@ def _highlighted(text: str, terms: tuple[Term, ...], paint: Painter) -> str:
         return neutralised(text)
     parts, at = [], 0
     for start, end in spans(text, terms):
-        # A term that runs over a line end would carry its colour into the gutter.
+        # Colour each line separately, or a term across lines would colour the gutter, too.
         marked = "\n".join(paint(neutralised(piece), _TERM) for piece in text[start:end].split("\n"))
         parts += [neutralised(text[at:start]), marked]
         at = end
@@ -333,50 +331,52 @@ def _highlighted(text: str, terms: tuple[Term, ...], paint: Painter) -> str:
 
 def _trace_text(trace: Trace) -> str:
     signals = [
-        f"{one.name}{f' #{one.rank}' if one.rank else ''} ({one.value:.3g}) {contribution_of(one)}"
-        for one in trace.signals
+        f"{signal.name}{f' #{signal.rank}' if signal.rank else ''} ({signal.value:.3g}) {contribution_of(signal)}"
+        for signal in trace.signals
     ]
     return " · ".join(signals) + "".join(f" × {name} {value:g}" for name, value in trace.factors.items())
 
 
 def _bases_table(bases: Sequence[BaseStatus], now: datetime, paint: Painter, width: int | None) -> str:
     header = ("base", "origin", "documents", "chunks", "index", "synced", "path")
-    rows = [header, *(_base_row(one, now) for one in bases)]
+    rows = [header, *(_base_row(status, now) for status in bases)]
     first, *others = table(rows, right=frozenset({2, 3, 4}), width=width)
     return "\n".join([paint(first, _DIM), *others])
 
 
-def _base_row(one: BaseStatus, now: datetime) -> tuple[str, ...]:
-    base = one.base
+def _base_row(status: BaseStatus, now: datetime) -> tuple[str, ...]:
+    base = status.base
     name = f"{base.id} ({', '.join(base.names)})" if base.names else base.id
-    age = ago_text((now - datetime.fromisoformat(one.synced)).total_seconds()) if one.synced else None
-    size = size_text(one.index_bytes) if one.index else "-"
-    counts = (str(one.documents), str(one.chunks))
-    if age and one.behind:
-        age += f", {counted(one.behind, 'change')} since"
-    state = f"indexing {one.indexing}" if one.indexing else age or ("unfinished" if one.documents else "never")
+    age = ago_text((now - datetime.fromisoformat(status.synced)).total_seconds()) if status.synced else None
+    size = size_text(status.index_bytes) if status.index else "-"
+    counts = (str(status.documents), str(status.chunks))
+    if age and status.behind:
+        age += f", {counted(status.behind, 'change')} since"
+    state = f"indexing {status.indexing}" if status.indexing else age or ("unfinished" if status.documents else "never")
     return (one_line(name), base.origin, *counts, size, state, one_line(str(base.path)))
 
 
 def _overview_lines(status: Status) -> list[tuple[str, str]]:
     lines = []
     if status.tags:
-        lines.append(("tags", " · ".join(f"{one.tag} {one.documents}" for one in status.tags)))
-    if known := status.memories:
+        lines.append(("tags", " · ".join(f"{tag.tag} {tag.documents}" for tag in status.tags)))
+    if memories := status.memories:
         rest = [
-            f"{number} {what}" for number, what in ((known.faded, "faded"), (known.superseded, "superseded")) if number
+            f"{number} {state}"
+            for number, state in ((memories.faded, "faded"), (memories.superseded, "superseded"))
+            if number
         ]
-        mean = f"mean strength {known.strength:.2f}"
-        lines.append(("memories", ", ".join([str(known.memories), mean, *rest])))
+        mean = f"mean strength {memories.strength:.2f}"
+        lines.append(("memories", ", ".join([str(memories.memories), mean, *rest])))
     return lines
 
 
 def _looked_for(opening: str, places: Sequence[str], *, verbose: bool) -> str:
-    """Say where knowledge was looked for: every place, or those where something was that does not count."""
+    """Return where knowledge was looked for; of many places, only those with something that was ignored."""
     short = not verbose and len(places) > FEW_PLACES
-    # What was there and does not count has its reason behind it.
-    told = [place for place in places if place.endswith((")", "off here"))] if short else places
-    lines = [f"  {one_line(place)}" for place in told]
+    # A place with something that was ignored ends with the reason.
+    shown = [place for place in places if place.endswith((")", "off here"))] if short else places
+    lines = [f"  {one_line(place)}" for place in shown]
     if not short:
         return "\n".join([f"{opening}. Looked for:", *lines]) if places else f"{opening}."
     first = f"{opening}. Looked in {counted(len(places), 'place')}; `kbhub status --verbose` lists them."

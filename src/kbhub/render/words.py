@@ -1,4 +1,4 @@
-"""Small matters of English that every rendering shares."""
+"""Wording that several renderings share."""
 
 from __future__ import annotations
 
@@ -12,38 +12,54 @@ if TYPE_CHECKING:
     from kbhub.types import Problem, SearchResult, Signal
 
 CONTRIBUTION_DIGITS = 4
-"""Digits of what a signal adds to a score; as many as a score has."""
+"""Decimal digits of a signal's contribution to a score; as many as the score has."""
+
+REMEMBERED = {
+    "stored": "Remembered",
+    "strengthened": "Known already, strengthened",
+    "updated": "Changed",
+    "confirmed": "Confirmed",
+}
+"""Outcome of `remember` → words for it."""
+
+
+def shortened(text: str, characters: int) -> str:
+    """Cut a text at a number of characters, marked with `…`."""
+    return text if len(text) <= characters else f"{text[: characters - 1]}…"
+
+
+def heading_path(title: str, headings: Sequence[str]) -> list[str]:
+    """Return a document's title and the headings below it, without repeating a first heading that is the title."""
+    return [title, *(headings[1:] if tuple(headings[:1]) == (title,) else headings)]
 
 
 def message_of(problem: Problem) -> str:
-    """Give the message of a problem without its subject, which some messages begin with."""
+    """Return the message of a problem without its subject, with which some messages start."""
     return problem.message.removeprefix(f"{problem.subject}: ")
 
 
 def verdict_words(verdict: str) -> str:
-    """Say how well the bases cover what was asked, for whoever reads a format that has no field for it.
+    """Return a sentence with the verdict, for formats that have no field for it.
 
     Args:
         verdict: `strong`, `weak` or `none`.
     """
-    return f"Verdict: {verdict}{_MEANING.get(verdict, '')}."
-
-
-_MEANING = {"weak": ", the bases may not cover this", "none": ""}
+    meaning = ", the bases may not cover this" if verdict == "weak" else ""
+    return f"Verdict: {verdict}{meaning}."
 
 
 def contribution_of(signal: Signal) -> str:
-    """Give what a signal adds to a score, with its sign; what rounds to nothing has none of its own."""
+    """Return a signal's contribution to the score, with its sign; never `-0.0000`."""
     return f"{round(signal.contribution, CONTRIBUTION_DIGITS) + 0.0:+.{CONTRIBUTION_DIGITS}f}"
 
 
 def total_of(result: SearchResult) -> str:
-    """Give the number of hits in all, as `at least` so many where there may be more."""
+    """Return the total number of hits, with `at least` if there may be more."""
     return str(result.total) if result.total_exact else f"at least {result.total}"
 
 
 def warnings_text(warnings: Sequence[Problem]) -> str:
-    """Say in one sentence which fields and variables have no effect; empty if there are none."""
+    """Return a sentence about settings and variables without effect, empty if there are none."""
     if not warnings:
         return ""
     first, more = warnings[0], len(warnings) - 1
@@ -51,13 +67,13 @@ def warnings_text(warnings: Sequence[Problem]) -> str:
 
 
 def passed_over_text(counts: Mapping[str, int]) -> str:
-    """Say how many files of which kinds are passed over, and what would include them; empty if there are none.
+    """Return how many files of which kinds are not indexed and how to include them, empty if there are none.
 
     Args:
-        counts: end of the name → files.
+        counts: file name suffix → number of files.
     """
     remedies: dict[str, list[str]] = {}
-    for suffix, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
+    for suffix, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         remedies.setdefault(remedy_of(suffix), []).append(f"{count} {suffix}")
-    told = ", ".join(f"{', '.join(kinds)} ({remedy})" for remedy, kinds in remedies.items())
-    return f"passed over: {told}" if told else ""
+    kinds_text = ", ".join(f"{', '.join(kinds)} ({remedy})" for remedy, kinds in remedies.items())
+    return f"passed over: {kinds_text}" if kinds_text else ""
