@@ -1,4 +1,4 @@
-"""Measure what search finds: data sets with known answers, the standard figures, and whether a difference is chance."""
+"""Measure search quality: data sets with known answers, standard metrics, and significance tests."""
 
 from kbhub.evaluation.datasets import load_dataset
 from kbhub.evaluation.measuring import Options, evaluate

@@ -1,4 +1,4 @@
-"""Ask the queries of a data set, one after the other, and keep what came back and how long it took."""
+"""Run the queries of a data set one by one, recording rankings and times."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
     from kbhub.types import Mode
 
 EvalMode = Literal["naive", "keyword", "semantic", "rrf", "hybrid"]
-"""`naive` is plain full-text search, `rrf` the hybrid joined by ranks in place of values."""
+"""`naive` is plain full-text search; `rrf` is hybrid search with reciprocal rank fusion."""
 
 MOST_PAGES = 5
-"""Pages of chunks looked through for enough distinct sections: several chunks of one section count once."""
+"""Maximum of result pages fetched for enough distinct sections, since several chunks of one section count once."""
 
 
 @struct
 class Plan:
-    """One way to search that is measured."""
+    """A search configuration to measure."""
 
     mode: EvalMode
     without: tuple[str, ...] = ()
     """Signals left out."""
     parts: int = 1
-    """Bases that the corpus is cut into."""
+    """Number of bases into which the corpus is split."""
     wordings: bool = False
-    """Whether the other wordings of each query are given with it."""
+    """Whether to give the other wordings of each query."""
     passage: bool = False
-    """Whether its made-up answer is, too."""
+    """Whether to give its made-up answer."""
 
     @property
     def name(self) -> str:
-        """For people; made into a file name it is still its own."""
+        """A readable name that stays unique in a file name."""
         without = f" without {'+'.join(self.without)}" if self.without else ""
         wordings = " with wordings" * self.wordings + " and passage" * self.passage
         return f"{self.mode}{without}{wordings}{f', {self.parts} bases' if self.parts > 1 else ''}"
@@ -53,21 +53,21 @@ class Plan:
 
 @struct
 class Answer:
-    """What one query brought."""
+    """The result of a query."""
 
     query: EvalQuery
     ranked: tuple[str, ...]
-    """Documents or sections of the data set, distinct, best first."""
+    """Distinct documents or sections of the data set, best first."""
     scores: tuple[float, ...]
-    """Of each of them."""
+    """Score of each of them."""
     milliseconds: float
-    """Time of the search, for its first page."""
+    """Time of the search for the first page."""
     best: float = 0.0
-    """Score of the first hit; 0 if there is none."""
+    """Score of the first hit, 0 if there is none."""
     verdict: str | None = None
-    """What the search says of its own answer; none if it says nothing."""
+    """Verdict of the search, if it has one."""
     fell_back: bool = False
-    """Whether less than the mode asked for could run."""
+    """Whether only a part of the mode could run."""
 
 
 def ask(
@@ -79,31 +79,31 @@ def ask(
     depth: int,
     progress: Progress | None = None,
 ) -> list[Answer]:
-    """Ask queries of a corpus, after one unmeasured query that loads the model and opens the indexes.
+    """Run queries on a corpus, after an unmeasured one that loads the model and opens the indexes.
 
     Args:
-        corpus: what is searched.
-        dataset: what it was made of.
-        queries: what is asked; they may be those of another data set.
-        plan: how to search; not `naive`.
-        depth: results wanted of each.
-        progress: called with (what is done, queries done, queries in all).
+        corpus: the corpus to search.
+        dataset: the data set it was built from.
+        queries: the queries, which may belong to another data set.
+        plan: the search configuration, not `naive`.
+        depth: number of results per query.
+        progress: called with a label, the number of finished queries and their total.
 
     Raises:
         IndexUnavailable: a base could not be searched.
     """
-    found = []
+    answers = []
     for number, query in enumerate([*queries[:1], *queries]):
         answer = ask_one(corpus, dataset, query, plan, depth)
         if number:
-            found.append(answer)
+            answers.append(answer)
             if progress:
                 progress(f"asking {dataset.name}, {plan.name}", number, len(queries))
-    return found
+    return answers
 
 
 class NaiveSearch:
-    """The baseline over a data set: its documents, or the chunks that kbhub makes where answers are sections.
+    """The full-text baseline, over documents or, if answers are sections, over kbhub's chunks.
 
     Args:
         dataset: the data set.
@@ -112,11 +112,11 @@ class NaiveSearch:
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
         self._places: list[tuple[str, tuple[int, int]]] = []
-        """Document and lines of each text; no lines where documents are the answers."""
+        """Document and lines of each text; lines are (0, 0) if answers are documents."""
         self._index = NaiveIndex(list(self._texts()))
 
     def ask(self, queries: Sequence[EvalQuery], *, depth: int) -> list[Answer]:
-        """Ask queries as `ask` does."""
+        """Run queries like the function `ask`."""
         return [self._ask(query, depth) for query in queries]
 
     def _texts(self) -> Iterator[str]:
@@ -144,9 +144,9 @@ class NaiveSearch:
 
 
 def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: Plan, depth: int) -> Answer:
-    """Ask one query; see `ask`."""
+    """Run one query; see `ask`."""
     mode: Mode = "hybrid" if plan.mode == "naive" or plan.mode == "rrf" else plan.mode
-    wanted = Query(
+    request = Query(
         text=query.text,
         queries=query.wordings if plan.wordings else (),
         passage=query.passage if plan.passage else "",
@@ -158,20 +158,20 @@ def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: Plan, dept
         fusion="rrf" if plan.mode == "rrf" else "convex",
     )
     started = time.perf_counter()
-    result = search(corpus.hub, wanted)
+    result = search(corpus.hub, request)
     elapsed = (time.perf_counter() - started) * 1000
-    for skipped in result.skipped:  # figures over a part of the corpus would mean nothing
+    for skipped in result.skipped:  # figures for a part of the corpus are meaningless
         raise IndexUnavailable(skipped.base, skipped.reason)
     ranked: dict[str, float] = {}
     page, offset = result, 0
     while True:
         for hit in page.hits:
-            name = corpus.documents[hit.base, hit.path]
-            ranked.setdefault(_item(dataset, name, (hit.start_line, hit.end_line), query), hit.score)
-        offset += wanted.limit
-        if len(ranked) >= depth or offset >= min(page.total, MOST_PAGES * wanted.limit):
+            document = corpus.documents[hit.base, hit.path]
+            ranked.setdefault(_item(dataset, document, (hit.start_line, hit.end_line), query), hit.score)
+        offset += request.limit
+        if len(ranked) >= depth or offset >= min(page.total, MOST_PAGES * request.limit):
             break
-        page = search(corpus.hub, wanted.model_copy(update={"offset": offset}))
+        page = search(corpus.hub, request.model_copy(update={"offset": offset}))
     return _answer(
         query,
         ranked,

@@ -1,4 +1,4 @@
-"""A data set as bases of a hub: real files, indexed and searched as a user's own are."""
+"""A data set as the bases of a hub: real files, indexed and searched like a user's own."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ from kbhub.workspace.places import cache_dir, private_directory
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kbhub.evaluation.datasets import Dataset, EvalDocument
+    from kbhub.evaluation.datasets import Dataset, EvalDocument, EvalQuery
     from kbhub.sync.sync import Progress
 
 FOLDER = "eval"
-"""Folder in kbhub's cache where corpora and their indexes lie; safe to delete."""
+"""Folder in the cache directory for corpora and their indexes; safe to delete."""
 
 SEED = 20260101
-"""Of the cut into bases, and of the choice of queries: the same on every run."""
+"""Seed for splitting into bases and for sampling queries, so that every run is the same."""
 
 WRITTEN = 1_767_225_600
-"""Time of every file of a corpus: 2026-01-01 UTC, seconds since the epoch. Ages are the same on every run."""
+"""Modification time of all files, 2026-01-01 UTC in seconds since the epoch, so that ages are the same in every run."""
 
 NOW = WRITTEN + 86_400
-"""What the hub takes for the present, seconds since the epoch: a day later."""
+"""The hub's current time: a day later."""
 
 BUSY_SECONDS, BUSY_STEP_SECONDS = 600.0, 0.5
-"""How long to wait for another process that indexes the same corpus, and how often to look."""
+"""How long to wait for another process that indexes the same corpus, and the polling interval."""
 
 _PLACES = frozenset(("KBHUB_ROOT", "KBHUB_BASES", "KBHUB_CONFIG", "KBHUB_CACHE_DIR", "KBHUB_DATA_DIR", "KBHUB_DISABLE"))
-"""Variables that would bring the user's own bases in."""
+"""Environment variables that would add the user's own bases."""
 
 
 @struct
 class Setup:
-    """How corpora are made and opened."""
+    """How corpora are created and opened."""
 
     env: Mapping[str, str]
-    """The user's environment; settings in it count, places do not."""
+    """The user's environment, of which settings apply and places are ignored."""
     cache: Path | None = None
-    """kbhub's cache directory, if not the usual one."""
+    """kbhub's cache directory, if not the default."""
     config: Path | None = None
-    """Global config whose settings count; none for the defaults."""
+    """Global config with the settings to use, or None for the defaults."""
     fresh: bool = False
-    """Whether to index every file again."""
+    """Whether to reindex every file."""
     progress: Progress | None = None
-    """Called with (what is done, steps done, steps in all)."""
+    """Called with a label, the number of finished steps and their total."""
 
 
 @struct
 class Corpus:
-    """A data set that is ready to be searched."""
+    """A data set that is indexed and ready to search."""
 
     hub: Hub
     bases: tuple[str, ...]
@@ -67,39 +67,39 @@ class Corpus:
     """(base, path) → id of the document in the data set."""
     chunks: int
     index_seconds: float
-    """Time to bring the index in step; near 0 where it was there."""
+    """Time to sync the index, near 0 if it existed."""
     notes: tuple[str, ...]
     """Files that could not be indexed, and why."""
 
 
 def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1) -> Corpus:
-    """Write a data set's documents as files, unless they are there, and index them.
+    """Write a data set's documents to files, unless they exist already, and index them.
 
     Args:
         dataset: the data set.
-        setup: where and how.
-        parts: bases to cut the documents into at random.
+        setup: how to create the corpus.
+        parts: number of bases into which the documents are split at random.
 
     Raises:
         UsageError: there are fewer documents than parts.
-        IndexUnavailable: the cache cannot be written, or an index cannot be made.
+        IndexUnavailable: the cache cannot be written, or indexing failed.
     """
     if parts > len(dataset.documents):
         raise UsageError(f"{dataset.name} has {len(dataset.documents)} documents; they do not fill {parts} bases.")
-    own = eval_folder(setup)
+    root = eval_folder(setup)
     shares = _shares(dataset.documents, parts)
     try:
-        folder = _written(private_directory(own / dataset.digest), shares)
+        folder = _write_files(private_directory(root / dataset.digest), shares)
     except OSError as error:
-        raise IndexUnavailable(FOLDER, f"{own}: {error.strerror}") from error
+        raise IndexUnavailable(FOLDER, f"{root}: {error.strerror}") from error
     bases = {name: folder / name for name in shares}
-    hub = eval_hub(bases, own / dataset.digest / "index", len(dataset.documents), setup)
+    hub = eval_hub(bases, root / dataset.digest / "index", len(dataset.documents), setup)
     started = time.monotonic()
     chunks, notes = sync_corpus(hub, tuple(shares), full=setup.fresh, progress=_named(dataset.name, setup.progress))
     return Corpus(
         hub,
         tuple(shares),
-        {(name, one.path): one.id for name, share in shares.items() for one in share},
+        {(name, document.path): document.id for name, share in shares.items() for document in share},
         chunks,
         time.monotonic() - started,
         notes,
@@ -107,26 +107,26 @@ def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1) -> Corpus:
 
 
 def eval_folder(setup: Setup) -> Path:
-    """Give the folder where corpora lie, made if it is not there.
+    """Return the folder of all corpora, creating it if necessary.
 
     Raises:
-        IndexUnavailable: it cannot be made.
+        IndexUnavailable: it cannot be created.
     """
-    own = cache_dir(setup.env, setup.cache) / FOLDER
+    folder = cache_dir(setup.env, setup.cache) / FOLDER
     try:
-        return private_directory(own)
+        return private_directory(folder)
     except OSError as error:
-        raise IndexUnavailable(FOLDER, f"{own}: {error.strerror}") from error
+        raise IndexUnavailable(FOLDER, f"{folder}: {error.strerror}") from error
 
 
 def eval_hub(bases: Mapping[str, Path], cache: Path, documents: int, setup: Setup) -> Hub:
-    """Open a hub that has these bases and nothing of the user's.
+    """Open a hub with only these bases, isolated from the user's own.
 
     Args:
         bases: id → folder.
-        cache: where indexes lie.
-        documents: in all of them at most.
-        setup: which settings count.
+        cache: folder of the indexes.
+        documents: maximum of documents in all bases.
+        setup: provides the settings.
     """
     home = private_directory(eval_folder(setup) / "home")
     env = {name: value for name, value in setup.env.items() if name not in _PLACES}
@@ -143,6 +143,14 @@ def eval_hub(bases: Mapping[str, Path], cache: Path, documents: int, setup: Setu
     )
 
 
+def sample(queries: Sequence[EvalQuery], limit: int | None) -> list[EvalQuery]:
+    """Return at most `limit` queries in their order, sampled at random but the same in every run."""
+    if limit is None or len(queries) <= limit:
+        return list(queries)
+    chosen = random.Random(SEED).sample(range(len(queries)), limit)  # noqa: S311 - a choice, no secret
+    return [queries[number] for number in sorted(chosen)]
+
+
 def _shares(documents: Sequence[EvalDocument], parts: int) -> dict[str, list[EvalDocument]]:
     if parts == 1:
         return {"all": list(documents)}
@@ -151,8 +159,8 @@ def _shares(documents: Sequence[EvalDocument], parts: int) -> dict[str, list[Eva
     return {f"part{number + 1}": shuffled[number::parts] for number in range(parts)}
 
 
-def _written(folder: Path, shares: Mapping[str, Sequence[EvalDocument]]) -> Path:
-    """Write the files of all bases, whole or not at all: an interrupted run leaves nothing that looks complete."""
+def _write_files(folder: Path, shares: Mapping[str, Sequence[EvalDocument]]) -> Path:
+    """Write the files of all bases atomically, so that an interrupted run leaves no partial corpus."""
     target = folder / f"bases{len(shares)}"
     if target.is_dir():
         return target
@@ -175,16 +183,16 @@ def _written(folder: Path, shares: Mapping[str, Sequence[EvalDocument]]) -> Path
 def sync_corpus(
     hub: Hub, bases: Sequence[str], *, full: bool = False, progress: Progress | None = None
 ) -> tuple[int, tuple[str, ...]]:
-    """Bring bases in step.
+    """Sync bases, waiting for other processes that index them.
 
     Args:
-        hub: that has them.
-        bases: their ids.
-        full: index every file again.
-        progress: as of `Hub.sync`.
+        hub: the hub with the bases.
+        bases: ids of the bases.
+        full: whether to reindex every file.
+        progress: as for `Hub.sync`.
 
     Returns:
-        Chunks in all, and files that failed.
+        The total number of chunks, and notes on files that failed.
     """
     chunks, notes = 0, []
     for base in bases:
@@ -195,13 +203,13 @@ def sync_corpus(
             time.sleep(BUSY_STEP_SECONDS)
             waited += BUSY_STEP_SECONDS
         chunks += report.chunks
-        notes += [f"{one.subject}: {one.message}" for one in report.failed]
+        notes += [f"{problem.subject}: {problem.message}" for problem in report.failed]
         notes += report.notes
     return chunks, tuple(notes)
 
 
 def _named(dataset: str, progress: Progress | None) -> Progress | None:
-    """Show progress under the name of the data set instead of that of its base."""
+    """Report progress under the name of the data set rather than its base."""
     if progress is None:
         return None
     return lambda _, done, todo: progress(f"indexing {dataset}", done, todo)

@@ -1,6 +1,6 @@
-"""What is measured against: documents, and queries whose answers are known.
+"""Data sets: documents, and queries with known answers.
 
-Two layouts are read: a BEIR folder, whose documents are lines of `corpus.jsonl`, and a folder of Markdown with a
+Two layouts are supported: a BEIR folder, with documents as lines of `corpus.jsonl`, and a folder of Markdown with a
 `queries.jsonl` whose answers are files or sections of files.
 """
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FULL_ANSWER = 2
-"""Gain of what a query's `expected` names; `also_valid` gives gains of its own, 1 for half an answer."""
+"""Gain of an answer in `expected`; `also_valid` sets its own gains, 1 for half an answer."""
 
 MOST_BYTES, MOST_FILES = 5 << 20, 1_000_000
-"""Bytes of a document, files of a data set: the defaults of `limits`, and more than a data set has."""
+"""Maximum size of a document in bytes (the default of `limits`), and of files in a data set."""
 
 ALL = "all"
-"""The stratum that everything belongs to; no query may name it as its own."""
+"""The stratum of all queries, which no query may use as its own."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
-"""Names that Windows keeps for devices."""
+"""Device names, which Windows reserves."""
 
 _DIGITS = 10
-"""Hex digits that tell two ids apart whose file names would be the same."""
+"""Hex digits of the hash that makes file names unique."""
 
 
 @struct
@@ -46,22 +46,22 @@ class EvalDocument:
     """A document of a data set, as the file that is searched."""
 
     id: str
-    """Its name in the data set."""
+    """Its id in the data set."""
     path: str
-    """Of the file, relative, with `/`; any file system takes it."""
+    """Relative path with `/`, valid on any file system."""
     data: bytes
 
 
 @struct
 class EvalQuery:
-    """A query and what answers it."""
+    """A query and its answers."""
 
     id: str
     text: str
     gold: Mapping[str, int]
     """Document, or section (`document::Heading > Heading`) → gain above 0; empty if nothing answers it."""
     stratum: str = ""
-    """The kind of query it is; empty if the data set has no kinds."""
+    """The kind of query; empty if the data set has no kinds."""
     wordings: tuple[str, ...] = ()
     """Other wordings of it."""
     passage: str = ""
@@ -76,15 +76,15 @@ class Dataset:
     documents: tuple[EvalDocument, ...]
     queries: tuple[EvalQuery, ...]
     exponential: bool = False
-    """Whether a gain g is worth 2^g − 1, so that a full answer is worth three half ones; else g."""
+    """Whether a gain g counts as 2^g − 1 rather than g, so that a full answer is worth three half ones."""
     sections: Mapping[str, tuple[HeadedSection, ...]] | None = None
-    """Document → its sections, where an answer may be one; none where answers are documents."""
+    """Document → its sections if answers may be sections, None if they are documents."""
     notes: tuple[str, ...] = ()
-    """What of it was left out."""
+    """What was left out."""
 
     @property
     def digest(self) -> str:
-        """Hash of the documents, in hex: the same for the same corpus."""
+        """Hex digest of the documents, the same for the same corpus."""
         total = hashlib.sha256()
         for document in self.documents:
             total.update(f"{document.path}\0{len(document.data)}\0".encode())
@@ -94,27 +94,27 @@ class Dataset:
 
 @dataclass(slots=True)
 class _Row:
-    """One line of a JSONL file."""
+    """A line of a JSONL file."""
 
     file: Path
     line: int
     value: dict[str, Any]
 
     def text(self, *keys: str, default: str | None = None) -> str:
-        """Give the first of some fields that is there.
+        """Return the first of some fields that is set, as text.
 
         Raises:
-            DatasetError: none is there and there is no default, or it is no string or number.
+            DatasetError: all are missing without a default, or the value is not a string or number.
         """
-        found = next((self.value[key] for key in keys if self.value.get(key) is not None), default)
-        if found is None:
+        value = next((self.value[key] for key in keys if self.value.get(key) is not None), default)
+        if value is None:
             self.fail(f"has no `{keys[0]}`")
-        if isinstance(found, bool) or not isinstance(found, str | int | float):
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
             self.fail(f"`{keys[0]}` is not a string")
-        return str(found)
+        return str(value)
 
     def fail(self, fault: str) -> None:
-        """Say what is wrong with this line."""
+        """Raise a `DatasetError` about this line."""
         raise DatasetError(self.file, fault, self.line)
 
 
@@ -127,7 +127,7 @@ def load_dataset(folder: Path) -> Dataset:
             `rewordings.jsonl` with `queries` and `hyde` for the `id` of a query.
 
     Raises:
-        DatasetError: it is neither, or a line of a file is not what it should be.
+        DatasetError: the folder has neither layout, or a line of a file is invalid.
     """
     if not folder.is_dir():
         raise DatasetError(folder, "is not a folder. Name a BEIR folder, or one of Markdown with a `queries.jsonl`")
@@ -156,8 +156,8 @@ def _reworded(queries: Sequence[EvalQuery], file: Path) -> tuple[EvalQuery, ...]
 
 def _beir(folder: Path) -> Dataset:
     documents = _corpus(folder / "corpus.jsonl")
-    known = {document.id for document in documents}
-    gold, foreign = _judgements(folder, known)
+    document_ids = {document.id for document in documents}
+    gold, foreign = _judgements(folder, document_ids)
     queries, unjudged, ids = [], 0, set()
     for row in _rows(folder / "queries.jsonl"):
         name = row.text("_id")
@@ -181,24 +181,24 @@ def _beir(folder: Path) -> Dataset:
 
 
 def _corpus(file: Path) -> tuple[EvalDocument, ...]:
-    found: dict[str, EvalDocument] = {}
+    documents: dict[str, EvalDocument] = {}
     taken: set[str] = set()
     for row in _rows(file):
         name = row.text("_id")
-        if name in found:
+        if name in documents:
             row.fail(f"the document id {name!r} is given twice")
         title = " ".join(row.text("title", default="").split())
         text = row.text("text", default="")
         path = _file_name(name, taken)
         taken.add(path.lower())
         data = f"# {title}\n\n{text}" if title else text
-        found[name] = EvalDocument(name, path, data.encode("utf-8", "replace"))
-    return tuple(found.values())
+        documents[name] = EvalDocument(name, path, data.encode("utf-8", "replace"))
+    return tuple(documents.values())
 
 
-def _judgements(folder: Path, known: set[str]) -> tuple[dict[str, dict[str, int]], int]:
-    """Give query → document → gain, and how many of the documents are not in the corpus."""
-    file = next((one for one in (folder / "qrels.tsv", folder / "qrels" / "test.tsv") if one.is_file()), None)
+def _judgements(folder: Path, document_ids: set[str]) -> tuple[dict[str, dict[str, int]], int]:
+    """Return query → document → gain, and the number of judged documents that are not in the corpus."""
+    file = next((path for path in (folder / "qrels.tsv", folder / "qrels" / "test.tsv") if path.is_file()), None)
     if file is None:
         raise DatasetError(folder, "has a `corpus.jsonl` and no `qrels.tsv` (nor `qrels/test.tsv`)")
     gold: dict[str, dict[str, int]] = {}
@@ -213,7 +213,7 @@ def _judgements(folder: Path, known: set[str]) -> tuple[dict[str, dict[str, int]
             raise DatasetError(file, "expected query-id, corpus-id and a whole score between tabs", number) from None
         if score > 0:
             gold.setdefault(query, {})[document] = score
-            foreign += document not in known
+            foreign += document not in document_ids
     return gold, foreign
 
 
@@ -222,15 +222,17 @@ def _vault(folder: Path) -> Dataset:
     documents, notes = _files(root)
     if not documents:
         raise DatasetError(root, "has no Markdown file")
-    sections = {one.id: headed_sections(parse_document(one.path, one.data)) for one in documents}
-    known = {f"{name}{SECTION_MARK}{one.path}" for name, parts in sections.items() for one in parts if one.path}
-    known |= sections.keys()
+    sections = {document.id: headed_sections(parse_document(document.path, document.data)) for document in documents}
+    answers = {
+        f"{name}{SECTION_MARK}{section.path}" for name, parts in sections.items() for section in parts if section.path
+    }
+    answers |= sections.keys()
     queries: dict[str, EvalQuery] = {}
     for row in _rows(folder / "queries.jsonl"):
         name = row.text("id", "_id", default=str(row.line))
         if name in queries:
             row.fail(f"the query id {name!r} is given twice")
-        queries[name] = EvalQuery(name, row.text("query", "text"), _gold(row, known), _stratum(row))
+        queries[name] = EvalQuery(name, row.text("query", "text"), _gold(row, answers), _stratum(row))
     if not any(query.gold for query in queries.values()):
         raise DatasetError(folder / "queries.jsonl", "no query has an answer")
     in_sections = any(SECTION_MARK in item for query in queries.values() for item in query.gold)
@@ -248,21 +250,21 @@ def _files(root: Path) -> tuple[tuple[EvalDocument, ...], tuple[str, ...]]:
     base = Base(id="eval", path=root.resolve(), origin="argument")
     documents, notes = [], []
     try:
-        found = scan(base, max_bytes=MOST_BYTES, max_files=MOST_FILES)
+        scanned = scan(base, max_bytes=MOST_BYTES, max_files=MOST_FILES)
     except BaseUnavailable as error:
         raise DatasetError(root, str(error)) from error
-    for path in found.files:
+    for path in scanned.files:
         try:
             with open_contained(base, path) as file:
                 documents.append(EvalDocument(path, path, file.read(MOST_BYTES)))
         except (OSError, PathNotContained) as error:
             notes.append(f"{path}: {error}")
-    notes += [f"{one.subject}: {one.message}" for one in found.skipped]
+    notes += [f"{problem.subject}: {problem.message}" for problem in scanned.skipped]
     return tuple(documents), tuple(notes)
 
 
-def _gold(row: _Row, known: set[str]) -> dict[str, int]:
-    """Read `expected` (one, several or none) and `also_valid` (a gain for each)."""
+def _gold(row: _Row, answers: set[str]) -> dict[str, int]:
+    """Read `expected` (one, several or no answers) and `also_valid` (answers with their gains)."""
     expected, more = row.value.get("expected"), row.value.get("also_valid") or {}
     if "expected" not in row.value:
         row.fail('has no `expected`: a file, "file::Heading > Heading", a list of them, or null if nothing answers')
@@ -273,9 +275,9 @@ def _gold(row: _Row, known: set[str]) -> dict[str, int]:
         row.fail("`also_valid` is not an object of answer → gain")
     gold = {name: math.floor(gain) for name, gain in more.items() if gain > 0} | dict.fromkeys(names, FULL_ANSWER)
     for name in gold:
-        if name not in known:
+        if name not in answers:
             where, _, heading = name.partition(SECTION_MARK)
-            missing = f"no section {heading!r} in {where!r}" if where in known else f"no document {where!r}"
+            missing = f"no section {heading!r} in {where!r}" if where in answers else f"no document {where!r}"
             row.fail(f"there is {missing}")
     return gold
 
@@ -288,7 +290,7 @@ def _stratum(row: _Row) -> str:
 
 
 def _file_name(name: str, taken: set[str]) -> str:
-    """Give a document's id as a file name: the id itself where any file system takes it and no other has it."""
+    """Return a file name for a document id: the id itself if it is valid everywhere and not taken."""
     path = f"{name}.md"
     if _PLAIN.fullmatch(name) and not _RESERVED.match(name) and path.lower() not in taken:
         return path
@@ -309,10 +311,10 @@ def _rows(file: Path) -> Iterator[_Row]:
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Give the lines of a file that are not blank, with their numbers from 1."""
+    """Yield the lines of a file that are not blank, with their numbers from 1."""
     try:
-        with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as opened:
-            for number, line in enumerate(opened, 1):
+        with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as stream:
+            for number, line in enumerate(stream, 1):
                 if line.strip():
                     yield number, line.rstrip("\r\n")
     except OSError as error:

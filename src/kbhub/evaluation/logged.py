@@ -1,4 +1,4 @@
-"""A data set of what was really asked in a project: logged queries, answered by the documents that were read then."""
+"""A data set from the query log of a project: queries, answered by the documents that were read afterwards."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
     from kbhub.index.querylog import QueryLog
 
 NAME = "log"
-"""Of the data set."""
+"""Name of the data set."""
 
 
 def logged_dataset(hub: Hub) -> Dataset:
-    """Make a data set of the log of a project: its queries of which a hit was read, and the documents as they are now.
+    """Build a data set from the queries of which a hit was read, and the current documents.
 
-    Queries that differ in nothing that matters are one. Only documents count: memories grow out of what is asked.
+    Equivalent queries are merged. Memories are left out, because they originate from queries.
 
     Args:
-        hub: of the workspace.
+        hub: the hub with the query log and the bases.
 
     Raises:
-        DatasetError: no hit of a logged query was read, or none of those is there any more.
+        DatasetError: no hit of a logged query was read, or no document that was read still exists.
         QueryLogUnavailable: the log cannot be read.
     """
     log = log_of(hub)
     documents, notes = _documents(hub)
-    known = {document.id for document in documents}
+    document_ids = {document.id for document in documents}
     gold, texts = _judgements(log)
     queries: list[EvalQuery] = []
     for key, refs in gold.items():
-        if kept := {ref: 1 for ref in refs if ref in known}:
-            queries.append(EvalQuery(f"q{len(queries) + 1}", texts[key], kept))
+        if answers := {ref: 1 for ref in refs if ref in document_ids}:
+            queries.append(EvalQuery(f"q{len(queries) + 1}", texts[key], answers))
     if not queries:
         raise DatasetError(log.path, "has no query of which a document was read that is still there")
     if missing := len(gold) - len(queries):
@@ -46,13 +46,13 @@ def logged_dataset(hub: Hub) -> Dataset:
 
 
 def _judgements(log: QueryLog) -> tuple[dict[str, dict[str, None]], dict[str, str]]:
-    """Give what was read after the queries of each key, in order, and their latest text."""
+    """Return what was read after the queries of each key, in order, and their latest text."""
     gold: dict[str, dict[str, None]] = {}
     texts: dict[str, str] = {}
-    for asked in log.judged():
-        key = asked.key or asked.text
-        gold.setdefault(key, {}).update(dict.fromkeys(asked.opened))
-        texts[key] = asked.text
+    for query in log.judged():
+        key = query.key or query.text
+        gold.setdefault(key, {}).update(dict.fromkeys(query.opened))
+        texts[key] = query.text
     return gold, texts
 
 
@@ -63,17 +63,17 @@ def _documents(hub: Hub) -> tuple[list[EvalDocument], list[str]]:
         if base.kind != "document":
             continue
         try:
-            found = scan(base, max_bytes=MOST_BYTES, max_files=MOST_FILES)
+            scanned = scan(base, max_bytes=MOST_BYTES, max_files=MOST_FILES)
         except BaseUnavailable as error:
             notes.append(str(error))
             continue
-        for path in found.files:
+        for path in scanned.files:
             try:
                 with open_contained(base, path) as file:
                     data = file.read(MOST_BYTES)
             except (OSError, PathNotContained) as error:
                 notes.append(f"{path}: {error}")
                 continue
-            # A folder's number and not the base's id, which need not be a name that a folder may have.
+            # The number of the base, because its id may not be a valid folder name.
             documents.append(EvalDocument(ref_of(base, path, bases), f"{number}/{path}", data))
     return documents, notes

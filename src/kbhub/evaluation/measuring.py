@@ -1,8 +1,7 @@
-"""Data sets and ways to search → figures."""
+"""Run search modes over data sets and compute the metrics."""
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import numpy as np
 
 from kbhub.errors import DatasetError, UsageError
 from kbhub.evaluation.asking import Answer, NaiveSearch, Plan, ask
-from kbhub.evaluation.corpus import SEED, open_corpus
+from kbhub.evaluation.corpus import open_corpus, sample
 from kbhub.evaluation.metrics import METRICS, judge
 from kbhub.evaluation.report import (
     Change,
@@ -21,7 +20,6 @@ from kbhub.evaluation.report import (
     Figures,
     RunFigures,
     Verdicts,
-    WithheldFigures,
 )
 from kbhub.evaluation.runs import read_run, run_file, write_run
 from kbhub.evaluation.significance import area_under_curve, randomisation_p
@@ -36,40 +34,42 @@ if TYPE_CHECKING:
 
     from kbhub.evaluation.asking import EvalMode
     from kbhub.evaluation.corpus import Corpus, Setup
-    from kbhub.evaluation.datasets import Dataset, EvalQuery
+    from kbhub.evaluation.datasets import Dataset
 
 DIGITS = 4
-"""Of the figures in a report; milliseconds have two."""
+"""Decimal digits of metrics in a report; milliseconds have two."""
 
 WITHIN = "queries without an answer"
-"""Source of unanswerable queries that are the data set's own."""
+"""Name of the data set's own unanswerable queries as a source."""
 
 
 @struct
 class Options:
-    """What is measured, and what becomes of it."""
+    """What to measure, and where to read and write runs."""
 
     modes: tuple[EvalMode, ...] = ("keyword", "semantic", "hybrid")
     main: tuple[EvalMode, ...] = ("hybrid",)
-    """Those of the modes that ablations, cuts and the floor are about."""
+    """Modes to which ablations, splits and the floor apply."""
     without: tuple[tuple[str, ...], ...] = ()
-    """Ablations: signals left out together."""
+    """Ablations, each a set of signals left out together."""
     parts: int = 1
-    """Bases that the corpus is also cut into; 1 for no cut."""
+    """Number of bases into which the corpus is also split; 1 for no split."""
     wordings: bool = False
-    """Whether queries are also asked with their other wordings."""
+    """Whether to ask queries also with their other wordings."""
     depth: int = 10
     limit: int | None = None
-    """Queries of a data set at most, chosen at random."""
+    """Maximum of queries per data set, sampled at random."""
     run: Path | None = None
+    """File to write the rankings to."""
     compare: Path | None = None
+    """File with an earlier run to compare with."""
     floor: float | None = None
-    """Least nDCG@10 of the main modes."""
+    """Minimum nDCG@10 of the main modes."""
     without_answers: bool = False
-    """Whether each question is also asked of bases without its answer."""
+    """Whether to ask each question also of bases without its answer."""
 
     def plans(self) -> list[Plan]:
-        """List what is measured on each data set."""
+        """Return the plans to run on each data set."""
         main = [mode for mode in self.modes if mode in self.main and mode != "naive"]
         plans = [Plan(mode) for mode in self.modes]
         plans += [Plan(mode, signals) for mode in main for signals in self.without]
@@ -82,7 +82,7 @@ class Options:
 
 @dataclass(slots=True)
 class _Measured:
-    """A plan with its answers to the queries that have one."""
+    """A plan with its answers to the answerable queries."""
 
     plan: Plan
     answers: list[Answer]
@@ -93,64 +93,63 @@ class _Measured:
 def evaluate(
     datasets: Sequence[Dataset], unanswerable: Sequence[Dataset], options: Options, setup: Setup
 ) -> EvalReport:
-    """Measure.
+    """Run all plans on all data sets.
 
     Args:
-        datasets: what is searched, with queries.
-        unanswerable: data sets whose queries the others do not answer.
-        options: what is measured.
-        setup: where corpora lie, and which settings count.
+        datasets: the data sets.
+        unanswerable: data sets whose queries have no answer in the others.
+        options: what to measure.
+        setup: how corpora are created and opened.
 
     Raises:
-        UsageError: two data sets have one name.
+        UsageError: two data sets have the same name.
         DatasetError: a run file cannot be read or written.
-        KbhubError: as `Hub.sync` and `Hub.search`.
+        KbhubError: as for `Hub.sync` and `Hub.search`.
     """
-    for name, count in Counter(one.name for one in datasets).items():
+    for name, count in Counter(dataset.name for dataset in datasets).items():
         if count > 1:
             raise UsageError(f"Two data sets are named {name!r}, so their figures could not be told apart; rename one.")
     plans = options.plans()
     alone = len(datasets) == 1 and len(plans) == 1
-    chosen = [_Dataset(one, unanswerable, options, setup, alone=alone) for one in datasets]
-    for one in chosen:
-        one.check_files(plans)
-    figures = tuple(one.measure(plans) for one in chosen)
+    measurements = [_Measurement(dataset, unanswerable, options, setup, alone=alone) for dataset in datasets]
+    for measurement in measurements:
+        measurement.check_files(plans)
+    figures = tuple(measurement.measure(plans) for measurement in measurements)
     means: dict[str, dict[str, float]] = {}
     if len(figures) > 1:
         for plan in plans:
             overall = [run.overall for figure in figures for run in figure.runs if run.name == plan.name]
             means[plan.name] = {
-                metric: round(float(np.mean([getattr(one, metric) for one in overall])), DIGITS) for metric in METRICS
+                metric: round(float(np.mean([getattr(run, metric) for run in overall])), DIGITS) for metric in METRICS
             }
     return EvalReport(datasets=figures, means=means, below=_below(figures, options))
 
 
-class _Dataset:
-    """One data set on its way to figures."""
+class _Measurement:
+    """Runs plans on one data set."""
 
     def __init__(
         self, dataset: Dataset, unanswerable: Sequence[Dataset], options: Options, setup: Setup, *, alone: bool
     ) -> None:
         self.dataset, self.options, self.setup, self.alone = dataset, options, setup, alone
-        self.queries = _sample([one for one in dataset.queries if one.gold], options.limit)
-        own = _sample([one for one in dataset.queries if not one.gold], options.limit)
+        self.queries = sample([query for query in dataset.queries if query.gold], options.limit)
+        own = sample([query for query in dataset.queries if not query.gold], options.limit)
         self.unanswerable = {WITHIN: own} if own else {}
-        self.unanswerable |= {one.name: _sample(one.queries, options.limit) for one in unanswerable}
+        self.unanswerable |= {other.name: sample(other.queries, options.limit) for other in unanswerable}
 
     def measure(self, plans: Sequence[Plan]) -> DatasetFigures:
-        """Ask everything and work the figures out."""
-        dataset = self.dataset
+        """Run the plans and compute the figures."""
+        dataset, options = self.dataset, self.options
         whole = open_corpus(dataset, self.setup)
         measured: dict[Plan, _Measured] = {}
         runs = []
         for plan in plans:
             corpus = whole if plan.parts == 1 else open_corpus(dataset, self.setup, plan.parts)
             answers = self._ask(corpus, plan)
-            one = measured[plan] = _Measured(plan, answers, self._values([answer.ranked for answer in answers]))
-            if self.options.run:
-                write_run(self._file(self.options.run, plan), answers, plan.name)
-            reference = _reference(plan, measured)
-            runs.append(self._figures(one, reference, corpus))
+            run = measured[plan] = _Measured(plan, answers, self._values([answer.ranked for answer in answers]))
+            if options.run:
+                write_run(self._file(options.run, plan), answers, plan.name)
+            runs.append(self._figures(run, _reference(plan, measured), corpus))
         return DatasetFigures(
             name=dataset.name,
             documents=len(dataset.documents),
@@ -159,14 +158,9 @@ class _Dataset:
             gains="exponential" if dataset.exponential else "linear",
             unit="document" if dataset.sections is None else "section",
             runs=tuple(runs),
-            withheld=self._withheld(),
+            withheld=withhold(dataset, self.queries, options.modes, self.setup) if options.without_answers else (),
             notes=(*dataset.notes, *whole.notes),
         )
-
-    def _withheld(self) -> tuple[WithheldFigures, ...]:
-        if not self.options.without_answers:
-            return ()
-        return withhold(self.dataset, self.queries, self.options.modes, self.setup)
 
     def _ask(self, corpus: Corpus, plan: Plan) -> list[Answer]:
         depth = self.options.depth
@@ -178,57 +172,57 @@ class _Dataset:
         pairs = zip(rankings, self.queries, strict=True)
         return np.array([judge(ranked, query.gold, exponential=self.dataset.exponential) for ranked, query in pairs])
 
-    def _figures(self, one: _Measured, reference: _Measured | None, corpus: Corpus) -> RunFigures:
-        plan = one.plan
+    def _figures(self, run: _Measured, reference: _Measured | None, corpus: Corpus) -> RunFigures:
+        plan = run.plan
         strata = list(dict.fromkeys(query.stratum for query in self.queries if query.stratum))
-        of = np.array([query.stratum for query in self.queries])
+        strata_of_queries = np.array([query.stratum for query in self.queries])
         return RunFigures(
             name=plan.name,
             mode=plan.mode,
             without=plan.without,
             bases=plan.parts,
-            overall=_means(one, np.full(len(self.queries), fill_value=True)),
-            strata={stratum: _means(one, of == stratum) for stratum in strata},
-            fell_back=sum(answer.fell_back for answer in one.answers),
-            comparison=_comparison(reference.plan.name, one.values, reference.values) if reference else None,
-            earlier=self._earlier(one),
-            verdicts=self._verdicts(one, corpus),
+            overall=_means(run, np.full(len(self.queries), fill_value=True)),
+            strata={stratum: _means(run, strata_of_queries == stratum) for stratum in strata},
+            fell_back=sum(answer.fell_back for answer in run.answers),
+            comparison=_comparison(reference.plan.name, run.values, reference.values) if reference else None,
+            earlier=self._earlier(run),
+            verdicts=self._verdicts(run, corpus),
         )
 
-    def _earlier(self, one: _Measured) -> Comparison | None:
-        file = self._earlier_file(one.plan)
+    def _earlier(self, run: _Measured) -> Comparison | None:
+        file = self._earlier_file(run.plan)
         if file is None:
             return None
         rankings = read_run(file)
         if not any(query.id in rankings for query in self.queries):
             raise DatasetError(file, f"has none of the queries of {self.dataset.name}")
         values = self._values([rankings.get(query.id, ()) for query in self.queries])
-        return _comparison(str(file), one.values, values)
+        return _comparison(str(file), run.values, values)
 
-    def _verdicts(self, one: _Measured, corpus: Corpus) -> tuple[Verdicts, ...]:
-        if one.plan.mode == "naive" or one.plan.without or one.plan.parts > 1:
+    def _verdicts(self, run: _Measured, corpus: Corpus) -> tuple[Verdicts, ...]:
+        if run.plan.mode == "naive" or run.plan.without or run.plan.parts > 1:
             return ()
-        found = []
+        verdicts = []
         for source, queries in self.unanswerable.items():
-            others = ask(corpus, self.dataset, queries, one.plan, depth=1, progress=self.setup.progress)
-            best, worst = (np.array([answer.best for answer in some]) for some in (one.answers, others))
-            found.append(
+            others = ask(corpus, self.dataset, queries, run.plan, depth=1, progress=self.setup.progress)
+            best, worst = (np.array([answer.best for answer in group]) for group in (run.answers, others))
+            verdicts.append(
                 Verdicts(
                     unanswerable=source,
-                    answerable_queries=len(one.answers),
+                    answerable_queries=len(run.answers),
                     unanswerable_queries=len(others),
                     auc=round(area_under_curve(best, worst), DIGITS),
-                    answerable_shares=_shares(one.answers),
+                    answerable_shares=_shares(run.answers),
                     unanswerable_shares=_shares(others),
                 )
             )
-        return tuple(found)
+        return tuple(verdicts)
 
     def check_files(self, plans: Sequence[Plan]) -> None:
-        """Complain of files that cannot be read or written before anything is measured.
+        """Check before measuring that run files can be read and written.
 
         Raises:
-            DatasetError: an earlier run is not there, or the folder of a new one is not.
+            DatasetError: an earlier run, or the folder for a new one, does not exist.
         """
         if self.options.run and not self.options.run.parent.is_dir():
             raise DatasetError(self.options.run, "cannot be written: its folder does not exist")
@@ -238,7 +232,7 @@ class _Dataset:
                 raise DatasetError(file, f"is not there to compare {plan.name} on {self.dataset.name} with")
 
     def _earlier_file(self, plan: Plan) -> Path | None:
-        """Give the one file of an earlier run, or what `--run` makes of its name for several."""
+        """Return the file of the earlier run: the named one or, of several, the one for this plan."""
         file = self.options.compare
         return file if file is None or file.is_file() else self._file(file, plan)
 
@@ -246,15 +240,8 @@ class _Dataset:
         return run_file(file, self.dataset.name, plan.name, alone=self.alone)
 
 
-def _sample(queries: Sequence[EvalQuery], limit: int | None) -> list[EvalQuery]:
-    if limit is None or len(queries) <= limit:
-        return list(queries)
-    chosen = random.Random(SEED).sample(range(len(queries)), limit)  # noqa: S311 - a choice, no secret
-    return [queries[number] for number in sorted(chosen)]
-
-
 def _reference(plan: Plan, measured: Mapping[Plan, _Measured]) -> _Measured | None:
-    """Return what a run is compared with: the same without its ablation, cut or wordings, else the first one."""
+    """Return the run to compare with: the same without ablation, split or wordings, else the first one."""
     if plan.without or plan.parts > 1 or plan.wordings:
         return measured[Plan(plan.mode)]
     naive = measured.get(Plan("naive"))
@@ -262,10 +249,10 @@ def _reference(plan: Plan, measured: Mapping[Plan, _Measured]) -> _Measured | No
     return None if first.plan == plan else first
 
 
-def _means(one: _Measured, of: NDArray[np.bool_]) -> Figures:
-    answers = [answer for answer, counts in zip(one.answers, of, strict=True) if counts]
+def _means(run: _Measured, selected: NDArray[np.bool_]) -> Figures:
+    answers = [answer for answer, counts in zip(run.answers, selected, strict=True) if counts]
     times = np.array([answer.milliseconds for answer in answers])
-    means = one.values[of].mean(axis=0)
+    means = run.values[selected].mean(axis=0)
     return Figures(
         queries=len(answers),
         **{name: round(float(mean), DIGITS) for name, mean in zip(METRICS, means, strict=True)},
@@ -294,8 +281,8 @@ def _below(figures: Sequence[DatasetFigures], options: Options) -> tuple[str, ..
     if floor is None:
         return ()
     return tuple(
-        f"{one.name}, {run.name}: nDCG@10 is {run.overall.ndcg10:.4f}, below {floor:g}."
-        for one in figures
-        for run in one.runs
+        f"{dataset.name}, {run.name}: nDCG@10 is {run.overall.ndcg10:.4f}, below {floor:g}."
+        for dataset in figures
+        for run in dataset.runs
         if run.mode in options.main and not run.without and run.bases == 1 and run.overall.ndcg10 < floor
     )

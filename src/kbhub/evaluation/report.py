@@ -1,4 +1,4 @@
-"""What an evaluation found: the answer of `kbhub eval`, and what `--json` prints."""
+"""The report of `kbhub eval`, which `--json` prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run files as TREC has them: `query Q0 document rank score tag`, which every tool of the field reads."""
+"""Run files in TREC format: `query Q0 document rank score tag`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kbhub.evaluation.asking import Answer
 
 SCORE_STEP = 1e-6
-"""Least distance between two scores of a query: tools sort by score, and must not sort ours anew."""
+"""Minimum difference between the scores of a query, because tools sort by score and must keep our order."""
 
 _UNSAFE = re.compile(r"[\s%]")
 _ESCAPED = re.compile(r"(?:%[0-9A-F]{2})+")
@@ -25,9 +25,9 @@ def write_run(file: Path, answers: Iterable[Answer], tag: str) -> None:
     """Write a run file.
 
     Args:
-        file: written whole; one that exists is replaced.
-        answers: what was found.
-        tag: names the run; white space becomes `-`.
+        file: the file, which is written atomically and replaces an existing one.
+        answers: the rankings.
+        tag: name of the run; whitespace becomes `-`.
 
     Raises:
         DatasetError: it cannot be written.
@@ -49,12 +49,12 @@ def read_run(file: Path) -> Mapping[str, tuple[str, ...]]:
     """Read a run file.
 
     Returns:
-        Query → documents, by falling score, equal ones by rank.
+        Query → documents, by descending score, then by rank.
 
     Raises:
-        DatasetError: it cannot be read, or a line of it is none of a run file.
+        DatasetError: the file cannot be read, or a line is invalid.
     """
-    found: dict[str, list[tuple[float, int, str]]] = {}
+    runs: dict[str, list[tuple[float, int, str]]] = {}
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -66,21 +66,21 @@ def read_run(file: Path) -> Mapping[str, tuple[str, ...]]:
             continue
         try:
             query, _, item, rank, score, _ = fields
-            found.setdefault(_plain(query), []).append((-float(score), int(rank), _plain(item)))
+            runs.setdefault(_plain(query), []).append((-float(score), int(rank), _plain(item)))
         except ValueError:
             expected = "expected six fields: query Q0 document rank score tag"
             raise DatasetError(file, expected, number) from None
-    return {query: tuple(dict.fromkeys(item for _, _, item in sorted(rows))) for query, rows in found.items()}
+    return {query: tuple(dict.fromkeys(item for _, _, item in sorted(rows))) for query, rows in runs.items()}
 
 
 def run_file(file: Path, dataset: str, plan: str, *, alone: bool) -> Path:
-    """Name the file of a run: as it was asked for if it is the only one, else with the data set and the plan in it.
+    """Return the file of a run, with data set and plan in its name if there are several runs.
 
     Args:
-        file: as it was asked for.
+        file: the file given by the user.
         dataset: name of the data set.
         plan: name of the plan.
-        alone: whether there is no other run.
+        alone: whether this is the only run.
     """
     if alone:
         return file
@@ -89,9 +89,9 @@ def run_file(file: Path, dataset: str, plan: str, *, alone: bool) -> Path:
 
 
 def _escaped(name: str) -> str:
-    """Write white space and `%` as in URLs: fields are separated by spaces."""
-    return _UNSAFE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found.group().encode()), name)
+    """Percent-encode whitespace and `%`, since spaces separate fields."""
+    return _UNSAFE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match.group().encode()), name)
 
 
 def _plain(name: str) -> str:
-    return _ESCAPED.sub(lambda run: bytes.fromhex(run.group().replace("%", "")).decode("utf-8", "replace"), name)
+    return _ESCAPED.sub(lambda match: bytes.fromhex(match.group().replace("%", "")).decode("utf-8", "replace"), name)

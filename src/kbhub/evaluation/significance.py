@@ -1,7 +1,7 @@
-"""Whether a difference between two runs can be chance: the paired randomisation test.
+"""Significance of the difference between two runs: the paired randomisation test.
 
-Under the hypothesis that two systems are the same, which of the two gave which value for a query is a coin toss, so
-the signs of the differences may be swapped (Smucker, Allan, Carterette 2007, who recommend it for retrieval).
+Under the null hypothesis the two systems are the same, so which of them produced which value for a query is random,
+and the signs of the differences may be swapped (Smucker, Allan, Carterette 2007, who recommend it for retrieval).
 """
 
 from __future__ import annotations
@@ -14,50 +14,50 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PERMUTATIONS = 10_000
-"""Sign swaps tried: p is exact to some ±.004 near .05."""
+"""Number of sign swaps; p is exact to about ±.004 near .05."""
 
 SEED = 20260101
-"""Of the swaps: the same two runs always have the same p."""
+"""Seed of the sign swaps, so that the same two runs always have the same p."""
 
 BLOCK = 1 << 22
-"""Swapped signs held at a time; as float64 32 MiB."""
+"""Signs held in memory at a time; 32 MiB as float64."""
 
 _ROUNDING = 1e-12
-"""Sums in another order differ by less than this."""
+"""Tolerance for sums in a different order."""
 
 
 def randomisation_p(
     first: NDArray[np.float64], second: NDArray[np.float64], *, permutations: int = PERMUTATIONS
 ) -> NDArray[np.float64]:
-    """Test, for several metrics at once, whether the means of two runs differ.
+    """Test for several metrics at once whether the means of two runs differ.
 
     Args:
         first: values of a run, shape (queries, metrics).
         second: values of the other run for the same queries, same shape.
-        permutations: sign swaps to try.
+        permutations: number of sign swaps.
 
     Returns:
-        Two-sided p per metric, never 0: the observed one counts as a permutation.
+        Two-sided p per metric, never 0, because the observed order counts as a permutation.
     """
     differences = first - second
     queries = len(differences)
     observed = np.abs(differences.sum(axis=0))
-    chance = np.random.default_rng(SEED)
-    as_large = np.zeros(differences.shape[1])
+    generator = np.random.default_rng(SEED)
+    at_least_observed = np.zeros(differences.shape[1])
     block = max(1, BLOCK // max(1, queries))
     for start in range(0, permutations, block):
         size = min(block, permutations - start)
-        signs = chance.integers(0, 2, (size, queries), dtype=np.int8).astype(np.float64) * 2 - 1
-        as_large += (np.abs(signs @ differences) >= observed - _ROUNDING).sum(axis=0)
-    return (as_large + 1) / (permutations + 1)
+        signs = generator.integers(0, 2, (size, queries), dtype=np.int8).astype(np.float64) * 2 - 1
+        at_least_observed += (np.abs(signs @ differences) >= observed - _ROUNDING).sum(axis=0)
+    return (at_least_observed + 1) / (permutations + 1)
 
 
 def area_under_curve(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
-    """Give the chance that a positive one scores higher than a negative one, ties counting half (the ROC's AUC).
+    """Return the probability that a positive scores higher than a negative, with ties counting half (ROC AUC).
 
     Args:
-        positive: scores, shape (any,), at least one.
-        negative: scores, shape (any,), at least one.
+        positive: scores, shape (n,), n ≥ 1.
+        negative: scores, shape (m,), m ≥ 1.
     """
     ordered = np.sort(negative)
     below = np.searchsorted(ordered, positive, "left")

@@ -1,7 +1,7 @@
-"""Leave the answer out: does search know what a base does not answer?
+"""Measure whether search knows what a base does not answer, by leaving the answer out.
 
-Each question is asked of a base that has its answer, and of the same base from which every document relevant to the
-question was taken. So what is there and what is not are about the same things, and no judge is needed.
+Each question is asked of a base with its answer, and of the same base without the documents relevant to the question.
+Both bases are about the same topics, and no judge is needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.evaluation.asking import Answer, EvalMode, Plan, ask_one
-from kbhub.evaluation.corpus import SEED, WRITTEN, Corpus, eval_folder, eval_hub, sync_corpus
+from kbhub.evaluation.corpus import SEED, WRITTEN, Corpus, eval_folder, eval_hub, sample, sync_corpus
 from kbhub.evaluation.headed import SECTION_MARK
 from kbhub.evaluation.report import WithheldFigures
 from kbhub.evaluation.significance import area_under_curve
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from kbhub.evaluation.datasets import Dataset, EvalQuery
 
 SIZES = (10, 50, 200, 1000)
-"""Documents of the bases that a data set is cut into; the data set as a whole is measured, too."""
+"""Sizes, in documents, of the bases sampled from a data set; the whole data set is measured, too."""
 
 QUESTIONS = 60
-"""Questions asked of each size at most, chosen at random, always the same."""
+"""Maximum of questions per size; the random sample is the same in every run."""
 
 CUTS = {10: 40, 50: 10, 200: 4, 1000: 2}
-"""Different choices of documents per size: of a few documents, which they are matters more."""
+"""Number of document samples per size; with few documents, the choice matters more."""
 
 ANSWERS = 10
-"""A base has one of a question's relevant documents, and one more for as many documents as this."""
+"""A base keeps one of a question's relevant documents for every so many documents, and at least one."""
 
 DIGITS = 4
 
@@ -45,56 +45,56 @@ DIGITS = 4
 def withhold(
     dataset: Dataset, queries: Sequence[EvalQuery], modes: Sequence[EvalMode], setup: Setup
 ) -> tuple[WithheldFigures, ...]:
-    """Measure how verdicts tell questions that are answered from the same without their answers.
+    """Measure how well verdicts distinguish answered questions from the same questions without their answers.
 
     Args:
-        dataset: documents to cut bases from.
-        queries: those that have an answer.
-        modes: ways to search; `naive` has no verdict and is passed over.
-        setup: where bases are made, and which settings count.
+        dataset: the documents from which bases are sampled.
+        queries: queries with an answer.
+        modes: search modes; `naive` is skipped, since it has no verdict.
+        setup: how bases are created and opened.
 
     Raises:
-        KbhubError: as `open_corpus`.
+        KbhubError: as for `open_corpus`.
     """
     judged = [mode for mode in modes if mode != "naive"]
-    chosen = _sample(queries)
+    chosen = sample(queries, QUESTIONS)
     sizes = [size for size in SIZES if size < len(dataset.documents)]
-    found: list[WithheldFigures] = []
+    figures: list[WithheldFigures] = []
     for size in [*sizes, len(dataset.documents)]:
         with tempfile.TemporaryDirectory(dir=eval_folder(setup), prefix="without-") as folder:
             base = _ChangingBase(dataset, Path(folder), setup)
-            answers = _asked(base, dataset, chosen, judged, size, setup)
-        found += [_figures(size, mode, *answers[mode]) for mode in judged]
-    return tuple(found)
+            answers = _ask_twice(base, dataset, chosen, judged, size, setup)
+        figures += [_figures(size, mode, *answers[mode]) for mode in judged]
+    return tuple(figures)
 
 
 class _ChangingBase:
     """A base whose documents change from question to question."""
 
     def __init__(self, dataset: Dataset, folder: Path, setup: Setup) -> None:
-        self._documents = {one.id: one for one in dataset.documents}
+        self._documents = {document.id: document for document in dataset.documents}
         self._folder, self._setup, self._name = folder / "all", setup, dataset.name
         self._folder.mkdir()
         hub = eval_hub({"all": self._folder}, folder / "index", len(self._documents), setup)
-        names = {("all", one.path): one.id for one in dataset.documents}
+        names = {("all", document.path): document.id for document in dataset.documents}
         self.corpus = Corpus(hub, ("all",), names, 0, 0.0, ())
-        self._held: set[str] = set()
+        self._current: set[str] = set()
 
     def hold(self, documents: set[str]) -> Corpus:
-        """Have these documents and no others."""
-        for name in self._held - documents:
+        """Make the base consist of these documents."""
+        for name in self._current - documents:
             (self._folder / self._documents[name].path).unlink()
-        for name in documents - self._held:
+        for name in documents - self._current:
             file = self._folder / self._documents[name].path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(self._documents[name].data)
             os.utime(file, (WRITTEN, WRITTEN))
-        self._held = documents
+        self._current = documents
         sync_corpus(self.corpus.hub, ("all",))
         return self.corpus
 
 
-def _asked(
+def _ask_twice(
     base: _ChangingBase,
     dataset: Dataset,
     queries: Sequence[EvalQuery],
@@ -102,24 +102,24 @@ def _asked(
     size: int,
     setup: Setup,
 ) -> dict[EvalMode, tuple[list[Answer], list[Answer]]]:
-    """Ask each question with and without its answer: mode → both."""
-    found: dict[EvalMode, tuple[list[Answer], list[Answer]]] = {mode: ([], []) for mode in modes}
-    everything = [one.id for one in dataset.documents]
+    """Ask each question with and without its answer, and return mode → both lists of answers."""
+    answers: dict[EvalMode, tuple[list[Answer], list[Answer]]] = {mode: ([], []) for mode in modes}
+    all_ids = [document.id for document in dataset.documents]
     cuts = CUTS.get(size, 1)
-    for done, number in enumerate(sorted(range(len(queries)), key=lambda number: number % cuts), 1):
+    for asked, number in enumerate(sorted(range(len(queries)), key=lambda number: number % cuts), 1):
         query = queries[number]
-        relevant = {name.partition(SECTION_MARK)[0] for name in query.gold} & set(everything)
-        choose = random.Random(f"{SEED} {size} {number % cuts}")  # noqa: S311 - a cut, no secret
-        cut = everything if size == len(everything) else choose.sample(everything, size)
+        relevant = {name.partition(SECTION_MARK)[0] for name in query.gold} & set(all_ids)
+        generator = random.Random(f"{SEED} {size} {number % cuts}")  # noqa: S311 - a cut, no secret
+        cut = all_ids if size == len(all_ids) else generator.sample(all_ids, size)
         without = set(cut) - relevant
-        kept = sorted(relevant) if size == len(everything) else sorted(relevant)[: max(1, size // ANSWERS)]
-        for at, documents in enumerate((without | set(kept), without)):
+        answering = sorted(relevant) if size == len(all_ids) else sorted(relevant)[: max(1, size // ANSWERS)]
+        for variant, documents in enumerate((without | set(answering), without)):
             corpus = base.hold(documents)
             for mode in modes:
-                found[mode][at].append(ask_one(corpus, dataset, query, Plan(mode), 10))
+                answers[mode][variant].append(ask_one(corpus, dataset, query, Plan(mode), 10))
         if setup.progress:
-            setup.progress(f"{dataset.name} without answers, {size} documents", done, len(queries))
-    return found
+            setup.progress(f"{dataset.name} without answers, {size} documents", asked, len(queries))
+    return answers
 
 
 def _figures(size: int, mode: EvalMode, answered: Sequence[Answer], withheld: Sequence[Answer]) -> WithheldFigures:
@@ -137,10 +137,3 @@ def _figures(size: int, mode: EvalMode, answered: Sequence[Answer], withheld: Se
 def _shares(answers: Sequence[Answer]) -> dict[str, float]:
     counts = Counter(answer.verdict for answer in answers)
     return {verdict: round(counts[verdict] / len(answers), DIGITS) for verdict in ("strong", "weak", "none")}
-
-
-def _sample(queries: Sequence[EvalQuery]) -> list[EvalQuery]:
-    if len(queries) <= QUESTIONS:
-        return list(queries)
-    chosen = random.Random(SEED).sample(range(len(queries)), QUESTIONS)  # noqa: S311 - a choice, no secret
-    return [queries[number] for number in sorted(chosen)]
