@@ -1,6 +1,6 @@
-"""The command line: `declared` has the commands and their help, `commands` does them, `console` prints.
+"""The command line: `registry` names the commands, `commands` has them with their help, `console` prints.
 
-`quick` answers what needs no parser: help, out of `pages`, and a plain search.
+`quick` answers what needs no parser: help, out of `pages`, and the version.
 """
 
 INTERRUPTED = 130

@@ -55,7 +55,7 @@ def arranged(given: Sequence[str]) -> list[str]:
 
 
 def _leading(given: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Give the common options that a command line begins with, and what follows them."""
+    """Return the common options that a command line begins with, and what follows them."""
     at = 0
     while at < len(given):
         name, mark, _ = given[at].partition("=")

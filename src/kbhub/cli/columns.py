@@ -50,7 +50,7 @@ def _description(console: Console, entry: HelpEntry) -> str:
 
 
 def _plain(console: Console, text: Any) -> str:
-    """Give what cyclopts hands over, text or something for rich to draw, without styles and line breaks of width."""
+    """Return what cyclopts hands over, text or a renderable of rich, without styles and wrapping."""
     if text is None or isinstance(text, str):
         return (text or "").strip()
     options = console.options.update(width=UNBROKEN)

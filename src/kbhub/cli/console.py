@@ -43,7 +43,7 @@ def wants_colour(stream: TextIO, env: Mapping[str, str]) -> bool:
 
 
 def line_width(env: Mapping[str, str]) -> int:
-    """Give the columns of the terminal: `COLUMNS`, then what one of the standard streams says, as rich has it.
+    """Return the columns of the terminal: `COLUMNS`, then what one of the standard streams says, as rich has it.
 
     Args:
         env: environment variables.
@@ -63,7 +63,7 @@ def line_width(env: Mapping[str, str]) -> int:
 
 
 def terminal_width() -> int | None:
-    """Give the columns of the terminal that results are shown on; none if they go elsewhere, or it only prints."""
+    """Return the columns of the terminal that shows the results; None if they go elsewhere, or it only prints."""
     if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in DUMB:
         return None
     return line_width(os.environ)
@@ -109,7 +109,7 @@ def show_json(document: str) -> None:
 
 
 def complain(message: str) -> None:
-    """Say something that is no result, on one line of standard error; in a terminal, broken at words to its width."""
+    """Print a message on one line of standard error; in a terminal, broken at words to its width."""
     # What is printed may quote a file; results must come before what is said about them.
     sys.stdout.flush()
     line = f"kbhub: {one_line(shortened(message))}"
@@ -119,7 +119,7 @@ def complain(message: str) -> None:
 
 
 def shortened(message: str) -> str:
-    """Give a message that quotes something endless without its middle; what to do about it is at the end."""
+    """Return a message without its middle if it is too long; what to do about it is at the end."""
     if len(message) <= MESSAGE_CHARACTERS:
         return message
     half = MESSAGE_CHARACTERS // 2

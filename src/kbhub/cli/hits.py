@@ -32,7 +32,7 @@ SEPARATOR = "--"
 
 
 def search_with(hub: Hub, query: Query, options: Hits) -> SearchResult:
-    """Search, and give the hits that were asked for, with the text that was asked for as their excerpt.
+    """Search, and return the hits that were asked for, with the text that was asked for as their excerpt.
 
     Args:
         hub: of the workspace.
@@ -62,7 +62,7 @@ def search_with(hub: Hub, query: Query, options: Hits) -> SearchResult:
 
 
 def hits_listing(hub: Hub, result: SearchResult) -> Listing:
-    """Give hits as records.
+    """Return hits as records.
 
     Args:
         hub: of the workspace, whose config says what lies where.
@@ -85,10 +85,11 @@ def hits_listing(hub: Hub, result: SearchResult) -> Listing:
 
 
 def readings_listing(readings: Sequence[Reading]) -> Listing:
-    """Give what was read as records."""
+    """Return what was read as records."""
     fields = ("docid", "ref", "title", "start_line", "end_line", "total_lines", "deleted", "text")
     records = [
-        {**one.model_dump(mode="json", include=set(fields)), "context": " / ".join(one.contexts)} for one in readings
+        {**reading.model_dump(mode="json", include=set(fields)), "context": " / ".join(reading.contexts)}
+        for reading in readings
     ]
     return listings.Listing("document", fields, records, body="text")
 
@@ -111,7 +112,7 @@ def numbered(text: str, first: int, marked: frozenset[int] | None = None, *, las
 
 
 def cut_reading(reading: Reading, first: int | None, count: int | None) -> Reading:
-    """Give those lines of what was read that are wanted.
+    """Return the wanted lines of what was read.
 
     Args:
         reading: what was read.
@@ -145,7 +146,7 @@ def _every_hit(hub: Hub, query: Query) -> SearchResult:
 
 
 def _shown(hub: Hub, hit: Hit, terms: tuple[Term, ...], options: Hits, query: Query, *, first: bool) -> Hit:
-    """Give a hit with the text that is to be shown as its excerpt."""
+    """Return a hit with the text to be shown as its excerpt."""
     text, line = hit.excerpt, hit.excerpt_line
     document = _document(hub, hit) if options.full or options.around is not None else None
     if document is not None and options.full:
@@ -171,7 +172,7 @@ def _shown(hub: Hub, hit: Hit, terms: tuple[Term, ...], options: Hits, query: Qu
 
 
 def _document(hub: Hub, hit: Hit) -> list[str] | None:
-    """Give the lines of a hit's document as it is on disk now; none if it is gone since it was indexed."""
+    """Return the lines of a hit's document as it is on disk now; None if it is gone since it was indexed."""
     # Its models take 50 ms to load, and excerpts are in the index.
     from kbhub.reading.reading import ReadOptions, read  # noqa: PLC0415
 
@@ -183,7 +184,7 @@ def _document(hub: Hub, hit: Hit) -> list[str] | None:
 
 
 def _groups(matches: Sequence[int], around: int, last: int) -> Iterator[tuple[int, int]]:
-    """Give the ranges of lines around matches, those that touch as one."""
+    """Yield the ranges of lines around matches; those that touch are joined."""
     start, end = 0, -1
     for number in matches:
         low, high = max(1, number - around), min(last, number + around)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def hub_options(places: Places, *, serve: bool = False, every_base: bool = False, warn: bool = True) -> HubOptions:
-    """Give what the command line says about where to look.
+    """Return the hub's options as the command line says where to look.
 
     Args:
         places: what it says.
@@ -59,12 +59,12 @@ class _Warnings:
         self._told: set[Problem] = set()
 
     def __call__(self, warnings: Sequence[Problem]) -> None:
-        fresh = [one for one in warnings if one not in self._told]
+        fresh = [warning for warning in warnings if warning not in self._told]
         self._told.update(fresh)
         if fresh:
             complain(warnings_text(fresh))
 
 
 def decoded(argument: str) -> str:
-    """Give an argument as Unicode: Python hands over bytes that the locale does not know as lone surrogates."""
+    """Return an argument as Unicode: Python hands over bytes that the locale does not know as lone surrogates."""
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -106,7 +106,7 @@ def _is_longer_than_screen(text: str) -> bool:
 
 
 def _pager() -> list[str] | None:
-    """Give the command of the user's pager, none if there is none or it only prints."""
+    """Return the command of the user's pager; None if there is none or it only prints."""
     named = os.environ.get("PAGER", PAGER)
     try:
         words = shlex.split(named)

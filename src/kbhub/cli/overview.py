@@ -33,7 +33,7 @@ TAGS = 8
 
 
 def overview(hub: Hub) -> Status:
-    """Say what is here, in all that can be said of it; reads the times of all files."""
+    """Return an overview of the workspace; reads the times of all files."""
     here = status(hub)
     return here.model_copy(
         update={
@@ -48,7 +48,7 @@ def overview(hub: Hub) -> Status:
 
 
 def daemon_status(folder: Folder) -> DaemonStatus | None:
-    """Say which daemon is running; none if none is.
+    """Return the running daemon; None if there is none.
 
     Args:
         folder: of the daemon.
@@ -65,7 +65,7 @@ def daemon_status(folder: Folder) -> DaemonStatus | None:
 
 
 def top_tags(hub: Hub, bases: list[Base]) -> tuple[TagUse, ...]:
-    """Give the tags that most documents of some bases have, equally frequent ones in order of letters."""
+    """Return the most frequent tags of some bases, equally frequent ones in alphabetical order."""
     counted: Counter[str] = Counter()
     for base in bases:
         index = hub.index(base)
@@ -79,15 +79,15 @@ def top_tags(hub: Hub, bases: list[Base]) -> tuple[TagUse, ...]:
 
 
 def memory_summary(hub: Hub) -> MemorySummary | None:
-    """Say how the memories of this project and its user are doing; none if there are none."""
+    """Return the state of the memories of this project and its user; None if there are none."""
     now, known = hub.options.clock(), all_known(hub)
     if not known:
         return None
     return MemorySummary(
         memories=len(known),
-        strength=round(fmean(one.strength(now) for one in known), 2),
-        faded=sum(now - one.last_use() >= FADING_DAYS * DAY_SECONDS for one in known),
-        superseded=sum(bool(one.facts.superseded_by) for one in known),
+        strength=round(fmean(memory.strength(now) for memory in known), 2),
+        faded=sum(now - memory.last_use() >= FADING_DAYS * DAY_SECONDS for memory in known),
+        superseded=sum(bool(memory.facts.superseded_by) for memory in known),
     )
 
 

@@ -1,6 +1,6 @@
 """Pages of help: two aligned columns, without frames, readable at any width, in a pipe and aloud.
 
-What they say is taken from the declared commands and kept in `pages.json`, so that asking for help does not wait for
+What they say is taken from the commands and kept in `pages.json`, so that asking for help does not wait for
 the libraries of the command line (0.2 s). tests/test_help_pages.py writes that file and keeps it true.
 """
 
@@ -72,7 +72,7 @@ def page_text(page: Mapping[str, Any], width: int) -> str:
 
 
 def usage_text(usage: str) -> str:
-    """Give the usage line and an empty one."""
+    """Return the usage line and an empty one."""
     return f"Usage: {usage}\n"
 
 

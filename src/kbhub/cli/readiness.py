@@ -83,7 +83,7 @@ def active_and_broken(hub: Hub) -> list[str]:
 
 
 def complain_nothing(hub: Hub) -> None:
-    """Say that no base is active, what was looked for, and what to do, unless kbhub is switched off here."""
+    """Complain that no base is active, what was looked for, and what to do, unless kbhub is switched off here."""
     discovery = hub.discovery()
     # What was there and does not count has its reason behind it; the rest was not there.
     complain_all(place for place in discovery.looked_for if place.endswith((")", "off here")))
@@ -106,11 +106,11 @@ def complain_broken(hub: Hub) -> None:
 
 
 def broken_bases(hub: Hub) -> list[str]:
-    """Say of each base that would be active if it could be used what is wrong, as a search notes it."""
-    return [f"{one.subject}: {one.message}" for one in hub.missing()]
+    """Return what is wrong with each base that would be active otherwise, as a search notes it."""
+    return [f"{problem.subject}: {problem.message}" for problem in hub.missing()]
 
 
 def complain_all(messages: Iterable[str]) -> None:
-    """Say several things, one a line."""
+    """Complain about several things, one a line."""
     for message in messages:
         complain(message)

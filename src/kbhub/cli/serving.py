@@ -11,7 +11,7 @@ from kbhub.workspace.discovery import parse_base_arguments
 
 
 def serve() -> int:
-    """Serve on standard input and output, as `commands.basics.serve` does; comes back only with an exit code."""
+    """Serve on standard input and output, as `commands.daemon.serve` does; comes back only with an exit code."""
     # As there: the MCP SDK takes half a second to import.
     from kbhub.server.stdio import serve as serve_stdio  # noqa: PLC0415
 

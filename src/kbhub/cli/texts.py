@@ -27,7 +27,7 @@ def standard_input(limit: int, of: str) -> str:
 
 
 def argument(given: str) -> str:
-    """Give an argument as Unicode: Python hands over bytes that the locale does not know as lone surrogates.
+    """Return an argument as Unicode: Python hands over bytes that the locale does not know as lone surrogates.
 
     Raises:
         UsageError: it is no UTF-8.
@@ -39,5 +39,5 @@ def argument(given: str) -> str:
 
 
 def optional(given: str | None) -> str | None:
-    """Give an argument, if there is one, as `argument` does."""
+    """Return an argument, if there is one, as `argument` does."""
     return None if given is None else argument(given)

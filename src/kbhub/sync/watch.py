@@ -95,7 +95,7 @@ class Watcher:
             self._thread.join(seconds)
 
     def state(self, base: str) -> str | None:
-        """Say how changes of a base are noticed: `live`, or why and how often it is polled; none if not at all."""
+        """Return how a base is watched: `live`, or how often and why it is polled, or None."""
         plan = self._plan
         if plan is None or not self._thread.is_alive():
             return None
