@@ -16,7 +16,7 @@ app = App(
     version=__version__,
     help_format="plaintext",
     help_formatter=Columns(),
-    # `--no-json` and the like would say nothing that leaving the option out does not.
+    # No `--no-json` and the like: leaving the option out does the same.
     default_parameter=Parameter(negative=(), show_default=False),
     exit_on_error=False,
     print_error=False,

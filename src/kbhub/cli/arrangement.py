@@ -1,6 +1,6 @@
-"""A command line as people write it → one that begins with its command, as the rest of the command line reads it.
+"""Rearrange a command line so that it starts with the command, as all other code expects it.
 
-Imports nothing: every command passes here.
+Imports nothing, because every command runs this.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 VALUES = frozenset(("--root", "--config", "--cache-dir", "--base"))
 FLAGS = frozenset(("--verbose", "--json", "--csv", "--md", "--xml", "--files", "--no-pager"))
-"""The common options: those with a value, and those without; they may stand before the command."""
+"""Common options, which may precede the command: with a value, and without."""
 
 GROUPS = {
     "bases": ("add", "list", "remove", "rename", "show"),
@@ -23,21 +23,21 @@ GROUPS = {
 """Command → its subcommands."""
 
 ALONE = {"bases": "list", "context": "list", "log": "show"}
-"""Command → the subcommand that is meant where none is named; `memories` needs none."""
+"""Command → its default subcommand; `memories` also works without one."""
 
 _HELP = ("--help", "-h")
 _NO_COMMAND = (*_HELP, "--version")
 _WORDS = {"help": "--help", "version": "--version", "-V": "--version"}
-"""What people try → what does it."""
+"""Common attempts → the option that does it."""
 
 
 def arranged(given: Sequence[str]) -> list[str]:
-    """Put the command first, options that stood before it behind it, and name the subcommand that is meant.
+    """Move the command to the front, before common options, and add the default subcommand if none is named.
 
-    `help COMMAND` is `COMMAND --help`.
+    `help COMMAND` becomes `COMMAND --help`.
 
     Args:
-        given: what follows the program's name.
+        given: the command line arguments.
     """
     common, rest = _leading(given)
     if rest and (option := _WORDS.get(rest[0])):

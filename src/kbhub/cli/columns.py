@@ -1,4 +1,4 @@
-"""Help as cyclopts gives it, laid out as `pages` does."""
+"""Formats cyclopts' help in the layout of `pages`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
 
 UNBROKEN = 10_000
-"""Columns of a line before we break it ourselves; no description is so long."""
+"""Line width that keeps rich from wrapping, longer than any description."""
 
 
 class Columns:
-    """Formats help for cyclopts."""
+    """Help formatter for cyclopts."""
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:  # noqa: ARG002
-        """Print one group of commands, arguments or options."""
+        """Print a group of commands, arguments or options."""
         if panel.entries:
             entries = [(_names(entry), _description(console, entry)) for entry in panel.entries]
             _print(console, panel_text(str(panel.title), entries, console.width))
@@ -28,7 +28,7 @@ class Columns:
         _print(console, usage_text(_plain(console, usage).removeprefix("Usage: ")))
 
     def render_description(self, console: Console, options: ConsoleOptions, description: Any) -> None:  # noqa: ARG002
-        """Print what a command does, each paragraph filled to the width."""
+        """Print the description of a command, each paragraph wrapped to the width."""
         _print(console, description_text(_paragraphs(console, description), console.width))
 
 

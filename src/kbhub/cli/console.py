@@ -1,4 +1,4 @@
-"""What is printed where: results on standard output, everything else on standard error."""
+"""Print results on standard output and everything else on standard error."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 MESSAGE_CHARACTERS = 2_000
-"""Of one message at most: a screen full. Paths are up to 4,096 (Linux), arguments up to 131,072."""
+"""Maximum length of a message, a screenful; it may quote paths of up to 4,096 characters and arguments of 131,072."""
 
 DUMB = ("dumb", "unknown")
-"""Values of TERM of terminals that only print."""
+"""Values of TERM for terminals without cursor control."""
 
 USUAL_WIDTH = 80
-"""Columns where nothing says how many there are."""
+"""Width in columns if it is unknown."""
 
 PATIENCE_SECONDS = 0.2
-"""Time before a progress bar appears: what takes less would only flicker."""
+"""Delay before a progress bar appears, so that it does not flicker."""
 
 
 def wants_colour(stream: TextIO, env: Mapping[str, str]) -> bool:
-    """Whether to colour what goes to a stream: `NO_COLOR`, then `FORCE_COLOR`, then whether it is a terminal.
+    """Return whether to use colours: by `NO_COLOR`, then `FORCE_COLOR`, then whether the stream is a terminal.
 
     Args:
-        stream: where the text goes.
-        env: environment variables; the two count if they are not empty (no-color.org, force-color.org).
+        stream: the output stream.
+        env: environment variables; both variables apply unless empty (no-color.org, force-color.org).
     """
     if env.get("NO_COLOR"):
         return False
@@ -80,17 +80,18 @@ def show_text(text: str) -> None:
 
 
 def show(text: str) -> None:
-    """Print a result.
+    """Print a result, adding a newline if it is missing.
 
     Raises:
-        KbhubError: standard output does not take it; a reader that went away is no failure, and passes as it came.
+        KbhubError: standard output cannot be written.
+        BrokenPipeError: the reader is gone, which is not a failure.
     """
     if text:
         write_verbatim(text if text.endswith("\n") else f"{text}\n")
 
 
 def write_verbatim(text: str) -> None:
-    """Print a result to the letter, with no line end of ours.
+    """Print a result exactly, without adding a newline.
 
     Raises:
         KbhubError: as for `show`.
@@ -128,13 +129,13 @@ def shortened(message: str) -> str:
 
 @contextmanager
 def progress_bars(verb: str = "indexing ") -> Iterator[Callable[[str, int, int], None] | None]:
-    """Show how far each base is, on standard error if that is a terminal and there is something to wait for.
+    """Show the progress of each base on standard error if that is a terminal and the work takes a while.
 
     Args:
-        verb: what is done with each base, before its name.
+        verb: text before the name of each base.
 
     Yields:
-        What to call with (base id, files done, files to do); none where nobody looks on.
+        A function to call with base id, finished files and their total, or None without a terminal.
     """
     if not sys.stderr.isatty():
         yield None
@@ -144,12 +145,7 @@ def progress_bars(verb: str = "indexing ") -> Iterator[Callable[[str, int, int],
 
 
 class _Bars:
-    """Progress bars that appear when the waiting begins to be felt, and vanish at the end.
-
-    Args:
-        stack: ends them.
-        verb: before the name of each base.
-    """
+    """Progress bars that appear after `PATIENCE_SECONDS`, and disappear when the stack is closed."""
 
     def __init__(self, stack: ExitStack, verb: str) -> None:
         self._stack, self._verb = stack, verb
@@ -158,7 +154,7 @@ class _Bars:
         self._tasks: dict[str, TaskID] = {}
 
     def __call__(self, base: str, done: int, todo: int) -> None:
-        """Show that a base is so far."""
+        """Show the progress of a base."""
         now = time.monotonic()
         self._began = now if self._began is None else self._began
         if self._bars is None:
@@ -171,7 +167,7 @@ class _Bars:
 
 
 def _new_bars() -> Progress:
-    # rich's progress takes 60 ms to import, and most searches have nothing to wait for.
+    # Importing rich.progress takes 60 ms, and most searches need no progress bar.
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Which hits a search on the command line shows, and how much of each document."""
+"""The hits that a search on the command line shows, and how much of each document."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def search_with(hub: Hub, query: Query, options: Hits) -> SearchResult:
     query = query.model_copy(
         update={"min_score": options.min_score, "min_signals": options.min_signals, "recency": options.recency}
     )
-    wanted = Help(
+    assistance = Help(
         expand=True if options.expand or options.expand_model else None,
         rerank=options.rerank or None,
         expand_model=options.expand_model,
     )
-    result = _every_hit(hub, query) if options.all_ else search_assisted(hub, query, wanted)
+    result = _every_hit(hub, query) if options.all_ else search_assisted(hub, query, assistance)
     if not (options.full or options.around is not None or options.line_numbers):
         return result
     terms = terms_of(result.terms)

@@ -1,4 +1,4 @@
-"""How the command line opens a hub, and takes what it is given as text."""
+"""Open a hub with the options of the command line."""
 
 from __future__ import annotations
 

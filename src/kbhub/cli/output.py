@@ -1,4 +1,4 @@
-"""Print what a command lists in the format that was asked for; long text page by page in a terminal."""
+"""Print results in the selected format, with a pager for long text on a terminal."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from kbhub.render.formats import Listing
 
 PAGER = "less"
-"""What shows pages where PAGER names nothing."""
+"""The default if PAGER is not set."""
 
 LESS_OPTIONS = "FRX"
-"""For a `less` that has no options of the user's: leave at once if all fits, show colours, keep the screen."""
+"""Default options of `less`: quit if the text fits on a screen, show colours, keep the screen."""
 
 SHELL = "/bin/sh"
 SHELL_SIGNS = frozenset("|&;<>()$`")
-"""What makes a PAGER a line for the shell: editors set `head -n 10000 | cat`, so that no agent waits for a key."""
+"""Characters for which PAGER needs a shell; some editors set it to `head -n 10000 | cat` for agents."""
 
 
 def present(
@@ -38,16 +38,16 @@ def present(
     *,
     document: str | Callable[[], str] | None = None,
 ) -> None:
-    """Print results in the format that was asked for.
+    """Print results in the selected format.
 
     Args:
         formats: the options of the command.
-        listing: gives the results as flat records, for every format but text.
-        text: gives them for a person.
-        document: JSON of them, or what gives it, where it says more than flat records do.
+        listing: returns the results as flat records, for all formats but text.
+        text: returns the results as text for a person.
+        document: JSON of the results, or a function that returns it, if it contains more than the flat records.
 
     Raises:
-        UsageError: two formats are asked for, or one that these results do not have.
+        UsageError: two formats are selected, or one that does not fit these results.
     """
     form = formats.format()
     if form == "text":
@@ -57,16 +57,16 @@ def present(
         show_json(whole if whole is not None else listings.formatted(listing(), form))
     else:
         written = listings.formatted(listing(), form)
-        # A file gets what the documents say; a terminal would act upon some of it.
+        # Files get the original text, but terminals must not get its control characters.
         show(neutralised(written) if sys.stdout.isatty() else written)
 
 
 def page(text: str, *, pager: bool = True) -> None:
-    """Print text; in a terminal, broken to its width, and with the user's pager if it does not fit on it.
+    """Print text; on a terminal, wrapped to its width and in the user's pager if it is longer than the screen.
 
     Args:
-        text: made harmless for a terminal.
-        pager: whether a pager may be used.
+        text: neutralised text.
+        pager: whether to use a pager.
     """
     width = terminal_width()
     if width is not None:
@@ -85,7 +85,7 @@ def page(text: str, *, pager: bool = True) -> None:
 
 
 def _feed(process: subprocess.Popen[bytes], text: str) -> None:
-    """Write to a pager, which may be left before the end, and which Ctrl-C is meant for."""
+    """Write to a pager, which may quit early and handles Ctrl-C itself."""
     while True:
         try:
             process.communicate(f"{text}\n".encode("utf-8", "backslashreplace"))
@@ -97,7 +97,7 @@ def _feed(process: subprocess.Popen[bytes], text: str) -> None:
 
 
 def _is_longer_than_screen(text: str) -> bool:
-    # Standard input, too: a pager asks the terminal, and a script that pipes into us waits for no key.
+    # Standard input must be a terminal, too: a pager would block a script that pipes into kbhub.
     if not (sys.stdout.isatty() and sys.stdin.isatty()) or os.environ.get("TERM", "dumb") == "dumb":
         return False
     size = shutil.get_terminal_size()

@@ -1,4 +1,4 @@
-"""What `kbhub status` adds for a person: what changed since, tags, how memories are doing."""
+"""What `kbhub status` adds for a person: changes since the last sync, tags, memories, queries, the daemon."""
 
 from __future__ import annotations
 

@@ -23,28 +23,28 @@ FILE = Path(__file__).with_name("pages.json")
 HELP_FLAGS = ("--help", "-h")
 
 WIDEST_NAMES = 26
-"""Columns that the names may take; a longer one has its description on the next line."""
+"""Maximum width of the column of names; the description of a longer name starts on the next line."""
 
 WIDEST_LINE = 100
-"""Columns of a line at most; longer ones are hard to read."""
+"""Maximum width of a line, for readability."""
 
 _INDENT = 2
 _SPACE_BESIDE = 20
-"""Columns that descriptions have at least."""
+"""Minimum width of the descriptions."""
 
 
 def answered(given: Sequence[str], env: Mapping[str, str]) -> int | None:
-    """Print the help or the version, if the command line asks for nothing else.
+    """Print the help or the version if the command line asks for nothing else.
 
     Args:
-        given: what follows the program's name.
-        env: environment variables, which may say how wide a line is.
+        given: the command line arguments.
+        env: environment variables, which may set the line width.
 
     Returns:
-        The exit code; none if something else is asked for, or something that is not there.
+        The exit code, or None if something else was asked for or the page does not exist.
 
     Raises:
-        KbhubError: standard output does not take it.
+        KbhubError: standard output cannot be written.
     """
     if list(given) == ["--version"]:
         show(__version__)
@@ -60,10 +60,10 @@ def answered(given: Sequence[str], env: Mapping[str, str]) -> int | None:
 
 
 def page_text(page: Mapping[str, Any], width: int) -> str:
-    """Lay a page out.
+    """Lay out a help page.
 
     Args:
-        page: as `FILE` has it.
+        page: a page from `FILE`.
         width: columns of the terminal.
     """
     panels = [panel_text(title, entries, width) for title, entries in page["panels"]]

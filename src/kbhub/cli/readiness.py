@@ -1,4 +1,4 @@
-"""Whether the bases are ready for a command: bring them in step, and say what is missing or broken."""
+"""Prepare the bases for a command: sync them, and report what is missing or broken."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from kbhub.sync.sync import Progress
 
 COMMIT_DIGITS = 10
-"""Hex digits of a commit that are shown."""
+"""Hex digits shown of a commit id."""
 
 
 def bring_in_step(hub: Hub, names: Sequence[str] = ()) -> None:
-    """Sync what a search can wait for, and say of the rest how far behind it is."""
+    """Sync bases with few changes, and report those that are too far behind."""
     most = hub.config().settings.limits.freshen_files
     with progress_bars() as progress:
         for behind in freshen(hub, names, progress):

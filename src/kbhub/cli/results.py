@@ -1,4 +1,4 @@
-"""Results of commands that no other edge has: what `--json` prints."""
+"""Models for the `--json` output of commands that neither the API nor the server has."""
 
 from __future__ import annotations
 

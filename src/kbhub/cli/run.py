@@ -1,4 +1,4 @@
-"""Parse a command line, run its command, say a foreseen failure in one line."""
+"""Parse a command line, run its command, and report expected errors on one line."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ __all__ = ["app", "run"]
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command; a foreseen failure is one line on standard error.
+    """Run a command; expected errors are printed as one line on standard error.
 
     Args:
-        arguments: what follows the program's name.
+        arguments: the command line arguments.
 
     Returns:
         The exit code.

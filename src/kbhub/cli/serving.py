@@ -1,4 +1,4 @@
-"""`kbhub serve` with no options, as clients start it, without the command line's libraries (0.2 s)."""
+"""`kbhub serve` without options, as clients start it, without importing the command line libraries (0.2 s)."""
 
 from __future__ import annotations
 

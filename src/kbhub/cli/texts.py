@@ -1,4 +1,4 @@
-"""Text that a command is given to be kept: what is no UTF-8 is refused rather than written down damaged."""
+"""Text arguments that are stored: text that is not UTF-8 is rejected rather than stored damaged."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ def standard_input(limit: int, of: str) -> str:
     """Read a text from standard input.
 
     Args:
-        limit: bytes that it may have.
-        of: what may not be longer, for people.
+        limit: maximum of bytes.
+        of: what the limit applies to, for the error message.
 
     Raises:
-        UsageError: it is longer, or no UTF-8.
+        UsageError: the text is longer, or not UTF-8.
     """
     data = sys.stdin.buffer.read(limit + 1)
     if len(data) > limit:

@@ -1,4 +1,4 @@
-"""`--verbose`: what kbhub notes while it works goes to standard error."""
+"""`--verbose`: log to standard error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kbhub import __version__
 from kbhub.render.plain import neutralised
 
 LOGGERS = ("kbhub", "httpx")
-"""What is shown: our own notes, and one line per request to a server of models."""
+"""Loggers that are shown: kbhub's own, and httpx with a line per request to a model server."""
 
 FORMAT = "kbhub: %(relativeCreated)d ms %(levelname)s %(name)s: %(message)s"
 
@@ -18,16 +18,16 @@ log = logging.getLogger(__name__)
 
 
 class _Harmless(logging.Formatter):
-    """Formats notes, which may quote a document, so that a terminal only shows them."""
+    """Neutralises log messages, which may quote a document."""
 
     def format(self, record: logging.LogRecord) -> str:
         return neutralised(super().format(record))
 
 
 def log_to_stderr() -> None:
-    """Show what is noted from now on, once for this process."""
-    shown = logging.getLogger(LOGGERS[0])
-    if any(isinstance(handler.formatter, _Harmless) for handler in shown.handlers):
+    """Show log messages from now on; does nothing the second time."""
+    own = logging.getLogger(LOGGERS[0])
+    if any(isinstance(handler.formatter, _Harmless) for handler in own.handlers):
         return
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Harmless(FORMAT))
@@ -35,5 +35,5 @@ def log_to_stderr() -> None:
         logger = logging.getLogger(name)
         logger.addHandler(handler)
         logger.setLevel(logging.DEBUG)
-        logger.propagate = False  # the server's own handler would show it twice
+        logger.propagate = False  # the server's own handler would print it twice
     log.debug("kbhub %s, Python %s, %s", __version__, platform.python_version(), platform.platform())
