@@ -218,6 +218,12 @@ class TestLongLines:
         assert (first.start_line, first.end_line, second.start_line) == (1, 5, 5)
         assert first.headings == second.headings == ("T", "Long")
 
+    @pytest.mark.parametrize("lead", ["", "\n", "\x0c\n", "\n\n \n"])
+    def test_a_heading_after_blank_lines_stays_with_its_line(self, lead):
+        first, *rest = chunk(f"{lead}# T\n" + "A few words. " * 300)
+        assert first.text.startswith("# T\nA few")
+        assert rest
+
     def test_text_before_and_after_is_kept_apart(self):
         chunks = chunk("before\n" + "word " * 600 + "\nafter\n")
         assert chunks[0].text == "before"

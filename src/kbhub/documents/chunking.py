@@ -251,9 +251,11 @@ class _Chunker:
         """Whether there are only a few words of headings and front matter between two lines."""
         if self._size(start, line) > MIN_WORDS:
             return False
-        first, last = bisect_left(self.starts, start), bisect_left(self.starts, line)
+        first, last = bisect_right(self.starts, start) - 1, bisect_left(self.starts, line)
         between = self.sections[first:last]
-        return bool(between) and between[0].start == start and all(s.content == min(s.end, line) for s in between)
+        if not between or self._size(between[0].start, start):
+            return False
+        return all(section.content == min(section.end, line) for section in between)
 
     def _worth(self, line: int, previous: int) -> float:
         """Score of a cut between two lines with at most blank ones between them."""

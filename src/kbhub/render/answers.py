@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import TITLE_BYTES, fenced, one_line, outdated_mark, quoted
-from kbhub.render.model import NAME_BYTES, SENTENCE_BYTES, ref_or_docid
+from kbhub.render.model import NAME_BYTES, SENTENCE_BYTES, ref_or_docid, reworded
 from kbhub.render.plain import neutralised
 from kbhub.render.plain import one_line as visible_line
 from kbhub.render.words import heading_path, verdict_words
@@ -60,6 +60,8 @@ def answer_for_model(answer: Answer) -> str:
             parts.append("What follows is no answer, but the nearest there is:")
             parts += [f"{_named(passage)}\n{fenced(passage.readable)}" for passage in answer.passages]
             parts += _joined([_named(source) for source in answer.references[len(answer.passages) :]])
+        if answer.searched:
+            parts.append(reworded("ask(question", answer.question))
         return "\n\n".join([*parts, *_joined(_notes(answer))])
     writer = f"{WRITTEN[answer.written_by]}{_model(answer)}"
     if answer.outcome == "not_answered":

@@ -51,8 +51,7 @@ SENTENCES = 4
 SEARCH_OPTIONS = ("granularity", "recency", "min_score", "min_signals")
 """Query fields in the tool's `options` that affect which hits there are."""
 
-REWORD = 'Other wordings, as the documents may put it, find more: search(query={}, queries=["…", "…"])'
-"""What to do next after a weak answer, or none."""
+_REWORD = 'Other wordings, as the documents may put it, find more: {}={}, queries=["…", "…"])'
 
 SAME = "<the same>"
 """Placeholder in a suggested call for a value that is long or contains line breaks."""
@@ -264,7 +263,7 @@ def _next_calls(
     if more:
         lines.append(f"Next page: {_search_call(query, cursor(query.offset + shown), full=full)}")
     if result.verdict == "weak" and not query.queries and not query.offset:
-        lines.append(REWORD.format(_written(query.text)))
+        lines.append(reworded("search(query", query.text))
     return lines
 
 
@@ -281,6 +280,16 @@ def _search_call(query: Query, cursor: str, *, full: bool) -> str:
     if written := [f'"{name}": {_written(value)}' for name, value in given.items() if value]:
         arguments.append(f"options={{{', '.join(written)}}}")
     return f'search({", ".join(arguments)}, cursor="{cursor}")'
+
+
+def reworded(call: str, text: str) -> str:
+    """Return the next step after a weak answer, or none: the call with other wordings to fill in.
+
+    Args:
+        call: as far as the name of the argument with the question.
+        text: the question.
+    """
+    return _REWORD.format(call, _written(text))
 
 
 def _written(value: object) -> str:
@@ -303,7 +312,7 @@ def _advice(result: SearchResult, query: Query) -> list[str]:
         return ["`status` says how far indexing is, and what is wrong."]
     if query.offset:
         return [f"There are {total_of(result)} hits in all; search without `cursor` for the first."]
-    return [REWORD.format(_written(query.text)), "`status` says what is here and what is indexed."]
+    return [reworded("search(query", query.text), "`status` says what is here and what is indexed."]
 
 
 def _reading(reading: Reading, *, line_numbers: bool) -> str:
