@@ -15,7 +15,7 @@ from kbhub.index.references import check_length, named_base, ref_of, unknown_bas
 from kbhub.reading.shell_paths import typed_into
 from kbhub.values import struct
 from kbhub.workspace.checking import nearest
-from kbhub.workspace.formats import is_markdown, markdown_paths
+from kbhub.workspace.formats import MARKDOWN_SUFFIX, is_markdown, markdown_paths
 from kbhub.workspace.memory_folders import MEMORY_ID, USER_ID
 from kbhub.workspace.places import is_directory
 from kbhub.workspace.project import PROJECT_ID
@@ -288,9 +288,10 @@ def _check_contained(base: Base, path: str) -> None:
 def _with_ending(ref: str, path: str) -> str:
     if is_markdown(path):
         return path
+    named = f"{path}{MARKDOWN_SUFFIX}"
     if suffix := _OTHER_KIND.search(path):
-        raise WriteRefused(ref, f"only Markdown is written, not {suffix[0]!r}; name it {path + '.md'!r} if it is that")
-    return f"{path}.md"
+        raise WriteRefused(ref, f"only Markdown is written, not {suffix[0]!r}; name it {named!r} if it is that")
+    return named
 
 
 def _name_fault(name: str) -> str | None:

@@ -14,6 +14,7 @@ from kbhub.memory.models import Moved
 from kbhub.memory.renumbering import follow, free_id
 from kbhub.memory.store import discard, locked, read, replace
 from kbhub.search.memory_boost import data_of, uses_of
+from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.gitroot import git_root
 from kbhub.workspace.memory_folders import (
     ABOUT_NAME,
@@ -62,7 +63,7 @@ def _moved(hub: Hub, source: Shelf, target: Shelf) -> Moved:
     """Move each memory, dropping those with the same wording and renumbering those with a taken id."""
     data, uses, now = data_of(hub), uses_of(hub), hub.options.clock()
     counted = uses.all(source.place)
-    paths = sorted(entry.name for entry in target.folder.glob("*.md"))
+    paths = sorted(entry.name for entry in target.folder.glob(f"*{MARKDOWN_SUFFIX}"))
     wordings = {
         memory.content.facts.id: wording(memory.content.body) for path in paths if (memory := read(target, path))
     }
@@ -71,7 +72,7 @@ def _moved(hub: Hub, source: Shelf, target: Shelf) -> Moved:
     duplicates = renamed = 0
     names: dict[str, str] = {}
     files: list[tuple[Shelf, str]] = []
-    for file in sorted(entry.name for entry in source.folder.glob("*.md")):
+    for file in sorted(entry.name for entry in source.folder.glob(f"*{MARKDOWN_SUFFIX}")):
         with locked(data, source.place):
             stored = read(source, file)
         if stored is None:
@@ -130,7 +131,7 @@ def _folder_of(hub: Hub, old: str) -> Path:
 
 
 def _free_name(target: Shelf, name: str) -> str:
-    stem, number = name.removesuffix(".md"), 1
+    stem, number = name.removesuffix(MARKDOWN_SUFFIX), 1
     while (target.folder / name).exists():
         number += 1
         name = f"{stem}-{number}.md"

@@ -19,7 +19,7 @@ from kbhub.errors import MemoriesUnavailable
 from kbhub.memory.documents import MAX_FILE_BYTES, parse_memory
 from kbhub.search.strength import DAY_SECONDS
 from kbhub.values import struct
-from kbhub.workspace.formats import MARKDOWN_SUFFIXES
+from kbhub.workspace.formats import MARKDOWN_SUFFIX, MARKDOWN_SUFFIXES
 from kbhub.workspace.memory_folders import USER_ID, memories_folder, project_folders
 from kbhub.workspace.places import ABANDONED_SECONDS, private_directory, write_atomically
 
@@ -122,7 +122,7 @@ def taken_ids(data: Path, shelves: Iterable[Shelf] = ()) -> set[str]:
     ids: set[str] = set()
     for folder in folders:
         with suppress(OSError), os.scandir(folder) as entries:
-            names = (_NUMBERED.sub("", entry.name.removesuffix(".md")) for entry in entries)
+            names = (_NUMBERED.sub("", entry.name.removesuffix(MARKDOWN_SUFFIX)) for entry in entries)
             ids |= {name.rpartition("-")[2] for name in names}
     return ids
 

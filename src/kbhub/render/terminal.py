@@ -18,6 +18,7 @@ from kbhub.render.words import contribution_of, heading_path, message_of, passed
 from kbhub.search.hits import STALE_DAYS
 from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY
 from kbhub.values import counted, struct
+from kbhub.workspace.formats import MARKDOWN_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -235,7 +236,7 @@ def init_text(made: Initialised) -> str:
         lines.append(f"Trusted it to reach {one_line(str(made.knowledge))}")
     if not lines:
         return ""
-    starter = any(path.suffix == ".md" for path in made.made)
+    starter = any(path.suffix == MARKDOWN_SUFFIX for path in made.made)
     return "\n".join([*lines, "", NEXT_STEPS.format(first=_STARTER_STEP if starter else _THERE_STEP)])
 
 

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
     from kbhub.types import Base, Kind
 
-MARKDOWN_SUFFIXES = (".md", ".markdown", ".mdx")
+MARKDOWN_SUFFIX = ".md"
+"""Of the documents that kbhub writes."""
+
+MARKDOWN_SUFFIXES = (MARKDOWN_SUFFIX, ".markdown", ".mdx")
 """Lower-case ends of the names of Markdown files."""
 
 PDF_SUFFIX = ".pdf"
