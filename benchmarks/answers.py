@@ -16,11 +16,10 @@ import time
 from pathlib import Path
 
 from kbhub.answers import AskOptions
+from kbhub.answers.answer import estimated_tokens
 from kbhub.answers.asking import answer_without_client, prepare
-from kbhub.answers.tokens import estimated_tokens
 from kbhub.evaluation.corpus import Corpus, Setup, open_corpus
-from kbhub.evaluation.datasets import Dataset, EvalQuery, load_dataset
-from kbhub.evaluation.headed import best_answer
+from kbhub.evaluation.datasets import Dataset, EvalQuery, best_answer, load_dataset
 
 FOREIGN = 20
 """Queries of each other set that are asked."""

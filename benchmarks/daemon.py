@@ -23,7 +23,7 @@ from pathlib import Path
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
 from kbhub.server.daemon.folder import Folder, read_record
-from kbhub.server.daemon.stopping import stop
+from kbhub.server.daemon.starting import stop
 
 WORDS = [
     "deploy",

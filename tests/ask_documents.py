@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbhub.answers.models import AskOptions, Passage, Prepared, Weight
+from kbhub.answers.answer import AskOptions, Passage, Prepared, Weight
 
 QUESTION = "how do we roll back a release"
 

@@ -13,9 +13,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from kbhub.server.daemon.folder import Folder, read_record
-from kbhub.server.daemon.locks import is_held
-from kbhub.server.daemon.stopping import stop
+from kbhub.server.daemon.folder import Folder, is_held, read_record
+from kbhub.server.daemon.starting import stop
 
 SOURCE = str(Path(__file__).parent.parent / "src")
 PATIENCE = 60

@@ -19,7 +19,7 @@ import pytest
 
 import kbhub.sync.sync
 from kbhub.api import Hub
-from kbhub.documents.limits import Limits
+from kbhub.documents.walk import Limits
 from kbhub.errors import KbhubError
 from kbhub.hub import HubOptions
 from kbhub.models.embedding import packaged_embedder

@@ -14,8 +14,8 @@ from rich.console import Console
 
 import kbhub
 from kbhub import errors
-from kbhub.cli.columns import Columns, _plain
-from kbhub.cli.registry import app, load
+from kbhub.cli.app import Columns, _plain
+from kbhub.cli.run import app, load
 from kbhub.values import Value
 from kbhub.workspace.schema_files import schema_files
 

@@ -13,7 +13,7 @@ import faults
 import kbhub.index.schema
 from kbhub.models.embedding import PACKAGED_MODEL
 from kbhub.types import Query
-from kbhub.workspace.git_history import FRESH_PATHS
+from kbhub.workspace.git import FRESH_PATHS
 from test_faults_index import bring_in_step
 from test_faults_storage import ROOT, edit, index_of, no_pause, places, public, refs, shop
 from test_sync import committed, folder, git

@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from kbhub.cli import pages
-from kbhub.cli.arrangement import ALONE, FLAGS, GROUPS, VALUES, arranged
+from kbhub.cli.quick import ALONE, FLAGS, GROUPS, VALUES, arranged
 from kbhub.cli.run import app
 
 LINES = {

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from ask_documents import QUESTION, write_documents
 from kbhub.answers import AskOptions, Prepared, answer_without_client, ask, prepare
+from kbhub.answers.answer import estimated_tokens
 from kbhub.answers.asking import NO_CLIENT, NO_OLLAMA
 from kbhub.answers.prompts import request_of
-from kbhub.answers.tokens import estimated_tokens
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.memory.listing import memories
 from kbhub.memory.remember import remember

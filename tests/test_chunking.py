@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kbhub.documents.chunking import FRONT_MATTER_WORDS, chunk_document
+from kbhub.documents.chunking import (
+    CHUNK_WORDS,
+    FRONT_MATTER_WORDS,
+    MIN_WORDS,
+    WORD_CHARS,
+    chunk_document,
+    size,
+    split_line,
+)
 from kbhub.documents.markdown import parse_document
-from kbhub.documents.measure import CHUNK_WORDS, MIN_WORDS, WORD_CHARS, size, split_line
 
 
 def chunk(text: str):

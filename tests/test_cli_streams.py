@@ -12,7 +12,7 @@ import pytest
 
 from kbhub.__main__ import main
 from kbhub.api import Hub
-from kbhub.cli import verbosity
+from kbhub.cli import options
 from kbhub.cli.console import MESSAGE_CHARACTERS, shortened
 from kbhub.cli.run import app
 from kbhub.workspace.places import WORKING_DIRECTORY_GONE
@@ -132,7 +132,7 @@ def test_a_file_in_place_of_a_folder_of_ours_is_no_crash(project, monkeypatch, c
 @pytest.fixture
 def quiet():
     """Leaves the loggers as they were."""
-    loggers = [logging.getLogger(name) for name in verbosity.LOGGERS]
+    loggers = [logging.getLogger(name) for name in options.LOGGERS]
     before = [(one.handlers[:], one.level, one.propagate) for one in loggers]
     yield
     for one, (handlers, level, propagate) in zip(loggers, before, strict=True):

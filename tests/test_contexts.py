@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kbhub.errors import ConfigError, UsageError
 from kbhub.setup.contexts import Place, add_context, list_contexts, parse_place, remove_context
-from kbhub.workspace.covering import matching
+from kbhub.workspace.discovery import matching
 
 
 @pytest.mark.parametrize(

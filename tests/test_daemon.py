@@ -35,13 +35,10 @@ from daemons import (
 )
 from kbhub.cli.run import app
 from kbhub.server.daemon import quick
-from kbhub.server.daemon.folder import Record, read_record, write_record
-from kbhub.server.daemon.identity import process_mark
+from kbhub.server.daemon.folder import Record, is_held, process_mark, read_record, try_lock, write_record
 from kbhub.server.daemon.link import GREETING_BYTES, Refused, Wanted, dial, greet
-from kbhub.server.daemon.locks import is_held, try_lock
-from kbhub.server.daemon.replay import READING_TOOLS, Pending
-from kbhub.server.daemon.starting import newer
-from kbhub.server.daemon.stopping import stop
+from kbhub.server.daemon.proxy import READING_TOOLS, Pending
+from kbhub.server.daemon.starting import newer, stop
 from kbhub.server.session import tools_of
 from kbhub.server.tools.calls import Calls
 from kbhub.workspace.tool_names import CORE
@@ -401,7 +398,7 @@ def test_a_process_that_only_has_the_number_is_left_alone(environment):
 def test_a_daemon_that_does_not_answer_is_ended_by_a_signal(place, begin, monkeypatch):
     """It is proved to be the one that wrote the record."""
     monkeypatch.setattr("kbhub.server.daemon.link.GREETING_SECONDS", 0.2)
-    monkeypatch.setattr("kbhub.server.daemon.stopping.SIGNAL_SECONDS", 0.5)
+    monkeypatch.setattr("kbhub.server.daemon.starting.SIGNAL_SECONDS", 0.5)
     window = begin()
     window.handshake()
     old = pid_of(place)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kbhub.documents.measure import CHUNK_WORDS
+from kbhub.documents.chunking import CHUNK_WORDS
 from kbhub.search.confidence import STRONG, WEAK
 from kbhub.search.evidence import AMOUNTS
 from kbhub.search.find import HALF_LIFE_DAYS

@@ -14,7 +14,6 @@ import kbhub.hub
 import kbhub.index.schema
 import kbhub.setup.doctor.folders
 import kbhub.setup.doctor.machine
-import kbhub.setup.doctor.watching
 import kbhub.sync.watch
 from conftest import held_elsewhere
 from kbhub.__main__ import main
@@ -543,7 +542,7 @@ def test_without_the_vector_extension_search_works_and_it_is_said(shop, monkeypa
 def test_more_folders_than_may_be_watched_are_said(shop, tmp_path, monkeypatch):
     """And what to raise; changes are noticed all the same, only later."""
     limit = shop.write(tmp_path / "max_user_watches", "2\n")
-    monkeypatch.setattr(kbhub.setup.doctor.watching, "WATCHES", limit)
+    monkeypatch.setattr(kbhub.setup.doctor.machine, "WATCHES", limit)
     finding = the_finding(shop)
 
     assert ("watch", "warning") == (finding.check, finding.level)

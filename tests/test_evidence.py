@@ -6,8 +6,7 @@ import pytest
 
 from kbhub.index.query import parse_query
 from kbhub.search.evidence import AMOUNTS, Sought
-from kbhub.search.identifiers import is_identifier
-from kbhub.search.named_documents import words_of
+from kbhub.search.names import is_identifier, words_of
 from kbhub.search.retrieval import WeightedTerm
 
 

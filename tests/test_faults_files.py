@@ -9,9 +9,9 @@ import unicodedata
 import pytest
 
 import kbhub.hub
-import kbhub.sync.comparisons
+import kbhub.sync.comparing
 from conftest import HOUR_NS
-from kbhub.documents.limits import Limits
+from kbhub.documents.walk import Limits
 from kbhub.sync.sync import compare
 from kbhub.types import Query
 
@@ -23,7 +23,7 @@ LONGEST = 255
 def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.comparisons, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.comparing, "QUICK_SECONDS", 60.0)
 
 
 def found(hub, word):

@@ -12,7 +12,7 @@ import pytest
 import faults
 import kbhub.hub
 import kbhub.index.schema
-import kbhub.sync.comparisons
+import kbhub.sync.comparing
 from conftest import Environment
 from corpus import sentences
 from kbhub.errors import IndexUnavailable
@@ -29,7 +29,7 @@ HOLD = (
 def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.comparisons, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.comparing, "QUICK_SECONDS", 60.0)
 
 
 @pytest.fixture

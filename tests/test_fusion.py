@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.index.rankings import Ranking
+from kbhub.index.bm25 import Ranking
 from kbhub.search.fusion import MOST_SEMANTIC_SHARE, SEMANTIC_SHARE, semantic_share
 from kbhub.search.fusion import fuse as fuse_rankings
 from kbhub.search.scores import Fused, Part, best_first

@@ -13,9 +13,9 @@ import reference_pages as made
 from kbhub import __version__
 from kbhub.__main__ import main
 from kbhub.cli import pages
-from kbhub.cli.columns import Columns, _description, _names, _paragraphs, _plain
+from kbhub.cli.app import Columns, _description, _names, _paragraphs, _plain
 from kbhub.cli.console import USUAL_WIDTH
-from kbhub.cli.registry import app, load
+from kbhub.cli.run import app, load
 
 load(app)
 

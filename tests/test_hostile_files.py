@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import make_environment
-from kbhub.documents.ignore import parse_rules
+from kbhub.documents.filters import parse_rules
 from kbhub.errors import ConfigError
 from kbhub.render import status_answers
 from kbhub.workspace.jsonc import parse_jsonc

@@ -16,7 +16,7 @@ import pytest
 
 import kbhub.hub
 import kbhub.sync.bases
-import kbhub.sync.comparisons
+import kbhub.sync.comparing
 import kbhub.sync.indexing
 from conftest import HOUR_NS
 from corpus import sentences
@@ -28,7 +28,7 @@ from kbhub.types import Query
 def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.comparisons, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.comparing, "QUICK_SECONDS", 60.0)
 
 
 @pytest.fixture

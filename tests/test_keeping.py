@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kbhub.cli.run import run
-from kbhub.documents.limits import KEPT
+from kbhub.documents.walk import KEPT
 from kbhub.errors import UsageError
 from kbhub.sync.deleted_texts import Keeping, change_keeping
 from kbhub.types import Query

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kbhub.index.query import parsed
 from kbhub.render.layout import cell_width, fitted, table, wrapped
 from kbhub.render.pages import drawn
-from kbhub.render.plain import neutralised
+from kbhub.render.words import neutralised
 
 STYLES = re.compile(r"\x1b\[[0-9;]*m")
 PIECES = st.sampled_from(

@@ -11,7 +11,7 @@ import pytest
 from conftest import START
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
 from kbhub.index import index_path
-from kbhub.memory.forgetting import forget
+from kbhub.memory.changing import forget
 from kbhub.memory.known import count_read, count_refs
 from kbhub.memory.listing import memories
 from kbhub.memory.moving import move

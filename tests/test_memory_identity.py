@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kbhub.workspace.project_identity
-from kbhub.workspace.gitroot import git_root
+from kbhub.workspace.git import git_root
 from kbhub.workspace.project_identity import identify_directory, normal_origin, origin_address
 
 

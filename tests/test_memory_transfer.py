@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
-from kbhub.memory.foreign import is_memory_graph, memory_graph
-from kbhub.memory.forgetting import forget
+from kbhub.memory.changing import forget
 from kbhub.memory.listing import memories
 from kbhub.memory.moving import move
 from kbhub.memory.remember import remember
-from kbhub.memory.transfer import export, import_
+from kbhub.memory.transfer import export, import_, is_memory_graph, memory_graph
 
 NOTE = """---
 title: Coffee Brewing

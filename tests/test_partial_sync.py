@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 
 import kbhub.sync.sync
-from kbhub.documents.limits import Limits
+from kbhub.documents.walk import Limits
 from kbhub.index import Index, IndexWriter, index_path
 from kbhub.models.embedding import packaged_embedder
 from kbhub.sync.background import Background
-from kbhub.sync.comparing import compare_some
-from kbhub.sync.comparisons import MOST_PATHS, Comparisons
+from kbhub.sync.comparing import MOST_PATHS, Comparisons, compare_some
 from kbhub.sync.sync import compare, sync_base
 from kbhub.sync.watch import changes_of
 from kbhub.types import Base, Query

@@ -9,9 +9,8 @@ from itertools import pairwise
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kbhub.documents.chunking import FRONT_MATTER_WORDS, chunk_document
+from kbhub.documents.chunking import CHUNK_WORDS, FRONT_MATTER_WORDS, MIN_WORDS, chunk_document, size, split_line
 from kbhub.documents.markdown import decode, parse_document
-from kbhub.documents.measure import CHUNK_WORDS, MIN_WORDS, size, split_line
 
 WORDS = (
     "a",

@@ -16,14 +16,14 @@ import kbhub.index.querylog
 import kbhub.sync.background
 from conftest import DAY
 from kbhub.errors import QueryLogUnavailable
-from kbhub.evaluation.logged import logged_dataset
+from kbhub.evaluation.corpus import logged_dataset
 from kbhub.index.querylog import JOURNAL_BYTES, Asked, Distinct, QueryLog
 from kbhub.memory.querylog import maintenance, recording
 from kbhub.memory.querylog.clusters import clusters
+from kbhub.memory.querylog.gaps import summary
 from kbhub.memory.querylog.log import clear_log, show_log
 from kbhub.memory.querylog.maintenance import maintain
 from kbhub.memory.querylog.recording import flush, log_of, log_path, note_read, record
-from kbhub.memory.querylog.summary import summary
 from kbhub.types import Query, SearchResult
 
 ROLLBACK = "# Rollback\n\nTo roll back a release, run `deploy rollback` with the previous version number.\n"

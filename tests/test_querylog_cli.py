@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from conftest import Clock
-from kbhub.memory.querylog.models import Maintained
+from kbhub.memory.querylog.log import Maintained
 from kbhub.memory.querylog.recording import flush, record
 from kbhub.reading.reports import Gap, QuerySummary
 from kbhub.render.gaps import maintained_lines, summary_lines

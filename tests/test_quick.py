@@ -60,8 +60,8 @@ def test_a_search_does_not_load_what_only_others_need(environment):
         ("context list", "bases"),
         ("memories", "memories"),
         ("memories export", "memories"),
-        ("log show", "querylog"),
-        ("schema", "shell"),
+        ("log show", "memories"),
+        ("schema", "setup"),
         ("restore --list", "editing"),
     ],
 )

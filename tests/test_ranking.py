@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kbhub.index.bm25 import scores
+from kbhub.index.bm25 import Ranking, scores, spread
 from kbhub.index.postings import Postings
 from kbhub.index.ranking import inverse_document_frequency
-from kbhub.index.rankings import Ranking, spread
 
 
 def test_equal_scores_go_by_path_then_line_then_base():

@@ -12,8 +12,7 @@ import pytest
 from kbhub.errors import EmbedderError
 from kbhub.models import remote_embedding
 from kbhub.models.embedding import is_remote, open_embedder, own_model, packaged_embedder
-from kbhub.models.prompt_formats import FORMATS, format_of
-from kbhub.models.remote_embedding import BATCH_TEXTS, FAILED_SECONDS, PAUSES, open_remote
+from kbhub.models.remote_embedding import BATCH_TEXTS, FAILED_SECONDS, FORMATS, PAUSES, format_of, open_remote
 from kbhub.types import Query
 from kbhub.workspace.settings import EmbedderSettings
 from ollama_server import CONTEXT_LETTERS, DIMENSIONS, running_ollama

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from kbhub.reading.reports import BaseStatus, Reading, Status
 from kbhub.render.layout import table
-from kbhub.render.plain import json_escaped, neutralised, one_line
 from kbhub.render.terminal import (
     Painter,
     ago_text,
@@ -26,6 +25,7 @@ from kbhub.render.terminal import (
     status_text,
     trust_text,
 )
+from kbhub.render.words import json_escaped, neutralised, one_line
 from kbhub.search.notes import NEAR_ONLY
 from kbhub.sync.report import SyncReport
 from kbhub.types import Base, Hit, Problem, SearchResult, Signal, Skipped, Span, Trace, Workspace

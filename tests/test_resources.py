@@ -18,7 +18,7 @@ from mcp.types import ListRootsResult, PromptReference, ResourceTemplateReferenc
 import kbhub.server.notifications
 import kbhub.server.resources.documents
 from kbhub.server.resources.addresses import TEMPLATE, from_template_value, parse_uri, template_value, uri_of
-from kbhub.server.resources.serving import MAX_SUBSCRIPTIONS
+from kbhub.server.resources.documents import MAX_SUBSCRIPTIONS
 from kbhub.server.server import create_server
 from test_announcing import WAIT_SECONDS, over_stdio
 from test_server import text_of

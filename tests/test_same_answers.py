@@ -7,7 +7,7 @@ import random
 import pytest
 
 import kbhub.hub
-import kbhub.sync.comparisons
+import kbhub.sync.comparing
 import kbhub.sync.sync
 from corpus import sentences
 from kbhub.types import Query
@@ -23,7 +23,7 @@ SIZES = {"short": (40, 1, 6), "long": (160, 6, 1)}
 def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.comparisons, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.comparing, "QUICK_SECONDS", 60.0)
 
 
 def text_of(choose: random.Random, number: int) -> str:

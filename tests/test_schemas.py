@@ -19,8 +19,7 @@ from conftest import make_environment
 from kbhub import values
 from kbhub.__main__ import main
 from kbhub.errors import UsageError
-from kbhub.memory.documents import FIELDS
-from kbhub.memory.front_matter import MemoryFrontMatter
+from kbhub.memory.documents import FIELDS, MemoryFrontMatter
 from kbhub.memory.remember import remember
 from kbhub.types import Query
 from kbhub.values import Value

@@ -27,7 +27,7 @@ from kbhub.index.schema import open_reader, open_writer
 from kbhub.search.notes import LEADING_NOTES
 from kbhub.server.server import create_server, instructions
 from kbhub.types import Base, Query
-from kbhub.workspace.gitroot import main_worktree
+from kbhub.workspace.git import main_worktree
 from kbhub.workspace.settings import DEFAULT_FILES
 from test_render_model import outside_fences
 from trees import snapshot

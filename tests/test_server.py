@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 import kbhub.hub
 import kbhub.server.roots
 import kbhub.server.tools.calls
-import kbhub.sync.comparisons
+import kbhub.sync.comparing
 import kbhub.sync.sync
 from kbhub.reading.reports import ReadResult, Status
 from kbhub.server.server import create_server, instructions
@@ -428,7 +428,7 @@ async def test_structured_answers_without_knowledge_fit_too(environment, mode):
 
 async def test_calls_are_answered_while_a_base_is_indexed_elsewhere(notes, mode, monkeypatch):
     """Handshake, list, read, status and search do not wait for an index, and the search says what it lacks."""
-    monkeypatch.setattr(kbhub.sync.comparisons, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.comparing, "QUICK_SECONDS", 60.0)
     hub = notes.hub()
     (base,) = hub.select()
     path = hub.index(base).path
@@ -478,7 +478,7 @@ async def test_a_search_waits_for_the_first_index_and_reports_progress(environme
 
 async def test_a_document_written_after_the_first_search_is_found_by_the_next(notes, mode, monkeypatch):
     """Each search brings in step what needs little."""
-    monkeypatch.setattr(kbhub.sync.comparisons, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.comparing, "QUICK_SECONDS", 60.0)
     async with Client(create_server(notes.hub()), mode=mode) as client:
         before = text_of(await client.call_tool("search", {"query": "zebra", "mode": "keyword"}))
         notes.write("knowledge/new.md", "# Zebra\n\nA new document.\n")

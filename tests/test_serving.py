@@ -16,7 +16,7 @@ from mcp.server import MCPServer
 import kbhub.search.answer
 import kbhub.server.tools.calls
 import kbhub.sync.background
-from kbhub.memory.querylog.models import Maintained
+from kbhub.memory.querylog.log import Maintained
 from kbhub.server.server import create_server
 from kbhub.workspace.tool_names import CORE
 

@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 import kbhub
-from kbhub.setup.agents_md import LINES
-from kbhub.setup.skill_file import SKILL
+from kbhub.setup.instructions import LINES, SKILL
 from kbhub.workspace.tool_names import ALL
 from setup_machine import Account, make_account
 

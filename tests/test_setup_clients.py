@@ -10,8 +10,8 @@ import pytest
 
 from kbhub.setup.clients import CLIENTS, ClientName, Machine, Platform, client_named
 from kbhub.setup.launching import Installation, launch
-from kbhub.setup.models import Registration
-from kbhub.setup.registered import registrations, unregistered
+from kbhub.setup.plan import Registration
+from kbhub.setup.targets import registrations, unregistered
 
 HOWTO = Path(__file__).parent.parent / "docs" / "how-to" / "clients.md"
 ALL: tuple[Platform, ...] = get_args(Platform)

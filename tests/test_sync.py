@@ -17,11 +17,11 @@ from filelock import FileLock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import kbhub.index.differences
+import kbhub.index.auditing
 import kbhub.sync.sync
-import kbhub.workspace.git_history
+import kbhub.workspace.git
 from conftest import held_elsewhere
-from kbhub.documents.limits import Limits
+from kbhub.documents.walk import Limits
 from kbhub.errors import BaseUnavailable, EmbedderError
 from kbhub.index import Index, index_path
 from kbhub.models.embedding import StaticEmbedder, packaged_embedder
@@ -273,7 +273,7 @@ def test_a_model_that_does_not_load_is_said_and_stops_nothing(folder, tmp_path):
 @pytest.mark.parametrize("at_once", [1, 2, 5, 500])
 def test_files_are_compared_a_few_documents_at_a_time(folder, monkeypatch, at_once):
     """What is new, changed or gone is found wherever it stands among what is the same."""
-    monkeypatch.setattr(kbhub.index.differences, "AT_ONCE", at_once)
+    monkeypatch.setattr(kbhub.index.auditing, "AT_ONCE", at_once)
     folder.sync()
     folder.write("3.md", "# Note 3\n", age_hours=0.5)
     folder.write("a.md", "# New\n")
@@ -288,7 +288,7 @@ def test_files_are_compared_a_few_documents_at_a_time(folder, monkeypatch, at_on
 
 def test_documents_out_of_order_are_damage_and_no_endless_loop(folder, monkeypatch):
     """What is read a few documents at a time goes on behind the last of them."""
-    monkeypatch.setattr(kbhub.index.differences, "AT_ONCE", 2)
+    monkeypatch.setattr(kbhub.index.auditing, "AT_ONCE", 2)
     folder.sync()
     with closing(apsw.Connection(str(folder.index_path))) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -596,7 +596,7 @@ def test_git_is_asked_where_a_repository_is_and_nowhere_else(folder, tmp_path, m
     """Which is seen without it, through links, too: each question takes 5 ms of a save."""
     asked, run = [], subprocess.run
     monkeypatch.setattr(
-        kbhub.workspace.git_history.subprocess, "run", lambda *given, **more: asked.append(1) or run(*given, **more)
+        kbhub.workspace.git.subprocess, "run", lambda *given, **more: asked.append(1) or run(*given, **more)
     )
     folder.sync()
     assert asked == []

@@ -10,7 +10,7 @@ from functools import partial
 from kbhub.editing import delete_document, rename, write_document
 from kbhub.editing.audit import audit
 from kbhub.errors import KbhubError
-from kbhub.memory.forgetting import forget
+from kbhub.memory.changing import forget
 from kbhub.memory.listing import memories
 from kbhub.memory.remember import remember
 from kbhub.reading.graph import related, tags

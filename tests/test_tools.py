@@ -13,7 +13,7 @@ from mcp import Client
 from kbhub.render.model import FULL_ANSWER_BYTES
 from kbhub.server.parameters import expected
 from kbhub.server.server import create_server, instructions
-from kbhub.server.tools.choosing import offered
+from kbhub.server.tools.definitions import offered
 from kbhub.workspace.tool_names import ALL, CORE, MEANT, WRITERS
 from published import listed
 from test_render_model import outside_fences

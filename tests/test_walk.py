@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.documents.ignore import parse_rules
+from kbhub.documents.filters import parse_rules
 from kbhub.documents.walk import excluded_by, open_contained, scan
 from kbhub.errors import BaseUnavailable, PathNotContained
 from kbhub.types import Base

@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 import kbhub.sync.background
-import kbhub.sync.comparisons
+import kbhub.sync.comparing
 import kbhub.sync.watch
 from conftest import held_elsewhere
 from kbhub.sync.background import Background
@@ -250,8 +250,8 @@ def test_a_base_that_another_process_indexes_is_not_looked_at(shop):
 
 def test_a_base_in_step_is_searched_whoever_holds_its_lock(shop, monkeypatch):
     """That its writer has nothing to write is seen from the files; when it had, they are soon compared again."""
-    monkeypatch.setattr(kbhub.sync.comparisons, "QUICK_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.comparisons, "COMPARING_SHARE", 1e-9)
+    monkeypatch.setattr(kbhub.sync.comparing, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.comparing, "COMPARING_SHARE", 1e-9)
     hub = shop.hub()
     hub.sync()
     with held_elsewhere(f"{hub.index(hub.select()[0]).path}.lock"):

@@ -6,14 +6,14 @@ What is in `__all__` is the Python API: it stays as it is within a major version
 # As type checkers know it, too; `typing` would cost ten times what the rest of this file does.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kbhub.answers.answer import Answer, AskOptions
     from kbhub.answers.asking import ask
-    from kbhub.answers.models import Answer, AskOptions
     from kbhub.api import Hub
     from kbhub.errors import KbhubError
-    from kbhub.memory.forgetting import forget
+    from kbhub.memory.changing import forget
     from kbhub.memory.listing import memories
-    from kbhub.memory.models import Forgotten, Memory, MemoryList, Remembered
     from kbhub.memory.remember import remember
+    from kbhub.memory.results import Forgotten, Memory, MemoryList, Remembered
     from kbhub.reading.reading import ReadOptions
     from kbhub.reading.reports import Reading, ReadResult, Status
     from kbhub.sync.report import SyncReport
@@ -47,12 +47,12 @@ __all__ = [
 
 _PLACES = {
     "answers.asking": ("ask",),
-    "answers.models": ("Answer", "AskOptions"),
+    "answers.answer": ("Answer", "AskOptions"),
     "errors": ("KbhubError",),
     "api": ("Hub",),
-    "memory.forgetting": ("forget",),
+    "memory.changing": ("forget",),
     "memory.listing": ("memories",),
-    "memory.models": ("Forgotten", "Memory", "MemoryList", "Remembered"),
+    "memory.results": ("Forgotten", "Memory", "MemoryList", "Remembered"),
     "memory.remember": ("remember",),
     "reading.reading": ("ReadOptions",),
     "reading.reports": ("ReadResult", "Reading", "Status"),

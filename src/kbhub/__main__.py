@@ -8,7 +8,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from kbhub.cli import INTERRUPTED
-from kbhub.cli.arrangement import ALONE, arranged
+from kbhub.cli.quick import ALONE, arranged
 from kbhub.workspace.process_tuning import be_frugal, collect_rarely, end_frugally
 
 if TYPE_CHECKING:

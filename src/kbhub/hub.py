@@ -10,17 +10,16 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kbhub.documents.limits import Limits
+from kbhub.documents.walk import Limits
 from kbhub.errors import BaseNotFound
 from kbhub.index.schema import index_path
 from kbhub.index.shared import Shared
 from kbhub.models.embedding import own_model
 from kbhub.types import Base, Discovery, Problem, Workspace
 from kbhub.values import struct
-from kbhub.workspace.chat_answers import with_completions
 from kbhub.workspace.config import LoadedConfig, load_config
 from kbhub.workspace.discovery import discover, find_workspace, missing, workspace_from_roots
-from kbhub.workspace.memory_folders import with_memories
+from kbhub.workspace.memory_folders import with_completions, with_memories
 from kbhub.workspace.places import cache_dir, data_dir, working_directory
 from kbhub.workspace.trust import TrustStore
 

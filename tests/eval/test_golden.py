@@ -15,7 +15,7 @@ import pytest
 from conftest import make_environment
 from kbhub.evaluation import Options, evaluate, load_dataset
 from kbhub.evaluation.corpus import Setup
-from kbhub.evaluation.headed import SECTION_MARK
+from kbhub.evaluation.datasets import SECTION_MARK
 
 GOLDEN = Path(__file__).parent
 

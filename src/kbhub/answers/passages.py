@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kbhub.answers.models import Passage
-from kbhub.answers.tokens import estimated_tokens
+from kbhub.answers.answer import Passage, estimated_tokens
 from kbhub.documents.markdown import parse_document
 from kbhub.reading.reading import ReadOptions, read
 from kbhub.search.evidence import Sought
@@ -16,7 +15,7 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kbhub.answers.models import Tier
+    from kbhub.answers.answer import Tier
     from kbhub.hub import Hub
     from kbhub.search.evidence import Evidence
     from kbhub.types import Document, Hit

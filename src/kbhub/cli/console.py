@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from kbhub.errors import KbhubError
 from kbhub.render.layout import fitted, wrapped
-from kbhub.render.plain import json_escaped, one_line
+from kbhub.render.words import json_escaped, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -12,7 +12,7 @@ from kbhub.render.terminal import OTHER_EXCERPT_CHARACTERS
 from kbhub.search.llm_assistance import Help, search_assisted
 from kbhub.search.search import search
 from kbhub.types import MOST_HITS
-from kbhub.workspace.covering import matching
+from kbhub.workspace.discovery import matching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

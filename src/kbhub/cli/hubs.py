@@ -1,22 +1,31 @@
-"""Open a hub with the options of the command line."""
+"""Open a hub with the options of the command line and prepare its bases for a command."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from typing import TYPE_CHECKING
 
-from kbhub.cli.console import complain
-from kbhub.cli.verbosity import log_to_stderr
-from kbhub.errors import UsageError
+from kbhub.cli.console import complain, progress_bars
+from kbhub.cli.options import log_to_stderr
+from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import HubOptions
 from kbhub.render.words import warnings_text
+from kbhub.search import outside
+from kbhub.sync.bases import freshen, sync
+from kbhub.values import counted
 from kbhub.workspace.discovery import parse_base_arguments
 from kbhub.workspace.places import WORKING_DIRECTORY_GONE, working_directory
+from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from kbhub.cli.options import Places
+    from kbhub.hub import Hub
+    from kbhub.sync.bases import Behind
+    from kbhub.sync.git_pull import Pull
+    from kbhub.sync.sync import Progress
     from kbhub.types import Problem
 
 
@@ -68,3 +77,99 @@ class _Warnings:
 def decoded(argument: str) -> str:
     """Return an argument as Unicode: Python hands over bytes that the locale does not know as lone surrogates."""
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+COMMIT_DIGITS = 10
+"""Hex digits shown of a commit id."""
+
+
+def bring_in_step(hub: Hub, names: Sequence[str] = ()) -> None:
+    """Sync bases with few changes, and report those that are too far behind."""
+    most = hub.config().settings.limits.freshen_files
+    with progress_bars() as progress:
+        for behind in freshen(hub, names, progress):
+            if not behind.new_index and behind.files > most:
+                command = shlex.join(["kbhub", "index", behind.base])
+                complain(
+                    f"{behind.base}: {behind.files} files changed since it was indexed; `{command}` takes them in."
+                )
+                continue
+            _sync_for_search(hub, behind, progress, most)
+
+
+def _sync_for_search(hub: Hub, behind: Behind, progress: Progress | None, most: int) -> None:
+    if progress is None and behind.files > most:
+        complain(f"{behind.base}: indexing {behind.files} files first.")
+    try:
+        reports = sync(hub, (behind.base,), progress=progress)
+    except KbhubError as error:
+        complain(str(error))
+        return
+    for report in reports:
+        complain_all(f"{report.base}: {note}" for note in report.notes)
+        if report.failed:
+            complain(f"{report.base}: {counted(len(report.failed), 'file')} could not be indexed; see `kbhub status`.")
+
+
+def pull_bases(hub: Hub, names: Sequence[str]) -> tuple[Pull, ...]:
+    """Fetch and fast-forward bases that are git checkouts of the user's, and say what came of it.
+
+    Args:
+        hub: of the workspace.
+        names: ids of bases, none for all active ones; of those that are named it is said why they are not pulled.
+
+    Raises:
+        BaseNotFound: one is not active.
+    """
+    # Its models take 40 ms to load, and a search pulls nothing.
+    from kbhub.sync.git_pull import pull  # noqa: PLC0415
+
+    pulled = []
+    for base in hub.select(names):
+        one = pull(hub, base)
+        pulled.append(one)
+        if one.state == "updated":
+            complain(f"{base.id}: pulled, now at {(one.after or '')[:COMMIT_DIGITS]}.")
+        elif one.message and (names or (base.path / ".git").exists()):
+            complain(f"{base.id}: not pulled. {one.message}")
+    return tuple(pulled)
+
+
+def active_and_broken(hub: Hub) -> list[str]:
+    """Ids of the active bases, and of those that would be active if they could be used."""
+    broken = (problem.subject for problem in hub.missing())
+    return [*(base.id for base in hub.discovery().bases), *dict.fromkeys(broken)]
+
+
+def complain_nothing(hub: Hub) -> None:
+    """Complain that no base is active, what was looked for, and what to do, unless kbhub is switched off here."""
+    discovery = hub.discovery()
+    # What was there and does not count has its reason behind it; the rest was not there.
+    complain_all(place for place in discovery.looked_for if place.endswith((")", "off here")))
+    if discovery.off:
+        return
+    if any(problem.subject == PROJECT_ID for problem in discovery.problems):
+        complain("No knowledge is active here; `kbhub status` says more.")
+        return
+    where = discovery.workspace.directory
+    place = f"not in {where}, not above it, not in the global config" if where else "not in the global config"
+    complain(
+        f"No knowledge is active here, {place}. `kbhub init` makes some; `kbhub status` lists what was looked for."
+    )
+    complain_all(outside.outside(hub))
+
+
+def complain_broken(hub: Hub) -> None:
+    """Name the bases that would be active if they could be used."""
+    complain_all(broken_bases(hub))
+
+
+def broken_bases(hub: Hub) -> list[str]:
+    """Return what is wrong with each base that would be active otherwise, as a search notes it."""
+    return [f"{problem.subject}: {problem.message}" for problem in hub.missing()]
+
+
+def complain_all(messages: Iterable[str]) -> None:
+    """Complain about several things, one a line."""
+    for message in messages:
+        complain(message)

@@ -1,7 +1,10 @@
-"""Options that several commands share: their values, and how cyclopts takes and explains them."""
+"""Options and arguments that several commands share: their values, and how cyclopts takes and explains them."""
 
 from __future__ import annotations
 
+import logging
+import platform
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,10 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
+from kbhub import __version__
 from kbhub.errors import UsageError
+from kbhub.render.words import neutralised
 
 if TYPE_CHECKING:
     from kbhub.render.formats import Format
+
 
 _FORMATS: tuple[Format, ...] = ("json", "csv", "md", "xml", "files")
 """Options that choose a format."""
@@ -143,3 +149,69 @@ class Lines:
 
     numbers: Annotated[bool, Parameter(name="--line-numbers")] = False
     """Number the lines."""
+
+
+LOGGERS = ("kbhub", "httpx")
+"""Loggers that are shown: kbhub's own, and httpx with a line per request to a model server."""
+
+FORMAT = "kbhub: %(relativeCreated)d ms %(levelname)s %(name)s: %(message)s"
+
+log = logging.getLogger(__name__)
+
+
+class _Harmless(logging.Formatter):
+    """Neutralises log messages, which may quote a document."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return neutralised(super().format(record))
+
+
+def log_to_stderr() -> None:
+    """Show log messages from now on; does nothing the second time."""
+    own = logging.getLogger(LOGGERS[0])
+    if any(isinstance(handler.formatter, _Harmless) for handler in own.handlers):
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Harmless(FORMAT))
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)
+        logger.propagate = False  # the server's own handler would print it twice
+    log.debug("kbhub %s, Python %s, %s", __version__, platform.python_version(), platform.platform())
+
+
+def standard_input(limit: int, of: str) -> str:
+    """Read a text from standard input.
+
+    Args:
+        limit: maximum of bytes.
+        of: what the limit applies to, for the error message.
+
+    Raises:
+        UsageError: the text is longer, or not UTF-8.
+    """
+    data = sys.stdin.buffer.read(limit + 1)
+    if len(data) > limit:
+        raise UsageError(f"Standard input is longer than {of} may be, {limit} bytes.")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"Standard input is no UTF-8 from byte {error.start}; convert it first.") from error
+
+
+def argument(given: str) -> str:
+    """Return an argument as Unicode: Python hands over bytes that the locale does not know as lone surrogates.
+
+    Raises:
+        UsageError: it is no UTF-8.
+    """
+    try:
+        return given.encode("utf-8", "surrogateescape").decode("utf-8")
+    except UnicodeError as error:
+        raise UsageError(f"{given!r} is no UTF-8; convert it first.") from error
+
+
+def optional(given: str | None) -> str | None:
+    """Return an argument, if there is one, as `argument` does."""
+    return None if given is None else argument(given)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from kbhub.errors import BaseUnavailable, IndexUnavailable
 from kbhub.index.catalogue import tag_counts
 from kbhub.memory.known import all_known
-from kbhub.memory.querylog.summary import summary
+from kbhub.memory.querylog.gaps import summary
 from kbhub.reading.reports import DaemonStatus, MemorySummary, TagUse
 from kbhub.reading.status import status
+from kbhub.search.memory_boost import DAY_SECONDS, FADING_DAYS
 from kbhub.search.outside import outside
-from kbhub.search.strength import DAY_SECONDS, FADING_DAYS
 from kbhub.server.daemon.folder import Folder
 from kbhub.server.daemon.starting import running
 from kbhub.sync.comparing import behind_of, compare

@@ -29,7 +29,7 @@ from kbhub.workspace.settings import MAX_RULES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from kbhub.documents.ignore import Layer
+    from kbhub.documents.filters import Layer
     from kbhub.types import Base, Kind
 
 MAX_DEPTH = 100

@@ -1,23 +1,56 @@
-"""List the files of a base, and open them safely."""
+"""List the files of a base within limits, and open them safely."""
 
 from __future__ import annotations
 
 import errno
 import os
-from dataclasses import replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO
 
 from kbhub.documents.filters import Filters, belongs, too_large
 from kbhub.documents.traversal import MAX_DEPTH, Traversal, inside_of
 from kbhub.errors import PathNotContained
+from kbhub.values import struct
 from kbhub.workspace.files import open_regular
 from kbhub.workspace.formats import byte_limit, is_text, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from kbhub.types import Base, Kind, Scan
+    from kbhub.workspace.settings import LimitSettings
+
+
+KEPT = "kept"
+"""Folder in kbhub's data directory with the texts of deleted files."""
+
+
+@struct
+class Limits:
+    """How much of the files of a base is read."""
+
+    file_bytes: int
+    """Bytes of the longest file."""
+    files: int
+    """Files of one base; the rest is left out."""
+    kind_bytes: Mapping[Kind, int] = field(default_factory=dict)
+    """Bytes of the longest file of kinds with a limit of their own."""
+    kept: Path | None = None
+    """Folder with the texts of deleted files; None if there is none."""
+
+    @staticmethod
+    def of(settings: LimitSettings, data: Path) -> Limits:
+        """Return the limits of the settings.
+
+        Args:
+            settings: the group `limits`.
+            data: kbhub's data directory.
+        """
+        kinds: dict[Kind, int] = {"pdf": settings.pdf_bytes, "session": settings.session_bytes}
+        return Limits(settings.file_bytes, settings.files, kinds, data / KEPT)
+
 
 __all__ = ["MAX_DEPTH", "excluded_by", "open_contained", "scan"]
 

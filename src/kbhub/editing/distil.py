@@ -17,7 +17,7 @@ from kbhub.models.onnx_embedding import MINILM
 from kbhub.search.search import search
 from kbhub.sync.bases import freshen
 from kbhub.types import Query
-from kbhub.workspace.chat_answers import COMPLETIONS_ID, completions_folder
+from kbhub.workspace.memory_folders import COMPLETIONS_ID, completions_folder
 from kbhub.workspace.places import data_dir, private_directory
 from kbhub.workspace.project import PROJECT_ID
 

@@ -14,12 +14,19 @@ from kbhub.documents.markdown import parse_document
 from kbhub.documents.text_editing import Text, check_writable_text, lines_of, text_of
 from kbhub.editing import sections
 from kbhub.editing.checks import warnings_about
-from kbhub.editing.folder import open_folder
+from kbhub.editing.folder import (
+    bring_in_step,
+    changed_meanwhile,
+    docid_of,
+    open_folder,
+    read_for_change,
+    refusing,
+    short_hash,
+)
 from kbhub.editing.paths import Place, check_writable, find_document, new_place, twin
-from kbhub.editing.stored import bring_in_step, changed_meanwhile, docid_of, read_for_change, refusing, short_hash
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.frozen import Model
-from kbhub.sync.write_lock import writing
+from kbhub.sync.lock import writing
 from kbhub.values import struct
 from kbhub.workspace.formats import is_markdown, kind_of
 

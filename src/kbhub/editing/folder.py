@@ -1,24 +1,22 @@
-"""A folder of a base, held open, in which files are created, replaced and removed atomically.
-
-Where the system supports it, every step uses the descriptor of a folder that was opened component by component without
-following links, so that a link placed between check and write cannot redirect the write. Elsewhere (Windows), the real
-path is checked again just before each change.
-"""
+"""A folder of a base, held open, in which files are created, replaced and removed atomically."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import os
+import re
 import secrets
 import stat
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbhub.errors import PathNotContained
+from kbhub.errors import DocumentChanged, IndexUnavailable, KbhubError, PathNotContained, UsageError, WriteRefused
+from kbhub.index.references import document_id, short_docid
+from kbhub.sync.bases import freshen, sync
 from kbhub.values import struct
 from kbhub.workspace.files import open_regular
 from kbhub.workspace.places import ABANDONED_SECONDS
@@ -26,7 +24,10 @@ from kbhub.workspace.places import ABANDONED_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kbhub.editing.paths import Place
+    from kbhub.hub import Hub
     from kbhub.types import Base
+
 
 TEMPORARY_PREFIX, TEMPORARY_SUFFIX = ".kbhub-", ".tmp"
 """Names of unfinished files; hidden, so that they are never indexed."""
@@ -303,3 +304,111 @@ def _make_by_path(base: Base, root: str, parts: Sequence[str], folder: Folder, *
             folder.made.append(str(path))
         if os.path.realpath(path) != str(path):
             raise PathNotContained("/".join(parts[:depth]), base.id)
+
+
+HASH_DIGITS = 12
+"""Hex digits of a content hash that are shown: one collision in 10^14 pairs of versions."""
+
+LEAST_DIGITS = 8
+"""Minimum hex digits of `based_on`."""
+
+BUSY_TRIES = 50
+"""Attempts to sync while another process indexes; each waits `sync.LOCK_SECONDS`, so 5 s in all."""
+
+_HASH = re.compile(rf"[0-9a-f]{{{LEAST_DIGITS},64}}")
+
+
+def short_hash(digest: str) -> str:
+    """Return the part of a content hash (SHA-256, hexadecimal) that is shown."""
+    return digest[:HASH_DIGITS]
+
+
+def read_for_change(folder: Folder, place: Place, based_on: str | None) -> Content:
+    """Read the file of a document that is to be changed.
+
+    Raises:
+        UsageError: `based_on` is not a hash.
+        DocumentChanged: the content differs from `based_on`.
+        WriteRefused: the file is read-only.
+    """
+    content = folder.read(place.name)
+    if not content.status.st_mode & 0o222:
+        raise WriteRefused(place.ref, "its file is set to read only; allow writing it first")
+    if based_on is not None and not content.hash.startswith(wanted_hash(based_on)):
+        lines = content.data.count(b"\n") + (not content.data.endswith(b"\n"))
+        raise DocumentChanged(place.ref, based_on, short_hash(content.hash), f"{lines} lines")
+    return content
+
+
+def wanted_hash(based_on: str) -> str:
+    """Normalise a hash for comparison.
+
+    Raises:
+        UsageError: it is not a hash, or too short.
+    """
+    text = based_on.strip().lower().removeprefix("sha256:")
+    if not _HASH.fullmatch(text):
+        raise UsageError(
+            f"{based_on!r} is no hash of a document; `read` gives it, {LEAST_DIGITS} to 64 hex digits of it will do."
+        )
+    return text
+
+
+def changed_meanwhile(place: Place, based_on: str) -> DocumentChanged:
+    """Return the error for a file that another program changed during the edit."""
+    return DocumentChanged(place.ref, short_hash(based_on), "another", "changed by another program just now")
+
+
+def bring_in_step(hub: Hub, base: Base, path: str, *, there: bool = True) -> bool:
+    """Index the changes in a base.
+
+    A base with very many changes is left to `kbhub index` or the background.
+
+    Args:
+        hub: the hub.
+        base: the base.
+        path: a document that was changed.
+        there: whether the index should contain it.
+
+    Returns:
+        Whether the index matches `there`.
+    """
+    try:
+        for behind in freshen(hub, (base.id,), max_age=0.0):
+            if behind.files <= hub.config().settings.limits.freshen_files:
+                for _ in range(BUSY_TRIES):
+                    if not sync(hub, (base.id,))[0].busy:
+                        break
+        index = hub.index(base)
+        with index.snapshot():
+            return (index.document(path) is not None) == there
+    except KbhubError:  # the file is written; the answer says that it is not indexed yet
+        return False
+
+
+def docid_of(hub: Hub, base: Base, path: str) -> str:
+    """Return the short docid of a document, as in `search`."""
+    with ExitStack() as stack:
+        indexes = []
+        for index in map(hub.index, hub.discovery().bases):
+            with suppress(IndexUnavailable):
+                stack.enter_context(index.snapshot())
+                indexes.append(index)
+        return short_docid(document_id(base, path), indexes)
+
+
+@contextmanager
+def refusing(ref: str) -> Iterator[None]:
+    """Turn an `OSError` into a refusal that names the document.
+
+    Raises:
+        WriteRefused: an `OSError` came from inside.
+    """
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise WriteRefused(ref, "it, or its folder, was moved or deleted just now") from error
+    except FileExistsError as error:
+        raise WriteRefused(ref, "a file of that name is there already") from error
+    except OSError as error:
+        raise WriteRefused(ref, f"the system does not allow it ({error.strerror or error})") from error

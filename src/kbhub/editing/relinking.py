@@ -16,7 +16,7 @@ from kbhub.documents.blocks import scan_blocks
 from kbhub.documents.front_matter_editing import front_matter_of, with_texts
 from kbhub.documents.links import EXTERNAL, EXTERNAL_NAME
 from kbhub.documents.markdown import parse_document
-from kbhub.editing.incoming import RELATED, plain_entry, related_of
+from kbhub.editing.checks import RELATED, plain_entry, related_of
 from kbhub.editing.sections import front_end
 from kbhub.reading.graph.resolving import PATH_KINDS
 from kbhub.values import struct

@@ -11,18 +11,25 @@ from pydantic import Field
 
 from kbhub.documents.markdown import parse_document
 from kbhub.documents.text_editing import text_of
-from kbhub.editing.folder import open_folder
-from kbhub.editing.incoming import RELATED, leads_to, links_of
+from kbhub.editing.checks import RELATED, leads_to, links_of
+from kbhub.editing.folder import (
+    bring_in_step,
+    changed_meanwhile,
+    docid_of,
+    open_folder,
+    read_for_change,
+    refusing,
+    short_hash,
+)
 from kbhub.editing.paths import Place, check_writable, find_document, new_place, qualified, twin, why_not_writable
 from kbhub.editing.relinking import relink, spelling, unmended
-from kbhub.editing.stored import bring_in_step, changed_meanwhile, docid_of, read_for_change, refusing, short_hash
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.frozen import Model
-from kbhub.index.names import document_names
+from kbhub.index.catalogue import document_names
 from kbhub.index.references import ref_of
 from kbhub.reading.graph.resolving import PATH_KINDS, PathTable, folded, places, stem
 from kbhub.sync.bases import freshen
-from kbhub.sync.write_lock import writing
+from kbhub.sync.lock import writing
 from kbhub.types import Problem
 from kbhub.values import struct
 

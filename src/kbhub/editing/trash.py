@@ -21,14 +21,21 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
 
-from kbhub.editing.folder import open_folder
-from kbhub.editing.incoming import incoming
+from kbhub.editing.checks import incoming
+from kbhub.editing.folder import (
+    bring_in_step,
+    changed_meanwhile,
+    docid_of,
+    open_folder,
+    read_for_change,
+    refusing,
+    short_hash,
+)
 from kbhub.editing.paths import Place, check_writable, find_document, new_place, ref_forms, twin
-from kbhub.editing.stored import bring_in_step, changed_meanwhile, docid_of, read_for_change, refusing, short_hash
 from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.references import ref_of
-from kbhub.sync.write_lock import writing
+from kbhub.sync.lock import writing
 from kbhub.workspace.files import read_regular
 from kbhub.workspace.places import ABANDONED_SECONDS, data_dir, private_directory
 

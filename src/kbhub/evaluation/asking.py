@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import decode, parse_document
 from kbhub.errors import IndexUnavailable
-from kbhub.evaluation.headed import best_answer
+from kbhub.evaluation.datasets import best_answer
 from kbhub.index.naive import NaiveIndex
 from kbhub.search.search import search
 from kbhub.types import MOST_HITS, Query

@@ -1,8 +1,4 @@
-"""Data sets: documents, and queries with known answers.
-
-Two layouts are supported: a BEIR folder, with documents as lines of `corpus.jsonl`, and a folder of Markdown with a
-`queries.jsonl` whose answers are files or sections of files.
-"""
+"""Data sets: documents or their sections, and queries with known answers."""
 
 from __future__ import annotations
 
@@ -16,13 +12,67 @@ from typing import TYPE_CHECKING, Any
 from kbhub.documents.markdown import parse_document
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import BaseUnavailable, DatasetError, PathNotContained
-from kbhub.evaluation.headed import SECTION_MARK, HeadedSection, headed_sections
 from kbhub.types import Base
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from kbhub.types import Document
+
+
+SECTION_MARK = "::"
+"""Separates a document from the heading path of a section."""
+
+_JOIN = " > "
+
+
+@struct
+class HeadedSection:
+    """The lines from a heading to the next one of any level."""
+
+    path: str
+    """Headings, outermost first, joined by ` > `; empty for the lines before the first heading."""
+    start_line: int
+    """1-based, inclusive."""
+    end_line: int
+    """1-based, inclusive."""
+
+
+def headed_sections(document: Document) -> tuple[HeadedSection, ...]:
+    """Split a document at its headings; the sections cover it in order."""
+    path: list[tuple[int, str]] = []
+    sections = []
+    starts = [heading.line for heading in document.headings]
+    if not starts or starts[0] > 1:
+        sections.append(HeadedSection("", 1, (starts[0] if starts else len(document.lines) + 1) - 1))
+    ends = [start - 1 for start in starts[1:]] + [len(document.lines)]
+    for heading, end in zip(document.headings, ends, strict=False):
+        path = [ancestor for ancestor in path if ancestor[0] < heading.level] + [(heading.level, heading.text)]
+        sections.append(HeadedSection(_JOIN.join(text for _, text in path), heading.line, end))
+    return tuple(sections)
+
+
+def best_answer(name: str, sections: Sequence[HeadedSection], lines: tuple[int, int], gold: Mapping[str, int]) -> str:
+    """Return what a chunk counts as: the section it overlaps, or its document, with the highest gain.
+
+    Args:
+        name: the document.
+        sections: the document's sections.
+        lines: first and last line of the chunk, 1-based.
+        gold: section or document → gain.
+
+    Returns:
+        The first with the highest gain, or the first overlapping section if none has a gain.
+    """
+    candidates = [
+        f"{name}{SECTION_MARK}{section.path}" if section.path else name
+        for section in sections
+        if section.start_line <= lines[1] and section.end_line >= lines[0]
+    ]
+    return max([*candidates, name], key=lambda item: gold.get(item, 0))
+
 
 FULL_ANSWER = 2
 """Gain of an answer in `expected`; `also_valid` sets its own gains, 1 for half an answer."""

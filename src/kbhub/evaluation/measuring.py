@@ -11,7 +11,7 @@ import numpy as np
 from kbhub.errors import DatasetError, UsageError
 from kbhub.evaluation.asking import Answer, NaiveSearch, Plan, ask
 from kbhub.evaluation.corpus import open_corpus, sample
-from kbhub.evaluation.metrics import METRICS, judge
+from kbhub.evaluation.metrics import METRICS, area_under_curve, judge, randomisation_p
 from kbhub.evaluation.report import (
     Change,
     Comparison,
@@ -20,9 +20,10 @@ from kbhub.evaluation.report import (
     Figures,
     RunFigures,
     Verdicts,
+    read_run,
+    run_file,
+    write_run,
 )
-from kbhub.evaluation.runs import read_run, run_file, write_run
-from kbhub.evaluation.significance import area_under_curve, randomisation_p
 from kbhub.evaluation.withheld import withhold
 from kbhub.values import struct
 

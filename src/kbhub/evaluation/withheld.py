@@ -17,9 +17,9 @@ import numpy as np
 
 from kbhub.evaluation.asking import Answer, EvalMode, Plan, ask_one
 from kbhub.evaluation.corpus import SEED, WRITTEN, Corpus, eval_folder, eval_hub, sample, sync_corpus
-from kbhub.evaluation.headed import SECTION_MARK
+from kbhub.evaluation.datasets import SECTION_MARK
+from kbhub.evaluation.metrics import area_under_curve
 from kbhub.evaluation.report import WithheldFigures
-from kbhub.evaluation.significance import area_under_curve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

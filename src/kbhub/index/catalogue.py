@@ -1,12 +1,18 @@
-"""Lists of the documents of a base, for pages and completions."""
+"""Lists from an index: documents, their titles and aliases, memories, tags, terms, and stored texts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
+from kbhub.types import Document, Heading
 from kbhub.values import struct
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from kbhub.index.reader import Index
     from kbhub.types import Kind
 
@@ -84,3 +90,186 @@ def tag_counts(index: Index) -> dict[str, int]:
         IndexUnavailable: the index cannot be read.
     """
     return dict(index._rows("SELECT value, count(DISTINCT document_id) FROM property WHERE key = 'tag' GROUP BY value"))
+
+
+def document_names(index: Index) -> Iterator[tuple[str, str]]:
+    """Yield (path, name) for the title and every alias of every document.
+
+    Args:
+        index: an index, in a snapshot.
+
+    Raises:
+        IndexUnavailable: the index cannot be read.
+    """
+    for path, title, aliases in index._rows("SELECT path, title, aliases FROM document ORDER BY path"):
+        yield path, title
+        for alias in json.loads(aliases):
+            yield path, str(alias)
+
+
+@struct
+class MemoryRow:
+    """A document with its front matter."""
+
+    path: str
+    title: str
+    tags: tuple[str, ...]
+    front_matter: dict[str, Any]
+    mtime_ns: int
+
+
+def memory_rows(index: Index, prefix: str = "", paths: Sequence[str] | None = None) -> list[MemoryRow]:
+    """Return documents with their front matter, sorted by path.
+
+    Args:
+        index: in a snapshot.
+        prefix: only paths with this prefix.
+        paths: only these paths; None for all.
+    """
+    where = "" if paths is None else "WHERE path IN (SELECT value FROM json_each(?))"
+    rows = index._rows(
+        f"SELECT path, title, tags, front_matter, mtime_ns FROM document {where} ORDER BY path",
+        *([] if paths is None else [json.dumps(list(paths))]),
+    )
+    return [
+        MemoryRow(path, title, tuple(json.loads(tags)), json.loads(front), abs(mtime))
+        for path, title, tags, front, mtime in rows
+        if path.startswith(prefix)
+    ]
+
+
+def tag_counts_without(index: Index, *, without: str) -> Counter[str]:
+    """Count the documents per tag, with tags as written.
+
+    Args:
+        index: an index, in a snapshot.
+        without: path of a document to ignore.
+
+    Raises:
+        IndexUnavailable: the index cannot be read.
+    """
+    counts: Counter[str] = Counter()
+    for (tags,) in index._rows("SELECT tags FROM document WHERE tags != '[]' AND path != ?", without):
+        counts.update(set(json.loads(tags)))
+    return counts
+
+
+def indexed_document(
+    index: Index, path: str, size: int, mtime_ns: int, part_level: int
+) -> tuple[Document, bytes] | None:
+    """Return a document with parts from the index, if its file is unchanged by size and time.
+
+    Args:
+        index: an index, in a snapshot.
+        path: path of the document.
+        size: current size of its file in bytes.
+        mtime_ns: current mtime of its file in ns.
+        part_level: heading level of its parts.
+
+    Returns:
+        The document with lines and headings, and the hash of its file; None if the file has changed.
+
+    Raises:
+        IndexUnavailable: the index cannot be read.
+    """
+    rows_found = index._rows(
+        "SELECT id, size, mtime_ns, hash, title, front_matter, problem FROM document WHERE path = ?", path
+    )
+    if not rows_found or (rows_found[0][1], abs(rows_found[0][2])) != (size, abs(mtime_ns)):
+        return None
+    number, _, _, digest, title, front_matter, problem = rows_found[0]
+    lines: list[str] = []
+    headings: list[Heading] = []
+    above: tuple[str, ...] = ()
+    rows = index._rows(
+        "SELECT headings, start_line, end_line, prose, text FROM chunk WHERE document_id = ? ORDER BY id", number
+    )
+    for names, start, end, prose, text in rows:
+        parts = text.split("\n")
+        if start == len(lines) == end:  # continues a line that was too long for one chunk
+            lines[-1] += parts[0]
+            continue
+        lines += [""] * (start - 1 - len(lines))
+        path_of_headings = tuple(json.loads(names))
+        if prose:  # the header of a part precedes its prose
+            line = start + text[:prose].rstrip("\n").count("\n")
+            changed = next(
+                (at for at, name in enumerate(above) if path_of_headings[at : at + 1] != (name,)), len(above)
+            )
+            *outer, own = path_of_headings
+            headings += [Heading(at + 1, name, line) for at, name in enumerate(outer) if at >= changed]
+            headings.append(Heading(part_level, own, line))
+            above = path_of_headings
+        lines += parts[: end - len(lines)] if end > len(lines) else []
+    document = Document(
+        path=path,
+        title=title,
+        lines=tuple(lines),
+        body=0,
+        front_matter=json.loads(front_matter),
+        tags=(),
+        aliases=(),
+        headings=tuple(headings),
+        fences=(),
+        links=(),
+        problems=(problem,) if problem else (),
+    )
+    return document, bytes(digest)
+
+
+MOST_PLACED = 2000
+"""Most chunks with a term that are sorted: some 5 ms. A commoner stem occurs in every form early on."""
+
+LAST_CHARACTER = "\U0010ffff"
+
+
+def terms_with_prefix(index: Index, prefix: str) -> dict[str, int]:
+    """Return the terms with a prefix: term → number of chunks.
+
+    Args:
+        index: an index, in a snapshot.
+        prefix: folded like the terms.
+
+    Raises:
+        IndexUnavailable: the index cannot be read.
+    """
+    return dict(
+        index._rows("SELECT term, doc FROM vocabulary WHERE term >= ? AND term < ?", prefix, prefix + LAST_CHARACTER)
+    )
+
+
+def terms_among(index: Index, terms: Collection[str]) -> dict[str, int]:
+    """Return the given terms that occur in an index: term → number of chunks; raises like `terms_with_prefix`."""
+    return dict(
+        index._rows(
+            "SELECT term, doc FROM vocabulary WHERE term IN (SELECT value FROM json_each(?))", json.dumps(list(terms))
+        )
+    )
+
+
+def texts_with_term(index: Index, term: str, limit: int) -> list[str]:
+    """Return the texts of chunks with a term, each with headings, title, path and tags.
+
+    Args:
+        index: an index, within a snapshot.
+        term: a stem; it is not stemmed again.
+        limit: most texts; the first by path and line, independent of the order of indexing.
+
+    Raises:
+        IndexUnavailable: the index cannot be read.
+    """
+    # A temporary view of the same postings by position, not stored in the file.
+    index._rows("CREATE VIRTUAL TABLE IF NOT EXISTS temp.instance USING fts5vocab(main, fts, instance)")
+    rows = index._rows(
+        "SELECT text, headings, title, path, tags FROM chunk JOIN document ON document.id = document_id "
+        "WHERE chunk.id IN (SELECT chunk.id FROM chunk JOIN document ON document.id = document_id "
+        "WHERE chunk.id IN (SELECT DISTINCT doc FROM temp.instance WHERE term = ? LIMIT ?) "
+        "ORDER BY path, chunk.id LIMIT ?)",
+        term,
+        MOST_PLACED,
+        limit,
+    )
+    return [
+        "\n".join([text, *json.loads(headings), title, path, *json.loads(tags)])
+        for text, headings, title, path, tags in rows
+    ]

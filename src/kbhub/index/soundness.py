@@ -1,12 +1,72 @@
-"""Check an index: its pages, its tables and their contents."""
+"""Check an index and SQLite itself, with advice on an index that cannot be written."""
 
 from __future__ import annotations
 
+import errno
 import zlib
 from typing import TYPE_CHECKING
 
+import apsw
+
+from kbhub.index.schema import has_vector_functions, open_scratch
+from kbhub.values import struct
+
 if TYPE_CHECKING:
     from kbhub.index.columns import Rows
+
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+def remedy(error: apsw.Error | OSError) -> str:
+    """Return a sentence on what to do about an error.
+
+    Args:
+        error: the error of SQLite or the system.
+    """
+    number = error.errno if isinstance(error, OSError) else None
+    if number in _FULL or isinstance(error, apsw.FullError):
+        return "Free space, then try again."
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return "Another program has it open for writing; end that, or try again later."
+    if number in _FORBIDDEN or isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError):
+        return "Make it writable, or name another folder with --cache-dir or KBHUB_CACHE_DIR."
+    return "Check the disk and its free space, then try again."
+
+
+@struct
+class Engine:
+    """The database engine of an index."""
+
+    version: str
+    """Version of SQLite."""
+    vectors: str | None
+    """Version of sqlite-vec; None if it cannot be loaded."""
+    fault: str | None = None
+    """Why no index can be created; None if it can."""
+
+
+def probe() -> Engine:
+    """Create an index in memory, insert a word and a vector, and query them."""
+    version = apsw.sqlitelibversion()
+    try:
+        connection = open_scratch()
+        connection.execute("INSERT INTO fts(rowid, body) VALUES (1, 'rolling back a release')")
+        works = connection.execute("SELECT rowid FROM fts WHERE fts MATCH 'releases'").get
+        vectors = None
+        if has_vector_functions(connection):
+            vectors = str(connection.execute("SELECT vec_version()").get)
+            works = works and connection.execute("SELECT vec_distance_l2(vec_int8(?), vec_int8(?)) = 5", _VECTORS).get
+    except apsw.Error as error:
+        return Engine(version, None, f"{type(error).__name__}: {error}")
+    connection.close()
+    return Engine(version, vectors, None if works else "what was put into an index was not found in it")
+
+
+_VECTORS = (bytes((3, 0, 0, 0)), bytes((0, 4, 0, 0)))
+"""Two vectors at a distance of 5."""
+
 
 MOST_FAULTS = 5
 """Structural faults that are reported; one is enough for a rebuild."""

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.walk import scan
 from kbhub.errors import BaseUnavailable, IndexUnavailable, MemoryNotFound
-from kbhub.index.memories import memory_rows
+from kbhub.index.catalogue import memory_rows
 from kbhub.index.references import ref_of
 from kbhub.memory.documents import in_namespace, title_of
-from kbhub.memory.models import Memory
+from kbhub.memory.results import Memory
 from kbhub.memory.store import read
-from kbhub.search.memory_boost import uses_of
-from kbhub.search.memory_facts import facts_of, timestamp
-from kbhub.search.strength import strength
+from kbhub.search.memory_boost import facts_of, strength, timestamp, uses_of
 from kbhub.values import struct
 from kbhub.workspace.memory_folders import shelves
 
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from kbhub.index.uses import Use
     from kbhub.memory.store import Stored
     from kbhub.reading.reports import ReadResult
-    from kbhub.search.memory_facts import Facts
+    from kbhub.search.memory_boost import Facts
     from kbhub.workspace.memory_folders import Scope, Shelf
 
 SHOWN_CHARACTERS = 400

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kbhub.memory.changing import bring_in_step
 from kbhub.memory.documents import checked_namespace
 from kbhub.memory.known import Known, active_shelves, all_known, described, known_as_stored, matching, shortened
-from kbhub.memory.models import Memory, MemoryList
+from kbhub.memory.results import Memory, MemoryList
 from kbhub.memory.store import read
 from kbhub.search.memory_boost import data_of, uses_of
 from kbhub.search.search import search

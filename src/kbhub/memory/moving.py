@@ -1,4 +1,4 @@
-"""Taking over the memories of a moved folder, or of a project under another identity."""
+"""Take over the memories of a moved folder or another identity, with new ids where an id is taken."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.memory.documents import changed_file, slug
-from kbhub.memory.known import all_known
-from kbhub.memory.likeness import wording
-from kbhub.memory.models import Moved
-from kbhub.memory.renumbering import follow, free_id
+from kbhub.memory.known import all_known, known_as_stored, ref
+from kbhub.memory.likeness import id_of, wording
+from kbhub.memory.results import Moved
 from kbhub.memory.store import discard, locked, read, replace
 from kbhub.search.memory_boost import data_of, uses_of
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
-from kbhub.workspace.gitroot import git_root
+from kbhub.workspace.git import git_root
 from kbhub.workspace.memory_folders import (
     ABOUT_NAME,
     Shelf,
@@ -28,7 +27,50 @@ from kbhub.workspace.places import expand
 from kbhub.workspace.project_identity import identify_directory, path_identity
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
     from kbhub.hub import Hub
+
+
+ATTEMPTS = 100
+"""Limit of ids tried; the second is needed if another project has the same text, the third hardly ever."""
+
+
+def free_id(text: str, taken: Collection[str]) -> str | None:
+    """Return an unused id for a text, or None if all candidates are taken."""
+    return next((name for attempt in range(ATTEMPTS) if (name := id_of(text, attempt)) not in taken), None)
+
+
+def follow(hub: Hub, files: Iterable[tuple[Shelf, str]], names: Mapping[str, str]) -> None:
+    """Update `supersedes` and `superseded_by` of memories to new ids.
+
+    Args:
+        hub: owner of the bases.
+        files: the memories, as folder and path in its base.
+        names: old id → new id.
+
+    Raises:
+        MemoriesUnavailable: the files cannot be written.
+    """
+    if not names:
+        return
+    for shelf, path in files:
+        with locked(data_of(hub), shelf.place):
+            stored = read(shelf, path)
+            if stored is None or stored.content.problem:
+                continue
+            facts = stored.content.facts
+            changes = {
+                field: tuple(names.get(name, name) for name in old)
+                for field, old in (("supersedes", facts.supersedes), ("superseded_by", facts.superseded_by))
+                if names.keys() & set(old)
+            }
+            if not changes:
+                continue
+            try:
+                replace(stored, changed_file(ref(hub, known_as_stored(hub, stored)), stored.content, changes))
+            except WriteRefused:  # its front matter cannot be edited safely; the memory works without
+                continue
 
 
 def move(hub: Hub, old: str) -> Moved:

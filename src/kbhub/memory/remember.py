@@ -17,21 +17,19 @@ from kbhub.memory.documents import (
     title_of,
 )
 from kbhub.memory.known import active_shelves, known_as_stored, located, ref, shortened
-from kbhub.memory.likeness import id_of, wording
-from kbhub.memory.models import Near, Remembered
-from kbhub.memory.nearness import nearest
-from kbhub.memory.renumbering import ATTEMPTS
+from kbhub.memory.likeness import id_of, nearest, wording
+from kbhub.memory.moving import ATTEMPTS
+from kbhub.memory.results import Near, Remembered
 from kbhub.memory.store import Stored, create, locked, sweep, taken_ids, with_id
 from kbhub.memory.subjects import hashes_of
-from kbhub.search.memory_boost import data_of
-from kbhub.search.memory_facts import timestamp
-from kbhub.workspace.git_history import head_commit
+from kbhub.search.memory_boost import data_of, timestamp
+from kbhub.workspace.git import head_commit
 from kbhub.workspace.memory_folders import shelf_for_writing
 from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.search.strength import Source
+    from kbhub.search.memory_boost import Source
     from kbhub.workspace.memory_folders import Scope, Shelf
 
 

@@ -1,10 +1,8 @@
-"""Embedder for models on a server that the user's config names: Ollama, or one with an OpenAI-compatible API.
-
-Imported when such a model is configured, as it imports numpy and httpx.
-"""
+"""Embedder for models on a server that the user's config names: Ollama, or one with an OpenAI-compatible API."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from contextlib import contextmanager
@@ -14,9 +12,9 @@ import numpy as np
 
 from kbhub.errors import EmbedderError, ModelUnavailable
 from kbhub.models.inference import Deadline, Ollama
-from kbhub.models.inference.addresses import shown_address
+from kbhub.models.inference.calls import shown_address
 from kbhub.models.inference.openai_protocol import OpenAIEndpoint
-from kbhub.models.prompt_formats import PromptFormat, format_of
+from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +22,57 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.workspace.settings import EmbedderSettings
+
+
+FORMAT_DIGITS = 8
+"""Hex digits of a format's hash in a fingerprint."""
+
+
+@struct
+class PromptFormat:
+    """The prefixes of a model."""
+
+    query: str = ""
+    document: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """A short hash of the prefixes."""
+        return hashlib.sha256(f"{self.query}\0{self.document}".encode()).hexdigest()[:FORMAT_DIGITS]
+
+
+_REPRESENT = "Represent this sentence for searching relevant passages: "
+_INSTRUCT = "Instruct: Given a search query, retrieve relevant passages that answer the query\nQuery:"
+
+FORMATS = {
+    "embeddinggemma": PromptFormat("task: search result | query: ", "title: none | text: "),
+    "nomic-embed-text": PromptFormat("search_query: ", "search_document: "),
+    "qwen3-embedding": PromptFormat(_INSTRUCT),
+    "mxbai-embed": PromptFormat(_REPRESENT),
+    "snowflake-arctic-embed2": PromptFormat("query: "),
+    "snowflake-arctic-embed-l-v2": PromptFormat("query: "),
+    "snowflake-arctic-embed-m-v2": PromptFormat("query: "),
+    "snowflake-arctic-embed": PromptFormat(_REPRESENT),
+    "bge-m3": PromptFormat(),
+    "bge-": PromptFormat(_REPRESENT),
+    "multilingual-e5": PromptFormat("query: ", "passage: "),
+    "e5-": PromptFormat("query: ", "passage: "),
+}
+"""Prefix of a model's name → its format, from its model card; the first match applies."""
+
+
+def format_of(model: str) -> PromptFormat:
+    """Return the format of a model.
+
+    Args:
+        model: its name, such as `hf.co/Qwen/Qwen3-Embedding-0.6B-GGUF:Q8_0` or `embeddinggemma:latest`.
+
+    Returns:
+        The format; empty for models without prefixes, and for unknown ones.
+    """
+    name = model.rpartition("/")[2].partition(":")[0].casefold().removeprefix("text-embedding-")
+    return next((prompt for prefix, prompt in FORMATS.items() if name.startswith(prefix)), PromptFormat())
+
 
 BATCH_TEXTS, BATCH_CHARACTERS = 32, 64_000
 """Texts and characters per request: some seconds for a small model without a GPU."""

@@ -1,7 +1,8 @@
-"""List the documents of bases from their indexes: docid, title, date, tags."""
+"""List the documents of bases from their indexes, also by paths as typed in a shell."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -9,18 +10,44 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from kbhub.documents.ignore import parse_rules
+from kbhub.documents.filters import parse_rules
+from kbhub.documents.traversal import inside_of
 from kbhub.errors import BaseNotFound, BaseUnavailable, IndexUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.index.references import DOCID_DIGITS, ref_of
-from kbhub.reading.shell_paths import typed_into
 from kbhub.types import Base, Kind, Skipped
-from kbhub.workspace.covering import covers, matching, plain
+from kbhub.workspace.discovery import covers, matching, plain
 from kbhub.workspace.places import is_directory
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kbhub.hub import Hub
     from kbhub.index import DocumentRow, Index
+
+
+def typed_into(here: Path | None, path: str, bases: Iterable[Base]) -> list[tuple[Base, str]]:
+    """Return the bases that a path leads into, each with the path in it, innermost first.
+
+    Args:
+        here: directory the path is relative to; without one (None) it leads nowhere.
+        path: any string.
+        bases: all bases it may lead into.
+    """
+    if here is None or not path or "\0" in path:
+        return []
+    whole = os.path.normpath(os.path.join(here, path))  # noqa: PTH118 - any string comes here
+    folder, name = os.path.split(whole)
+    # Bases have real paths. A symlink within a base is a document of its own; one to the base is the base.
+    reals = dict.fromkeys((os.path.join(os.path.realpath(folder), name), os.path.realpath(whole)))  # noqa: PTH118
+    places = [
+        (base, inside.replace(os.sep, "/"))
+        for real in reals
+        for base in bases
+        if (inside := inside_of(str(base.path), real)) is not None
+    ]
+    return sorted(places, key=lambda place: len(place[0].path.parts), reverse=True)
+
 
 _WILD = frozenset("*?[")
 

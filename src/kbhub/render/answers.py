@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import TITLE_BYTES, fenced, one_line, outdated_mark, quoted
 from kbhub.render.model import NAME_BYTES, SENTENCE_BYTES, ref_or_docid, reworded
-from kbhub.render.plain import neutralised
-from kbhub.render.plain import one_line as visible_line
-from kbhub.render.words import heading_path, verdict_words
+from kbhub.render.words import heading_path, neutralised, verdict_words
+from kbhub.render.words import one_line as visible_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kbhub.answers.models import Answer, Passage, Source, Support
+    from kbhub.answers.answer import Answer, Passage, Source, Support
 
 QUOTE_BYTES = 240
 """UTF-8 bytes shown of the excerpt that supports a citation; the structured answer has all of it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbhub.render.plain import one_line
+from kbhub.render.words import one_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:

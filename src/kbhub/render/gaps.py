@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.render.formats import Listing
-from kbhub.render.plain import one_line
+from kbhub.render.words import one_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from kbhub.memory.querylog.models import Cleared, Gaps, LoggedQueries, Maintained, Unanswered
+    from kbhub.memory.querylog.log import Cleared, Gaps, LoggedQueries, Maintained, Unanswered
     from kbhub.reading.reports import Gap, QuerySummary
 
 GAP_FIELDS = ("id", "state", "count", "question", "last_asked", "clients", "since", "answer", "reopened")

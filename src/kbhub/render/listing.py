@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from kbhub.render.formats import Listing
 from kbhub.render.layout import table
-from kbhub.render.plain import one_line
 from kbhub.render.terminal import ago_text, size_text
-from kbhub.render.words import shortened
+from kbhub.render.words import one_line, shortened
 from kbhub.values import counted
 
 if TYPE_CHECKING:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.render.formats import Listing
-from kbhub.render.plain import neutralised, one_line
-from kbhub.render.words import REMEMBERED
+from kbhub.render.words import REMEMBERED, neutralised, one_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from kbhub.memory.models import Forgotten, Imported, Memory, MemoryList, Moved, Remembered
+    from kbhub.memory.results import Forgotten, Imported, Memory, MemoryList, Moved, Remembered
 
 FIELDS = (
     *("id", "ref", "scope", "strength", "uses", "namespace", "tags", "title", "text"),

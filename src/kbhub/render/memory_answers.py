@@ -13,7 +13,7 @@ from kbhub.values import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kbhub.memory.models import Forgotten, Memory, MemoryList, Near, Remembered
+    from kbhub.memory.results import Forgotten, Memory, MemoryList, Near, Remembered
 
 TEXT_BYTES = 1_200
 """UTF-8 bytes shown of a memory's text: enough for all of what a list contains, also in Chinese."""

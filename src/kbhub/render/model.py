@@ -1,9 +1,4 @@
-"""Render results as Markdown for a model.
-
-Documents are untrusted, so no title, path, note or text may change the structure or the size of an answer: names and
-titles are kept on one line, texts go into a fence that they cannot close, and both single fields and the whole answer
-have a limit in bytes.
-"""
+"""Render results as Markdown for a model."""
 
 from __future__ import annotations
 
@@ -14,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kbhub.documents.safe_text import TITLE_BYTES, cut, fenced, one_line, outdated_mark, quoted
 from kbhub.index import query as querying
-from kbhub.render.numbering import numbered
 from kbhub.render.words import contribution_of, heading_path, total_of
 from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY
 from kbhub.values import counted
@@ -24,6 +18,14 @@ if TYPE_CHECKING:
 
     from kbhub.reading.reports import Reading, ReadResult
     from kbhub.types import Hit, Query, SearchResult
+
+
+def numbered(reading: Reading) -> str:
+    """Return the text of a reading with the line number in the document before each line."""
+    width = len(str(reading.end_line))
+    lines = reading.text.split("\n") if reading.end_line >= reading.start_line else []
+    return "\n".join(f"{number:>{width}}: {line}" for number, line in enumerate(lines, reading.start_line))
+
 
 T = TypeVar("T")
 

@@ -25,7 +25,7 @@ from kbhub.documents.blocks import scan_blocks
 from kbhub.documents.frontmatter import read_front_matter
 from kbhub.index.query import spans
 from kbhub.render.layout import TAB_COLUMNS, column_widths, fitted
-from kbhub.render.plain import neutralised
+from kbhub.render.words import neutralised
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,8 +13,15 @@ from kbhub.index.query import excerpt, spans, terms_of
 from kbhub.index.selection import DAY_SECONDS
 from kbhub.render import gaps
 from kbhub.render.layout import cell_width, table
-from kbhub.render.plain import neutralised, one_line
-from kbhub.render.words import contribution_of, heading_path, message_of, passed_over_text, total_of
+from kbhub.render.words import (
+    contribution_of,
+    heading_path,
+    message_of,
+    neutralised,
+    one_line,
+    passed_over_text,
+    total_of,
+)
 from kbhub.search.hits import STALE_DAYS
 from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY
 from kbhub.values import counted, struct

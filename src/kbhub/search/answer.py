@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from kbhub.hub import Hub
     from kbhub.models.embedding import Embedder
-    from kbhub.search.found import Found
     from kbhub.search.retrieval import WeightedTerm
+    from kbhub.search.scores import Found
     from kbhub.types import Base, Verdict
 
 

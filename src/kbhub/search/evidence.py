@@ -1,23 +1,73 @@
-"""Signals from the text of a chunk (phrases, identifiers, titles), computed for the best chunks only."""
+"""Signals from the text of a chunk (phrases, identifiers, titles), for the best chunks; rare words count more."""
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from kbhub.errors import EmbedderError
 from kbhub.index.query import paired, stems, tokens
-from kbhub.index.query.occurrences import occurrences, plain
-from kbhub.search.identifiers import is_identifier
-from kbhub.search.rarity import rarity
+from kbhub.index.query.excerpts import occurrences, plain
+from kbhub.models.embedding import PACKAGED_MODEL
+from kbhub.search.names import is_identifier
 from kbhub.search.scores import Part
 from kbhub.values import record
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from kbhub.models.query_vectors import QueryVectors
     from kbhub.search.retrieval import WeightedTerm
+
+
+UNKNOWN = 1.5
+"""Rarity of a word that the model does not know: a name, a number, another script. The median token has 1."""
+
+COMMONEST = 0.3
+"""Rarity of the commonest words, so that a query of only those has some weight."""
+
+WORDS = 4096
+"""Words whose rarity is cached."""
+
+_MARKS = ".,;:!?()'\""
+
+
+@lru_cache(maxsize=WORDS)
+def rarity(word: str) -> float:
+    """Return the rarity of a word, from `COMMONEST` to some 1.7.
+
+    Args:
+        word: a word or a phrase; its rarest part counts.
+    """
+    model = _model()
+    length = model.longest(word.strip(_MARKS)) if model else None
+    return UNKNOWN if length is None else max(COMMONEST, length)
+
+
+def cohesion(words: Iterable[str]) -> float:
+    """Return how related words are, from 0 to 1; 1 for a single word, 0 if the model knows none.
+
+    A question of closely related words is near every text of that field, so its cosines mean less.
+
+    Args:
+        words: of a query.
+    """
+    model = _model()
+    return model.cohesion([word.strip(_MARKS) for word in words]) if model else 0.0
+
+
+@cache
+def _model() -> QueryVectors | None:
+    # numpy, which a command that only lists documents does without.
+    from kbhub.models.query_vectors import QueryVectors  # noqa: PLC0415
+
+    try:
+        return QueryVectors(PACKAGED_MODEL)
+    except EmbedderError:
+        return None
+
 
 AMOUNTS = {"phrase": 0.2, "identifier": 0.4, "definition": 0.2, "title": 0.1, "about": 0.2}
 """The most each signal adds, on a scale where the best keyword and semantic values sum to 1. Each earns its place

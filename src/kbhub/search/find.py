@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.index.keys import embedded_text
+from kbhub.index.bm25 import NO_CHUNKS, Ranking
 from kbhub.index.query import parsed
-from kbhub.index.rankings import NO_CHUNKS, Ranking
-from kbhub.index.selection import known_keys, newest
+from kbhub.index.references import embedded_text
+from kbhub.index.selection import known_keys, newest, paths_of, select
 from kbhub.search.confidence import PACKAGED, verdict
 from kbhub.search.evidence import AMOUNTS
-from kbhub.search.found import Found
 from kbhub.search.fusion import fuse
 from kbhub.search.hits import Documents, Manner, Searched, age_days, described, grouped
-from kbhub.search.identifiers import is_name
-from kbhub.search.named_documents import SIGNAL as NAME
-from kbhub.search.named_documents import named_first
-from kbhub.search.nested import selections_of
+from kbhub.search.names import SIGNAL as NAME
+from kbhub.search.names import is_name, named_first
 from kbhub.search.notes import ENDS_WITH_BOTH, ENDS_WITH_NEAREST
 from kbhub.search.remaining import Remaining
 from kbhub.search.rerank_text import LOOKED_AT, answer_confidence, rerank
@@ -39,7 +36,7 @@ from kbhub.search.retrieval import (
     places_in,
     semantic_ranking,
 )
-from kbhub.search.scores import SIGNALS, Fused, best_first
+from kbhub.search.scores import SIGNALS, Found, Fused, best_first
 from kbhub.search.spelling import PUNCTUATION, corrected, corrections
 from kbhub.types import Correction, Mode
 from kbhub.values import struct
@@ -57,6 +54,30 @@ if TYPE_CHECKING:
     from kbhub.search.rerank_text import Ranked
     from kbhub.search.spelling import Correction as Spelt
     from kbhub.types import Base, Query
+
+
+def selections_of(searched: Sequence[Searched], asked: ParsedQuery, now: float) -> list[Selection | None]:
+    """Select what a query may find in each base.
+
+    Args:
+        searched: the bases, each index within a snapshot.
+        asked: the query, with its filters and exclusions.
+        now: seconds since the epoch, for `age:`.
+    """
+    selections: dict[int, Selection | None] = {}
+    # Deepest first, so that inner bases are selected before the bases around them.
+    for number in sorted(range(len(searched)), key=lambda number: -len(searched[number].base.path.parts)):
+        outer = searched[number].base
+        elsewhere = [
+            (searched[other].base.path.relative_to(outer.path) / path).as_posix()
+            for other, selection in selections.items()
+            if outer.path in searched[other].base.path.parents
+            for path in paths_of(searched[other].index, selection)
+        ]
+        names = {outer.id, *outer.names}
+        selections[number] = select(searched[number].index, names, asked.filters, asked.excluded, now, elsewhere)
+    return [selections[number] for number in range(len(searched))]
+
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.index.rankings import best_first as in_order
-from kbhub.index.rankings import keys_of
+from kbhub.index.bm25 import best_first as in_order
+from kbhub.index.bm25 import keys_of
 from kbhub.search.scores import RRF_K, SIGNALS, Fused, Part
 from kbhub.values import record
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kbhub.index.rankings import Places, Ranking
+    from kbhub.index.bm25 import Places, Ranking
     from kbhub.types import Fusion
 
 SEMANTIC_SHARE = 0.3

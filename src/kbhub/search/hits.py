@@ -12,7 +12,7 @@ from kbhub.search.rerank_text import same_text
 from kbhub.sync.deleted_texts import deleted_words, is_gone
 from kbhub.types import Hit, Signal, Span, Trace
 from kbhub.values import record, struct
-from kbhub.workspace.covering import matching
+from kbhub.workspace.discovery import matching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -1,25 +1,173 @@
-"""Score factors of memories; imports little, because the first search of a process waits for it."""
+"""Strength of a memory by its front matter, its uses and its age, and the score factor that follows from it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+import unicodedata
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
 
-from kbhub.index.memories import memory_rows
+from kbhub.index.catalogue import memory_rows
 from kbhub.index.uses import UseCounts
-from kbhub.search.memory_facts import facts_of
-from kbhub.search.strength import strength, strength_factor
 from kbhub.values import struct
 from kbhub.workspace.memory_folders import memories_folder, place_of
 from kbhub.workspace.places import data_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from kbhub.hub import Hub
     from kbhub.index import Index
     from kbhub.index.uses import Use
     from kbhub.types import Base
+
+
+Source = Literal["user", "agent", "promoted"]
+"""Who vouches for a memory."""
+
+FADING_DAYS = 180
+"""Days without confirmed use after which a memory has fully faded: issue "Memories"."""
+LEAST_DECAY = 0.1
+"""Decay of a fully faded memory, which can still be found. Same source."""
+
+CONFIDENCE: Mapping[Source, float] = {"user": 0.7, "agent": 0.5, "promoted": 0.3}
+"""Confidence in a memory that was never used. Same source."""
+PER_DOUBLING, MOST_FROM_USE = 0.1, 0.3
+"""Confidence added by each doubling of the uses, and its maximum, reached with seven uses. Same source."""
+
+LEAST_FACTOR = 0.9
+"""Factor on the score of a hit of strength 0. In rank fusion with constant 60 it moves the first hit behind the
+seventh, and lower ones in proportion: enough to decide between equals, too little to bury a better answer."""
+
+SUPERSEDED_FACTOR = 0.8
+"""Additional factor on a superseded memory: ranks it behind its successor, which answers the same queries, even if
+their strengths are at opposite ends."""
+
+DAY_SECONDS = 86_400
+
+
+def decay(days: float) -> float:
+    """Return the decay since the last confirmed use, falling linearly from 1 to `LEAST_DECAY`.
+
+    Args:
+        days: since that use, or since it was written; negative values (another machine's clock) count as 0.
+    """
+    return max(LEAST_DECAY, 1 - max(0.0, days) / FADING_DAYS)
+
+
+def confidence(source: Source, uses: int) -> float:
+    """Return the confidence in a memory.
+
+    Args:
+        source: who vouches for it.
+        uses: how often it was read, cited or confirmed.
+    """
+    return CONFIDENCE[source] + min(MOST_FROM_USE, PER_DOUBLING * math.log2(1 + max(0, uses)))
+
+
+def strength(source: Source, uses: int, last_use: float, now: float) -> float:
+    """Return the strength of a memory, from 0.03 to 1.
+
+    Args:
+        source: who vouches for it.
+        uses: how often it was read, cited or confirmed.
+        last_use: time of the last use, or of writing; seconds since the epoch.
+        now: seconds since the epoch.
+    """
+    return decay((now - last_use) / DAY_SECONDS) * confidence(source, uses)
+
+
+def strength_factor(strength: float, *, superseded: bool = False) -> float:
+    """Return the factor on a hit's score: from `LEAST_FACTOR` (less if superseded) to 1.
+
+    Args:
+        strength: of the memory, 0 to 1.
+        superseded: whether another memory replaced it.
+    """
+    factor = LEAST_FACTOR + (1 - LEAST_FACTOR) * min(1.0, max(0.0, strength))
+    return factor * SUPERSEDED_FACTOR if superseded else factor
+
+
+@struct
+class Facts:
+    """The front matter of a memory."""
+
+    id: str
+    """Its own id, else the file name without extension."""
+    tags: tuple[str, ...] = ()
+    namespace: str = ""
+    created: float | None = None
+    """Seconds since the epoch."""
+    updated: float | None = None
+    """Seconds since the epoch."""
+    by: str = ""
+    source: Source = "agent"
+    project: str = ""
+    commit: str = ""
+    origin: str = ""
+    """What it was learned or imported from, in words."""
+    about: tuple[str, ...] = ()
+    about_hash: Mapping[str, str] | None = None
+    refers: str = ""
+    supersedes: tuple[str, ...] = ()
+    superseded_by: tuple[str, ...] = ()
+
+
+def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts:
+    """Read a memory's front matter; an invalid value counts as missing.
+
+    Args:
+        name: the file name.
+        values: the front matter, JSON-safe.
+        tags: the parsed tags.
+    """
+    # Keys are matched case-insensitively when they are changed, so also here.
+    values = {**{key.strip().casefold(): value for key, value in values.items()}, **values}
+    source = values.get("source")
+    hashes = values.get("about_hash")
+    return Facts(
+        id=_text(values.get("id")) or name.rpartition("/")[2].rpartition(".")[0] or name,
+        tags=tuple(tags),
+        namespace=unicodedata.normalize("NFKC", _text(values.get("namespace"))).strip("/").casefold(),
+        created=_moment(values.get("created")),
+        updated=_moment(values.get("updated")),
+        by=_text(values.get("by")),
+        source=source if source in ("user", "agent", "promoted") else "agent",
+        project=_text(values.get("project")),
+        commit=_text(values.get("commit")),
+        origin=_text(values.get("from")),
+        about=_texts(values.get("about")),
+        about_hash={str(key): str(value) for key, value in hashes.items()} if isinstance(hashes, dict) else None,
+        refers=_text(values.get("refers")),
+        supersedes=_texts(values.get("supersedes")),
+        superseded_by=_texts(values.get("superseded_by")),
+    )
+
+
+def timestamp(seconds: float) -> str:
+    """Format a time as in front matter: ISO 8601, UTC, whole seconds."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _text(value: Any) -> str:
+    return " ".join(str(value).split()) if isinstance(value, str | int | float) and value is not True else ""
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    values = value if isinstance(value, list) else [value]
+    return tuple(text for text in map(_text, values) if text)
+
+
+def _moment(value: Any) -> float | None:
+    try:
+        moment = datetime.fromisoformat(value)
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        datetime.fromtimestamp(seconds, UTC)  # the last days of the calendar may not exist in UTC
+        return seconds
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
+
 
 USES_NAME = "uses.db"
 

@@ -13,8 +13,8 @@ from kbhub.search.scores import RANKED
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kbhub.search.found import Found
     from kbhub.search.hits import Searched
+    from kbhub.search.scores import Found
     from kbhub.types import Discovery, Query
 
 NEAR_ONLY = "None of the query's words occurs in a document; the hits are near in meaning only."

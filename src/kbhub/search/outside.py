@@ -18,7 +18,7 @@ from kbhub.workspace.project import PROJECT_ID
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kbhub.documents.ignore import Layer
+    from kbhub.documents.filters import Layer
     from kbhub.hub import Hub
     from kbhub.types import Discovery
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.index.rankings import Ranking, first_of_each, numbered
+from kbhub.index.bm25 import Ranking, first_of_each, numbered
 from kbhub.search.hits import Group
 from kbhub.search.scores import Fused, Part
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kbhub.index.rankings import Places
+    from kbhub.index.bm25 import Places
     from kbhub.search.retrieval import Matches
     from kbhub.types import Query
 

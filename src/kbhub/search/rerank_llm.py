@@ -1,11 +1,8 @@
-"""Rerank the best hits by grades of a language model of Ollama; optional and off by default.
-
-Each passage is graded in its own request: its text cannot affect other grades, the task is small enough for a small
-model, and when time runs out the grades so far count. `rerank_text` and `rerank_transformer` work without Ollama.
-"""
+"""Rerank the best hits by grades of a language model of Ollama; optional and off by default."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -15,8 +12,8 @@ from pydantic import BaseModel
 from kbhub.errors import ModelUnavailable
 from kbhub.index.query import parse_query
 from kbhub.models.inference import Deadline, Ollama, Prompt, StoredAnswers, fence_mark, quoted, quoting_rule
+from kbhub.search.hits import SCORE_DIGITS
 from kbhub.search.search import search as search_bases
-from kbhub.search.tracing import with_part
 from kbhub.types import MOST_HITS, Signal
 from kbhub.values import struct
 
@@ -24,6 +21,24 @@ if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.types import Hit, Query, SearchResult
     from kbhub.workspace.settings import RerankSettings
+
+
+def with_part(hit: Hit, score: float, part: Signal) -> Hit:
+    """Return a hit with a new score, and a trace that still adds up to it.
+
+    Args:
+        hit: the original hit.
+        score: its new score; cut off at 1.
+        part: what changed the score; its contribution is computed here.
+    """
+    rounded = round(min(1.0, max(0.0, score)), SCORE_DIGITS)
+    if hit.trace is None:
+        return hit.model_copy(update={"score": rounded})
+    factor = math.prod(hit.trace.factors.values())
+    rest = rounded / factor - sum(signal.contribution for signal in hit.trace.signals) if factor else 0.0
+    signals = (*hit.trace.signals, part.model_copy(update={"contribution": rest}))
+    return hit.model_copy(update={"score": rounded, "trace": hit.trace.model_copy(update={"signals": signals})})
+
 
 BEST_GRADE = 3
 """Grades are 0, 1, 2 and 3, as in the judgements of TREC."""

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from kbhub.index.query import paired, stems
 from kbhub.search.confidence import ABSENT_NAME, WEAK, Support, confidence
-from kbhub.search.evidence import Evidence, Sought
-from kbhub.search.named_documents import words_of
-from kbhub.search.rarity import cohesion
+from kbhub.search.evidence import Evidence, Sought, cohesion
+from kbhub.search.names import words_of
 from kbhub.search.scores import best_first
 from kbhub.values import struct
 

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kbhub.errors import EmbedderError
-from kbhub.index.keys import chunk_key
+from kbhub.index.references import chunk_key
 from kbhub.index.transformer_cache import KeptVectors
 from kbhub.models.onnx_embedding import minilm
 from kbhub.models.vectors import quantise, similarity

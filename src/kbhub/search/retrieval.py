@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.index.bm25 import scores
+from kbhub.index.bm25 import NO_CHUNKS, Ranking, numbered, scores, spread, union
 from kbhub.index.ranking import inverse_document_frequency
-from kbhub.index.rankings import NO_CHUNKS, Ranking, numbered, spread, union
 from kbhub.index.signatures import likely
 from kbhub.models.vectors import quantise
-from kbhub.search.identifiers import is_name
+from kbhub.search.names import is_name
 from kbhub.search.scores import RANKED
 from kbhub.values import struct
 
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.index import Index
+    from kbhub.index.bm25 import Places
     from kbhub.index.columns import Columns
     from kbhub.index.postings import Postings
     from kbhub.index.query import Term
     from kbhub.index.ranking import Key, Place
-    from kbhub.index.rankings import Places
     from kbhub.index.rows import Selection
 
 EACH = 10

@@ -1,14 +1,19 @@
-"""Scored chunks: the parts a score is the sum of, and the factors on it."""
+"""Scored chunks: the parts of a score, the factors on it, and the answer before it becomes a `SearchResult`."""
 
 from __future__ import annotations
 
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from kbhub.values import struct
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from kbhub.index.query import ParsedQuery
     from kbhub.index.ranking import Key
+    from kbhub.types import Correction, Hit, Mode, Verdict
+
 
 SIGNALS = ("keyword", "semantic")
 """Signals with a ranking of their own."""
@@ -90,3 +95,27 @@ class Fused:
 def best_first(fused: Iterable[Fused]) -> list[Fused]:
     """Sort chunks by score, stably."""
     return sorted(fused, key=attrgetter("score"), reverse=True)
+
+
+@struct
+class Found:
+    """What a query found."""
+
+    hits: tuple[Hit, ...]
+    total: int
+    mode: Mode
+    understood: ParsedQuery
+    """The query itself, without other wordings."""
+    terms: tuple[str, ...] = ()
+    """What was looked for, as typed: terms of the query, of its other wordings, and corrections."""
+    unmatched: tuple[str, ...] = ()
+    corrections: tuple[Correction, ...] = ()
+    verdict: Verdict | None = None
+    filtered_out: bool = False
+    """Whether filters and exclusions leave no document."""
+    near_only: bool = False
+    """Whether no query term occurs, so that hits are only near in meaning."""
+    last: bool = True
+    """Whether this is the last page."""
+    ends: str = ""
+    """A sentence on where the list ends although more documents may match; empty if it is complete."""

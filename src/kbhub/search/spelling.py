@@ -14,8 +14,8 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from kbhub.index.catalogue import terms_among, terms_with_prefix, texts_with_term
 from kbhub.index.query import RUN, fold, parse_query, searchable, stems
-from kbhub.index.vocabulary import terms_among, terms_with_prefix, texts_with_term
 from kbhub.models.embedding import PACKAGED_MODEL
 from kbhub.values import struct
 

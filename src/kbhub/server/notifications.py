@@ -16,10 +16,9 @@ from mcp import MCPError
 from mcp.server.subscriptions import InMemorySubscriptionBus, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 
 from kbhub.errors import KbhubError
-from kbhub.server.resources.addresses import parse_uri
-from kbhub.server.resources.changes import Changes, DocumentChanges
+from kbhub.server.resources.addresses import Changes, DocumentChanges, parse_uri
 from kbhub.server.roots import STATELESS_SINCE
-from kbhub.server.tools.choosing import offered
+from kbhub.server.tools.definitions import offered
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

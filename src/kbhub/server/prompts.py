@@ -10,7 +10,7 @@ from pydantic import Field
 
 from kbhub.documents.safe_text import one_line
 from kbhub.hub import Hub
-from kbhub.server.tools.choosing import offered
+from kbhub.server.tools.definitions import offered
 
 ARGUMENT_BYTES = 2_000
 """Longest argument of a prompt, in UTF-8 bytes."""

@@ -44,7 +44,7 @@ from kbhub.server.parameters import bad_argument, check_names, check_tool
 from kbhub.server.resources.addresses import TEMPLATE
 from kbhub.server.roots import RootsQuestion
 from kbhub.server.tools import definitions
-from kbhub.server.tools.choosing import offered, why_not
+from kbhub.server.tools.definitions import offered, why_not
 from kbhub.server.tools.results import text_result
 from kbhub.workspace.tool_names import CORE
 

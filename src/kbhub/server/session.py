@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.types import ToolAnnotations
 
+from kbhub.server.parameters import Arguments
 from kbhub.server.prompts import prompts_of
-from kbhub.server.resources.serving import Resources
-from kbhub.server.tools.arguments import Arguments
+from kbhub.server.resources.documents import Resources
 from kbhub.server.tools.asking import Asking
-from kbhub.server.tools.auditing import Auditing
 from kbhub.server.tools.calls import Calls
-from kbhub.server.tools.graph import Graph
 from kbhub.server.tools.memories import Memories
-from kbhub.server.tools.reading import Reading
+from kbhub.server.tools.reading import Graph, Reading
 from kbhub.server.tools.searching import Searching
-from kbhub.server.tools.status import Statuses
+from kbhub.server.tools.status import Auditing, Statuses
 from kbhub.server.tools.writing import Writing
 from kbhub.values import struct
 from kbhub.workspace.tool_names import ALL, TOOLS

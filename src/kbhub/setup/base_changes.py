@@ -11,7 +11,7 @@ from pydantic import Field
 
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
-from kbhub.setup.own_config import config_file, edit_config, places_of, portable, unknown_base
+from kbhub.setup.bases import config_file, edit_config, places_of, portable, unknown_base
 from kbhub.values import struct
 from kbhub.workspace.config import directory_identity, id_fault
 from kbhub.workspace.config_editing import add_item, remove_value, rename_key, set_value

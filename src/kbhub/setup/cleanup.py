@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from filelock import FileLock, Timeout
 from pydantic import Field
 
-from kbhub.documents.limits import KEPT
+from kbhub.documents.walk import KEPT
 from kbhub.errors import ConfigError, IndexUnavailable
 from kbhub.frozen import Model
 from kbhub.hub import Hub

@@ -11,12 +11,12 @@ from pydantic import Field
 
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
+from kbhub.setup.bases import config_file, edit_config, unknown_base
 from kbhub.setup.init import create_file
-from kbhub.setup.own_config import config_file, edit_config, unknown_base
 from kbhub.values import struct
 from kbhub.workspace.config_editing import alone, edit_file, remove_value, set_value
 from kbhub.workspace.config_files import checked
-from kbhub.workspace.covering import covers, plain
+from kbhub.workspace.discovery import covers, plain
 from kbhub.workspace.jsonc import read_jsonc
 from kbhub.workspace.places import expand
 from kbhub.workspace.pointer import POINTER_NAMES

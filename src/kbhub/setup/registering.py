@@ -7,14 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kbhub.errors import ConfigError
-from kbhub.setup import own_commands
+from kbhub.setup import launching
 from kbhub.setup.clients import CLIENTS, SERVER, client_named
 from kbhub.setup.entries import Place, decode, says_the_same, with_entry, with_fields, without_empty, without_entry
-from kbhub.setup.files import edit, read_bytes
-from kbhub.setup.models import Action, Step
-from kbhub.setup.records import Records, digest, missing_folders
+from kbhub.setup.files import Records, digest, edit, missing_folders, read_bytes
+from kbhub.setup.plan import Action, Step, Task, done, failed
 from kbhub.setup.targets import SERVE, current_text, project_target, registered, user_target
-from kbhub.setup.tasks import Task, done, failed
 from kbhub.workspace.places import data_dir
 
 if TYPE_CHECKING:
@@ -113,8 +111,8 @@ def _registration(target: Target, step: Step, entry: Entry | None, machine: Mach
     if entry is None:
         line: tuple[str, ...] = ()
         if own and machine.program(own.program):
-            line = own_commands.adding(own, target.shape, target.argv)
-        step = _with_action(step, "register", command=target.argv, through=own_commands.shown(line))
+            line = launching.adding(own, target.shape, target.argv)
+        step = _with_action(step, "register", command=target.argv, through=launching.shown(line))
         return Task(step, lambda: _register(target, step, line, machine))
     off = () if entry.enabled else (OFF,)
     if entry.name != SERVER:
@@ -130,8 +128,8 @@ def _removal(target: Target, step: Step, entry: Entry | None, machine: Machine) 
     if entry is None or entry.name != SERVER:
         return Task(_with_action(step, "nothing"))
     own = target.client.own if target.within is None else None
-    line = own_commands.removing(own) if own and machine.program(own.program) else ()
-    step = _with_action(step, "remove", before=entry.argv, through=own_commands.shown(line))
+    line = launching.removing(own) if own and machine.program(own.program) else ()
+    step = _with_action(step, "remove", before=entry.argv, through=launching.shown(line))
     return Task(step, lambda: _remove(target, step, line, machine))
 
 
@@ -159,7 +157,7 @@ def _done_by(
     def change() -> Step:
         if not line:
             return _edited(target, step)
-        fault = own_commands.run(line, machine)
+        fault = launching.run(line, machine)
         if not fault and succeeded():
             return done(step, notes=_hint(target, step))
         reason = fault or f"{target.file} does not show that it did anything"

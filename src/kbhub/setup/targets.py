@@ -1,4 +1,4 @@
-"""The file in which a client has, or will have, the server."""
+"""The file in which a client has, or will have, the server, and what is registered there."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
-from kbhub.setup.clients import SERVER
+from kbhub.errors import ConfigError
+from kbhub.setup.clients import CLIENTS, SERVER, Machine, this_platform
 from kbhub.setup.entries import decode, parse, servers
 from kbhub.setup.files import read_bytes
-from kbhub.setup.launching import RELOCATABLE
-from kbhub.setup.own_commands import major_version
+from kbhub.setup.launching import RELOCATABLE, major_version
+from kbhub.setup.plan import Registration
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.setup.clients import Client, Form, Machine, Shape
+    from kbhub.setup.clients import Client, Form, Platform, Shape
+
 
 SERVE = "serve"
 """The subcommand that runs the server; arguments after it in an entry are the user's."""
@@ -142,3 +144,59 @@ def _keys(client: Client, file: Path, machine: Machine) -> tuple[str, ...]:
         return client.later_keys
     version = None if holder else major_version(client.programs[0], machine)
     return client.later_keys if version is not None and version >= _NESTED_SINCE else client.keys
+
+
+def registrations(env: Mapping[str, str], home: Path, platform: Platform | None = None) -> tuple[Registration, ...]:
+    """Find the server in the user's files of all clients; an unreadable file gives a registration with a fault.
+
+    Project files are not read: they may not be trustworthy, and clients ask before they start anything from them.
+
+    Args:
+        env: environment variables, for the clients' folders and PATH.
+        home: the home directory.
+        platform: the operating system, or None for the current one.
+    """
+    machine = Machine(home, env, platform or this_platform())
+    registered: list[Registration] = []
+    for client in CLIENTS:
+        if machine.file(client).is_file():
+            registered += _of(client, machine)
+    return tuple(registered)
+
+
+def unregistered(env: Mapping[str, str], home: Path, platform: Platform | None = None) -> tuple[str, ...]:
+    """Return the titles of installed clients that lack the server. Arguments as for `registrations`."""
+    machine = Machine(home, env, platform or this_platform())
+    names = {registration.client for registration in registrations(env, home, platform)}
+    return tuple(client.title for client in CLIENTS if client.name not in names and machine.has(client))
+
+
+def _of(client: Client, machine: Machine) -> list[Registration]:
+    file = machine.file(client)
+    try:
+        target = user_target(client, machine, (SERVER, "serve"))
+        raw = servers(parse(current_text(target), target.form, file), target.keys, file)
+    except ConfigError as error:
+        fault = str(error)
+        return [Registration(client=client.name, title=client.title, file=file, name=SERVER, command="", fault=fault)]
+    entries = [entry_of(name, fields, client.shape) for name, fields in raw.items()]
+    return [
+        Registration(
+            client=client.name,
+            title=client.title,
+            file=file,
+            name=entry.name,
+            command=entry.argv[0] if entry.argv else "",
+            args=entry.argv[1:],
+            env=dict(entry.env),
+            enabled=entry.enabled,
+            program=_program(entry.argv[0], entry.env, machine) if entry.argv else None,
+        )
+        for entry in entries
+        if entry.name == SERVER or runs_kbhub(entry)
+    ]
+
+
+def _program(command: str, env: Mapping[str, str], machine: Machine) -> str | None:
+    path = env.get("PATH", machine.env.get("PATH", ""))
+    return Machine(machine.home, {"PATH": path}, machine.platform).program(command)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
 from kbhub.index import noted_damage
-from kbhub.sync.comparisons import Comparisons
+from kbhub.sync.comparing import Comparisons
 from kbhub.values import struct
 
 if TYPE_CHECKING:

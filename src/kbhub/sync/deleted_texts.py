@@ -16,9 +16,8 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kbhub.documents.filters import Filters, included
-from kbhub.documents.ignore import parse_rules
-from kbhub.documents.limits import KEPT
+from kbhub.documents.filters import Filters, included, parse_rules
+from kbhub.documents.walk import KEPT
 from kbhub.errors import KbhubError, UsageError
 from kbhub.types import Document, Heading
 from kbhub.values import struct

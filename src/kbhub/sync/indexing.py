@@ -15,14 +15,14 @@ from kbhub.documents.sources.reading import chunks_of, read_source, why_unreadab
 from kbhub.documents.walk import open_contained
 from kbhub.errors import EmbedderError, PathNotContained
 from kbhub.index import NewChunk, NewDocument
-from kbhub.index.keys import chunk_key, document_id, embedded_text
+from kbhub.index.references import chunk_key, document_id, embedded_text
 from kbhub.sync.deleted_texts import is_gone
 from kbhub.types import Problem
 from kbhub.values import record, struct
 from kbhub.workspace.formats import byte_limit, kind_of
 
 if TYPE_CHECKING:
-    from kbhub.documents.limits import Limits
+    from kbhub.documents.walk import Limits
     from kbhub.models.embedding import Embedder
     from kbhub.sync.deleted_texts import Keeping
     from kbhub.types import Base, Document, FileEntry, Kind

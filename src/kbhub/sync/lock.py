@@ -1,18 +1,27 @@
-"""The lock of an index: one process writes it at a time."""
+"""The locks of a base: one process writes its index, and one thread changes its files, at a time."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import filelock
+from filelock import FileLock, Timeout
+
+from kbhub.errors import WriteRefused
+from kbhub.workspace.places import data_dir, private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LOCK_SECONDS = 0.1
+    from kbhub.hub import Hub
+    from kbhub.types import Base
+
+
+INDEX_LOCK_SECONDS = 0.1
 """Timeout for the lock: longer than `is_being_indexed` holds it, shorter than a batch takes."""
 
 _TRYING = threading.Lock()
@@ -45,9 +54,42 @@ def only_writer(path: Path) -> Iterator[None]:
         filelock.Timeout: another process or thread holds it.
         OSError: it cannot be created.
     """
-    lock = filelock.FileLock(f"{path}.lock", timeout=LOCK_SECONDS, mode=0o600)
+    lock = filelock.FileLock(f"{path}.lock", timeout=INDEX_LOCK_SECONDS, mode=0o600)
     with _TRYING:
         lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+FOLDER_LOCK_SECONDS = 10.0
+"""How long to wait for another writer, which needs milliseconds."""
+
+
+@contextmanager
+def writing(hub: Hub, base: Base, ref: str) -> Iterator[None]:
+    """Hold the write lock of a base.
+
+    Args:
+        hub: the hub.
+        base: the base.
+        ref: the document to change, for the error message.
+
+    Raises:
+        WriteRefused: another process does not release the lock, or it cannot be created.
+    """
+    name = hashlib.sha256(str(base.path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    folder = data_dir(hub.options.env) / "locks"
+    lock = FileLock(folder / f"{name}.lock", timeout=FOLDER_LOCK_SECONDS, mode=0o600)
+    try:
+        private_directory(folder)
+        lock.acquire()
+    except Timeout as error:
+        reason = f"another kbhub process has been writing to {base.id!r} for {FOLDER_LOCK_SECONDS:g} s; try again"
+        raise WriteRefused(ref, reason) from error
+    except OSError as error:
+        raise WriteRefused(ref, f"no lock can be made in {folder} ({error.strerror})") from error
     try:
         yield
     finally:

@@ -11,13 +11,13 @@ from kbhub.documents.sources.parts import PART_LEVEL
 from kbhub.documents.sources.reading import read_source, why_unreadable
 from kbhub.documents.walk import excluded_by, open_contained
 from kbhub.errors import IndexUnavailable
-from kbhub.index.texts import indexed_document
+from kbhub.index.catalogue import indexed_document
 from kbhub.sync.deleted_texts import Keeping, deleted_words
 from kbhub.values import struct
 from kbhub.workspace.formats import byte_limit, kind_of
 
 if TYPE_CHECKING:
-    from kbhub.documents.limits import Limits
+    from kbhub.documents.walk import Limits
     from kbhub.index import Index
     from kbhub.types import Base, Document
 

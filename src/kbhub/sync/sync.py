@@ -15,7 +15,7 @@ import filelock
 
 from kbhub.errors import EmbedderError, IndexUnavailable
 from kbhub.index import IndexWriter, noted_damage, remedy, set_aside
-from kbhub.index.keys import chunk_key, embedded_text
+from kbhub.index.references import chunk_key, embedded_text
 from kbhub.sync import workers
 from kbhub.sync.comparing import SYNCED, Difference, compare, gone, scan_base
 from kbhub.sync.deleted_texts import Keeping
@@ -30,13 +30,13 @@ from kbhub.sync.indexing import (
 from kbhub.sync.lock import only_writer
 from kbhub.sync.report import SyncReport
 from kbhub.values import record
-from kbhub.workspace.git_history import commit_times
+from kbhub.workspace.git import commit_times
 from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kbhub.documents.limits import Limits
+    from kbhub.documents.walk import Limits
     from kbhub.models.embedding import Embedder
     from kbhub.types import Base, FileEntry, Scan
 

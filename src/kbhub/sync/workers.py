@@ -31,7 +31,7 @@ from kbhub.workspace.process_tuning import be_frugal
 if TYPE_CHECKING:
     from typing import Self
 
-    from kbhub.documents.limits import Limits
+    from kbhub.documents.walk import Limits
     from kbhub.models.embedding import Embedder
     from kbhub.types import Base, FileEntry
 

@@ -1,9 +1,4 @@
-"""Locate the folders of memories, and the active bases among them.
-
-data directory/memories/<name>-<hash of the project's identity>/   one folder per project
-data directory/memories/user/                                      for every project
-project base/memories/                                             shared, if the user enabled it
-"""
+"""Locate the folders of memories and of saved chat answers, and the active bases among them."""
 
 from __future__ import annotations
 
@@ -18,11 +13,14 @@ from kbhub.errors import UsageError
 from kbhub.types import Base, Discovery
 from kbhub.values import struct
 from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import private_directory, write_atomically
+from kbhub.workspace.places import is_directory, private_directory, write_atomically
 from kbhub.workspace.project_identity import Identity, identify
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kbhub.workspace.settings import Settings
+
 
 Scope = Literal["project", "user", "shared"]
 """Scope of a memory: this project, all of the user's projects, or this project for everyone who has a copy."""
@@ -235,3 +233,37 @@ def _readable(identity: Identity) -> str:
     )
     plain = unicodedata.normalize("NFKC", name)
     return _UNSAFE.sub("-", plain)[:NAME_CHARACTERS].strip("-.") or "project"
+
+
+COMPLETIONS_ID = "completions"
+"""Id of the base; a base of the user's with this id takes precedence."""
+
+
+def completions_folder(data: Path) -> Path:
+    """Return its folder in kbhub's data directory, links resolved."""
+    return Path(os.path.realpath(data)) / COMPLETIONS_ID
+
+
+def with_completions(discovery: Discovery, data: Path, configured: Mapping[str, object]) -> Discovery:
+    """Add the base to those found by discovery, if its folder exists.
+
+    Args:
+        discovery: the active bases of a workspace.
+        data: kbhub's data directory.
+        configured: ids of the user's own bases, active here or not.
+    """
+    if discovery.off:
+        return discovery
+    folder = completions_folder(data)
+    taken = {name for base in discovery.bases for name in (base.id, *base.names)} | set(configured)
+    if COMPLETIONS_ID in taken or not is_directory(folder) or folder in {base.path for base in discovery.bases}:
+        return discovery
+    base = Base(
+        id=COMPLETIONS_ID,
+        path=folder,
+        origin="config",
+        name="Chat answers",
+        description="Answers of language models, saved by `kbhub distil`; not checked by anybody.",
+        writable=True,
+    )
+    return discovery.model_copy(update={"bases": (*discovery.bases, base)})

@@ -14,7 +14,7 @@ from kbhub.types import Base, Problem
 from kbhub.values import struct
 from kbhub.workspace.config import CONFIG_NAME
 from kbhub.workspace.formats import SKIPPED_FOLDERS, is_markdown, markdown_paths
-from kbhub.workspace.gitroot import git_root, main_worktree
+from kbhub.workspace.git import git_root, main_worktree
 from kbhub.workspace.places import expand, is_directory
 from kbhub.workspace.pointer import POINTER_NAMES, read_pointer
 from kbhub.workspace.settings import Pointer

@@ -15,8 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from kbhub.values import struct
 from kbhub.workspace.files import read_regular
-from kbhub.workspace.git_history import root_commit
-from kbhub.workspace.gitroot import main_worktree
+from kbhub.workspace.git import main_worktree, root_commit
 
 if TYPE_CHECKING:
     from kbhub.types import Workspace

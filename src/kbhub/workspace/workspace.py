@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Workspace
-from kbhub.workspace.gitroot import git_root
+from kbhub.workspace.git import git_root
 from kbhub.workspace.places import expand, is_directory
 
 if TYPE_CHECKING:

@@ -11,18 +11,17 @@ from cyclopts.validators import Number
 
 from kbhub.answers import AskOptions
 from kbhub.answers import ask as answer_question
-from kbhub.answers.models import LEAST_BUDGET, LEAST_TOKENS, MOST_BUDGET, MOST_TOKENS
+from kbhub.answers.answer import LEAST_BUDGET, LEAST_TOKENS, MOST_BUDGET, MOST_TOKENS
 from kbhub.cli.console import show, show_json, show_text, terminal_width, wants_colour
-from kbhub.cli.hubs import decoded, hub_options
+from kbhub.cli.hubs import bring_in_step, complain_all, complain_broken, complain_nothing, decoded, hub_options
 from kbhub.cli.options import Common
-from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.index.query import STOP_WORDS, parsed
 from kbhub.memory.querylog.recording import USER, flush
 from kbhub.render import pages
 from kbhub.render.answers import answer_markdown, answer_notes, answer_text
-from kbhub.render.plain import neutralised
+from kbhub.render.words import neutralised
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,10 +9,9 @@ from cyclopts import Parameter
 
 from kbhub.cli.console import complain, show_json, terminal_width
 from kbhub.cli.console import show_text as print_text
-from kbhub.cli.hubs import hub_options
+from kbhub.cli.hubs import bring_in_step, complain_all, complain_broken, complain_nothing, hub_options
 from kbhub.cli.options import Common, Formats
 from kbhub.cli.output import present
-from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.reading.listing import list_documents
@@ -27,8 +26,8 @@ from kbhub.render.listing import (
     documents_listing,
     documents_text,
 )
-from kbhub.render.plain import one_line
 from kbhub.render.terminal import size_text
+from kbhub.render.words import one_line
 from kbhub.setup.base_changes import NewBase, add_base, remove_base, rename_base
 from kbhub.setup.bases import list_bases, show_base
 from kbhub.setup.cleanup import delete, examine_cache

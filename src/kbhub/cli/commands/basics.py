@@ -12,12 +12,10 @@ from cyclopts import Parameter
 
 from kbhub.cli.console import show_json, show_text, terminal_width, wants_colour, write_verbatim
 from kbhub.cli.hits import cut_reading, numbered, readings_listing
-from kbhub.cli.hubs import decoded, hub_options
+from kbhub.cli.hubs import bring_in_step, complain_all, complain_broken, complain_nothing, decoded, hub_options
 from kbhub.cli.options import Common, Formats, Lines
-from kbhub.cli.output import present
+from kbhub.cli.output import TrustResult, present
 from kbhub.cli.overview import overview
-from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
-from kbhub.cli.results import TrustResult
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.memory.known import count_read
@@ -26,8 +24,8 @@ from kbhub.reading.reading import ReadOptions, by_index
 from kbhub.reading.reading import read as read_refs
 from kbhub.render import pages
 from kbhub.render.listing import status_listing
-from kbhub.render.plain import neutralised
 from kbhub.render.terminal import Painter, init_text, read_text, status_text, trust_text
+from kbhub.render.words import neutralised
 from kbhub.search.outside import outside
 from kbhub.setup.init import make_knowledge, point_to
 from kbhub.workspace.pointer import POINTER_NAMES

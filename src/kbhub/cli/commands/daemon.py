@@ -14,15 +14,14 @@ from cyclopts.validators import Number
 from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.hubs import hub_options
 from kbhub.cli.options import Common, Places
-from kbhub.cli.results import StopResult
+from kbhub.cli.output import StopResult
 from kbhub.errors import DaemonFault, UsageError
 from kbhub.server.daemon.asked import Http, Start
 from kbhub.server.daemon.connecting import connect
-from kbhub.server.daemon.folder import Folder
+from kbhub.server.daemon.folder import Folder, try_lock
 from kbhub.server.daemon.link import Wanted
-from kbhub.server.daemon.locks import try_lock
 from kbhub.server.daemon.starting import DaemonUnavailable, launch, running
-from kbhub.server.daemon.stopping import stop as stop_daemon
+from kbhub.server.daemon.starting import stop as stop_daemon
 from kbhub.workspace.places import data_dir
 
 if TYPE_CHECKING:

@@ -15,12 +15,11 @@ from kbhub.cli.options import Common
 from kbhub.errors import UsageError
 from kbhub.evaluation import Options, load_dataset
 from kbhub.evaluation import evaluate as measure
-from kbhub.evaluation.corpus import Setup
-from kbhub.evaluation.logged import logged_dataset
+from kbhub.evaluation.corpus import Setup, logged_dataset
 from kbhub.hub import Hub
 from kbhub.render.evaluation import evaluation_text
 from kbhub.search.evidence import AMOUNTS
-from kbhub.search.named_documents import SIGNAL as NAME
+from kbhub.search.names import SIGNAL as NAME
 from kbhub.search.rerank_transformer import SIGNAL as SECOND_LOOK
 from kbhub.search.scores import SIGNALS
 from kbhub.types import MOST_HITS

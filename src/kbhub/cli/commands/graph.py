@@ -8,10 +8,9 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from kbhub.cli.console import complain, terminal_width
-from kbhub.cli.hubs import hub_options
+from kbhub.cli.hubs import bring_in_step, complain_all, complain_broken, complain_nothing, hub_options
 from kbhub.cli.options import Formats
 from kbhub.cli.output import present
-from kbhub.cli.readiness import bring_in_step, complain_all, complain_broken, complain_nothing
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.reading import graph

@@ -23,7 +23,7 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.query import excerpt, parsed
 from kbhub.models.inference import Ollama, StoredAnswers
-from kbhub.render.plain import one_line
+from kbhub.render.words import one_line
 from kbhub.search.rerank_llm import PASSAGE_CHARACTERS, grade
 from kbhub.workspace.files import read_regular
 

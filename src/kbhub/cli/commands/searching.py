@@ -11,10 +11,9 @@ from cyclopts.validators import Number
 
 from kbhub.cli.console import terminal_width, wants_colour
 from kbhub.cli.hits import MACHINE_LIMIT, hits_listing, search_with
-from kbhub.cli.hubs import decoded, hub_options
+from kbhub.cli.hubs import bring_in_step, broken_bases, complain_all, complain_nothing, decoded, hub_options
 from kbhub.cli.options import Formats, Hits
 from kbhub.cli.output import present
-from kbhub.cli.readiness import bring_in_step, broken_bases, complain_all, complain_nothing
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.index import noted_damage

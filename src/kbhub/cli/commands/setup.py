@@ -1,39 +1,36 @@
-"""Registering kbhub with agents: plan, show, ask, do, report."""
+"""Registering kbhub with agents, and what shells and editors need: setup, completion, schema."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
+from pydantic import Field
 
-from kbhub.cli.console import complain, show_json, show_text, wants_colour
-from kbhub.cli.options import Common
-from kbhub.cli.verbosity import log_to_stderr
+from kbhub.cli.app import app
+from kbhub.cli.console import complain, show, show_json, show_text, wants_colour
+from kbhub.cli.options import Common, log_to_stderr
 from kbhub.errors import UsageError
+from kbhub.frozen import Model
 from kbhub.render.setup import plan_text, question, report_text
 from kbhub.render.terminal import Painter
-from kbhub.setup.agents_md import agents_tasks
-from kbhub.setup.clients import (
-    ClientName,
-    Machine,
-    this_platform,
-)
+from kbhub.setup.clients import ClientName, Machine, this_platform
+from kbhub.setup.instructions import agents_tasks, skill_tasks
 from kbhub.setup.launching import launch, this_installation
-from kbhub.setup.models import SetupReport
+from kbhub.setup.plan import SetupReport, carry_out
 from kbhub.setup.registering import chosen_clients, project_tasks, user_tasks, without_project_file
-from kbhub.setup.skill_file import skill_tasks
-from kbhub.setup.tasks import carry_out
 from kbhub.workspace.places import WORKING_DIRECTORY_GONE, working_directory
+from kbhub.workspace.schema_files import schema_file, schema_files
 from kbhub.workspace.workspace import find_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.setup.models import Step
-    from kbhub.setup.tasks import Task
+    from kbhub.setup.plan import Step, Task
 
 
 NO_CLIENT = (
@@ -152,3 +149,100 @@ def _reported(report: SetupReport, common: Common) -> int:
         for note in report.notes:
             complain(note)
     return 1 if not report.steps or any(step.state == "failed" for step in report.steps) else 0
+
+
+class CompletionResult(Model):
+    """What `kbhub completion` made."""
+
+    shell: str = Field(description="Which shell it is for.")
+    script: str = Field(description="The script.")
+
+
+class SchemaEntry(Model):
+    """A schema that is there."""
+
+    name: str = Field(description="Its name.")
+    path: str = Field(description="Its file.")
+    description: str = Field(description="What it describes.")
+
+
+class SchemaList(Model):
+    """The schemas that are there."""
+
+    schemas: tuple[SchemaEntry, ...] = Field((), description="Those of files first, then those of tools.")
+
+
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish", "powershell"], Parameter(metavar="SHELL")],
+    /,
+    *,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Print the script with which a shell completes commands and options of kbhub.
+
+    Write it to where the shell looks for it: for bash, ~/.local/share/bash-completion/completions/kbhub; for zsh,
+    _kbhub in a folder of fpath; for fish, ~/.config/fish/completions/kbhub.fish. Make it anew after an upgrade.
+
+    Example: kbhub completion bash
+
+    Args:
+        shell: Which shell.
+        common: Options of every command.
+    """
+    if common.verbose:
+        log_to_stderr()
+    script = app.generate_completion(prog_name="kbhub", shell=shell)
+    if common.json:
+        show_json(CompletionResult(shell=shell, script=script).model_dump_json(indent=2))
+    else:
+        show(script)
+    return 0
+
+
+def schema(
+    name: str | None = None,
+    /,
+    *,
+    path: bool = False,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Print a JSON Schema: of the global config, a pointer, a memory, or what a tool takes and gives.
+
+    Without a NAME, list them. The file that --path names may be the "$schema" of a config, so that editors complete
+    and check it without a network.
+
+    Example: kbhub schema config --path
+
+    Args:
+        name: config, pointer, memory, or a tool with .input or .output, such as search.input.
+        path: Print where the file is, in place of what it says.
+        common: Options of every command.
+    """
+    if common.verbose:
+        log_to_stderr()
+    if name is None:
+        return _listed(paths=path, common=common)
+    file = schema_file(name)
+    if path and not common.json:
+        show(str(file))
+    elif path:
+        show_json(_entry(name, file).model_dump_json(indent=2))
+    else:
+        show_json(file.read_text("utf-8"))
+    return 0
+
+
+def _listed(*, paths: bool, common: Common) -> int:
+    entries = tuple(_entry(name, file) for name, file in schema_files().items())
+    if common.json:
+        show_json(SchemaList(schemas=entries).model_dump_json(indent=2))
+        return 0
+    width = max((len(entry.name) for entry in entries), default=0)
+    for entry in entries:
+        summary = entry.description.partition(". ")[0].rstrip(".")
+        show(entry.path if paths else f"{entry.name.ljust(width)}  {summary}")
+    return 0
+
+
+def _entry(name: str, file: Path) -> SchemaEntry:
+    return SchemaEntry(name=name, path=str(file), description=json.loads(file.read_text("utf-8"))["description"])

@@ -1,20 +1,254 @@
-"""Parse the session log of a coding agent into a `Document` with one part per turn, tolerating broken records."""
+"""Parse session logs of coding agents (Claude Code, Codex, Gemini CLI) into a `Document` with a part per turn."""
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kbhub.documents.sources.parts import Part, document_of_parts
-from kbhub.documents.sources.transcripts import Transcript
 from kbhub.workspace.formats import LOG_SUFFIX
 
 if TYPE_CHECKING:
-    from kbhub.documents.sources.transcripts import Turn
     from kbhub.types import Document
+
+
+TOOL_CHARACTERS = 400
+"""Characters kept of a tool call or its result: enough to see what was done."""
+
+TITLE_RECORDS = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
+"""Type of a Claude Code record with the session's title → its field, in ascending order of precedence."""
+
+_INJECTED = re.compile(
+    r"<(system-reminder|environment_context|user_instructions|session_context|local-command-caveat)>.*?</\1>", re.DOTALL
+)
+"""Text that agents inject into a user's message."""
+
+_AGENTS_FILE = "# AGENTS.md instructions"
+"""Prefix of the message in which Codex passes a project's instructions."""
+
+_BLANKS = re.compile(r"\s+")
+
+
+@dataclass(slots=True)
+class Turn:
+    """A message of one side, with the tools that it used."""
+
+    role: str
+    """`user`, `assistant` or `summary`."""
+    line: int
+    """Line of the log where it starts, from 1; 0 if the log has no lines."""
+    when: str = ""
+    """Time as written in the log, ISO 8601."""
+    model: str = ""
+    key: str = ""
+    """Id of the message in the log; empty if it has none."""
+    texts: list[str] = field(default_factory=list)
+    tools: list[str] = field(default_factory=list)
+    """Tool calls and results in order, one line each."""
+
+
+@dataclass(slots=True)
+class Transcript:
+    """A session, built by passing its records to `take` in order."""
+
+    turns: dict[str, Turn] = field(default_factory=dict)
+    """By key, or by number for turns without one."""
+    agent: str = ""
+    session: str = ""
+    folder: str = ""
+    title: str = ""
+    known: int = 0
+    """Number of records in a known format, with or without text."""
+    _model: str = ""
+    _title_rank: int = -1
+    """Position in `TITLE_RECORDS` of the record that set the title."""
+
+    def take(self, record: object, line: int) -> None:
+        """Add the next record; unknown ones are ignored.
+
+        Args:
+            record: a JSON value.
+            line: its line in the log, from 1.
+        """
+        if not isinstance(record, dict):
+            return
+        kind = record.get("type")
+        self.known += isinstance(kind, str) or "role" in record or "projectHash" in record
+        if isinstance(record.get("payload"), dict):
+            self._codex(kind, record["payload"], _text(record.get("timestamp")), line)
+        elif kind in ("user", "assistant", "system", *TITLE_RECORDS) and "content" not in record:
+            self._claude(kind, record, line)
+        elif {"$set", "$rewindTo"} & record.keys() or kind in ("user", "gemini") or "projectHash" in record:
+            self._gemini(record, line)
+        elif kind in ("message", "function_call", "function_call_output"):
+            self._codex("response_item", record, _text(record.get("timestamp")), line)
+        elif record.get("role") in ("user", "assistant", "model"):
+            role = "user" if record["role"] == "user" else "assistant"
+            text = _texts(record.get("content", record.get("parts")))
+            self._say(Turn(role, line, _text(record.get("timestamp")), _text(record.get("model")), texts=text))
+
+    def _claude(self, kind: str, record: dict[str, Any], line: int) -> None:
+        self.agent = "Claude Code"
+        self.session = self.session or _text(record.get("sessionId"))
+        self.folder = self.folder or _text(record.get("cwd"))
+        if kind in TITLE_RECORDS:
+            rank = list(TITLE_RECORDS).index(kind)
+            if (title := _text(record.get(TITLE_RECORDS[kind]))) and rank >= self._title_rank:
+                self.title, self._title_rank = title, rank
+            return
+        message = record.get("message")
+        if kind == "system" or record.get("isMeta") or not isinstance(message, dict):
+            return
+        content = message.get("content")
+        role = "summary" if record.get("isCompactSummary") else "user" if kind == "user" else "assistant"
+        turn = Turn(role, line, _text(record.get("timestamp")), _text(message.get("model")), _text(message.get("id")))
+        turn.texts = _texts(content)
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict) and block.get("type") == "tool_use":
+                turn.tools.append(_call(block.get("name"), block.get("input")))
+            elif isinstance(block, dict) and block.get("type") == "tool_result":
+                turn.tools += _result(block.get("content"))
+        if turn.tools and not turn.texts:
+            turn.role = "assistant"  # tool results are logged as user messages
+        self._say(turn)
+
+    def _codex(self, kind: object, payload: dict[str, Any], when: str, line: int) -> None:
+        self.agent = self.agent or "Codex"
+        if kind == "session_meta":
+            self.session = self.session or _text(payload.get("id"))
+            self.folder = self.folder or _text(payload.get("cwd"))
+        elif kind == "turn_context":
+            self._model = _text(payload.get("model")) or self._model
+        elif kind == "compacted":
+            self._say(Turn("summary", line, when, texts=_texts(payload.get("message"))))
+        elif kind == "response_item":
+            item = payload.get("type")
+            if item == "message" and payload.get("role") in ("user", "assistant"):
+                role = str(payload["role"])
+                model = self._model if role == "assistant" else ""
+                self._say(Turn(role, line, when, model, texts=_texts(payload.get("content"))))
+            elif item in ("function_call", "custom_tool_call", "local_shell_call", "web_search_call"):
+                arguments = payload.get("arguments") or payload.get("input") or payload.get("action")
+                call = _call(payload.get("name") or item, arguments)
+                self._say(Turn("assistant", line, when, self._model, tools=[call]))
+            elif item in ("function_call_output", "custom_tool_call_output"):
+                self._say(Turn("assistant", line, when, self._model, tools=_result(payload.get("output"))))
+
+    def _gemini(self, record: dict[str, Any], line: int) -> None:
+        self.agent = self.agent or "Gemini CLI"
+        if isinstance(back := record.get("$rewindTo"), str):
+            keys = list(self.turns)
+            for key in keys[keys.index(back) if back in keys else 0 :]:
+                del self.turns[key]
+        elif isinstance(record.get("id"), str):
+            self._gemini_message(record, line)
+        else:
+            patch = record.get("$set", record)
+            if not isinstance(patch, dict):
+                return
+            self.session = self.session or _text(patch.get("sessionId"))
+            self.title = _text(patch.get("summary")) or self.title
+            messages = patch.get("messages")
+            # A patch has the messages that the model sees from here on. After a compression some are missing, so a
+            # patch only adds messages.
+            for message in messages if isinstance(messages, list) else ():
+                if isinstance(message, dict) and isinstance(message.get("id"), str):
+                    self._gemini_message(message, line)
+
+    def _gemini_message(self, record: dict[str, Any], line: int) -> None:
+        role = {"user": "user", "gemini": "assistant"}.get(_text(record.get("type")))
+        if role is None:
+            return
+        turn = Turn(role, line, _text(record.get("timestamp")), _text(record.get("model")), record["id"])
+        turn.texts = _texts(record.get("content"))
+        calls = record.get("toolCalls")
+        for call in calls if isinstance(calls, list) else ():
+            if isinstance(call, dict):
+                shown = call.get("resultDisplay")
+                turn.tools.append(_call(call.get("name"), call.get("args")))
+                turn.tools += _result(shown if isinstance(shown, str) else call.get("result"))
+        if not turn.texts and not turn.tools:
+            return
+        # The whole message is logged again whenever one of its tools has answered.
+        if turn.key in self.turns:
+            turn.line = self.turns[turn.key].line
+        self.turns[turn.key] = turn
+
+    def _say(self, turn: Turn) -> None:
+        """Add a turn, or extend the last one if that continues."""
+        if not turn.texts and not turn.tools:
+            return
+        last = next(reversed(self.turns.values()), None)
+        same = last is not None and last.role == turn.role and turn.key and turn.key == last.key
+        if last is not None and (same or (last.role == "assistant" == turn.role and not turn.texts)):
+            last.texts += turn.texts
+            last.tools += turn.tools
+            return
+        self.turns[f"{len(self.turns)} {turn.line}"] = turn
+
+
+def _text(value: object) -> str:
+    """Return a JSON string on one clean line; empty for any other value."""
+    return _BLANKS.sub(" ", _clean(value)).strip() if isinstance(value, str) else ""
+
+
+def _clean(text: str) -> str:
+    """Replace lone surrogates, NUL and line endings of other systems."""
+    text = text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _texts(content: object) -> list[str]:
+    """Texts of a message, which is a string or a list of blocks."""
+    blocks = content if isinstance(content, list) else [content]
+    texts = []
+    for block in blocks:
+        text = block
+        if isinstance(block, dict):
+            text = None if block.get("type") in ("thinking", "reasoning") or block.get("thought") else block.get("text")
+        if isinstance(text, str):
+            kept = _INJECTED.sub("", _clean(text)).strip()
+            if kept and not kept.startswith(_AGENTS_FILE):
+                texts.append(kept)
+    return texts
+
+
+def _call(name: object, arguments: object) -> str:
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False) if arguments else ""
+    return _cut(f"Tool {_text(name) or 'call'}: {text}".rstrip(": "))
+
+
+def _result(content: object) -> list[str]:
+    """A tool's result as one short line, or nothing if it has no text."""
+    text = " ".join(_strings(content)).strip()
+    return [_cut(f"Result: {text}")] if text else []
+
+
+def _strings(value: object) -> list[str]:
+    """Strings in a tool's result, whatever its shape."""
+    strings: list[str] = []
+    pending = [value]
+    while pending and sum(map(len, strings)) < TOOL_CHARACTERS:
+        node = pending.pop()
+        if isinstance(node, list):
+            pending += reversed(node)
+        elif isinstance(node, dict):
+            keys = ("response", "functionResponse", "content", "output", "text")
+            pending += [node[key] for key in keys if key in node]
+        elif isinstance(node, str):
+            strings.append(node)
+    return strings
+
+
+def _cut(text: str) -> str:
+    # Cut first: a result may be as long as the log.
+    line = _BLANKS.sub(" ", _clean(text[: 4 * TOOL_CHARACTERS])).strip()
+    return line if len(line) <= TOOL_CHARACTERS else f"{line[: TOOL_CHARACTERS - 1]}…"
+
 
 LINE_BYTES = 16 << 20
 """Bytes of the longest record that is read; longer ones (a picture, a build log) are skipped to bound memory."""

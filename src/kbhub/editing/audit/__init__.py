@@ -1,8 +1,7 @@
 """Audit: checks of the documents of bases, and fixes for what is safe to fix."""
 
 from kbhub.editing.audit.auditing import audit
-from kbhub.editing.audit.mending import fix
-from kbhub.editing.audit.models import (
+from kbhub.editing.audit.material import (
     CHECKS,
     SEVERITIES,
     AuditFinding,
@@ -13,6 +12,7 @@ from kbhub.editing.audit.models import (
     Fixed,
     Severity,
 )
+from kbhub.editing.audit.mending import fix
 
 __all__ = [
     "CHECKS",

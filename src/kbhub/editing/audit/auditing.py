@@ -5,17 +5,29 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kbhub.editing.audit.documents import file_findings, problem_findings, title_findings
+from kbhub.editing.audit.documents import (
+    file_findings,
+    image_findings,
+    memory_findings,
+    orphan_findings,
+    problem_findings,
+    ref_findings,
+    stale_findings,
+    tag_findings,
+    title_findings,
+    usual_tags,
+)
 from kbhub.editing.audit.duplicates import duplicate_findings
-from kbhub.editing.audit.images import image_findings
 from kbhub.editing.audit.links import link_findings, unchecked_links
-from kbhub.editing.audit.material import Material, material_of
-from kbhub.editing.audit.memories import memory_findings
-from kbhub.editing.audit.models import CHECKS, SEVERITIES, AuditFinding, AuditReport, CheckCount
-from kbhub.editing.audit.orphans import orphan_findings
-from kbhub.editing.audit.references import ref_findings
-from kbhub.editing.audit.staleness import stale_findings
-from kbhub.editing.audit.tags import tag_findings, usual_tags
+from kbhub.editing.audit.material import (
+    CHECKS,
+    SEVERITIES,
+    AuditFinding,
+    AuditReport,
+    CheckCount,
+    Material,
+    material_of,
+)
 from kbhub.editing.paths import why_not_writable
 from kbhub.errors import IndexUnavailable, UsageError
 from kbhub.reading.listing import short_docids

@@ -1,18 +1,32 @@
-"""Checks of single documents (front matter, encoding, title), and of files that could not be indexed."""
+"""Checks of documents by themselves: front matter, encoding, age, tags, refs, images, and links in or out."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from kbhub.documents.markdown import parse_document
-from kbhub.index.auditing import bodies, texts
+from kbhub.documents.markdown import images_of, parse_document
+from kbhub.editing.audit.material import Entry, Fix, front_lines, front_matter_entries, line_of
+from kbhub.editing.checks import tag_form
+from kbhub.index.auditing import bodies, front_matter_of, texts
+from kbhub.index.staleness import ENDED, SUPERSEDED_KEYS, UNTIL_KEYS, outdated, settled
+from kbhub.memory.subjects import subjects_changed
+from kbhub.reading.code_references import RefState, Sources
+from kbhub.reading.graph.building import Edge, WrittenLink, graph_of
+from kbhub.reading.graph.faults import Faults
+from kbhub.reading.graph.resolving import folded, stem
+from kbhub.search.hits import STALE_DAYS, age_days
+from kbhub.workspace.formats import is_markdown
+from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
-    from kbhub.editing.audit.material import Material
-    from kbhub.editing.audit.models import AuditFinding
+    from kbhub.editing.audit.material import AuditFinding, Material, Severity
+    from kbhub.hub import Hub
+
 
 _LINE = re.compile(r"\(line (\d+):")
 _FRONT_MATTER = re.compile(r"Front matter .*", re.DOTALL)
@@ -86,3 +100,248 @@ def _has_heading(path: str, text: str) -> bool:
 def _line_with(text: str) -> int | None:
     before, mark, _ = text.partition(_REPLACED)
     return before.count("\n") + 1 if mark else None
+
+
+def stale_findings(material: Material) -> Iterator[AuditFinding]:
+    """Yield a finding for each stale document, for its most severe reason."""
+    now = material.hub.options.clock()
+    written = material.written()
+    index = material.hub.index(material.base)
+    with index.snapshot():
+        reasons = outdated(index, tuple(written.values()), now)
+        decided = settled(index, tuple(written.values()))
+        stale = [path for path, row in written.items() if row.id in reasons]
+        fronts = {path: front_lines(text) for path, text in texts(index, stale)}
+    for path, row in written.items():
+        why, age = reasons.get(row.id), age_days(row, now)
+        if why is not None and why.casefold().startswith(ENDED):
+            line = _line(fronts.get(path, []), (*SUPERSEDED_KEYS, "status"))
+            remedy = "Link to the one in its place, or delete it if nobody needs its history."
+            yield material.finding("stale", "info", path, f"It says: {why}.", remedy, line=line)
+        elif why is not None:
+            remedy = "See whether it still holds, then mend it and move the day."
+            yield material.finding(
+                "stale",
+                "warning",
+                path,
+                f"Its day has passed: {why}.",
+                remedy,
+                line=_line(fronts.get(path, []), UNTIL_KEYS),
+            )
+        elif age > STALE_DAYS and row.id not in decided:
+            remedy = "See whether it still holds; `updated` in front matter says when somebody did."
+            yield material.finding("stale", "info", path, f"Nobody has changed it for {age} days.", remedy)
+
+
+def _line(lines: list[str], keys: tuple[str, ...]) -> int | None:
+    """Return the line of front matter with the first of some keys."""
+    return next(
+        (
+            number
+            for number, line in enumerate(lines, 1)
+            if line.partition(":")[0].strip().strip("\"'").casefold() in keys
+        ),
+        None,
+    )
+
+
+def memory_findings(hub: Hub, bases: Mapping[str, Material]) -> Iterator[AuditFinding]:
+    """Yield findings about memories whose document or code changed or vanished since.
+
+    Args:
+        hub: the hub.
+        bases: the audited bases, by id.
+    """
+    by_ref = {material.ref(path): (material, path) for material in bases.values() for path in material.documents}
+    for change in subjects_changed(hub):
+        if change.ref not in by_ref:
+            continue
+        material, path = by_ref[change.ref]
+        yield material.finding(
+            "memories",
+            "warning",
+            path,
+            f"What the memory {change.title!r} is about, {change.subject!r}, {_WHAT[change.state]}.",
+            f"See whether it still holds: confirm it with `remember` and the id {change.id}, or `forget` it.",
+        )
+
+
+_WHAT = {"changed": "changed since", "vanished": "is gone"}
+
+
+ENTRANCES = frozenset(
+    ("_index", "changelog", "code_of_conduct", "contributing", "home", "index", "license", "overview", "readme")
+)
+"""Names, case-folded and without suffix, of documents that people find by name."""
+
+
+def orphan_findings(material: Material, bases: Mapping[str, Material]) -> Iterator[AuditFinding]:
+    """Yield findings about documents without links (including `related`) in or out, and without tags.
+
+    Args:
+        material: the base.
+        bases: all active bases, by id.
+    """
+    base_id = material.base.id
+    linked = {link.path for link in material.links if link.by != "itself"}
+    linked |= {
+        link.goal[1]
+        for other in bases.values()
+        for link in other.links
+        if link.goal and link.goal[0] == base_id and (other.base.id, link.path) != link.goal
+    }
+    for path, row in material.written().items():
+        name = folded(stem(path)).rpartition("/")[2]
+        if path not in linked and not row.tags and name not in ENTRANCES:
+            yield material.finding(
+                "orphans",
+                "info",
+                path,
+                "No link leads to this document or from it, and it has no tags.",
+                "Link it from where it belongs, or give it tags.",
+            )
+
+
+def usual_tags(bases: Mapping[str, Material]) -> dict[str, str]:
+    """Map each tag that is not in its most common spelling to that spelling.
+
+    Args:
+        bases: bases whose documents count.
+    """
+    counts: Counter[str] = Counter(
+        tag for material in bases.values() for row in material.documents.values() for tag in set(row.tags)
+    )
+    by_form: dict[str, list[str]] = defaultdict(list)
+    for tag in counts:
+        by_form[tag_form(tag)].append(tag)
+    usual: dict[str, str] = {}
+    for same in by_form.values():
+        best = min(same, key=lambda tag: (-counts[tag], tag != tag.lower(), len(tag), tag))
+        usual.update({tag: best for tag in same if tag != best})
+    return usual
+
+
+def tag_findings(material: Material, usual: Mapping[str, str]) -> Iterator[AuditFinding]:
+    """Yield findings about tags of a base that are mostly spelt differently.
+
+    Args:
+        material: the base.
+        usual: result of `usual_tags`.
+    """
+    rows = {path: row for path, row in material.written().items() if any(tag in usual for tag in row.tags)}
+    if not rows:
+        return
+    index = material.hub.index(material.base)
+    with index.snapshot():
+        lines = {path: front_lines(text) for path, _, text in front_matter_of(index, "tag") if path in rows}
+    for path, row in rows.items():
+        for tag in row.tags:
+            if tag in usual:
+                yield material.finding(
+                    "tags",
+                    "warning",
+                    path,
+                    f"The tag {tag!r} is mostly written {usual[tag]!r}.",
+                    f"Write {usual[tag]!r}.",
+                    line=line_of(lines.get(path, []), tag),
+                    fix=Fix(what="tag", before=tag, after=usual[tag]),
+                )
+
+
+MOST_REFS = 20_000
+"""Limit of entries looked up in one audit; each may open a file."""
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_SEVERITY: dict[RefState, Severity] = {
+    "outside": "error",
+    "missing": "error",
+    "undefined": "error",
+    "named": "warning",
+    "unchecked": "info",
+}
+_REF_REMEDY: dict[RefState, str] = {
+    "outside": "Name a file of the project, by its path from the git root.",
+    "missing": "Name the file's new path, or take the entry out if the document is no longer about it.",
+    "undefined": "Name the symbol as it is now, and see whether the document still holds.",
+    "named": "Name the file that defines it, and see whether the document still holds.",
+    "unchecked": "Look whether it is there.",
+}
+
+
+def project_root(material: Material) -> Path | None:
+    """Return the git root that the refs of a base are relative to, or None if it belongs to no project."""
+    root = material.hub.discovery().workspace.git_root
+    base = material.base
+    return root if root and (base.id == PROJECT_ID or base.path.is_relative_to(root)) else None
+
+
+def ref_findings(materials: Sequence[Material]) -> tuple[list[AuditFinding], list[str]]:
+    """Look up the refs of bases.
+
+    Args:
+        materials: the bases.
+
+    Returns:
+        The findings, and notes on what was not looked up.
+    """
+    findings: list[AuditFinding] = []
+    notes: list[str] = []
+    left = MOST_REFS
+    for material in materials:
+        entries = [entry for entry in front_matter_entries(material, "refs") if not _URL.match(entry.text)]
+        root = project_root(material)
+        if root is None and entries:
+            what = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
+            notes.append(f"{material.base.id}: {what} of `refs` not checked, for the base belongs to no project.")
+        elif root is not None:
+            # Sorted by file, so that each file is read once.
+            entries.sort(key=lambda entry: (entry.text, entry.path))
+            if len(entries) > left:
+                notes.append(
+                    f"{material.base.id}: {len(entries) - left} entries of `refs` not checked, for they are many."
+                )
+            findings += _broken(material, Sources(root), entries[:left])
+            left = max(0, left - len(entries))
+    return findings, notes
+
+
+def _broken(material: Material, sources: Sources, entries: Sequence[Entry]) -> Iterator[AuditFinding]:
+    for entry in entries:
+        fault = sources.fault(entry.text)
+        if fault is not None:
+            near = f"Did you mean {fault.near!r}? " if fault.near else ""
+            yield material.finding(
+                "refs",
+                _SEVERITY[fault.state],
+                entry.path,
+                f"`refs` names {entry.text!r}, but {fault.reason}.",
+                near + _REF_REMEDY[fault.state],
+                line=entry.line,
+            )
+
+
+_IMAGE_REMEDY = "Mend the path, put the file there, or take the image out."
+
+
+def image_findings(material: Material) -> Iterator[AuditFinding]:
+    """Yield findings about images of a base whose file does not exist.
+
+    Args:
+        material: the base.
+    """
+    name, graph = material.base.id, graph_of(material.hub)
+    paths = [
+        path for path, row in material.documents.items() if row.kind in ("document", "memory") and is_markdown(path)
+    ]
+    if name not in graph.bases:
+        return
+    faults, index = Faults(graph), material.hub.index(material.base)
+    with index.snapshot():
+        for path, text in texts(index, paths):
+            for image in images_of(text):
+                # As an embed, since Obsidian leaves out the folder of an image.
+                link = WrittenLink(path, image.target, image.fragment, image.text, image.line, "embed")
+                status, why = faults.verdict(Edge((name, path), link, None))
+                if image.target and status == "broken":
+                    message = f"The image {image.target!r} is broken: {why}."
+                    yield material.finding("links", "error", path, message, _IMAGE_REMEDY, line=image.line)

@@ -10,8 +10,7 @@ from kbhub.index.auditing import bodies
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kbhub.editing.audit.material import Material
-    from kbhub.editing.audit.models import AuditFinding
+    from kbhub.editing.audit.material import AuditFinding, Material
 
 NEARLY = 0.9
 """Share of common word shingles from which two documents count as nearly the same."""

@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.front_matter_editing import front_matter_of, with_texts, with_values
 from kbhub.documents.text_editing import text_of
-from kbhub.editing.audit.models import AuditFinding, Change, Fixed
-from kbhub.editing.folder import open_folder
+from kbhub.editing.audit.material import AuditFinding, Change, Fixed
+from kbhub.editing.folder import bring_in_step, changed_meanwhile, open_folder, read_for_change, refusing
 from kbhub.editing.paths import find_document, why_not_writable
 from kbhub.editing.relinking import relink, unmended
-from kbhub.editing.stored import bring_in_step, changed_meanwhile, read_for_change, refusing
 from kbhub.errors import KbhubError, WriteRefused
-from kbhub.sync.write_lock import writing
+from kbhub.sync.lock import writing
 from kbhub.types import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kbhub.documents.text_editing import Text
-    from kbhub.editing.audit.models import AuditReport
+    from kbhub.editing.audit.material import AuditReport
     from kbhub.editing.paths import Place
     from kbhub.editing.relinking import Rewritten
     from kbhub.hub import Hub

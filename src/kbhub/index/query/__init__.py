@@ -12,10 +12,10 @@ from kbhub.index.query.parsing import (
     parsed,
     terms_of,
 )
-from kbhub.index.query.stopwords import STOP_WORDS
 from kbhub.index.query.tokens import (
     HAN_KANA,
     RUN,
+    STOP_WORDS,
     TOKENIZER,
     cased_parts,
     fold,

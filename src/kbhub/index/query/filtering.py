@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
-from kbhub.documents.ignore import parse_rules
+from kbhub.documents.filters import parse_rules
 from kbhub.index.query.tokens import fold
 from kbhub.values import struct
 

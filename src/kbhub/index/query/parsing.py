@@ -14,8 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kbhub.index.query.filtering import ALWAYS, FILTER, Filter, joined, read_filter
-from kbhub.index.query.stopwords import STOP_WORDS
-from kbhub.index.query.tokens import RUN, cased_parts, normalise, paired, pairs, stems, tokens
+from kbhub.index.query.tokens import RUN, STOP_WORDS, cased_parts, normalise, paired, pairs, stems, tokens
 from kbhub.values import record, struct
 
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
-from kbhub.errors import UsageError
+from kbhub.errors import QueryLogUnavailable, UsageError
 from kbhub.index.querylog import Topic
 from kbhub.memory.querylog.answers import answer_anywhere
-from kbhub.memory.querylog.models import Gaps
+from kbhub.memory.querylog.log import Gaps
 from kbhub.memory.querylog.recording import log_of
 from kbhub.memory.querylog.topics import topic_id, topic_key
-from kbhub.reading.reports import Gap
-from kbhub.search.memory_facts import timestamp
+from kbhub.reading.reports import Gap, QuerySummary
+from kbhub.search.memory_boost import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kbhub.index.querylog import QueryLog
     from kbhub.memory.querylog.clusters import Cluster
     from kbhub.memory.querylog.topics import Deadline, Topics
+
 
 MOST_OPEN = 200
 """Limit of open gaps per project; nobody reads a longer list, and each maintenance searches for all of them."""
@@ -154,3 +155,27 @@ def _asked_in_vain(hub: Hub, log: QueryLog, gap: Topic, cluster: Cluster) -> boo
         return False
     answer = answer_anywhere(hub, gap.question)
     return answer.complete and not answer.strong
+
+
+HOUR_SECONDS = 3600.0
+TOP = 3
+"""Number of gaps in the summary; `kbhub gaps` lists all."""
+
+
+def summary(hub: Hub) -> QuerySummary:
+    """Summarise the queries of the last hour and the known open gaps."""
+    logged = hub.config().settings.log.queries
+    try:
+        counts = log_of(hub).verdicts(hub.options.clock() - HOUR_SECONDS)
+        gaps = list_gaps(hub)
+    except QueryLogUnavailable:  # `status` works without it
+        return QuerySummary(logged=logged)
+    return QuerySummary(
+        logged=logged,
+        asked=sum(counts.values()),
+        strong=counts.get("strong", 0),
+        weak=counts.get("weak", 0),
+        none=counts.get("none", 0),
+        gaps=gaps.open,
+        top_gaps=gaps.gaps[:TOP],
+    )

@@ -1,19 +1,90 @@
-"""Showing and clearing the query log of a project."""
+"""Show and clear the query log of a project."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from pydantic import Field
+
 from kbhub.errors import QueryLogUnavailable
+from kbhub.frozen import Model
 from kbhub.index.querylog import QueryLog
-from kbhub.memory.querylog.models import Cleared, LoggedQueries, LoggedQuery
 from kbhub.memory.querylog.recording import flush, log_of, logs_folder
-from kbhub.search.memory_facts import timestamp
+from kbhub.reading.reports import Gap
+from kbhub.search.memory_boost import timestamp
+from kbhub.types import Mode, Verdict
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.index.querylog import Asked
-    from kbhub.types import Mode, Verdict
+
+
+class LoggedQuery(Model):
+    """A query and what it found."""
+
+    asked: str = Field(description="When (ISO 8601, UTC).")
+    text: str = Field(description="What was asked.")
+    mode: Mode = Field(description="The mode that ran.")
+    bases: tuple[str, ...] = Field((), description="Bases that were searched.")
+    verdict: Verdict | None = Field(None, description="Whether they cover it; none given if not judged.")
+    score: float | None = Field(None, description="Of the best hit.")
+    client: str = Field(description="Name of the MCP client, or `user`.")
+    hits: tuple[str, ...] = Field((), description="Refs of the best hits.")
+    read: tuple[str, ...] = Field((), description="Those of them that were read within half an hour.")
+
+
+class LoggedQueries(Model):
+    """The log of a project."""
+
+    queries: tuple[LoggedQuery, ...] = Field((), description="The latest first.")
+    total: int = Field(0, description="How many there are.")
+    logged: bool = Field(description="Whether queries are logged.")
+    days: int = Field(description="How long they are kept.")
+    path: Path = Field(description="The file.")
+
+
+class Cleared(Model):
+    """What `kbhub log clear` removed."""
+
+    queries: int = Field(description="Queries that were in the log.")
+    paths: tuple[Path, ...] = Field((), description="The files.")
+
+
+class Unanswered(Model):
+    """A question that nothing answered, and that was not asked often enough to be a gap."""
+
+    question: str = Field(description="As it was asked most often.")
+    count: int = Field(description="How often it was asked, in any words.")
+    needed: int = Field(description="How many more askings make it a gap.")
+    last_asked: str = Field(description="When it was last (ISO 8601, UTC).")
+    clients: tuple[str, ...] = Field((), description="Who asked.")
+
+
+class Gaps(Model):
+    """Recurring questions that nothing answers, or answered."""
+
+    gaps: tuple[Gap, ...] = Field((), description="Open ones first, and of those the most asked.")
+    open: int = Field(0, description="How many are open.")
+    logged: bool = Field(description="Whether queries are logged.")
+    unanswered: tuple[Unanswered, ...] = Field((), description="Not gaps yet, the most asked first, then the latest.")
+    rule: str = Field("", description="What makes a question a gap.")
+
+
+class Maintained(Model):
+    """What maintenance did with the log of a project."""
+
+    ran: bool = Field(False, description="Whether it ran: not if another process was at it, or it was not due.")
+    expired: int = Field(0, description="Queries that were too old to be kept.")
+    recurring: int = Field(0, description="Questions that were asked five times or more.")
+    opened: tuple[str, ...] = Field((), description="Questions that became gaps.")
+    reopened: tuple[str, ...] = Field((), description="Gaps that had been answered, and are open again.")
+    answered: tuple[str, ...] = Field((), description="Gaps that something answers now.")
+    promoted: tuple[str, ...] = Field((), description="Questions whose answer is remembered now.")
+    followed: tuple[str, ...] = Field((), description="Promoted memories whose document moved, and that name it anew.")
+    withdrawn: tuple[str, ...] = Field((), description="Promoted memories whose document is gone.")
+    complete: bool = Field(True, description="Whether there was time for everything.")
+
 
 SHOWN = 20
 """Default number of queries in a list."""

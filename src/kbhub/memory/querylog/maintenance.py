@@ -10,18 +10,17 @@ from kbhub.errors import EmbedderError, MemoriesUnavailable, WriteRefused
 from kbhub.index.querylog import ONCE_SECONDS
 from kbhub.memory.querylog.answers import answer_anywhere
 from kbhub.memory.querylog.gaps import QUESTION_CHARACTERS, close_answered, find_gaps, list_gaps
-from kbhub.memory.querylog.models import Maintained, Unanswered
+from kbhub.memory.querylog.log import Maintained, Unanswered
 from kbhub.memory.querylog.promotion import follow, may_promote, promote
 from kbhub.memory.querylog.recording import log_of
 from kbhub.memory.querylog.topics import Deadline, Topics
 from kbhub.models.embedding import PACKAGED_SHA256, packaged_embedder
-from kbhub.search.memory_facts import timestamp
-from kbhub.search.strength import DAY_SECONDS
+from kbhub.search.memory_boost import DAY_SECONDS, timestamp
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.index.querylog import QueryLog
-    from kbhub.memory.querylog.models import Gaps
+    from kbhub.memory.querylog.log import Gaps
     from kbhub.models.embedding import Embedder
 
 log = logging.getLogger(__name__)

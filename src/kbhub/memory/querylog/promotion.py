@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.querylog import Topic
-from kbhub.memory.changing import bring_in_step, rewrite
-from kbhub.memory.forgetting import forget
+from kbhub.memory.changing import bring_in_step, forget, rewrite
 from kbhub.memory.known import active_shelves, known
 from kbhub.memory.querylog.answers import answer_in_documents, digest, is_known, target_of, text_at
 from kbhub.memory.querylog.recording import key_of

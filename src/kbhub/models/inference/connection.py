@@ -9,12 +9,12 @@ import httpx
 import ollama
 
 from kbhub.errors import ModelUnavailable
-from kbhub.models.inference.faults import is_too_long, shown
+from kbhub.models.inference.calls import is_too_long, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kbhub.models.inference.deadline import Deadline
+    from kbhub.models.inference.calls import Deadline
     from kbhub.models.inference.prompts import Prompt
 
 LOAD_SECONDS = 120.0

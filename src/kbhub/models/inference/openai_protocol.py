@@ -8,13 +8,12 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from kbhub.errors import ModelUnavailable
-from kbhub.models.inference.addresses import is_local, shown_address
-from kbhub.models.inference.faults import is_too_long, shown
+from kbhub.models.inference.calls import is_local, is_too_long, shown, shown_address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.models.inference.deadline import Deadline
+    from kbhub.models.inference.calls import Deadline
 
 SILENCE_SECONDS, CONNECT_SECONDS = 120.0, 10.0
 """Read timeout, as some servers load models on demand, and connect timeout."""

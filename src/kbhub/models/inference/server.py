@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from kbhub.errors import ModelUnavailable
-from kbhub.models.inference.addresses import is_local, shown_address
+from kbhub.models.inference.calls import is_local, shown_address
 from kbhub.models.inference.prompts import without_thinking
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kbhub.models.inference.calls import Deadline
     from kbhub.models.inference.connection import Connection
-    from kbhub.models.inference.deadline import Deadline
     from kbhub.models.inference.prompts import Prompt
 
 M = TypeVar("M", bound=BaseModel)

@@ -1,7 +1,10 @@
 """The link graph: link targets, related documents, tags. Read-only."""
 
 from kbhub.reading.graph.faults import ResolvedLink, backlinks, resolved_links
-from kbhub.reading.graph.models import (
+from kbhub.reading.graph.neighbours import related
+from kbhub.reading.graph.resolving import PathTable, Resolution
+from kbhub.reading.graph.tags import tags
+from kbhub.reading.reports import (
     EDGE_KINDS,
     EdgeKind,
     LeftLink,
@@ -11,9 +14,6 @@ from kbhub.reading.graph.models import (
     TaggedDocument,
     Tags,
 )
-from kbhub.reading.graph.neighbours import related
-from kbhub.reading.graph.resolving import PathTable, Resolution
-from kbhub.reading.graph.tags import tags
 
 __all__ = [
     "EDGE_KINDS",

@@ -1,4 +1,4 @@
-"""Build the link graph of all active bases; each base is read once per index generation and cached per hub."""
+"""Build the link graph of all active bases; each base is read once per index generation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from kbhub.errors import IndexUnavailable
-from kbhub.index.links import front_matter_of, link_rows, linked_documents
+from kbhub.errors import DocumentNotFound, IndexUnavailable
+from kbhub.index.auditing import front_matter_of, link_rows, linked_documents
 from kbhub.index.references import ref_of
 from kbhub.reading.graph.resolving import PathTable, Resolution, folded
 from kbhub.reading.graph.tagging import TagTable
 from kbhub.reading.listing import short_docids
+from kbhub.reading.resolver import shelves_of
 from kbhub.types import Skipped
 from kbhub.values import struct
 from kbhub.workspace.project import PROJECT_ID
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
 
     from kbhub.hub import Hub
     from kbhub.index import Index
-    from kbhub.index.links import LinkedDocument
+    from kbhub.index.auditing import LinkedDocument
     from kbhub.reading.graph.nearness import Means
     from kbhub.reading.graph.resolving import LinkKind
     from kbhub.types import Base
+
 
 RELATED = "related"
 """Case-folded front-matter key whose entries are links."""
@@ -322,3 +324,29 @@ def inside_of(base: Base, place: str) -> str | None:
         return ""
     prefix = root if root.endswith("/") else f"{root}/"
     return place[len(prefix) :] if place.startswith(prefix) else None
+
+
+def found_document(hub: Hub, graph: Graph, ref: str) -> Node:
+    """Return the document that a ref names, ignoring lines and heading.
+
+    Args:
+        hub: the hub.
+        graph: its link graph.
+        ref: in any form that `read` accepts for one document.
+
+    Raises:
+        DocumentNotFound: there is none, or it is not indexed yet.
+        AmbiguousReference: several documents match.
+    """
+    ref = ref.encode("utf-8", "replace").decode("utf-8")
+    shelves = shelves_of(hub)
+    with shelves.opened():
+        match = shelves.find(ref)
+        if match is None:
+            raise shelves.not_found(ref)
+        place = match[1]
+        base_links = graph.bases.get(place.base.id)
+        if base_links is None or place.path not in base_links.documents:
+            reason = f"it is in no index yet; `kbhub index {place.base.id}` takes it in"
+            raise DocumentNotFound(shelves.ref(place), reason)
+    return place.base.id, place.path

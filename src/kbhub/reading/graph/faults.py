@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kbhub.errors import IndexUnavailable
-from kbhub.reading.graph.building import graph_of, in_project, inside_of, places_on_disk
-from kbhub.reading.graph.naming import found_document
+from kbhub.reading.graph.building import found_document, graph_of, in_project, inside_of, places_on_disk
 from kbhub.reading.graph.resolving import PATH_KINDS, folded
 from kbhub.values import struct
 from kbhub.workspace.formats import SKIPPED_FOLDERS

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import UsageError
 from kbhub.reading.graph.building import graph_of
-from kbhub.reading.graph.models import TagCount, TaggedDocument, Tags
-from kbhub.reading.graph.neighbours import MOST_HOPS
+from kbhub.reading.graph.neighbours import MOST_HOPS, walk
 from kbhub.reading.graph.tagging import key_of
-from kbhub.reading.graph.walking import walk
+from kbhub.reading.reports import TagCount, TaggedDocument, Tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kbhub.hub import Hub
     from kbhub.reading.graph.building import Graph, Node
-    from kbhub.reading.graph.models import EdgeKind
+    from kbhub.reading.graph.neighbours import Step
     from kbhub.reading.graph.tagging import TagTable
-    from kbhub.reading.graph.walking import Step
+    from kbhub.reading.reports import EdgeKind
 
 LIMIT = 100
 """Tags or documents per answer."""

@@ -7,8 +7,7 @@ import sys
 import time
 
 from kbhub.errors import KbhubError
-from kbhub.server.daemon.folder import Folder
-from kbhub.server.daemon.locks import Lock, try_lock
+from kbhub.server.daemon.folder import Folder, Lock, try_lock
 from kbhub.workspace.places import data_dir
 from kbhub.workspace.process_tuning import be_frugal
 

@@ -1,14 +1,104 @@
-"""The daemon's files, and its record of itself. Light: every editor window loads it."""
+"""The daemon's files: its record of itself, and its locks. Light: every editor window loads it."""
 
 from __future__ import annotations
 
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbhub.workspace.places import private_directory, write_atomically
+
+START_FIELD = 19
+"""Field of `/proc/PID/stat`, counted after the name in brackets: start in clock ticks since boot (proc(5): 22)."""
+
+PS_SECONDS = 2.0
+"""Timeout of `ps`, which reads a kernel table."""
+
+
+def process_mark(pid: int) -> str | None:
+    """Return a mark that distinguishes a process from later ones with the same id: its start time.
+
+    Args:
+        pid: its id.
+
+    Returns:
+        Opaque text to compare; None if there is no such process, or the system does not tell.
+    """
+    if sys.platform == "win32":
+        return None
+    if Path("/proc/self/stat").exists():
+        try:
+            boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            return f"{boot} {int(fields[START_FIELD])}"
+        except (OSError, ValueError, IndexError):
+            return None
+    command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
+    try:
+        ps = subprocess.run(command, capture_output=True, text=True, timeout=PS_SECONDS, check=False)  # noqa: S603 - an int
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return ps.stdout.strip() or None
+
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+
+class Lock:
+    """A held lock.
+
+    Args:
+        descriptor: descriptor of its file.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Release the lock, as the end of the process would."""
+        os.close(self._descriptor)
+
+
+def try_lock(path: Path) -> Lock | None:
+    """Take a lock without waiting.
+
+    Args:
+        path: the lock file, created if missing and never removed.
+
+    Returns:
+        The lock, or None if it is held.
+
+    Raises:
+        OSError: the file cannot be created.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return Lock(descriptor)
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a lock is held."""
+    if not path.exists():
+        return False
+    lock = try_lock(path)
+    if lock:
+        lock.release()
+    return lock is None
+
 
 TOKEN_BYTES = 32
 """Random bytes of the token: 256 bits cannot be guessed."""

@@ -29,9 +29,8 @@ from kbhub.hub import HubOptions
 from kbhub.index.shared import Shared
 from kbhub.memory.querylog.recording import flush
 from kbhub.server.daemon.connections import Connections, Dismissal
-from kbhub.server.daemon.folder import Folder, Record, make_token, write_record
+from kbhub.server.daemon.folder import Folder, Record, make_token, process_mark, write_record
 from kbhub.server.daemon.http import HOST, MCP_PATH, Endpoint, Guarded, bind_path, bind_port, mcp_app
-from kbhub.server.daemon.identity import process_mark
 from kbhub.server.daemon.workspaces import Workspaces
 from kbhub.server.stdio import LOG_FORMAT
 from kbhub.workspace.config import load_config
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kbhub.server.daemon.asked import Http, Start
-    from kbhub.server.daemon.locks import Lock
+    from kbhub.server.daemon.folder import Lock
 
 log = logging.getLogger(__name__)
 

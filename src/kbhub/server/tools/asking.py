@@ -10,13 +10,11 @@ from mcp.types import CallToolResult, InputRequiredResult
 from pydantic import Field
 
 from kbhub.answers import Answer, AskOptions, Prepared, answer_without_client, counted, prepare
-from kbhub.answers.asking import FORCED
-from kbhub.answers.writers import Written, finish_written
+from kbhub.answers.asking import FORCED, Written, finish_written
 from kbhub.memory.querylog.recording import USER
 from kbhub.render.answers import answer_for_model
-from kbhub.server.parameters import brief
+from kbhub.server.parameters import Names, Wordings, brief, cleaned
 from kbhub.server.tools.calls import Calls, client_name
-from kbhub.server.tools.given import Names, Wordings, cleaned
 from kbhub.server.tools.sampling import (
     NO_SAMPLING,
     SAMPLING,

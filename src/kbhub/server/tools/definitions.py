@@ -1,16 +1,20 @@
-"""The published definitions of the tools, stored as data.
-
-Every client lists the tools at startup, while its user waits; building the definitions would load all tools, which
-takes half a second. tests/test_definitions.py writes the file and checks it.
-"""
+"""The published definitions of the tools, stored as data, and which of them are offered."""
 
 from __future__ import annotations
 
 import json
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcp.types import Tool
+
+from kbhub.workspace.tool_names import ALL, CORE, DOCUMENT_WRITERS, MEMORY_TOOLS, WRITERS
+
+if TYPE_CHECKING:
+    from kbhub.hub import Hub
+    from kbhub.workspace.tool_names import ToolName
+
 
 FILE = Path(__file__).with_name("definitions.json")
 """Tool → its definition as sent, in list order; with the schema of its result."""
@@ -28,3 +32,38 @@ def kept(*, structured: bool = False) -> dict[str, Tool]:
         name: Tool.model_validate({key: value for key, value in definition.items() if key not in left_out})
         for name, definition in json.loads(FILE.read_bytes()).items()
     }
+
+
+def offered(hub: Hub) -> tuple[ToolName, ...]:
+    """Return the tools currently offered, in list order.
+
+    Raises:
+        KbhubError: the configuration is invalid.
+    """
+    return tuple(name for name in ALL if why_not(hub, name) is None)
+
+
+def why_not(hub: Hub, name: ToolName) -> str | None:
+    """Return why a tool is not offered now and what would change that, or None if it is.
+
+    Raises:
+        KbhubError: the configuration is invalid.
+    """
+    settings = hub.config().settings
+    chosen = CORE if settings.tools == "core" else ALL if settings.tools == "all" else settings.tools
+    if name not in chosen:
+        return 'the setting `tools` leaves it out; `"tools": "all"` in the global config offers every tool'
+    if name in WRITERS and settings.read_only:
+        return "kbhub is set to read only, by `readOnly` in the global config, KBHUB_READ_ONLY or `--read-only`"
+    if name in MEMORY_TOOLS and not settings.memory.enabled:
+        return "`memory.enabled` is false in the global config"
+    return _why_no_writing(hub) if name in DOCUMENT_WRITERS else None
+
+
+def _why_no_writing(hub: Hub) -> str | None:
+    # Lazy: only servers with writing tools need this during the handshake.
+    from kbhub.editing.paths import why_not_writable  # noqa: PLC0415
+
+    if any(why_not_writable(hub, base) is None for base in hub.discovery().bases):
+        return None
+    return 'no base here may be written; `kbhub init`, or `"writable": true` of a base of yours, changes that'

@@ -10,14 +10,13 @@ from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
 from kbhub.frozen import Model
-from kbhub.memory.forgetting import forget
+from kbhub.memory.changing import forget
 from kbhub.memory.listing import LISTED, memories
-from kbhub.memory.models import Forgotten, MemoryList, Remembered
 from kbhub.memory.remember import remember
+from kbhub.memory.results import Forgotten, MemoryList, Remembered
 from kbhub.render.memory_answers import forgotten_answer, memories_answer, remembered_answer
-from kbhub.server.parameters import brief
+from kbhub.server.parameters import Names, as_list, brief, cleaned
 from kbhub.server.tools.calls import Calls, client_name
-from kbhub.server.tools.given import Names, as_list, cleaned
 from kbhub.workspace.memory_folders import Scope
 
 

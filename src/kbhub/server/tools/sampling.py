@@ -19,9 +19,9 @@ from mcp.types import (
 )
 from pydantic import ValidationError
 
-from kbhub.answers.models import Prepared
+from kbhub.answers.answer import Prepared
+from kbhub.answers.asking import Written
 from kbhub.answers.prompts import request_of
-from kbhub.answers.writers import Written
 from kbhub.documents.safe_text import one_line
 from kbhub.server.roots import STATELESS_SINCE
 

@@ -11,13 +11,11 @@ from pydantic import Field
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.memory.querylog.recording import record
-from kbhub.reading.paging import make_cursor, offset_of
-from kbhub.reading.reading import ReadOptions, read
+from kbhub.reading.reading import ReadOptions, make_cursor, offset_of, read
 from kbhub.render import model
 from kbhub.search.llm_assistance import search_assisted
-from kbhub.server.parameters import brief
+from kbhub.server.parameters import Names, Wordings, brief, cleaned
 from kbhub.server.tools.calls import Calls, client_name
-from kbhub.server.tools.given import Names, Wordings, cleaned
 from kbhub.server.tools.published import model_of
 from kbhub.types import Granularity, Hit, Mode, Query, SearchResult
 

@@ -1,18 +1,20 @@
-"""The tool `status`."""
+"""The tools `status` and `audit`."""
 
-# No `from __future__ import annotations`: the SDK builds the tools' schemas from the annotations at run time.
-
+from functools import partial
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from kbhub.memory.querylog.summary import summary
+from kbhub.editing.audit import AuditReport, audit
+from kbhub.memory.querylog.gaps import summary
 from kbhub.reading.reports import Status
 from kbhub.reading.status import status as status_of
 from kbhub.render import status_answers
+from kbhub.render.audit import audit_for_model
 from kbhub.search.outside import outside
+from kbhub.server.parameters import Names, brief, cleaned
 from kbhub.server.tools.calls import Calls
 
 
@@ -40,3 +42,33 @@ class Statuses:
         notes = await calls.run(outside, calls.hub)
         status = status.model_copy(update={"bases": watched, "problems": problems, "notes": notes, "queries": queries})
         return calls.result(status_answers.status_answer(status), status)
+
+
+SHOWN = 50
+"""Default number of findings per answer."""
+
+
+class Auditing:
+    """Audits documents."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def audit(
+        self,
+        context: Context[None, Any],
+        bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
+        checks: Annotated[Names | None, Field(description="Only these, as the answer calls them.")] = None,
+        limit: Annotated[
+            int, Field(ge=1, le=1000, description="Findings listed at most.", json_schema_extra=brief())
+        ] = SHOWN,
+    ) -> Annotated[CallToolResult, AuditReport]:
+        """Find what is wrong in documents, with what to do: broken links and references, duplicates, orphans, stale
+        ones, front matter, tags spelt in two ways. Changes nothing.
+        """
+        calls, chosen = self._calls, cleaned(bases)
+        if not await calls.has_bases():
+            return await calls.nothing(AuditReport())
+        await calls.freshen(context, first_index=True)  # all bases, since links cross them
+        report = await calls.run(partial(audit, calls.hub, chosen, checks=cleaned(checks), limit=limit))
+        return calls.result(*audit_for_model(report))

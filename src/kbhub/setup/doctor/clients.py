@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from kbhub.reading.reports import Finding
-from kbhub.setup.registered import registrations, unregistered
+from kbhub.setup.targets import registrations, unregistered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kbhub.hub import Hub
-    from kbhub.setup.models import Registration
+    from kbhub.setup.plan import Registration
 
 CHECK = "client"
 AT_ONCE = 2

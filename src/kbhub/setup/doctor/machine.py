@@ -1,17 +1,27 @@
-"""Checks of the machine: interpreter, SQLite and its extensions, models."""
+"""Checks of the machine: interpreter, SQLite and its extensions, models, file watching."""
 
 from __future__ import annotations
 
+import os
 import platform
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbhub.errors import EmbedderError
+from kbhub.errors import EmbedderError, ModelUnavailable
 from kbhub.index import probe
 from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256, sha256
+from kbhub.models.inference.calls import Deadline
+from kbhub.models.inference.server import Ollama
 from kbhub.reading.reports import Finding
+from kbhub.sync.watch import POLL_SECONDS, remote_system, watched_folders
+from kbhub.values import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from kbhub.hub import Hub
+    from kbhub.types import Base
+
 
 REINSTALL = "Install kbhub anew, in an environment of its own."
 
@@ -83,3 +93,83 @@ def _no_embedder(message: str, model: str | None) -> Finding:
     remedy = "Name another in `embedder.model` of the config, or remove that line." if model else REINSTALL
     message = f"{message.rstrip('.')}. Search goes on by keyword only."
     return Finding(check="embedder", level="error", message=message, remedy=remedy)
+
+
+SECONDS = 3.0
+"""Timeout of a request; the server answers from memory."""
+
+
+def ollama_findings(hub: Hub) -> list[Finding]:
+    """Check each Ollama model that is switched on, except the embedder, which has its own check.
+
+    Raises:
+        ConfigError: the global config is invalid.
+    """
+    settings = hub.config().settings
+    models: dict[str, list[str]] = {}
+    for model, setting in (
+        (settings.expansion.model if settings.expansion.enabled else None, "expansion"),
+        (settings.rerank.model if settings.rerank.enabled else None, "rerank"),
+        (settings.answers.model, "answers"),
+    ):
+        if model:
+            models.setdefault(model, []).append(setting)
+    server = Ollama(hub.options.env)
+    return [_finding(server, model, uses) for model, uses in models.items()]
+
+
+def _finding(server: Ollama, model: str, uses: list[str]) -> Finding:
+    purpose = " and ".join(f"`{use}`" for use in uses)
+    try:
+        server.digest(model, Deadline(SECONDS))
+    except ModelUnavailable as error:
+        message = f"{purpose} cannot be used: {error}"
+        remedy = f"See to that, or take {purpose} out of the config; kbhub goes on without."
+        return Finding(check="ollama", level="warning", message=message, remedy=remedy)
+    return Finding(check="ollama", level="ok", message=f"{server.where} has {model!r}, for {purpose}")
+
+
+WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
+"""On Linux, the number of folders that all of a user's programs together may watch (inotify(7))."""
+
+POLLED = f"a server compares its files every {POLL_SECONDS:.0f} s instead"
+
+
+def watch_findings(bases: Sequence[Base]) -> list[Finding]:
+    """Check that the folders of the bases can be watched and do not exceed the system's limit."""
+    findings = []
+    local = []
+    for base in bases:
+        if system := remote_system(base.path):
+            message = f"It lies on {system}, whose changes are not told; {POLLED}."
+            remedy = "Nothing needs to be done; a copy on a local disk is noticed faster."
+            findings.append(Finding(check="watch", level="warning", subject=base.id, message=message, remedy=remedy))
+        else:
+            local.append(base)
+    limit = _limit()
+    count = 0
+    for _ in _folders(local):
+        count += 1
+        if limit is not None and count > limit:
+            message = f"More than {limit} folders are to be watched, which is all that this system allows; {POLLED}."
+            remedy = f"Raise fs.inotify.max_user_watches (`sysctl`, {WATCHES}), or `exclude` nothing-but-noise folders."
+            return [*findings, Finding(check="watch", level="warning", message=message, remedy=remedy)]
+    if not findings and bases:
+        most = f" of {limit} allowed" if limit is not None else ""
+        findings.append(Finding(check="watch", level="ok", message=f"{counted(count, 'folder')}{most}"))
+    return findings
+
+
+def _limit() -> int | None:
+    try:
+        return int(WATCHES.read_text("ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _folders(bases: Sequence[Base]) -> Iterator[str]:
+    """Yield every folder that is watched, including those without indexed files; symlinks are not followed."""
+    for base in bases:
+        for root in watched_folders(base):
+            for folder, _, _ in os.walk(root):
+                yield folder

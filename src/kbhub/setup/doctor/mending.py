@@ -1,4 +1,4 @@
-"""Safe repairs: rebuild or delete indexes, and restrict the modes of kbhub's own files."""
+"""All checks, and the repairs that are safe to make automatically."""
 
 from __future__ import annotations
 
@@ -11,16 +11,62 @@ from filelock import FileLock, Timeout
 
 from kbhub.errors import ConfigError, KbhubError
 from kbhub.index import set_aside
-from kbhub.setup.doctor.examining import examine
-from kbhub.setup.doctor.folders import FILE_MODE, FOLDER_MODE, JOURNALS, index_of, is_leftover, own_places, too_open
+from kbhub.reading.reports import Diagnosis
+from kbhub.setup.doctor.bases import base_findings
+from kbhub.setup.doctor.clients import client_findings
+from kbhub.setup.doctor.folders import (
+    FILE_MODE,
+    FOLDER_MODE,
+    JOURNALS,
+    folder_findings,
+    index_of,
+    is_leftover,
+    own_places,
+    too_open,
+)
+from kbhub.setup.doctor.machine import (
+    embedder_findings,
+    ollama_findings,
+    packaged_model,
+    python_version,
+    sqlite,
+    watch_findings,
+)
+from kbhub.setup.doctor.setup import config_findings, discovery_findings, trust_findings
 from kbhub.sync.bases import sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kbhub.hub import Hub
-    from kbhub.reading.reports import Diagnosis
     from kbhub.types import Base
+
+
+def examine(hub: Hub) -> Diagnosis:
+    """Check everything that search needs, from the interpreter to each file of a base.
+
+    Args:
+        hub: the hub whose setup is checked.
+
+    Raises:
+        UsageError: the hub has an invalid option.
+    """
+    findings = [python_version(), *sqlite(), packaged_model()]
+    bases: tuple[Base, ...] = ()
+    try:
+        discovery = hub.rediscover()
+    except ConfigError as error:
+        findings += [*config_findings(hub, error), *trust_findings(hub.trust)]
+    else:
+        bases = discovery.bases
+        findings += [*config_findings(hub), *embedder_findings(hub), *ollama_findings(hub)]
+        findings += trust_findings(hub.trust)
+        findings += discovery_findings(hub, discovery)
+    findings += folder_findings(hub, bases)
+    for base in bases:
+        findings += base_findings(hub, base)
+    return Diagnosis(findings=(*findings, *watch_findings(bases), *client_findings(hub)))
+
 
 BUSY = "another kbhub process is indexing it; try again when that is done"
 

@@ -1,4 +1,4 @@
-"""A deadline for a whole step, enforced whatever the server does."""
+"""A call to a model server: its address, a deadline enforced whatever the server does, and its error messages."""
 
 from __future__ import annotations
 
@@ -6,11 +6,55 @@ import threading
 import time
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 from kbhub.errors import ModelUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def shown_address(address: str) -> str:
+    """Return an address for messages: with its scheme, without credentials and query string."""
+    scheme, _, rest = with_scheme(address).partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+
+
+def is_local(address: str) -> bool:
+    """Return whether an address is on this machine, so that proxies must not be used for it."""
+    try:
+        host = urlsplit(with_scheme(address)).hostname or "localhost"
+    except ValueError:
+        return True
+    return host in ("localhost", "::1", "::") or host.startswith("127.")
+
+
+def with_scheme(address: str) -> str:
+    """Return an address with a scheme, `http` by default."""
+    return address if "://" in address else f"http://{address}"
+
+
+SHOWN_CHARACTERS = 200
+"""Characters shown of a server's error message."""
+
+TOO_LONG = (
+    "context length",  # Ollama, OpenAI
+    "too large to process",  # llama.cpp
+    "maximum model length",  # vLLM
+)
+"""Substrings of error messages about a text that is too long for the model."""
+
+
+def shown(said: str) -> str:
+    """Return a server's message on one line, truncated."""
+    text = " ".join(said.split())
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+
+
+def is_too_long(said: str) -> bool:
+    """Return whether a message says that a text is too long for the model."""
+    return any(part in said.casefold() for part in TOO_LONG)
+
 
 T = TypeVar("T")
 

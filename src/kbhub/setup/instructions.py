@@ -1,22 +1,23 @@
-"""The lines in a project's AGENTS.md, CLAUDE.md and GEMINI.md that make agents search before they answer.
-
-They sit between two markers. Nothing outside the markers changes, and removing the lines restores the original file.
-"""
+"""What tells agents to search before they guess: lines in AGENTS.md, CLAUDE.md and GEMINI.md, and a skill."""
 
 from __future__ import annotations
 
 import os
 import re
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import ConfigError
+from kbhub.setup.clients import SERVER
 from kbhub.setup.files import edit, read_bytes
-from kbhub.setup.models import Step
-from kbhub.setup.tasks import Task, done, failed
+from kbhub.setup.plan import Action, Step, Task, done, failed
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
+
+    from kbhub.setup.clients import Client, Machine
+
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
 """Files that agents read when they start. If a project has none, the first is created."""
@@ -53,11 +54,11 @@ def agents_tasks(root: Path, *, remove: bool) -> list[Task]:
         present = [root / NAMES[0]]
     tasks: dict[str, Task] = {}
     for file in present:
-        tasks.setdefault(os.path.realpath(file), _task(file, root, remove=remove))
+        tasks.setdefault(os.path.realpath(file), _lines_task(file, root, remove=remove))
     return list(tasks.values())
 
 
-def _task(file: Path, root: Path, *, remove: bool) -> Task:
+def _lines_task(file: Path, root: Path, *, remove: bool) -> Task:
     step = Step(subject="agents-md", title=file.name, action="delete" if remove else "write", file=file)
     try:
         if not os.path.realpath(file).startswith(f"{root}{os.sep}"):
@@ -69,10 +70,10 @@ def _task(file: Path, root: Path, *, remove: bool) -> Task:
             return Task(step.model_copy(update={"action": "nothing"}))
     except ConfigError as error:
         return Task(failed(step, str(error)))
-    return Task(step, partial(_do, step, file, root, remove=remove))
+    return Task(step, partial(_write_lines, step, file, root, remove=remove))
 
 
-def _do(step: Step, file: Path, root: Path, *, remove: bool) -> Step:
+def _write_lines(step: Step, file: Path, root: Path, *, remove: bool) -> Step:
     edit(file, lambda content: _edited(content, file, remove=remove), within=root)
     return done(step)
 
@@ -123,3 +124,48 @@ def _without(text: bytes, start: int, end: int, newline: bytes) -> bytes:
         tail = tail.removeprefix(newline)
         return (head.removesuffix(newline) if head.endswith(newline * 2) else head) + tail
     return head.removesuffix(newline * 2)
+
+
+SKILL = Path(__file__).parent / "skill" / "SKILL.md"
+"""The skill as shipped with kbhub."""
+
+OURS = b"<!-- Written by `kbhub setup --skill`"
+"""Marks a skill that kbhub may change and delete."""
+
+_OURS_NO_MORE = "is no longer marked as kbhub's, so somebody made it theirs; it was not touched"
+
+
+def skill_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool) -> list[Task]:
+    """Plan to write or delete the skill, once per skill folder even if several clients share it."""
+    readers: dict[Path, list[str]] = {}
+    for client in clients:
+        if client.skills:
+            file = machine.path(client.skills) / SERVER / SKILL.name
+            readers.setdefault(file, []).append(client.title)
+    return [_skill_task(file, ", ".join(titles), remove=remove) for file, titles in readers.items()]
+
+
+def _skill_task(file: Path, title: str, *, remove: bool) -> Task:
+    action: Action = "delete" if remove else "write"
+    step = Step(subject="skill", title=f"Skill for {title}", action=action, file=file)
+    try:
+        content = _skill(read_bytes(file), file, remove=remove)
+        if content == read_bytes(file):
+            return Task(step.model_copy(update={"action": "nothing"}))
+    except ConfigError as error:
+        return Task(failed(step, str(error)))
+    return Task(step, partial(_write_skill, step, file, remove=remove))
+
+
+def _write_skill(step: Step, file: Path, *, remove: bool) -> Step:
+    edit(file, lambda content: _skill(content, file, remove=remove))
+    if remove and not any(file.parent.iterdir()):
+        file.parent.rmdir()
+    return done(step)
+
+
+def _skill(content: bytes | None, file: Path, *, remove: bool) -> bytes | None:
+    """Return the new content of the file; raises ConfigError if the current one is not kbhub's."""
+    if content is not None and OURS not in content:
+        raise ConfigError(file, _OURS_NO_MORE)
+    return None if remove else SKILL.read_bytes()
