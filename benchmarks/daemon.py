@@ -22,7 +22,7 @@ from pathlib import Path
 
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
-from kbhub.server.daemon.folder import Folder, read_record
+from kbhub.server.daemon.folder import DaemonFolder, read_record
 from kbhub.server.daemon.starting import stop
 
 WORDS = [
@@ -140,7 +140,7 @@ def furnish(home: Path, projects: list[Path], documents: int, env: dict[str, str
 def measure(options: list[str], projects: list[Path], env: dict[str, str], folder: Path) -> tuple[float, ...]:
     """Open the windows one after the other, search in each, and look at their memory; MiB and milliseconds."""
     opened = [Window(options, project, env) for project in projects]
-    daemon = [read_record(Folder(folder / "data")).pid] if options else []
+    daemon = [read_record(DaemonFolder(folder / "data")).pid] if options else []
     processes = [window.process.pid for window in opened] + daemon
     idle = memory(processes)
     first = [window.search("rollback of a release") for window in opened]
@@ -149,7 +149,7 @@ def measure(options: list[str], projects: list[Path], env: dict[str, str], folde
     again = [window.search("refund of an order") for window in opened for _ in range(5)]
     for window in opened:
         window.end()
-    stop(Folder(folder / "data"))
+    stop(DaemonFolder(folder / "data"))
     later = statistics.median(window.handshake for window in opened[1:])
     times = (opened[0].handshake, later, first[0], statistics.median(first[1:]), statistics.median(again))
     return (*idle, *busy, one[0], *(1000 * seconds for seconds in times))

@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from kbhub.server.daemon.folder import Folder, is_held, read_record
+from kbhub.server.daemon.folder import DaemonFolder, is_held, read_record
 from kbhub.server.daemon.starting import stop
 
 SOURCE = str(Path(__file__).parent.parent / "src")
@@ -43,7 +43,7 @@ def settings(environment, **variables):
 
 
 def folder_of(environment):
-    return Folder(Path(environment.env["KBHUB_DATA_DIR"]))
+    return DaemonFolder(Path(environment.env["KBHUB_DATA_DIR"]))
 
 
 def pid_of(environment):

@@ -14,7 +14,7 @@ from rich.console import Console
 
 import kbhub
 from kbhub import errors
-from kbhub.cli.app import Columns, _plain
+from kbhub.cli.app import HelpColumns, _plain
 from kbhub.cli.run import app, load
 from kbhub.values import Value
 from kbhub.workspace.schema_files import schema_files
@@ -25,7 +25,7 @@ load(app)
 
 
 @dataclass
-class Page(Columns):
+class Page(HelpColumns):
     """What the help of one command says, taken apart; stands in for what prints it."""
 
     words: tuple[str, ...]

@@ -123,7 +123,7 @@ def test_only_the_server_imports_the_protocol():
     users = {module(path) for path in FILES if spoken.search(path.read_text("utf-8"))}
 
     assert {name for name in users if room(name) != "server"} == LATE
-    assert not {"kbhub.server.daemon.quick", "kbhub.server.daemon.connecting", "kbhub.server.daemon.proxy"} & users
+    assert not {"kbhub.server.daemon.connecting", "kbhub.server.daemon.proxy"} & users
 
 
 def docstring_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.errors import ConfigError, UsageError
-from kbhub.setup.contexts import Place, add_context, list_contexts, parse_place, remove_context
+from kbhub.setup.contexts import ContextTarget, add_context, list_contexts, parse_place, remove_context
 from kbhub.workspace.discovery import matching
 
 
@@ -57,7 +57,7 @@ def notes(environment):
 
 def test_a_context_of_a_global_base_goes_into_the_config(notes):
     """A base that was a path becomes an object, and comments stay."""
-    change = add_context(notes.hub(), Place("notes", "api"), "REST\n reference")
+    change = add_context(notes.hub(), ContextTarget("notes", "api"), "REST\n reference")
 
     text = (notes.home / ".kbhub.json").read_text()
     assert (change.context.path, change.context.context) == ("api/", "REST reference")
@@ -67,16 +67,16 @@ def test_a_context_of_a_global_base_goes_into_the_config(notes):
 
 def test_saying_it_again_changes_nothing_and_saying_it_anew_replaces_it(notes):
     """A path has one context, however its prefix is written."""
-    add_context(notes.hub(), Place("notes", "api"), "REST")
+    add_context(notes.hub(), ContextTarget("notes", "api"), "REST")
 
-    assert not add_context(notes.hub(), Place("notes", "api"), "REST").changed
-    assert add_context(notes.hub(), Place("notes", "api"), "GraphQL").changed
+    assert not add_context(notes.hub(), ContextTarget("notes", "api"), "REST").changed
+    assert add_context(notes.hub(), ContextTarget("notes", "api"), "GraphQL").changed
     assert notes.hub().select(("notes",))[0].contexts == {"api/": "GraphQL"}
 
 
 def test_a_context_of_every_base_goes_to_the_top_of_the_config(notes):
     """It matches in each of them."""
-    add_context(notes.hub(), Place(None, ""), "ours")
+    add_context(notes.hub(), ContextTarget(None, ""), "ours")
 
     assert notes.hub().config().settings.contexts == {"": "ours"}
 
@@ -85,8 +85,8 @@ def test_a_context_of_the_project_makes_a_pointer_that_means_the_same(notes):
     """The base stays what and where it was; the next context goes into the same file."""
     before = notes.hub().select(("project",))[0]
 
-    add_context(notes.hub(), Place("project", ""), "the shop")
-    add_context(notes.hub(), Place("project", "x.md"), "an example")
+    add_context(notes.hub(), ContextTarget("project", ""), "the shop")
+    add_context(notes.hub(), ContextTarget("project", "x.md"), "an example")
 
     pointer = notes.project / ".kbhub.json"
     assert json.loads(pointer.read_text()) == {"contexts": {"": "the shop", "x.md": "an example"}}
@@ -100,7 +100,7 @@ def test_where_no_pointer_would_mean_the_same_it_says_what_to_do(environment):
     environment.write("docs/x.md", "# X\n")
 
     with pytest.raises(UsageError, match="kbhub init --knowledge docs"):
-        add_context(environment.hub(), Place("project", ""), "the docs")
+        add_context(environment.hub(), ContextTarget("project", ""), "the docs")
 
     assert not (environment.project / ".kbhub.json").exists()
 
@@ -108,23 +108,23 @@ def test_where_no_pointer_would_mean_the_same_it_says_what_to_do(environment):
 def test_removing_a_context_leaves_the_others_and_no_empty_object(notes):
     """The last one takes `contexts` with it."""
     for path, text in (("api", "REST"), ("b.md", "B")):
-        add_context(notes.hub(), Place("notes", path), text)
+        add_context(notes.hub(), ContextTarget("notes", path), text)
 
-    remove_context(notes.hub(), Place("notes", "api"))
+    remove_context(notes.hub(), ContextTarget("notes", "api"))
     assert notes.hub().select(("notes",))[0].contexts == {"b.md": "B"}
     with pytest.raises(UsageError, match=r"it has: 'b\.md'"):
-        remove_context(notes.hub(), Place("notes", "api"))
-    remove_context(notes.hub(), Place("notes", "b.md"))
+        remove_context(notes.hub(), ContextTarget("notes", "api"))
+    remove_context(notes.hub(), ContextTarget("notes", "b.md"))
     assert "contexts" not in (notes.home / ".kbhub.json").read_text()
 
 
 def test_contexts_are_listed_with_their_files(notes):
     """Of one place, those above and below it."""
     hub = notes.hub()
-    add_context(hub, Place(None, ""), "ours")
-    add_context(hub, Place("notes", "api"), "REST")
-    add_context(hub, Place("notes", "b.md"), "B")
-    add_context(hub, Place("project", ""), "the shop")
+    add_context(hub, ContextTarget(None, ""), "ours")
+    add_context(hub, ContextTarget("notes", "api"), "REST")
+    add_context(hub, ContextTarget("notes", "b.md"), "B")
+    add_context(hub, ContextTarget("project", ""), "the shop")
 
     assert {(one.base, one.path) for one in list_contexts(notes.hub())} == {
         (None, ""),
@@ -132,18 +132,18 @@ def test_contexts_are_listed_with_their_files(notes):
         ("notes", "b.md"),
         ("project", ""),
     }
-    assert [one.context for one in list_contexts(notes.hub(), Place("notes", "api/a.md"))] == ["ours", "REST"]
+    assert [one.context for one in list_contexts(notes.hub(), ContextTarget("notes", "api/a.md"))] == ["ours", "REST"]
     assert {one.file.parent for one in list_contexts(notes.hub())} == {notes.home, notes.project}
 
 
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("notes", Place("notes", "")),
-        ("notes/api/", Place("notes", "api")),
-        ("notes@api", Place("notes", "api")),
-        ("/", Place(None, "")),
-        ("project/x.md", Place("project", "x.md")),
+        ("notes", ContextTarget("notes", "")),
+        ("notes/api/", ContextTarget("notes", "api")),
+        ("notes@api", ContextTarget("notes", "api")),
+        ("/", ContextTarget(None, "")),
+        ("project/x.md", ContextTarget("project", "x.md")),
     ],
 )
 def test_a_place_is_named_by_base_and_path(notes, text, place):
@@ -156,8 +156,8 @@ def test_beside_the_project_base_a_path_that_it_has_needs_no_name(environment):
     environment.write("knowledge/runbooks/rollback.md", "# Roll back\n")
     hub = environment.hub()
 
-    assert parse_place(hub, "runbooks") == Place("project", "runbooks")
-    assert parse_place(hub, "runbooks/rollback.md") == Place("project", "runbooks/rollback.md")
+    assert parse_place(hub, "runbooks") == ContextTarget("project", "runbooks")
+    assert parse_place(hub, "runbooks/rollback.md") == ContextTarget("project", "runbooks/rollback.md")
     for text in ("nosuch", "../shop", "a\0b"):
         with pytest.raises(UsageError, match="No base"):
             parse_place(hub, text)
@@ -167,9 +167,9 @@ def test_inside_a_base_its_name_is_not_needed(notes):
     """The working directory says which base and where."""
     inside = notes.hub(cwd=notes.home / "notes" / "api")
 
-    assert parse_place(inside, None) == Place("notes", "api")
-    assert parse_place(inside, "a.md") == Place("notes", "api/a.md")
-    assert parse_place(inside, "../b.md") == Place("notes", "b.md")
+    assert parse_place(inside, None) == ContextTarget("notes", "api")
+    assert parse_place(inside, "a.md") == ContextTarget("notes", "api/a.md")
+    assert parse_place(inside, "../b.md") == ContextTarget("notes", "b.md")
     with pytest.raises(UsageError, match="leads out"):
         parse_place(inside, "../../..")
 
@@ -186,6 +186,6 @@ def test_a_broken_pointer_is_not_edited(notes):
     notes.write(".kbhub.json", '{\n"knowledge": "./knowledge"\n"name": 1}')
 
     with pytest.raises((ConfigError, UsageError)):
-        add_context(notes.hub(), Place("project", ""), "x")
+        add_context(notes.hub(), ContextTarget("project", ""), "x")
 
     assert (notes.project / ".kbhub.json").read_text().endswith('"name": 1}')

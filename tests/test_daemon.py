@@ -34,9 +34,9 @@ from daemons import (
     windows,
 )
 from kbhub.cli.run import app
-from kbhub.server.daemon import quick
-from kbhub.server.daemon.folder import Record, is_held, process_mark, read_record, try_lock, write_record
-from kbhub.server.daemon.link import GREETING_BYTES, Refused, Wanted, dial, greet
+from kbhub.server.daemon import connecting
+from kbhub.server.daemon.folder import DaemonRecord, is_held, process_mark, read_record, try_lock, write_record
+from kbhub.server.daemon.link import GREETING_BYTES, ConnectOptions, Refused, dial, greet
 from kbhub.server.daemon.proxy import READING_TOOLS, Pending
 from kbhub.server.daemon.starting import newer, stop
 from kbhub.server.session import tools_of
@@ -305,17 +305,17 @@ def test_the_command_line_that_is_read_at_a_glance_is_read_alike(monkeypatch):
     ]
     for line in lines:
         app(line)
-        assert quick.wanted(line) == taken[-1]
+        assert connecting.wanted(line) == taken[-1]
     for line in (["serve"], ["serve", "--connect", "--help"], ["serve", "--connect", "--protocol", "x"]):
-        assert quick.wanted(line) is None
-    assert quick.wanted(["serve", "--connect", "--root"]) is None
-    assert quick.wanted(["search", "--connect"]) is None
-    assert Wanted() == quick.wanted(["serve", "--connect"])
+        assert connecting.wanted(line) is None
+    assert connecting.wanted(["serve", "--connect", "--root"]) is None
+    assert connecting.wanted(["search", "--connect"]) is None
+    assert ConnectOptions() == connecting.wanted(["serve", "--connect"])
 
 
 def test_a_window_loads_nothing_heavy():
     """Its memory and its start are what the daemon is for."""
-    code = "import sys, kbhub.__main__, kbhub.server.daemon.connecting, kbhub.server.daemon.quick; print(*sys.modules)"
+    code = "import sys, kbhub.__main__, kbhub.server.daemon.connecting; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONPATH": SOURCE}, capture_output=True, text=True, check=True
     )
@@ -379,7 +379,9 @@ def test_a_process_that_only_has_the_number_is_left_alone(environment):
     folder.make()
     bystander = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        write_record(folder, Record(bystander.pid, "another start", "0.1.0", str(folder.path / "none"), None, None))
+        write_record(
+            folder, DaemonRecord(bystander.pid, "another start", "0.1.0", str(folder.path / "none"), None, None)
+        )
 
         assert stop(folder).running is False
         lock = try_lock(folder.lock)
@@ -413,7 +415,7 @@ def test_a_stale_record_does_not_keep_a_daemon_from_starting(place, begin):
     """A record whose lock nobody holds is a dead daemon's."""
     folder = folder_of(place)
     folder.make()
-    write_record(folder, Record(os.getpid(), "x", "0.1.0", str(folder.path / "socket"), None, None))
+    write_record(folder, DaemonRecord(os.getpid(), "x", "0.1.0", str(folder.path / "socket"), None, None))
 
     assert "result" in begin().handshake()
     assert pid_of(place) != os.getpid()

@@ -15,12 +15,12 @@ from kbhub.workspace.discovery import (
     discover,
     find_workspace,
     parse_base_arguments,
+    path_of_uri,
     trust_pointer,
     workspace_from_roots,
 )
 from kbhub.workspace.project import owned_by_user
 from kbhub.workspace.trust import TrustStore
-from kbhub.workspace.workspace import path_of_uri
 
 
 class Place:

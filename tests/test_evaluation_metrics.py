@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kbhub.errors import DatasetError
-from kbhub.evaluation.asking import Answer
+from kbhub.evaluation.asking import QueryResult
 from kbhub.evaluation.datasets import EvalQuery
 from kbhub.evaluation.metrics import METRICS, area_under_curve, judge, randomisation_p
 from kbhub.evaluation.report import read_run, run_file, write_run
@@ -127,7 +127,7 @@ def test_the_area_under_the_curve_counts_pairs():
 
 
 def answer(query, ranked, scores):
-    return Answer(EvalQuery(query, "", {"a": 1}), tuple(ranked), tuple(scores), 1.0)
+    return QueryResult(EvalQuery(query, "", {"a": 1}), tuple(ranked), tuple(scores), 1.0)
 
 
 def test_a_run_file_comes_back_as_it_was(tmp_path):

@@ -13,14 +13,14 @@ import reference_pages as made
 from kbhub import __version__
 from kbhub.__main__ import main
 from kbhub.cli import pages
-from kbhub.cli.app import Columns, _description, _names, _paragraphs, _plain
+from kbhub.cli.app import HelpColumns, _description, _names, _paragraphs, _plain
 from kbhub.cli.console import USUAL_WIDTH
 from kbhub.cli.run import app, load
 
 load(app)
 
 
-class Kept(Columns):
+class Kept(HelpColumns):
     """Takes a page as cyclopts hands it over, as `pages.json` has it."""
 
     def __init__(self):

@@ -13,7 +13,7 @@ from conftest import Clock
 from kbhub.memory.querylog.log import Maintained
 from kbhub.memory.querylog.recording import flush, record
 from kbhub.reading.reports import Gap, QuerySummary
-from kbhub.render.gaps import maintained_lines, summary_lines
+from kbhub.render.memories import maintained_lines, summary_lines
 from kbhub.types import Query
 
 HOUR = 3600.0

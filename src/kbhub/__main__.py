@@ -93,8 +93,11 @@ def _connected(given: list[str]) -> int | None:
     if "--connect" not in given:
         return None
     # Every window of an editor runs this: it is to be as small and as quick as can be.
-    from kbhub.server.daemon.connecting import connect  # noqa: PLC0415
-    from kbhub.server.daemon.quick import MODE, wanted  # noqa: PLC0415
+    from kbhub.server.daemon.connecting import (  # noqa: PLC0415
+        MODE,
+        connect,
+        wanted,
+    )
 
     asked = None if sys.stdin.isatty() else wanted(given)
     if asked is None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kbhub import hub as state
 from kbhub.hub import HubOptions
+from kbhub.reading.listing import status
 from kbhub.reading.reading import read
-from kbhub.reading.status import status
 from kbhub.search.search import search
 from kbhub.sync.bases import freshen, sync
 from kbhub.workspace.discovery import parse_base_arguments

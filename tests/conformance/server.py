@@ -36,7 +36,7 @@ from conformance import fixture_tools
 from conformance.fixture_tools import PNG, SCHEMA, SCHEMA_TOOL, TOOLS, Ctx, embedded, filled, form
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
-from kbhub.server.daemon.http import HOST, MCP_PATH, Endpoint, Guarded, bind_port, mcp_app
+from kbhub.server.daemon.http import HOST, MCP_PATH, Guarded, HttpServer, bind_port, mcp_app
 from kbhub.server.server import KbhubServer
 from kbhub.workspace.tool_names import ALL
 
@@ -185,7 +185,7 @@ async def serve(hub: Hub, config: Path) -> None:
         sys.stdout.write(f"http://{HOST}:{port}{MCP_PATH}\n")
         sys.stdout.flush()
         async with server.session_manager.run():
-            await Endpoint(guarded).serve(sockets=[bound])
+            await HttpServer(guarded).serve(sockets=[bound])
 
 
 def main() -> None:

@@ -40,24 +40,6 @@ _SIZES = {
 }
 
 
-def estimated_tokens(text: str) -> int:
-    """Estimate the tokens of a text for an unknown model.
-
-    Compared with the packaged model's tokenizer, over 12,900 paragraphs of five collections, half of the estimates are
-    14 to 32 % too high or more, and 1 of 100 is up to 21 % too low (`benchmarks/answers.py --tokens`). The tokenizers
-    of current models were not measured.
-
-    Args:
-        text: any string.
-    """
-    total = 0
-    for piece in _PIECE.finditer(text):
-        kind = piece.lastgroup
-        if kind and kind != "space":  # a space is part of the next word
-            total += ceil((piece.end() - piece.start()) / _SIZES[kind])
-    return total
-
-
 Writer = Literal["sampling", "ollama", "extractive", "none"]
 """Who writes: the client's own model, a local Ollama, kbhub by quoting sentences, or nobody."""
 
@@ -79,6 +61,24 @@ MAX_TOKENS, LEAST_TOKENS, MOST_TOKENS = 500, 50, 4_000
 
 LEAST_BUDGET, MOST_BUDGET = 100, 100_000
 """Limits of the budget for packed passages: some lines with their reference, and half of a large context window."""
+
+
+def estimated_tokens(text: str) -> int:
+    """Estimate the tokens of a text for an unknown model.
+
+    Compared with the packaged model's tokenizer, over 12,900 paragraphs of five collections, half of the estimates are
+    14 to 32 % too high or more, and 1 of 100 is up to 21 % too low (`benchmarks/answers.py --tokens`). The tokenizers
+    of current models were not measured.
+
+    Args:
+        text: any string.
+    """
+    total = 0
+    for piece in _PIECE.finditer(text):
+        kind = piece.lastgroup
+        if kind and kind != "space":  # a space is part of the next word
+            total += ceil((piece.end() - piece.start()) / _SIZES[kind])
+    return total
 
 
 class AskOptions(Model):

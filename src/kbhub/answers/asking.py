@@ -40,8 +40,30 @@ NOT_SEARCHED_TEXT = "No base could be searched."
 NOT_ANSWERED_TEXT = "The passages that come nearest do not answer this."
 
 
+PROMPT_TOKENS = 3_000
+"""Estimated tokens of the passages sent to a model: with the rules and 500 tokens of answer they fit the context of
+4,096 that local models are run with.
+"""
+
+BUDGET = 2_000
+"""Estimated tokens of passages if no answer is to be written and no budget is given."""
+
+ROOMY = 400
+"""Tokens that fit a passage of some lines with its reference, however long the names."""
+
+NOTHING_FITS = "No passage fits a budget of {budget} tokens with its reference; {roomy} hold some lines."
+
+FORCED = "It was asked for."
+
+NO_CLIENT = "Nobody's own model can be asked from here: that takes an MCP client that offers sampling."
+
+CONFIGURED = "A model of Ollama is configured (`answers.model`)."
+
+NO_OLLAMA = "No model of Ollama is configured (`answers.model`)."
+
+
 @struct
-class Written:
+class ModelText:
     """A model's text."""
 
     text: str
@@ -49,7 +71,7 @@ class Written:
     model: str | None
 
 
-def finish_written(prepared: Prepared, written: Written, why: Sequence[str]) -> Answer | str:
+def finish_written(prepared: Prepared, written: ModelText, why: Sequence[str]) -> Answer | str:
     """Build an answer from a model's text.
 
     Args:
@@ -150,24 +172,6 @@ def _shown(prepared: Prepared, quoted: Collection[int]) -> tuple[Passage, ...]:
             shown.append(passage)
             room -= size
     return tuple(shown)
-
-
-PROMPT_TOKENS = 3_000
-"""Estimated tokens of the passages sent to a model: with the rules and 500 tokens of answer they fit the context of
-4,096 that local models are run with.
-"""
-
-BUDGET = 2_000
-"""Estimated tokens of passages if no answer is to be written and no budget is given."""
-
-ROOMY = 400
-"""Tokens that fit a passage of some lines with its reference, however long the names."""
-
-NOTHING_FITS = "No passage fits a budget of {budget} tokens with its reference; {roomy} hold some lines."
-FORCED = "It was asked for."
-NO_CLIENT = "Nobody's own model can be asked from here: that takes an MCP client that offers sampling."
-CONFIGURED = "A model of Ollama is configured (`answers.model`)."
-NO_OLLAMA = "No model of Ollama is configured (`answers.model`)."
 
 
 def ask(
@@ -310,7 +314,7 @@ def _by_ollama(hub: Hub, prepared: Prepared, why: Sequence[str]) -> Answer | str
         )
     except ModelUnavailable as error:
         return str(error)
-    finished = finish_written(prepared, Written(text, "ollama", model), why)
+    finished = finish_written(prepared, ModelText(text, "ollama", model), why)
     return f"{model!r} of Ollama was asked, but {finished}." if isinstance(finished, str) else finished
 
 

@@ -38,6 +38,18 @@ _WRAPPED = re.compile(
 _LISTED = re.compile(rf"^[ \t]*(?:[-*+][ \t]+)?(?:{MARK.pattern}):?[ \t]*[`\"(<]?(?P<rest>.*)", re.IGNORECASE)
 
 
+LEAST_CITED = 0.5
+"""Minimum share of sentences with a citation; below it, too little of the text would be left."""
+
+LENGTH_FACTOR = 2
+"""Limit of the text's estimated tokens, as a multiple of the tokens asked for; the rest is dropped."""
+
+LETTERS_PER_TOKEN = 8
+"""Upper bound of letters per estimated token, including a space and some margin; longer texts are cut unread."""
+
+OVERLAP_DIGITS = 2
+
+
 def cleaned(text: str, passages: Sequence[Passage]) -> str:
     """Return the answer in a model's text.
 
@@ -104,18 +116,6 @@ def _without_list(text: str, refs: Sequence[str]) -> str:
         else:
             kept.append(line)
     return "\n".join(kept)
-
-
-LEAST_CITED = 0.5
-"""Minimum share of sentences with a citation; below it, too little of the text would be left."""
-
-LENGTH_FACTOR = 2
-"""Limit of the text's estimated tokens, as a multiple of the tokens asked for; the rest is dropped."""
-
-LETTERS_PER_TOKEN = 8
-"""Upper bound of letters per estimated token, including a space and some margin; longer texts are cut unread."""
-
-OVERLAP_DIGITS = 2
 
 
 @struct

@@ -46,6 +46,53 @@ _PARAGRAPHS = 1_000_000
 """More paragraphs than a passage has."""
 
 
+COVERAGE, NEARNESS, RANK = 1.0, 1.0, 2.0
+"""Weights of a sentence's coverage of the question, its cosine to the question, and its passage's score.
+
+Chosen over 48 queries of each of five collections, to cite the right passage more often and wrong ones less. Halving or
+doubling one of them moved the share of answers that cite the right passage by up to .02 either way (it was .83 then,
+with the two shares below at .3 and .5).
+"""
+
+HEADING_SHARE = 0.5
+"""Weight of a word of the question that is in a heading above the sentence, but not in it."""
+
+AGAIN_SHARE = 0.6
+"""Weight of a word that an earlier sentence covers already, so that the next one adds something else."""
+
+LEAST_SHARE = 0.7
+"""Minimum worth of a quoted sentence, as a share of the best one's. Over the same queries, .5 / .7 / .8 cite the right
+passage in .845 / .837 / .812 of the answers, and .61 / .64 / .65 of all citations are right.
+"""
+
+MOST_SENTENCES = 8
+"""Limit of sentences, items or blocks in an answer."""
+
+CITATION_TOKENS = 8
+"""Estimated tokens of a citation, `[12]`, with the blank lines around it."""
+
+MOST_LOOKED_AT = 400
+"""Limit of passage parts that are weighed; twelve passages have some hundred."""
+
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--.*?-->", re.DOTALL)
+"""HTML between the words of a sentence."""
+
+_IMAGE = re.compile(r"!\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])|\[\s*\]\([^()]*\)")
+"""An image, or a link that shows nothing but an image; removed from the inside out."""
+
+_LINK = re.compile(r"\[[^\[\]]*\]\([^()]*(?:\([^()]*\))?[^()]*\)")
+
+_POINTER = re.compile(
+    r"(?:for [^.\[]{1,60} )?(?:please )?see (?:also )?(?:the )?\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])?"
+    r"(?: (?:for|on|about)\b[^.]{0,60})?\.?",
+    re.IGNORECASE,
+)
+"""A sentence that only says where to look."""
+
+SAME_SHARE = 0.9
+"""Share of distinct words in common from which two sentences count as the same."""
+
+
 @dataclass(slots=True)
 class Choice:
     """A part of a passage that may be quoted."""
@@ -185,50 +232,6 @@ def _marked(choice: Choice, before: Choice | None) -> str:
     text = _BRACKETED.sub(r"\\[", choice.unit.text)
     skips = before is not None and _paragraph(before) == _paragraph(choice) and choice.at > before.at + 1
     return f"{SKIPPED} {text}" if skips and choice.unit.kind == "sentence" else text
-
-
-COVERAGE, NEARNESS, RANK = 1.0, 1.0, 2.0
-"""Weights of a sentence's coverage of the question, its cosine to the question, and its passage's score.
-
-Chosen over 48 queries of each of five collections, to cite the right passage more often and wrong ones less. Halving or
-doubling one of them moved the share of answers that cite the right passage by up to .02 either way (it was .83 then,
-with the two shares below at .3 and .5).
-"""
-
-HEADING_SHARE = 0.5
-"""Weight of a word of the question that is in a heading above the sentence, but not in it."""
-
-AGAIN_SHARE = 0.6
-"""Weight of a word that an earlier sentence covers already, so that the next one adds something else."""
-
-LEAST_SHARE = 0.7
-"""Minimum worth of a quoted sentence, as a share of the best one's. Over the same queries, .5 / .7 / .8 cite the right
-passage in .845 / .837 / .812 of the answers, and .61 / .64 / .65 of all citations are right.
-"""
-
-MOST_SENTENCES = 8
-"""Limit of sentences, items or blocks in an answer."""
-
-CITATION_TOKENS = 8
-"""Estimated tokens of a citation, `[12]`, with the blank lines around it."""
-
-MOST_LOOKED_AT = 400
-"""Limit of passage parts that are weighed; twelve passages have some hundred."""
-
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>|<!--.*?-->", re.DOTALL)
-"""HTML between the words of a sentence."""
-
-_IMAGE = re.compile(r"!\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])|\[\s*\]\([^()]*\)")
-"""An image, or a link that shows nothing but an image; removed from the inside out."""
-
-_LINK = re.compile(r"\[[^\[\]]*\]\([^()]*(?:\([^()]*\))?[^()]*\)")
-
-_POINTER = re.compile(
-    r"(?:for [^.\[]{1,60} )?(?:please )?see (?:also )?(?:the )?\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])?"
-    r"(?: (?:for|on|about)\b[^.]{0,60})?\.?",
-    re.IGNORECASE,
-)
-"""A sentence that only says where to look."""
 
 
 @struct
@@ -386,7 +389,3 @@ def _share(weight: Weight, choice: Choice, covered: set[str]) -> float:
 def _same_words(choice: Choice, other: Choice) -> bool:
     common = len(choice.own & other.own)
     return bool(common) and common >= SAME_SHARE * len(choice.own | other.own)
-
-
-SAME_SHARE = 0.9
-"""Share of distinct words in common from which two sentences count as the same."""

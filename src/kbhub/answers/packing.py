@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.answers.answer import Passage, estimated_tokens
-from kbhub.answers.passages import Kept, Part, Texts, lines_of, numbered, passage_of, shortened
+from kbhub.answers.passages import ChosenSpans, PassageSpan, Texts, lines_of, numbered, passage_of, shortened
 from kbhub.documents.blocks import section
 from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.index.staleness import outdated
@@ -41,6 +41,19 @@ table.
 """
 
 
+FRAME_TOKENS = 60
+"""Estimated tokens that an answer adds to each passage, besides its ref, title and headings."""
+
+HEAD_TOKENS = 60
+"""Estimated tokens that an answer adds around all passages, besides the question."""
+
+LEAST_PART = 40
+"""Minimum estimated tokens of the beginning of a passage that does not fit whole."""
+
+SECTION_SHARE = 0.5
+"""Largest share of the room for a whole section; if it is longer, only the chunk of the hit is used."""
+
+
 def tiered(hub: Hub, result: SearchResult, options: AskOptions) -> tuple[Passage, ...]:
     """Choose the passages for an answer.
 
@@ -52,7 +65,7 @@ def tiered(hub: Hub, result: SearchResult, options: AskOptions) -> tuple[Passage
     Returns:
         Direct hits first, then their neighbours, then weaker hits.
     """
-    texts, kept = Texts(hub), Kept()
+    texts, kept = Texts(hub), ChosenSpans()
     strong, weak = by_strength(result, options)
 
     def choose(hits: Iterable[Hit], room: int) -> list[Passage]:
@@ -103,20 +116,20 @@ def in_short(hub: Hub, result: SearchResult, found: Sequence[Passage], line: int
     short = []
     for passage, hit in zip(found[:1], result.hits, strict=False):
         document = texts.document(hit.docid, hit.path)
-        whole = Part(passage.start_line, passage.end_line, passage.text, passage.in_code, passage.table_header)
+        whole = PassageSpan(passage.start_line, passage.end_line, passage.text, passage.in_code, passage.table_header)
         part = shortened(whole, line or hit.excerpt_line, document, NEAREST_TOKENS)
         short.append(passage_of(hit, part, passage.tier, passage.reason, passage.number))
     return (*short, *found[1:])
 
 
-def _passage(hit: Hit, part: Part, options: AskOptions) -> Passage:
+def _passage(hit: Hit, part: PassageSpan, options: AskOptions) -> Passage:
     if hit.score >= options.direct_threshold:
         return passage_of(hit, part, "direct", f"score {hit.score:.2f} ≥ {options.direct_threshold:g}")
     return passage_of(hit, part, "summarized", f"score {hit.score:.2f}, from {options.threshold:g}")
 
 
 def neighbours(
-    hub: Hub, direct: Sequence[Passage], result: SearchResult, texts: Texts, kept: Kept
+    hub: Hub, direct: Sequence[Passage], result: SearchResult, texts: Texts, kept: ChosenSpans
 ) -> Iterator[Passage]:
     """Yield a passage of each neighbour: its best hit, else the section that is linked, else its beginning.
 
@@ -144,7 +157,7 @@ def neighbours(
         linked = _neighbour(hub, texts, passage, neighbour, best.get(neighbour.docid))
         if linked is None:
             continue
-        part = Part(linked.start_line, linked.end_line, linked.text)
+        part = PassageSpan(linked.start_line, linked.end_line, linked.text)
         if kept.takes(linked.docid, part, linked.headings, linked.title):
             count += 1
             yield linked
@@ -202,19 +215,6 @@ def _outdated(hub: Hub, base: str, path: str) -> str | None:
         return None
 
 
-FRAME_TOKENS = 60
-"""Estimated tokens that an answer adds to each passage, besides its ref, title and headings."""
-
-HEAD_TOKENS = 60
-"""Estimated tokens that an answer adds around all passages, besides the question."""
-
-LEAST_PART = 40
-"""Minimum estimated tokens of the beginning of a passage that does not fit whole."""
-
-SECTION_SHARE = 0.5
-"""Largest share of the room for a whole section; if it is longer, only the chunk of the hit is used."""
-
-
 def frame_tokens(one: Passage | Hit) -> int:
     """Estimate the tokens needed to introduce a passage."""
     names = (one.ref, one.title, *one.headings, *one.duplicates, one.outdated or "")
@@ -252,7 +252,7 @@ def packed(hub: Hub, result: SearchResult, options: AskOptions, budget: int) -> 
     strong, weak = by_strength(result, options)
     for hit in strong:
         packing.add(hit, "direct")
-    for neighbour in neighbours(hub, packing.passages, result, packing.texts, Kept()):
+    for neighbour in neighbours(hub, packing.passages, result, packing.texts, ChosenSpans()):
         packing.add_neighbour(neighbour)
     for hit in weak:
         packing.add(hit, "summarized")
@@ -265,7 +265,7 @@ class _Packing:
     def __init__(self, hub: Hub, room: int) -> None:
         self.texts = Texts(hub)
         self.passages: list[Passage] = []
-        self._kept, self._room = Kept(), room
+        self._kept, self._room = ChosenSpans(), room
 
     def add(self, hit: Hit, tier: Tier) -> None:
         """Add a hit: its section, its chunk, or the lines that fit."""
@@ -283,18 +283,18 @@ class _Packing:
 
     def add_neighbour(self, passage: Passage) -> None:
         """Add a neighbour if it fits."""
-        part = Part(passage.start_line, passage.end_line, passage.text, passage.in_code, passage.table_header)
+        part = PassageSpan(passage.start_line, passage.end_line, passage.text, passage.in_code, passage.table_header)
         free = self._room - frame_tokens(passage) - _size(part)
         if free >= 0 and self._kept.takes(passage.docid, part, passage.headings, passage.title):
             self.passages.append(passage)
             self._room = free
 
 
-def _size(part: Part) -> int:
+def _size(part: PassageSpan) -> int:
     return estimated_tokens(part.text) + estimated_tokens(part.table_header)
 
 
-def _whole(document: Document, hit: Hit, free: int) -> Part | None:
+def _whole(document: Document, hit: Hit, free: int) -> PassageSpan | None:
     """Return the section around a hit, with its subsections, if it takes no more than its share."""
     above = [heading for heading in document.headings if heading.line <= hit.start_line]
     if not above:

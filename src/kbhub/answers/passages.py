@@ -28,7 +28,7 @@ TABLE_HEADER_LINES = 2
 
 
 @struct
-class Part:
+class PassageSpan:
     """Consecutive lines of a document."""
 
     start_line: int
@@ -66,15 +66,15 @@ class Texts:
             self._documents[docid] = None if text is None else parse_document(path, text.encode("utf-8", "replace"))
         return self._documents[docid]
 
-    def part(self, hit: Hit) -> Part:
+    def part(self, hit: Hit) -> PassageSpan:
         """Return the lines of a hit, or its excerpt if the document is gone or is one overlong line."""
         document = self.document(hit.docid, hit.path)
         part = lines_of(document, hit.start_line, hit.end_line) if document else None
         if part is None or (part.start_line == part.end_line and estimated_tokens(part.text) > PASSAGE_TOKENS):
-            return Part(hit.excerpt_line, hit.excerpt_line + hit.excerpt.count("\n"), hit.excerpt)
+            return PassageSpan(hit.excerpt_line, hit.excerpt_line + hit.excerpt.count("\n"), hit.excerpt)
         return shortened(part, hit.excerpt_line, document)
 
-    def opening(self, docid: str, path: str, heading: tuple[int, int] | None) -> Part | None:
+    def opening(self, docid: str, path: str, heading: tuple[int, int] | None) -> PassageSpan | None:
         """Return the beginning of a document or of a section, or None if it is gone or empty."""
         document = self.document(docid, path)
         if document is None:
@@ -84,7 +84,7 @@ class Texts:
         return shortened(part, start, document) if part else None
 
 
-def lines_of(document: Document, start: int, end: int) -> Part | None:
+def lines_of(document: Document, start: int, end: int) -> PassageSpan | None:
     """Return a range of lines without front matter and surrounding blank lines, or None if nothing is left.
 
     Args:
@@ -100,7 +100,7 @@ def lines_of(document: Document, start: int, end: int) -> Part | None:
     if start > end:
         return None
     text = "\n".join(document.lines[start - 1 : end])
-    return Part(start, end, text, _within(document, start), _header_above(document, start))
+    return PassageSpan(start, end, text, _within(document, start), _header_above(document, start))
 
 
 def _header_above(document: Document | None, line: int) -> str:
@@ -117,7 +117,7 @@ def _within(document: Document | None, line: int) -> bool:
     return document is not None and any(first < line <= last for first, last in document.fences)
 
 
-def shortened(part: Part, line: int, document: Document | None, room: int = PASSAGE_TOKENS) -> Part:
+def shortened(part: PassageSpan, line: int, document: Document | None, room: int = PASSAGE_TOKENS) -> PassageSpan:
     """Cut a part to whole lines that fit, starting at a given line if it does not fit whole.
 
     Args:
@@ -139,17 +139,17 @@ def shortened(part: Part, line: int, document: Document | None, room: int = PASS
     start = part.start_line + first
     in_code = part.in_code if not first else _within(document, start)
     header = part.table_header if not first else _header_above(document, start)
-    return Part(start, start + len(taken) - 1, "\n".join(taken), in_code, header)
+    return PassageSpan(start, start + len(taken) - 1, "\n".join(taken), in_code, header)
 
 
-class Kept:
+class ChosenSpans:
     """The parts chosen so far, to avoid duplicates."""
 
     def __init__(self) -> None:
         self._spans: dict[str, list[tuple[int, int]]] = {}
         self._texts: list[tuple[Evidence, str]] = []
 
-    def takes(self, docid: str, part: Part, headings: Sequence[str], title: str) -> bool:
+    def takes(self, docid: str, part: PassageSpan, headings: Sequence[str], title: str) -> bool:
         """Record a part and return True, unless its lines or its text are recorded already.
 
         Args:
@@ -174,7 +174,7 @@ def folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def passage_of(hit: Hit, part: Part, tier: Tier, reason: str, number: int = 0) -> Passage:
+def passage_of(hit: Hit, part: PassageSpan, tier: Tier, reason: str, number: int = 0) -> Passage:
     """Build a passage from a part of a hit's document."""
     return Passage(
         number=number,

@@ -45,6 +45,21 @@ _SENTENCE_START = re.compile(r"\s+[\"'“‘(\[`*_]*[^\Wa-z_]")
 Kind = Literal["sentence", "item", "block"]
 
 
+FEW_ROWS = 6
+"""Rows up to which a table is quoted whole if no word of the question distinguishes its rows; longer tables are cut by
+meaning.
+"""
+
+NEAREST_ROWS = 3
+"""Rows of a longer table that are quoted for their meaning alone."""
+
+ROW_SHARE = 0.5
+"""Minimum worth of a quoted row, as a share of the best one's: a question may ask for two things."""
+
+LEFT_OUT = "…"
+"""First cell of the row that marks omitted rows."""
+
+
 @struct
 class Unit:
     """A part of a text that can be quoted on its own."""
@@ -195,21 +210,6 @@ def _sentence(text: str, start: int, end: int, line: int, number: int) -> Iterat
     if part.strip():
         skipped = len(part) - len(part.lstrip())
         yield Unit(" ".join(part.split()), line + text.count("\n", 0, start + skipped), "sentence", number)
-
-
-FEW_ROWS = 6
-"""Rows up to which a table is quoted whole if no word of the question distinguishes its rows; longer tables are cut by
-meaning.
-"""
-
-NEAREST_ROWS = 3
-"""Rows of a longer table that are quoted for their meaning alone."""
-
-ROW_SHARE = 0.5
-"""Minimum worth of a quoted row, as a share of the best one's: a question may ask for two things."""
-
-LEFT_OUT = "…"
-"""First cell of the row that marks omitted rows."""
 
 
 def is_table(text: str) -> bool:

@@ -18,7 +18,7 @@ UNBROKEN = 10_000
 """Line width that keeps rich from wrapping, longer than any description."""
 
 
-class Columns:
+class HelpColumns:
     """Help formatter for cyclopts."""
 
     def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:  # noqa: ARG002
@@ -73,7 +73,7 @@ app = App(
     group_parameters=Group("Options", sort_key=1),
     version=__version__,
     help_format="plaintext",
-    help_formatter=Columns(),
+    help_formatter=HelpColumns(),
     # No `--no-json` and the like: leaving the option out does the same.
     default_parameter=Parameter(negative=(), show_default=False),
     exit_on_error=False,

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from kbhub.types import Problem
 
 
+COMMIT_DIGITS = 10
+"""Hex digits shown of a commit id."""
+
+
 def hub_options(places: Places, *, serve: bool = False, every_base: bool = False, warn: bool = True) -> HubOptions:
     """Return the hub's options as the command line says where to look.
 
@@ -77,10 +81,6 @@ class _Warnings:
 def decoded(argument: str) -> str:
     """Return an argument as Unicode: Python hands over bytes that the locale does not know as lone surrogates."""
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-COMMIT_DIGITS = 10
-"""Hex digits shown of a commit id."""
 
 
 def bring_in_step(hub: Hub, names: Sequence[str] = ()) -> None:

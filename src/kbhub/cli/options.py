@@ -30,6 +30,14 @@ MOST_AROUND = 1000
 """Lines around a matching one; more are a document."""
 
 
+LOGGERS = ("kbhub", "httpx")
+"""Loggers that are shown: kbhub's own, and httpx with a line per request to a model server."""
+
+FORMAT = "kbhub: %(relativeCreated)d ms %(levelname)s %(name)s: %(message)s"
+
+log = logging.getLogger(__name__)
+
+
 @_SHARED
 @dataclass(frozen=True, kw_only=True)
 class Places:
@@ -149,14 +157,6 @@ class Lines:
 
     numbers: Annotated[bool, Parameter(name="--line-numbers")] = False
     """Number the lines."""
-
-
-LOGGERS = ("kbhub", "httpx")
-"""Loggers that are shown: kbhub's own, and httpx with a line per request to a model server."""
-
-FORMAT = "kbhub: %(relativeCreated)d ms %(levelname)s %(name)s: %(message)s"
-
-log = logging.getLogger(__name__)
 
 
 class _Harmless(logging.Formatter):

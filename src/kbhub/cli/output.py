@@ -29,6 +29,18 @@ if TYPE_CHECKING:
     from kbhub.render.formats import Listing
 
 
+PAGER = "less"
+"""The default if PAGER is not set."""
+
+LESS_OPTIONS = "FRX"
+"""Default options of `less`: quit if the text fits on a screen, show colours, keep the screen."""
+
+SHELL = "/bin/sh"
+
+SHELL_SIGNS = frozenset("|&;<>()$`")
+"""Characters for which PAGER needs a shell; some editors set it to `head -n 10000 | cat` for agents."""
+
+
 class IndexResult(Model):
     """What `kbhub index` did."""
 
@@ -53,17 +65,6 @@ class StopResult(Model):
     pid: int | None = Field(None, description="Its process.")
     how: str = Field(description="`asked`, `signal`, `killed`, or `none` if nothing was done.")
     message: str = Field(description="The same in words.")
-
-
-PAGER = "less"
-"""The default if PAGER is not set."""
-
-LESS_OPTIONS = "FRX"
-"""Default options of `less`: quit if the text fits on a screen, show colours, keep the screen."""
-
-SHELL = "/bin/sh"
-SHELL_SIGNS = frozenset("|&;<>()$`")
-"""Characters for which PAGER needs a shell; some editors set it to `head -n 10000 | cat` for agents."""
 
 
 def present(

@@ -11,11 +11,11 @@ from kbhub.errors import BaseUnavailable, IndexUnavailable
 from kbhub.index.catalogue import tag_counts
 from kbhub.memory.known import all_known
 from kbhub.memory.querylog.gaps import summary
+from kbhub.reading.listing import status
 from kbhub.reading.reports import DaemonStatus, MemorySummary, TagUse
-from kbhub.reading.status import status
 from kbhub.search.memory_boost import DAY_SECONDS, FADING_DAYS
 from kbhub.search.outside import outside
-from kbhub.server.daemon.folder import Folder
+from kbhub.server.daemon.folder import DaemonFolder
 from kbhub.server.daemon.starting import running
 from kbhub.sync.comparing import behind_of, compare
 from kbhub.workspace.places import data_dir
@@ -42,12 +42,12 @@ def overview(hub: Hub) -> Status:
             "tags": top_tags(hub, [base.base for base in here.bases if base.documents]),
             "memories": memory_summary(hub),
             "queries": summary(hub),
-            "daemon": daemon_status(Folder(data_dir(hub.options.env))),
+            "daemon": daemon_status(DaemonFolder(data_dir(hub.options.env))),
         }
     )
 
 
-def daemon_status(folder: Folder) -> DaemonStatus | None:
+def daemon_status(folder: DaemonFolder) -> DaemonStatus | None:
     """Return the running daemon; None if there is none.
 
     Args:

@@ -84,8 +84,8 @@ app.command("kbhub.cli.commands.memories:memories_app", name="memories")
 app.command("kbhub.cli.commands.memories:remember", name="remember", usage="kbhub remember [OPTIONS] TEXT… | -")
 app.command("kbhub.cli.commands.memories:recall", name="recall", usage="kbhub recall [OPTIONS] QUERY…")
 app.command("kbhub.cli.commands.memories:forget", name="forget", usage="kbhub forget [OPTIONS] [ID…]")
-app.command("kbhub.cli.commands.models:rerank", name="rerank", usage="kbhub rerank [OPTIONS] QUERY FILE…")
-app.command("kbhub.cli.commands.models:embed", name="embed", usage="kbhub embed [OPTIONS] TEXT…")
+app.command("kbhub.cli.commands.evaluating:rerank", name="rerank", usage="kbhub rerank [OPTIONS] QUERY FILE…")
+app.command("kbhub.cli.commands.evaluating:embed", name="embed", usage="kbhub embed [OPTIONS] TEXT…")
 app.command(log)
 log.command("kbhub.cli.commands.memories:show", name="show", usage="kbhub log show [OPTIONS]")
 log.command("kbhub.cli.commands.memories:clear", name="clear", usage="kbhub log clear [OPTIONS]")
@@ -96,14 +96,23 @@ app.command("kbhub.cli.commands.setup:schema", name="schema", usage="kbhub schem
 app.command("kbhub.cli.commands.editing:distil", name="distil", usage="kbhub distil [OPTIONS] MODEL [TEXT]")
 
 
+__all__ = ["app", "run"]
+
+_DASHES = {"kbhub search": "words", "kbhub read": "refs"}
+"""Commands whose arguments may well begin like options, and what those arguments are."""
+
+MOST_NAMED = 8
+"""Commands that are named where one is unknown."""
+
+_NUMBERS: dict[object, str] = {int: "a whole number", float: "a number"}
+"""Type of an option → what it takes, in words."""
+
+
 def load(group: App) -> None:
     """Import every command of a group: in a list of commands, cyclopts describes only those that are loaded."""
     for name, command in group.resolved_commands().items():
         if not name.startswith("-"):
             load(command)
-
-
-__all__ = ["app", "run"]
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -126,17 +135,6 @@ def run(arguments: Sequence[str]) -> int:
         complain(str(error))
         return error.exit_code
     return code or 0
-
-
-_DASHES = {"kbhub search": "words", "kbhub read": "refs"}
-"""Commands whose arguments may well begin like options, and what those arguments are."""
-
-
-MOST_NAMED = 8
-"""Commands that are named where one is unknown."""
-
-_NUMBERS: dict[object, str] = {int: "a whole number", float: "a number"}
-"""Type of an option → what it takes, in words."""
 
 
 def _usage_text(error: CycloptsError) -> str:

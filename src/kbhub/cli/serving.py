@@ -7,14 +7,12 @@ import os
 from kbhub.cli.console import complain
 from kbhub.errors import KbhubError
 from kbhub.hub import HubOptions
+from kbhub.server.stdio import serve as serve_stdio
 from kbhub.workspace.discovery import parse_base_arguments
 
 
 def serve() -> int:
     """Serve on standard input and output, as `commands.daemon.serve` does; comes back only with an exit code."""
-    # As there: the MCP SDK takes half a second to import.
-    from kbhub.server.stdio import serve as serve_stdio  # noqa: PLC0415
-
     env = dict(os.environ)
     try:
         options = HubOptions(bases=parse_base_arguments((), env), serve=True, env=env)

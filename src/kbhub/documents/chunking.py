@@ -34,6 +34,33 @@ SENTENCE_SHARE = 0.5
 """A long line is cut after a sentence only if that ends in this last share of a part, else at a space."""
 
 
+FRONT_MATTER_WORDS = 30
+"""Most words that front matter counts for: it is kept whole, and must not crowd out the text."""
+
+WINDOW_WORDS = 100
+"""Words before the limit in which a break is preferred."""
+
+# Scores of places to cut; a difference of 1 outweighs two thirds of the window.
+HEADING_WORTH = 4.0
+
+RULE_WORTH = 3.0
+
+BLANK_WORTH = 2.0
+
+INSIDE_WORTH = 1.5
+"""Blank line before an indented one, so inside a list item."""
+
+ITEM_WORTH = 1.0
+
+INTRODUCTION_WORTH = 0.5
+"""After a line that ends with a colon, which would be cut off from what it announces."""
+
+DISTANCE_COST = 1.5
+"""Subtracted at the far end of the window."""
+
+_LINK_DEFINITION = re.compile(r" {0,3}\[[^\]]{1,999}\]:\s")
+
+
 def size(line: str) -> int:
     """Return the size of a line in words; 0 if it is blank.
 
@@ -91,26 +118,6 @@ def _cut_place(text: str) -> int:
         return sentence
     space = max(text.rfind(" "), text.rfind("\t"))
     return space + 1 if space >= earliest // 2 else len(text)
-
-
-FRONT_MATTER_WORDS = 30
-"""Most words that front matter counts for: it is kept whole, and must not crowd out the text."""
-WINDOW_WORDS = 100
-"""Words before the limit in which a break is preferred."""
-
-# Scores of places to cut; a difference of 1 outweighs two thirds of the window.
-HEADING_WORTH = 4.0
-RULE_WORTH = 3.0
-BLANK_WORTH = 2.0
-INSIDE_WORTH = 1.5
-"""Blank line before an indented one, so inside a list item."""
-ITEM_WORTH = 1.0
-INTRODUCTION_WORTH = 0.5
-"""After a line that ends with a colon, which would be cut off from what it announces."""
-DISTANCE_COST = 1.5
-"""Subtracted at the far end of the window."""
-
-_LINK_DEFINITION = re.compile(r" {0,3}\[[^\]]{1,999}\]:\s")
 
 
 def chunk_document(document: Document) -> list[Chunk]:

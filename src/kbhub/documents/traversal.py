@@ -46,7 +46,7 @@ _BY_DESCRIPTOR = os.scandir in os.supports_fd and hasattr(os, "O_DIRECTORY")
 
 
 @record
-class Folder:
+class PendingFolder:
     """A folder still to list."""
 
     path: str
@@ -80,7 +80,7 @@ class Traversal:
     root: str = field(init=False)
     entered: set[str] = field(default_factory=set)
     """Real paths of the folders listed so far; each is listed once, so links cannot form cycles."""
-    linked: list[Folder] = field(default_factory=list)
+    linked: list[PendingFolder] = field(default_factory=list)
     """Links to folders, followed last: a folder in the base keeps its real path."""
     _names: dict[str, set[str]] = field(default_factory=dict)
     """Folder → names in it that lead to `wanted`."""
@@ -105,7 +105,7 @@ class Traversal:
             parts = path.split("/")
             for end, part in enumerate(parts):
                 self._names.setdefault("/".join(parts[:end]), set()).add(part)
-        self._descend(Folder("", "", self.filters.outer))
+        self._descend(PendingFolder("", "", self.filters.outer))
         while self.linked and not self.full:
             folder = self.linked.pop(0)
             if folder.real not in self.entered:
@@ -122,7 +122,7 @@ class Traversal:
             (self.base, limits, self.filters.outer) if alone else None,
         )
 
-    def _descend(self, start: Folder) -> None:
+    def _descend(self, start: PendingFolder) -> None:
         stack = [start]
         while stack and not self.full:
             folder = stack.pop()
@@ -130,7 +130,7 @@ class Traversal:
                 self.entered.add(folder.real)
                 stack += reversed(self._list(folder))
 
-    def _list(self, folder: Folder) -> list[Folder]:
+    def _list(self, folder: PendingFolder) -> list[PendingFolder]:
         """Collect the files of a folder and return its subfolders, in order."""
         try:
             with _opened(os.path.join(self.root, folder.real)) as place:  # noqa: PTH118
@@ -140,7 +140,7 @@ class Traversal:
             self.unlisted.append(folder.path)
             return []
 
-    def _unjudged(self, folder: Folder, place: int | str) -> list[os.DirEntry[str]]:
+    def _unjudged(self, folder: PendingFolder, place: int | str) -> list[os.DirEntry[str]]:
         """Collect a folder's plain files, and return the entries that must be judged one by one."""
         if self._may_be_plain(folder):
             before = len(self.files)
@@ -164,12 +164,12 @@ class Traversal:
         self._apply_ignore_files(folder, listed)
         return listed if relevant is None else [entry for entry in listed if entry.name in names]
 
-    def _apply_ignore_files(self, folder: Folder, entries: Iterable[os.DirEntry[str]]) -> None:
+    def _apply_ignore_files(self, folder: PendingFolder, entries: Iterable[os.DirEntry[str]]) -> None:
         names = sorted(entry.name for entry in entries if entry.name in IGNORE_NAMES)
         if names and folder.path:
             folder.layers = self.filters.layers_in(folder.path, folder.real, folder.layers, names)
 
-    def _take(self, folder: Folder, entries: list[os.DirEntry[str]]) -> list[Folder]:
+    def _take(self, folder: PendingFolder, entries: list[os.DirEntry[str]]) -> list[PendingFolder]:
         prefix, folders = _prefix(folder), []
         for entry in sorted(entries, key=attrgetter("name")):
             path = prefix + entry.name
@@ -182,7 +182,7 @@ class Traversal:
                 break
         return folders
 
-    def _may_be_plain(self, folder: Folder) -> bool:
+    def _may_be_plain(self, folder: PendingFolder) -> bool:
         """Whether a Markdown file in a folder belongs to the base unless a rule or its size excludes it."""
         only = self.base.only
         whole = not only or (folder.path != "" and belongs(folder.path, only))
@@ -218,14 +218,14 @@ class Traversal:
                 files[prefix + name] = (size, moment)
         return others, passed
 
-    def _pass_over(self, names: Iterable[str], folder: Folder) -> None:
+    def _pass_over(self, names: Iterable[str], folder: PendingFolder) -> None:
         """Count the files of a folder that are skipped only for their suffix, unless the base has session logs."""
         for name in names if self.wanted is None and self.base.kind == "document" else ():
             kind = passed_over(name.lower())
             if kind and self.filters.rule_reason(_prefix(folder) + name, folder.layers, directory=False) is None:
                 self.passed_over[kind] += 1
 
-    def _entry(self, entry: os.DirEntry[str], path: str, folder: Folder) -> Folder | None:
+    def _entry(self, entry: os.DirEntry[str], path: str, folder: PendingFolder) -> PendingFolder | None:
         name, layers = entry.name, folder.layers
         if not name.isascii() and not is_text(name):
             self._skip(path, "its name is not valid UTF-8; rename it")
@@ -235,7 +235,7 @@ class Traversal:
             if self._leads_on(path) and self.filters.folder_reason(path, name, layers) is None:
                 self.joined |= self.wanted is not None and path in self.wanted  # everything below may be new
                 if path.count("/") < MAX_DEPTH:
-                    return Folder(path, f"{folder.real}/{name}" if folder.real else name, layers)
+                    return PendingFolder(path, f"{folder.real}/{name}" if folder.real else name, layers)
                 self._skip(path, f"folders are read {MAX_DEPTH} levels deep; move it up")
         elif self.wanted is not None and path not in self.wanted:
             pass  # a file where a folder was expected
@@ -266,7 +266,7 @@ class Traversal:
         else:
             self.files[path] = (status.st_size, max(-MAX_TIME_NS, min(status.st_mtime_ns, MAX_TIME_NS)))
 
-    def _link(self, entry: os.DirEntry[str], path: str, folder: Folder) -> None:
+    def _link(self, entry: os.DirEntry[str], path: str, folder: PendingFolder) -> None:
         """Collect a link to a file, or queue one to a folder, if its target is in the base."""
         place = os.path.join(self.root, folder.real, entry.name)  # noqa: PTH118
         directory = os.path.isdir(place)  # noqa: PTH112 - unlike entry.is_dir(), it is False for a loop
@@ -286,7 +286,7 @@ class Traversal:
         elif inside and (reason := filters.target_reason(inside.replace(os.sep, "/"))) is not None:
             self._skip(path, f"the link leads to a file or folder that is left out: {reason}")
         elif directory:
-            self.linked.append(Folder(path, inside.replace(os.sep, "/"), layers))
+            self.linked.append(PendingFolder(path, inside.replace(os.sep, "/"), layers))
         else:
             self._file(entry, path)
 
@@ -307,7 +307,7 @@ def _has_other_names(path: str) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
 
 
-def _prefix(folder: Folder) -> str:
+def _prefix(folder: PendingFolder) -> str:
     return f"{folder.path}/" if folder.path else ""
 
 

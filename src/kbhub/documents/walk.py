@@ -27,6 +27,15 @@ KEPT = "kept"
 """Folder in kbhub's data directory with the texts of deleted files."""
 
 
+__all__ = ["MAX_DEPTH", "excluded_by", "open_contained", "scan"]
+
+# Opening a path step by step prevents replacing a folder with a link between check and open.
+_STEPWISE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
+
+NO_LIMITS: Mapping[Kind, int] = MappingProxyType({})
+"""All kinds have the limit of documents."""
+
+
 @struct
 class Limits:
     """How much of the files of a base is read."""
@@ -50,16 +59,6 @@ class Limits:
         """
         kinds: dict[Kind, int] = {"pdf": settings.pdf_bytes, "session": settings.session_bytes}
         return Limits(settings.file_bytes, settings.files, kinds, data / KEPT)
-
-
-__all__ = ["MAX_DEPTH", "excluded_by", "open_contained", "scan"]
-
-# Opening a path step by step prevents replacing a folder with a link between check and open.
-_STEPWISE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
-
-
-NO_LIMITS: Mapping[Kind, int] = MappingProxyType({})
-"""All kinds have the limit of documents."""
 
 
 def scan(base: Base, *, max_bytes: int, max_files: int, kind_bytes: Mapping[Kind, int] = NO_LIMITS) -> Scan:

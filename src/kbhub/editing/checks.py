@@ -33,6 +33,20 @@ ALIKE = 0.8
 """Share of common words (of all words in both) from which two titles count as nearly the same: four of five."""
 
 
+NO_PLURALS = frozenset(
+    (
+        *("alias", "analytics", "aws", "bias", "bus", "canvas", "chaos", "devops", "dns", "dos", "gas", "goods"),
+        *("graphics", "gps", "https", "ios", "iis", "jenkins", "kubernetes", "lens", "macos", "mathematics", "news"),
+        *("nfs", "physics", "politics", "postgres", "redis", "rss", "sas", "series", "species", "tls", "vfs"),
+        *("windows", "xs"),
+    )
+)
+"""Words that look like a plural but are none, or have another meaning in the singular (`https`, `http`)."""
+
+RELATED: Final = "related"
+"""Front matter key whose entries are links."""
+
+
 def warnings_about(hub: Hub, base: Base, document: Document) -> tuple[str, ...]:
     """Return warnings about a document.
 
@@ -132,17 +146,6 @@ def entries(value: Any) -> list[str]:
     return [text.strip() for text in values if isinstance(text, str) and text.strip()]
 
 
-NO_PLURALS = frozenset(
-    (
-        *("alias", "analytics", "aws", "bias", "bus", "canvas", "chaos", "devops", "dns", "dos", "gas", "goods"),
-        *("graphics", "gps", "https", "ios", "iis", "jenkins", "kubernetes", "lens", "macos", "mathematics", "news"),
-        *("nfs", "physics", "politics", "postgres", "redis", "rss", "sas", "series", "species", "tls", "vfs"),
-        *("windows", "xs"),
-    )
-)
-"""Words that look like a plural but are none, or have another meaning in the singular (`https`, `http`)."""
-
-
 def tag_form(tag: str) -> str:
     """Normalise a tag: case, Unicode form, `-`/`_` and English plural do not count."""
     text = unicodedata.normalize("NFC", tag).casefold().replace("_", "-").replace(" ", "-")
@@ -171,12 +174,8 @@ def _words(title: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", unicodedata.normalize("NFC", title).casefold()))
 
 
-RELATED: Final = "related"
-"""Front matter key whose entries are links."""
-
-
 @struct
-class Incoming:
+class IncomingLink:
     """A link to the document."""
 
     base: Base
@@ -200,7 +199,7 @@ def targets_of(hub: Hub, base: Base) -> PathTable:
         return PathTable(index.paths(), document_names(index))
 
 
-def incoming(hub: Hub, base: Base, path: str) -> list[Incoming]:
+def incoming(hub: Hub, base: Base, path: str) -> list[IncomingLink]:
     """Find the links to a document, except its own; bases without a usable index are skipped.
 
     Args:
@@ -212,7 +211,7 @@ def incoming(hub: Hub, base: Base, path: str) -> list[Incoming]:
         targets = targets_of(hub, base)
     except IndexUnavailable:
         return []
-    links: list[Incoming] = []
+    links: list[IncomingLink] = []
     for home in hub.discovery().bases:
         index = hub.index(home)
         try:
@@ -221,7 +220,7 @@ def incoming(hub: Hub, base: Base, path: str) -> list[Incoming]:
         except IndexUnavailable:
             continue
         links += [
-            Incoming(home, source, line, target, kind)
+            IncomingLink(home, source, line, target, kind)
             for source, target, kind, line in rows
             if (home.id != base.id or source != path) and leads_to(targets, base, home, source, target, kind) == path
         ]

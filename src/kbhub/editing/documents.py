@@ -23,7 +23,7 @@ from kbhub.editing.folder import (
     refusing,
     short_hash,
 )
-from kbhub.editing.paths import Place, check_writable, find_document, new_place, twin
+from kbhub.editing.paths import Location, check_writable, find_document, new_place, twin
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.sync.lock import writing
@@ -149,7 +149,9 @@ def _checked(
     return _Edit(text, front_matter, section, mode)
 
 
-def _new_document(hub: Hub, place: Place, edit: _Edit, client: str | None) -> tuple[bytes, sections.Change | None]:
+def _new_document(
+    hub: Hub, place: Location, edit: _Edit, client: str | None
+) -> tuple[bytes, sections.TextChange | None]:
     """Build a new document: the given text, under default front matter unless it has its own."""
     assert edit.text is not None
     lines = lines_of(edit.text.lstrip("\ufeff"))
@@ -173,10 +175,10 @@ def _new_document(hub: Hub, place: Place, edit: _Edit, client: str | None) -> tu
                 raise WriteRefused(place.ref, "its front matter could not be read back; use plain keys and values")
     data = text.encoded()
     _check_size(hub, place, data)
-    return data, sections.Change(text, start, len(text.lines))
+    return data, sections.TextChange(text, start, len(text.lines))
 
 
-def _create(place: Place, data: bytes) -> None:
+def _create(place: Location, data: bytes) -> None:
     with open_folder(place.base, place.folders, make=True) as folder:
         try:
             names = folder.names()
@@ -191,7 +193,9 @@ def _create(place: Place, data: bytes) -> None:
             raise
 
 
-def _apply(hub: Hub, place: Place, edit: _Edit, based_on: str | None) -> tuple[str, Text, sections.Change | None]:
+def _apply(
+    hub: Hub, place: Location, edit: _Edit, based_on: str | None
+) -> tuple[str, Text, sections.TextChange | None]:
     """Edit a document's file; return its former hash, its new text, and the change."""
     with open_folder(place.base, place.folders) as folder:
         content = read_for_change(folder, place, based_on)
@@ -206,7 +210,7 @@ def _apply(hub: Hub, place: Place, edit: _Edit, based_on: str | None) -> tuple[s
     return content.hash, text, change
 
 
-def _changed(place: Place, text: Text, edit: _Edit) -> tuple[Text, sections.Change | None]:
+def _changed(place: Location, text: Text, edit: _Edit) -> tuple[Text, sections.TextChange | None]:
     """Return the edited text: the body is changed first, then the front matter."""
     markdown = is_markdown(place.name)
     if not markdown and (edit.front_matter or edit.section is not None):
@@ -225,17 +229,17 @@ def _changed(place: Place, text: Text, edit: _Edit) -> tuple[Text, sections.Chan
         return change.text, change
     after = with_values(ref, change.text, edit.front_matter)
     moved = len(after.lines) - len(change.text.lines)
-    return after, sections.Change(after, change.start + moved, change.end + moved, change.lost)
+    return after, sections.TextChange(after, change.start + moved, change.end + moved, change.lost)
 
 
-def _check_size(hub: Hub, place: Place, data: bytes) -> None:
+def _check_size(hub: Hub, place: Location, data: bytes) -> None:
     limit = hub.config().settings.limits.file_bytes
     if len(data) > limit:
         raise WriteRefused(place.ref, f"with this text {too_large(len(data), limit)}; write several documents")
 
 
 def _answer(
-    hub: Hub, place: Place, text: Text, change: sections.Change | None, *, action: Action, before: str | None
+    hub: Hub, place: Location, text: Text, change: sections.TextChange | None, *, action: Action, before: str | None
 ) -> Written:
     indexed = bring_in_step(hub, place.base, place.path)
     data = text.encoded()

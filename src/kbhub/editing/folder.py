@@ -24,7 +24,7 @@ from kbhub.workspace.places import ABANDONED_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kbhub.editing.paths import Place
+    from kbhub.editing.paths import Location
     from kbhub.hub import Hub
     from kbhub.types import Base
 
@@ -47,6 +47,18 @@ _NEW = (
 )
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES)
 """Errors of file systems without hard links."""
+
+
+HASH_DIGITS = 12
+"""Hex digits of a content hash that are shown: one collision in 10^14 pairs of versions."""
+
+LEAST_DIGITS = 8
+"""Minimum hex digits of `based_on`."""
+
+BUSY_TRIES = 50
+"""Attempts to sync while another process indexes; each waits `sync.LOCK_SECONDS`, so 5 s in all."""
+
+_HASH = re.compile(rf"[0-9a-f]{{{LEAST_DIGITS},64}}")
 
 
 @struct
@@ -306,24 +318,12 @@ def _make_by_path(base: Base, root: str, parts: Sequence[str], folder: Folder, *
             raise PathNotContained("/".join(parts[:depth]), base.id)
 
 
-HASH_DIGITS = 12
-"""Hex digits of a content hash that are shown: one collision in 10^14 pairs of versions."""
-
-LEAST_DIGITS = 8
-"""Minimum hex digits of `based_on`."""
-
-BUSY_TRIES = 50
-"""Attempts to sync while another process indexes; each waits `sync.LOCK_SECONDS`, so 5 s in all."""
-
-_HASH = re.compile(rf"[0-9a-f]{{{LEAST_DIGITS},64}}")
-
-
 def short_hash(digest: str) -> str:
     """Return the part of a content hash (SHA-256, hexadecimal) that is shown."""
     return digest[:HASH_DIGITS]
 
 
-def read_for_change(folder: Folder, place: Place, based_on: str | None) -> Content:
+def read_for_change(folder: Folder, place: Location, based_on: str | None) -> Content:
     """Read the file of a document that is to be changed.
 
     Raises:
@@ -354,7 +354,7 @@ def wanted_hash(based_on: str) -> str:
     return text
 
 
-def changed_meanwhile(place: Place, based_on: str) -> DocumentChanged:
+def changed_meanwhile(place: Location, based_on: str) -> DocumentChanged:
     """Return the error for a file that another program changed during the edit."""
     return DocumentChanged(place.ref, short_hash(based_on), "another", "changed by another program just now")
 

@@ -46,7 +46,7 @@ _OTHER_KIND = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}$")
 
 
 @struct
-class Place:
+class Location:
     """The location of a document, existing or new."""
 
     base: Base
@@ -100,7 +100,7 @@ def why_not_writable(hub: Hub, base: Base) -> str | None:
     return f"{base.path} lies outside the project's git repository; `kbhub trust --writable` allows writing there"
 
 
-def find_document(hub: Hub, ref: str) -> Place:
+def find_document(hub: Hub, ref: str) -> Location:
     """Look up a document to change, by its exact path or docid only.
 
     Args:
@@ -133,7 +133,7 @@ def find_document(hub: Hub, ref: str) -> Place:
     raise DocumentNotFound(ref, reason, _elsewhere(hub, base, candidates))
 
 
-def new_place(hub: Hub, ref: str) -> Place:
+def new_place(hub: Hub, ref: str) -> Location:
     """Return the location of a new document.
 
     Args:
@@ -165,7 +165,7 @@ def new_place(hub: Hub, ref: str) -> Place:
     reason = Filters(base).reason(path)
     if reason:
         raise WriteRefused(ref, f"nobody would find it there, for {reason}; choose another path")
-    return Place(base, path, real, ref_of(base, path, hub.discovery().bases))
+    return Location(base, path, real, ref_of(base, path, hub.discovery().bases))
 
 
 def twin(names: list[str], name: str) -> str | None:
@@ -255,7 +255,7 @@ def _refuse_unknown_base(hub: Hub, ref: str, home: Base | None) -> None:
     raise BaseNotFound(name, ids, discovery.problem_of(name), hint)
 
 
-def _typed(hub: Hub, text: str, ref: str) -> Place | None:
+def _typed(hub: Hub, text: str, ref: str) -> Location | None:
     """Find the document at a path relative to the shell's working directory."""
     for base, path in typed_into(hub.options.typed_in, text, hub.discovery().bases):
         if path and (place := _opened(hub, base, path_forms(path), ref)):
@@ -263,7 +263,7 @@ def _typed(hub: Hub, text: str, ref: str) -> Place | None:
     return None
 
 
-def _opened(hub: Hub, base: Base, candidates: list[str], ref: str) -> Place | None:
+def _opened(hub: Hub, base: Base, candidates: list[str], ref: str) -> Location | None:
     """Return the first existing document; raise `DocumentNotFound` if it is excluded from its base."""
     for candidate in candidates:
         try:
@@ -339,10 +339,10 @@ def _existing_folders(ref: str, base: Base, folders: list[str]) -> tuple[str, ..
     return (*spelt, *folders[len(spelt) :])
 
 
-def _place(hub: Hub, base: Base, path: str) -> Place:
+def _place(hub: Hub, base: Base, path: str) -> Location:
     root = os.path.realpath(base.path)
     real = Path(os.path.realpath(os.path.join(root, path))).relative_to(root)  # noqa: PTH118
-    return Place(base, path, real.parts, ref_of(base, path, hub.discovery().bases))
+    return Location(base, path, real.parts, ref_of(base, path, hub.discovery().bases))
 
 
 def _by_docid(hub: Hub, docid: str) -> tuple[Base, str]:

@@ -21,7 +21,7 @@ from kbhub.editing.folder import (
     refusing,
     short_hash,
 )
-from kbhub.editing.paths import Place, check_writable, find_document, new_place, qualified, twin, why_not_writable
+from kbhub.editing.paths import Location, check_writable, find_document, new_place, qualified, twin, why_not_writable
 from kbhub.editing.relinking import relink, spelling, unmended
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.frozen import Model
@@ -188,7 +188,7 @@ def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed
     )
 
 
-def _target(hub: Hub, place: Place, new: str) -> Place:
+def _target(hub: Hub, place: Location, new: str) -> Location:
     new = qualified(hub, new, place.base)
     target = new_place(hub, f"{new}{place.name}" if new.endswith("/") else new)
     if target.base.id != place.base.id:
@@ -198,7 +198,7 @@ def _target(hub: Hub, place: Place, new: str) -> Place:
     return target
 
 
-def _planned(hub: Hub, place: Place, new: str) -> tuple[_Move | None, list[tuple[Base, str]]]:
+def _planned(hub: Hub, place: Location, new: str) -> tuple[_Move | None, list[tuple[Base, str]]]:
     """Find the other documents with links that the renaming breaks."""
     index = hub.index(place.base)
     try:
@@ -235,7 +235,7 @@ def _documents_with_broken_links(hub: Hub, move: _Move, home: Base) -> Iterator[
             yield path
 
 
-def _moved(place: Place, target: Place) -> Content:
+def _moved(place: Location, target: Location) -> Content:
     """Move the file and return its content."""
     with (
         open_folder(place.base, place.folders) as source,
@@ -275,7 +275,7 @@ def _mend(
         problems.append(Problem(subject=ref, message=unmended(missed)))
 
 
-def _relinked(place: Place, rewrite: Rewrite, *, write: bool) -> tuple[list[Rewritten], list[int | None]]:
+def _relinked(place: Location, rewrite: Rewrite, *, write: bool) -> tuple[list[Rewritten], list[int | None]]:
     with open_folder(place.base, place.folders) as folder:
         content = read_for_change(folder, place, None)
         text, replaced, missed = relink(place.ref, text_of(place.ref, content.data), rewrite)

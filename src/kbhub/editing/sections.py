@@ -26,7 +26,7 @@ HEADINGS_NAMED = 20
 
 
 @struct
-class Change:
+class TextChange:
     """A changed text, and the location of the new lines in it."""
 
     text: Text
@@ -53,7 +53,7 @@ class _Section:
     """Index after the section."""
 
 
-def append(ref: str, text: Text, new: str, heading: str | None) -> Change:
+def append(ref: str, text: Text, new: str, heading: str | None) -> TextChange:
     """Append text to a document or a section.
 
     Args:
@@ -77,7 +77,7 @@ def append(ref: str, text: Text, new: str, heading: str | None) -> Change:
     return _checked(ref, text, _placed(text, end, end, fresh))
 
 
-def replace_section(ref: str, text: Text, new: str, heading: str) -> Change:
+def replace_section(ref: str, text: Text, new: str, heading: str) -> TextChange:
     """Replace a section's text, including its subsections.
 
     Args:
@@ -97,7 +97,7 @@ def replace_section(ref: str, text: Text, new: str, heading: str) -> Change:
     return _checked(ref, text, _replaced(text, start, section.end, fresh))
 
 
-def replace_body(ref: str, text: Text, new: str) -> Change:
+def replace_body(ref: str, text: Text, new: str) -> TextChange:
     """Replace everything below the front matter.
 
     Raises:
@@ -112,7 +112,7 @@ def replace_body(ref: str, text: Text, new: str) -> Change:
     return _replaced(text, front.body, len(text.lines), _trimmed(new, text.newline))
 
 
-def replace_all(text: Text, new: str) -> Change:
+def replace_all(text: Text, new: str) -> TextChange:
     """Replace a whole document, front matter included; line endings and encoding stay."""
     return _replaced(text, 0, len(text.lines), _trimmed(new, text.newline))
 
@@ -171,7 +171,7 @@ def _sections(text: Text) -> list[_Section]:
     return sections
 
 
-def _replaced(text: Text, start: int, end: int, fresh: Sequence[str]) -> Change:
+def _replaced(text: Text, start: int, end: int, fresh: Sequence[str]) -> TextChange:
     """Replace a range of lines, keeping the blank lines at both ends."""
     old = [heading.text for heading in _headings(text) if start <= heading.line - 1 < end]
     first, last = start, end
@@ -181,12 +181,12 @@ def _replaced(text: Text, start: int, end: int, fresh: Sequence[str]) -> Change:
         first += 1
     if first == last:  # only blank lines: they stay below
         first = last = start
-    change = _placed(text, first, last, fresh) if fresh else Change(text.replaced(first, last, ()), first, first)
+    change = _placed(text, first, last, fresh) if fresh else TextChange(text.replaced(first, last, ()), first, first)
     new = {heading.text for heading in _headings(change.text)}
-    return Change(change.text, change.start, change.end, tuple(name for name in old if name not in new))
+    return TextChange(change.text, change.start, change.end, tuple(name for name in old if name not in new))
 
 
-def _placed(text: Text, start: int, end: int, fresh: Sequence[str]) -> Change:
+def _placed(text: Text, start: int, end: int, fresh: Sequence[str]) -> TextChange:
     """Replace lines, adding blank lines around them where Markdown needs some."""
     newline = text.newline
     before, after = text.lines[:start], text.lines[end:]
@@ -200,7 +200,7 @@ def _placed(text: Text, start: int, end: int, fresh: Sequence[str]) -> Change:
     trail = [newline] if after and after[0].strip() else []
     whole = "".join((*before, *lead, *lines, *trail, *after))
     first = start + blank
-    return Change(Text(lines_of(whole), text.mark, text.encoding), first, first + len(lines))
+    return TextChange(Text(lines_of(whole), text.mark, text.encoding), first, first + len(lines))
 
 
 def _goes_on(above: str, below: str) -> bool:
@@ -209,7 +209,7 @@ def _goes_on(above: str, below: str) -> bool:
     return row or (is_item(above) and is_item(below) and len(above.split(None, 1)) > 1)
 
 
-def _checked(ref: str, old: Text, change: Change) -> Change:
+def _checked(ref: str, old: Text, change: TextChange) -> TextChange:
     """Refuse a change with which a code block or comment would swallow other text, or a heading would change."""
     bare = change.text.bare
     blocks = scan_blocks(bare, front_end(change.text), 0)

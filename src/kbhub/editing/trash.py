@@ -31,7 +31,7 @@ from kbhub.editing.folder import (
     refusing,
     short_hash,
 )
-from kbhub.editing.paths import Place, check_writable, find_document, new_place, ref_forms, twin
+from kbhub.editing.paths import Location, check_writable, find_document, new_place, ref_forms, twin
 from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.references import ref_of
@@ -197,14 +197,14 @@ def _folder(hub: Hub) -> Path:
     return data_dir(hub.options.env) / "trash"
 
 
-def _broken_by(hub: Hub, place: Place) -> tuple[str, ...]:
+def _broken_by(hub: Hub, place: Location) -> tuple[str, ...]:
     bases = hub.discovery().bases
     links = incoming(hub, place.base, place.path)
     refs = [ref_of(link.base, link.path, bases) + (f":{link.line}" if link.line else " (related)") for link in links]
     return tuple(dict.fromkeys(refs))[:MAX_LINKS]
 
 
-def _place_of(hub: Hub, base: Base, entry: TrashEntry) -> Place:
+def _place_of(hub: Hub, base: Base, entry: TrashEntry) -> Location:
     """Return the place of a deleted document, or raise if it may not be there."""
     try:
         place = new_place(hub, f"{base.id}@{entry.path}")
@@ -214,13 +214,13 @@ def _place_of(hub: Hub, base: Base, entry: TrashEntry) -> Place:
         parts = tuple(entry.path.split("/"))
         if any(part in ("", ".", "..") for part in parts):
             raise
-        return Place(base, entry.path, parts, entry.ref)
+        return Location(base, entry.path, parts, entry.ref)
     if place.path != entry.path:
-        return Place(base, entry.path, tuple(entry.path.split("/")), entry.ref)
+        return Location(base, entry.path, tuple(entry.path.split("/")), entry.ref)
     return place
 
 
-def _keep(hub: Hub, place: Place, content: Content) -> Path:
+def _keep(hub: Hub, place: Location, content: Content) -> Path:
     """Write a document and its entry to the trash; both are on disk on return."""
     now = datetime.fromtimestamp(hub.options.clock(), UTC)
     root = private_directory(_folder(hub))
@@ -251,7 +251,7 @@ def _keep(hub: Hub, place: Place, content: Content) -> Path:
     return root / name
 
 
-def _remove(folder: Folder, place: Place, content: Content, kept: Path) -> None:
+def _remove(folder: Folder, place: Location, content: Content, kept: Path) -> None:
     """Remove a document whose copy is in the trash, or the copy if the document stays."""
     try:
         if not folder.remove(place.name, content):

@@ -52,7 +52,7 @@ class Plan:
 
 
 @struct
-class Answer:
+class QueryResult:
     """The result of a query."""
 
     query: EvalQuery
@@ -78,7 +78,7 @@ def ask(
     *,
     depth: int,
     progress: Progress | None = None,
-) -> list[Answer]:
+) -> list[QueryResult]:
     """Run queries on a corpus, after an unmeasured one that loads the model and opens the indexes.
 
     Args:
@@ -115,7 +115,7 @@ class NaiveSearch:
         """Document and lines of each text; lines are (0, 0) if answers are documents."""
         self._index = NaiveIndex(list(self._texts()))
 
-    def ask(self, queries: Sequence[EvalQuery], *, depth: int) -> list[Answer]:
+    def ask(self, queries: Sequence[EvalQuery], *, depth: int) -> list[QueryResult]:
         """Run queries like the function `ask`."""
         return [self._ask(query, depth) for query in queries]
 
@@ -130,7 +130,7 @@ class NaiveSearch:
                 self._places.append((document.id, (chunk.start_line, chunk.end_line)))
                 yield "\n".join((parsed.title, *chunk.headings, chunk.text))
 
-    def _ask(self, query: EvalQuery, depth: int) -> Answer:
+    def _ask(self, query: EvalQuery, depth: int) -> QueryResult:
         started = time.perf_counter()
         rows = self._index.rank(query.text, depth)
         elapsed = (time.perf_counter() - started) * 1000
@@ -143,7 +143,7 @@ class NaiveSearch:
         return _answer(query, ranked, elapsed, depth)
 
 
-def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: Plan, depth: int) -> Answer:
+def ask_one(corpus: Corpus, dataset: Dataset, query: EvalQuery, plan: Plan, depth: int) -> QueryResult:
     """Run one query; see `ask`."""
     mode: Mode = "hybrid" if plan.mode == "naive" or plan.mode == "rrf" else plan.mode
     request = Query(
@@ -198,7 +198,7 @@ def _answer(
     best: float | None = None,
     verdict: str | None = None,
     fell_back: bool = False,
-) -> Answer:
+) -> QueryResult:
     names, scores = tuple(ranked)[:depth], tuple(ranked.values())[:depth]
     highest = (scores[0] if scores else 0.0) if best is None else best
-    return Answer(query, names, scores, milliseconds, highest, verdict, fell_back)
+    return QueryResult(query, names, scores, milliseconds, highest, verdict, fell_back)

@@ -46,6 +46,10 @@ _PLACES = frozenset(("KBHUB_ROOT", "KBHUB_BASES", "KBHUB_CONFIG", "KBHUB_CACHE_D
 """Environment variables that would add the user's own bases."""
 
 
+NAME = "log"
+"""Name of the data set."""
+
+
 @struct
 class Setup:
     """How corpora are created and opened."""
@@ -218,10 +222,6 @@ def _named(dataset: str, progress: Progress | None) -> Progress | None:
     if progress is None:
         return None
     return lambda _, done, todo: progress(f"indexing {dataset}", done, todo)
-
-
-NAME = "log"
-"""Name of the data set."""
 
 
 def logged_dataset(hub: Hub) -> Dataset:

@@ -28,6 +28,24 @@ SECTION_MARK = "::"
 _JOIN = " > "
 
 
+FULL_ANSWER = 2
+"""Gain of an answer in `expected`; `also_valid` sets its own gains, 1 for half an answer."""
+
+MOST_BYTES, MOST_FILES = 5 << 20, 1_000_000
+"""Maximum size of a document in bytes (the default of `limits`), and of files in a data set."""
+
+ALL = "all"
+"""The stratum of all queries, which no query may use as its own."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
+"""Device names, which Windows reserves."""
+
+_DIGITS = 10
+"""Hex digits of the hash that makes file names unique."""
+
+
 @struct
 class HeadedSection:
     """The lines from a heading to the next one of any level."""
@@ -72,23 +90,6 @@ def best_answer(name: str, sections: Sequence[HeadedSection], lines: tuple[int, 
         if section.start_line <= lines[1] and section.end_line >= lines[0]
     ]
     return max([*candidates, name], key=lambda item: gold.get(item, 0))
-
-
-FULL_ANSWER = 2
-"""Gain of an answer in `expected`; `also_valid` sets its own gains, 1 for half an answer."""
-
-MOST_BYTES, MOST_FILES = 5 << 20, 1_000_000
-"""Maximum size of a document in bytes (the default of `limits`), and of files in a data set."""
-
-ALL = "all"
-"""The stratum of all queries, which no query may use as its own."""
-
-_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
-"""Device names, which Windows reserves."""
-
-_DIGITS = 10
-"""Hex digits of the hash that makes file names unique."""
 
 
 @struct

@@ -20,6 +20,19 @@ DEPTH = 10
 """The deepest rank that a metric uses."""
 
 
+PERMUTATIONS = 10_000
+"""Number of sign swaps; p is exact to about ±.004 near .05."""
+
+SEED = 20260101
+"""Seed of the sign swaps, so that the same two runs always have the same p."""
+
+BLOCK = 1 << 22
+"""Signs held in memory at a time; 32 MiB as float64."""
+
+_ROUNDING = 1e-12
+"""Tolerance for sums in a different order."""
+
+
 def judge(ranked: Sequence[str], gold: Mapping[str, int], *, exponential: bool = False) -> tuple[float, ...]:
     """Compute all metrics of a ranking.
 
@@ -59,19 +72,6 @@ def ndcg(gains: Sequence[float], ideal: Sequence[float], depth: int) -> float:
 
 def _dcg(gains: Sequence[float]) -> float:
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
-
-
-PERMUTATIONS = 10_000
-"""Number of sign swaps; p is exact to about ±.004 near .05."""
-
-SEED = 20260101
-"""Seed of the sign swaps, so that the same two runs always have the same p."""
-
-BLOCK = 1 << 22
-"""Signs held in memory at a time; 32 MiB as float64."""
-
-_ROUNDING = 1e-12
-"""Tolerance for sums in a different order."""
 
 
 def randomisation_p(

@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from kbhub.evaluation.asking import Answer
+    from kbhub.evaluation.asking import QueryResult
+
+
+SCORE_STEP = 1e-6
+"""Minimum difference between the scores of a query, because tools sort by score and must keep our order."""
+
+_UNSAFE = re.compile(r"[\s%]")
+
+_ESCAPED = re.compile(r"(?:%[0-9A-F]{2})+")
 
 
 class Figures(Model):
@@ -110,14 +118,7 @@ class EvalReport(Model):
     below: tuple[str, ...] = Field((), description="What is below the floor that was set, in sentences.")
 
 
-SCORE_STEP = 1e-6
-"""Minimum difference between the scores of a query, because tools sort by score and must keep our order."""
-
-_UNSAFE = re.compile(r"[\s%]")
-_ESCAPED = re.compile(r"(?:%[0-9A-F]{2})+")
-
-
-def write_run(file: Path, answers: Iterable[Answer], tag: str) -> None:
+def write_run(file: Path, answers: Iterable[QueryResult], tag: str) -> None:
     """Write a run file.
 
     Args:

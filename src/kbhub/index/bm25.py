@@ -30,6 +30,10 @@ TIED = 400
 NO_CHUNKS = np.zeros(0, np.int64)
 
 
+SPARSE = 8
+"""Chunks per posting above which only the chunks with a term are summed."""
+
+
 @struct
 class Ranking:
     """Chunks found by a signal, best first, one array per field."""
@@ -163,10 +167,6 @@ def best_first(chunks: NDArray[np.int64], values: NDArray[np.float64], places: P
         rows = zip(ordered[tied].tolist(), keys, order[tied].tolist(), strict=True)
         order[tied] = [row[2] for row in sorted(rows, key=lambda row: (-row[0], where[row[1]]))]
     return order
-
-
-SPARSE = 8
-"""Chunks per posting above which only the chunks with a term are summed."""
 
 
 def scores(

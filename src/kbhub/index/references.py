@@ -19,21 +19,6 @@ if TYPE_CHECKING:
     from kbhub.types import Base, Discovery
 
 
-def document_id(base: Base, path: str) -> str:
-    """Return the full docid of a document: hex digits, of which six are shown."""
-    return hashlib.sha256(f"{base.path}\0{path}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
-
-
-def chunk_key(text: str) -> int:
-    """Return the key of a text's vector: 64 bits of its SHA-256, signed."""
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8], "big", signed=True)
-
-
-def embedded_text(title: str, headings: Sequence[str], prose: str) -> str:
-    """Return the text that is embedded for a chunk: its prose under its title and headings."""
-    return "\n".join(part for part in (title, " > ".join(headings), prose) if part)
-
-
 MOST_REFS = 256
 """Most refs from brace expansion: nobody names more, and a few braces in a row would make millions."""
 
@@ -49,9 +34,27 @@ LONGEST_REF = 8_192
 _RANGE = re.compile(
     r"^(?P<target>.+?):(?P<start>\d+)(?:\+(?P<offset>\d+))?(?:(?P<kind>[:-])(?P<other>\d+))?$", re.DOTALL
 )
+
 _BASE_ID = re.compile(r"[^\s/@]+")
+
 _WILD = re.compile(r"[*?]|\[[^\]/]+\]")
+
 _CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
+
+
+def document_id(base: Base, path: str) -> str:
+    """Return the full docid of a document: hex digits, of which six are shown."""
+    return hashlib.sha256(f"{base.path}\0{path}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def chunk_key(text: str) -> int:
+    """Return the key of a text's vector: 64 bits of its SHA-256, signed."""
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8], "big", signed=True)
+
+
+def embedded_text(title: str, headings: Sequence[str], prose: str) -> str:
+    """Return the text that is embedded for a chunk: its prose under its title and headings."""
+    return "\n".join(part for part in (title, " > ".join(headings), prose) if part)
 
 
 @struct

@@ -19,6 +19,50 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
+_VECTORS = (bytes((3, 0, 0, 0)), bytes((0, 4, 0, 0)))
+"""Two vectors at a distance of 5."""
+
+MOST_FAULTS = 5
+"""Structural faults that are reported; one is enough for a rebuild."""
+
+AT_ONCE = 1000
+"""Rows whose texts are read at once."""
+
+PACKED_SUM = "packed_sum"
+"""`meta` key of the checksum when the index was packed."""
+
+_WRONG = {
+    "chunks without a document": "SELECT count(*) FROM chunk WHERE document_id NOT IN (SELECT id FROM document)",
+    "chunks missing in the full-text index": "SELECT count(*) FROM chunk WHERE id NOT IN (SELECT rowid FROM fts)",
+    "full-text entries without a chunk": "SELECT count(*) FROM fts WHERE rowid NOT IN (SELECT id FROM chunk)",
+    "properties without a document": "SELECT count(*) FROM property WHERE document_id NOT IN (SELECT id FROM document)",
+    "links without a document": "SELECT count(*) FROM link WHERE document_id NOT IN (SELECT id FROM document)",
+    "vectors without a chunk": "SELECT count(*) FROM vector WHERE chunk_id NOT IN (SELECT id FROM chunk)",
+    "vectors of a wrong length": "SELECT count(*) FROM vector WHERE length(embedding) "
+    "!= (SELECT value FROM meta WHERE key = 'dimensions')",
+    "documents with values of a wrong type": "SELECT count(*) FROM document WHERE typeof(path) != 'text' "
+    "OR typeof(title) != 'text' OR typeof(kind) != 'text' OR typeof(size) != 'integer' "
+    "OR typeof(mtime_ns) != 'integer' OR typeof(hash) != 'blob' "
+    "OR NOT (json_valid(tags) AND json_valid(aliases) AND json_valid(front_matter))",
+    "chunks with values of a wrong type": "SELECT count(*) FROM chunk WHERE typeof(text) != 'text' "
+    "OR typeof(start_line) != 'integer' OR typeof(end_line) != 'integer' OR typeof(prose) != 'integer' "
+    "OR NOT json_valid(headings)",
+    "states that are no number": "SELECT count(*) FROM meta WHERE key IN ('generation', 'pack') "
+    "AND typeof(value) != 'integer'",
+}
+"""Fault → query that counts it."""
+
+_TEXTS = {
+    "document": "path, docid, title, kind, tags, aliases, front_matter, problem",
+    "chunk": "headings, text",
+    "property": "key, value",
+    "link": "target, fragment, text, kind",
+    "meta": "key, value",
+    "problem": "path, message",
+}
+"""Table → its text columns."""
+
+
 def remedy(error: apsw.Error | OSError) -> str:
     """Return a sentence on what to do about an error.
 
@@ -62,51 +106,6 @@ def probe() -> Engine:
         return Engine(version, None, f"{type(error).__name__}: {error}")
     connection.close()
     return Engine(version, vectors, None if works else "what was put into an index was not found in it")
-
-
-_VECTORS = (bytes((3, 0, 0, 0)), bytes((0, 4, 0, 0)))
-"""Two vectors at a distance of 5."""
-
-
-MOST_FAULTS = 5
-"""Structural faults that are reported; one is enough for a rebuild."""
-
-AT_ONCE = 1000
-"""Rows whose texts are read at once."""
-
-PACKED_SUM = "packed_sum"
-"""`meta` key of the checksum when the index was packed."""
-
-_WRONG = {
-    "chunks without a document": "SELECT count(*) FROM chunk WHERE document_id NOT IN (SELECT id FROM document)",
-    "chunks missing in the full-text index": "SELECT count(*) FROM chunk WHERE id NOT IN (SELECT rowid FROM fts)",
-    "full-text entries without a chunk": "SELECT count(*) FROM fts WHERE rowid NOT IN (SELECT id FROM chunk)",
-    "properties without a document": "SELECT count(*) FROM property WHERE document_id NOT IN (SELECT id FROM document)",
-    "links without a document": "SELECT count(*) FROM link WHERE document_id NOT IN (SELECT id FROM document)",
-    "vectors without a chunk": "SELECT count(*) FROM vector WHERE chunk_id NOT IN (SELECT id FROM chunk)",
-    "vectors of a wrong length": "SELECT count(*) FROM vector WHERE length(embedding) "
-    "!= (SELECT value FROM meta WHERE key = 'dimensions')",
-    "documents with values of a wrong type": "SELECT count(*) FROM document WHERE typeof(path) != 'text' "
-    "OR typeof(title) != 'text' OR typeof(kind) != 'text' OR typeof(size) != 'integer' "
-    "OR typeof(mtime_ns) != 'integer' OR typeof(hash) != 'blob' "
-    "OR NOT (json_valid(tags) AND json_valid(aliases) AND json_valid(front_matter))",
-    "chunks with values of a wrong type": "SELECT count(*) FROM chunk WHERE typeof(text) != 'text' "
-    "OR typeof(start_line) != 'integer' OR typeof(end_line) != 'integer' OR typeof(prose) != 'integer' "
-    "OR NOT json_valid(headings)",
-    "states that are no number": "SELECT count(*) FROM meta WHERE key IN ('generation', 'pack') "
-    "AND typeof(value) != 'integer'",
-}
-"""Fault → query that counts it."""
-
-_TEXTS = {
-    "document": "path, docid, title, kind, tags, aliases, front_matter, problem",
-    "chunk": "headings, text",
-    "property": "key, value",
-    "link": "target, fragment, text, kind",
-    "meta": "key, value",
-    "problem": "path, message",
-}
-"""Table → its text columns."""
 
 
 def faults(rows: Rows) -> list[str]:

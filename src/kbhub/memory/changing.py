@@ -42,6 +42,10 @@ UNCOUNTED = "Its use could not be counted: the file of the counts cannot be writ
 Did = Literal["stored", "strengthened", "updated", "confirmed"]
 
 
+_ALL = "`everything`, or `--all` on the command line"
+"""How to ask for all memories of a scope."""
+
+
 @struct
 class Wanted:
     """Validated input of `remember`."""
@@ -208,10 +212,6 @@ def _joined(old: Sequence[str], new: Iterable[str]) -> tuple[str, ...]:
 
 def _file(memory: Known) -> tuple[str, str]:
     return memory.shelf.place, memory.path
-
-
-_ALL = "`everything`, or `--all` on the command line"
-"""How to ask for all memories of a scope."""
 
 
 def forget(

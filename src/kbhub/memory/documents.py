@@ -23,6 +23,32 @@ if TYPE_CHECKING:
     from kbhub.search.memory_boost import Facts
 
 
+MAX_TEXT_BYTES = 100_000
+"""Limit of a memory's text: issue "Memories"."""
+
+MAX_FILE_BYTES = MAX_TEXT_BYTES + 65_536
+"""Limit of a memory's file: the text plus the longest front matter that is read."""
+
+MAX_TAGS, MAX_SUBJECTS = 50, 50
+"""Limits of tags and subjects per memory; with more, they stop being useful."""
+
+MAX_TAG_CHARACTERS, MAX_NAMESPACE_CHARACTERS = 64, 128
+
+SLUG_CHARACTERS, SLUG_WORDS = 48, 7
+"""Limits of the readable part of a file name."""
+
+TITLE_CHARACTERS = 72
+"""Limit of a title derived from a memory's first line."""
+
+_TAG = re.compile(r"\w[\w./+-]*")
+
+_SEGMENT = re.compile(r"\w[\w.-]*")
+
+_BINARY = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff]")
+
+_NO_WORD = re.compile(r"[^\w]+")
+
+
 class MemoryFrontMatter(BaseModel):
     """Front matter of a memory; every key may be missing, and others are left alone."""
 
@@ -69,30 +95,8 @@ class MemoryFrontMatter(BaseModel):
     superseded_by: str | list[str] = Field([], description="Ids of memories that took its place; it ranks lower then.")
 
 
-MAX_TEXT_BYTES = 100_000
-"""Limit of a memory's text: issue "Memories"."""
-
-MAX_FILE_BYTES = MAX_TEXT_BYTES + 65_536
-"""Limit of a memory's file: the text plus the longest front matter that is read."""
-
-MAX_TAGS, MAX_SUBJECTS = 50, 50
-"""Limits of tags and subjects per memory; with more, they stop being useful."""
-
-MAX_TAG_CHARACTERS, MAX_NAMESPACE_CHARACTERS = 64, 128
-
-SLUG_CHARACTERS, SLUG_WORDS = 48, 7
-"""Limits of the readable part of a file name."""
-
-TITLE_CHARACTERS = 72
-"""Limit of a title derived from a memory's first line."""
-
 FIELDS = tuple(field.alias or name for name, field in MemoryFrontMatter.model_fields.items())
 """Front matter keys that kbhub writes, in order."""
-
-_TAG = re.compile(r"\w[\w./+-]*")
-_SEGMENT = re.compile(r"\w[\w.-]*")
-_BINARY = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff]")
-_NO_WORD = re.compile(r"[^\w]+")
 
 
 @struct

@@ -42,6 +42,13 @@ _AFTER = ".,;:!?"
 _LIST_MARK = re.compile(r"^\s*(?:[-*+>]|#{1,6}|\d+[.)])\s+", re.MULTILINE)
 
 
+COMPARED_CHUNKS = 8
+"""Limit of chunks of the text that are compared: its first 4,000 words; few memories are longer."""
+
+NEIGHBOURS = 20
+"""Chunks considered in each base; more than `NEAR_SHOWN`, as several may belong to one memory or to documents."""
+
+
 def wording(text: str) -> str:
     """Return the normalised words of a text; memories with equal wording are the same."""
     plain = normalise(_LIST_MARK.sub("", text)).casefold()
@@ -64,13 +71,6 @@ def _word(part: str) -> str:
     word = part.strip(_AROUND).rstrip(_AFTER).strip(_AROUND)
     # Identifiers, paths, numbers and operators must match exactly.
     return " ".join(stems(word)) if word.isalpha() and word.isascii() else word
-
-
-COMPARED_CHUNKS = 8
-"""Limit of chunks of the text that are compared: its first 4,000 words; few memories are longer."""
-
-NEIGHBOURS = 20
-"""Chunks considered in each base; more than `NEAR_SHOWN`, as several may belong to one memory or to documents."""
 
 
 def nearest(hub: Hub, shelves: Iterable[Shelf], name: str, text: str) -> list[tuple[Stored, float]]:

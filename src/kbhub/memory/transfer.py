@@ -54,6 +54,19 @@ _NO_SEGMENT = re.compile(r"[^\w.-]+")
 _GRAPH_TYPES = ("entity", "relation")
 
 
+MAX_IMPORT_BYTES = 64 << 20
+"""Limit of an imported file: 10,000 memories of a page each are 40 MB."""
+
+MOST_USES = 1_000_000
+"""Limit of imported uses of a memory: strength saturates at seven, and SQLite counts to 2^63."""
+
+LIKELY = 3
+"""Number of ids to look up for an existing memory: the first, and those used if other folders have the same text."""
+
+MOST_PROBLEMS = 200
+"""Limit of problems that are reported."""
+
+
 def basic_memory(folder: Path, problems: list[Problem]) -> list[Record]:
     """Read a basic-memory folder.
 
@@ -171,19 +184,6 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-MAX_IMPORT_BYTES = 64 << 20
-"""Limit of an imported file: 10,000 memories of a page each are 40 MB."""
-
-MOST_USES = 1_000_000
-"""Limit of imported uses of a memory: strength saturates at seven, and SQLite counts to 2^63."""
-
-LIKELY = 3
-"""Number of ids to look up for an existing memory: the first, and those used if other folders have the same text."""
-
-MOST_PROBLEMS = 200
-"""Limit of problems that are reported."""
 
 
 def export(hub: Hub, *, scope: Scope | None = None) -> Exported:

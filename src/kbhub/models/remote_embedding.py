@@ -28,6 +28,35 @@ FORMAT_DIGITS = 8
 """Hex digits of a format's hash in a fingerprint."""
 
 
+_REPRESENT = "Represent this sentence for searching relevant passages: "
+
+_INSTRUCT = "Instruct: Given a search query, retrieve relevant passages that answer the query\nQuery:"
+
+BATCH_TEXTS, BATCH_CHARACTERS = 32, 64_000
+"""Texts and characters per request: some seconds for a small model without a GPU."""
+
+MOST_CHARACTERS = 20_000
+"""Characters sent of a text; models take 2,000 to 32,000 tokens, and truncate or refuse longer texts."""
+
+LEAST_CHARACTERS = 250
+"""A text that is refused as too long is halved until it is shorter than this; all models accept such a text."""
+
+QUERY_SECONDS = 5.0
+"""Seconds that a search waits for the vector of its query before it falls back to keywords."""
+
+BATCH_SECONDS = 300.0
+"""Seconds that indexing waits for one request: enough for a large model without a GPU, including loading."""
+
+PAUSES = (0.5, 2.0, 5.0)
+"""Seconds before each retry of a lost request: a server that restarts is back by then."""
+
+FAILED_SECONDS = 10.0
+"""Seconds that searches do not contact a server that has failed."""
+
+SAMPLE = "How do we roll back a release?"
+"""Text embedded to find out the length of vectors."""
+
+
 @struct
 class PromptFormat:
     """The prefixes of a model."""
@@ -40,9 +69,6 @@ class PromptFormat:
         """A short hash of the prefixes."""
         return hashlib.sha256(f"{self.query}\0{self.document}".encode()).hexdigest()[:FORMAT_DIGITS]
 
-
-_REPRESENT = "Represent this sentence for searching relevant passages: "
-_INSTRUCT = "Instruct: Given a search query, retrieve relevant passages that answer the query\nQuery:"
 
 FORMATS = {
     "embeddinggemma": PromptFormat("task: search result | query: ", "title: none | text: "),
@@ -74,32 +100,7 @@ def format_of(model: str) -> PromptFormat:
     return next((prompt for prefix, prompt in FORMATS.items() if name.startswith(prefix)), PromptFormat())
 
 
-BATCH_TEXTS, BATCH_CHARACTERS = 32, 64_000
-"""Texts and characters per request: some seconds for a small model without a GPU."""
-
-MOST_CHARACTERS = 20_000
-"""Characters sent of a text; models take 2,000 to 32,000 tokens, and truncate or refuse longer texts."""
-
-LEAST_CHARACTERS = 250
-"""A text that is refused as too long is halved until it is shorter than this; all models accept such a text."""
-
-QUERY_SECONDS = 5.0
-"""Seconds that a search waits for the vector of its query before it falls back to keywords."""
-
-BATCH_SECONDS = 300.0
-"""Seconds that indexing waits for one request: enough for a large model without a GPU, including loading."""
-
-PAUSES = (0.5, 2.0, 5.0)
-"""Seconds before each retry of a lost request: a server that restarts is back by then."""
-
-FAILED_SECONDS = 10.0
-"""Seconds that searches do not contact a server that has failed."""
-
-SAMPLE = "How do we roll back a release?"
-"""Text embedded to find out the length of vectors."""
-
-
-class Endpoint(Protocol):
+class EmbeddingServer(Protocol):
     """A server with a model."""
 
     def vectors(self, texts: Sequence[str], deadline: Deadline) -> list[list[float]]:
@@ -147,7 +148,7 @@ class RemoteEmbedder:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: EmbeddingServer,
         name: str,
         formats: PromptFormat,
         *,
@@ -283,7 +284,7 @@ def open_remote(model: str, settings: EmbedderSettings, env: Mapping[str, str]) 
     kind, _, name = model.partition("/")
     if not name.strip():
         raise EmbedderError(f"embedder.model: {model!r} names no model; name one, such as `ollama/embeddinggemma`.")
-    endpoint: Endpoint
+    endpoint: EmbeddingServer
     if kind == "ollama":
         endpoint = OllamaEndpoint(Ollama(env, settings.url), name)
     else:

@@ -15,13 +15,13 @@ from kbhub.documents.blocks import section
 from kbhub.errors import DocumentNotFound, KbhubError, UsageError
 from kbhub.index.references import LONGEST_REF, Reference, expand_braces, is_pattern, split_refs
 from kbhub.reading.reports import Reading, ReadResult, Unread
-from kbhub.reading.resolver import shelves_of
+from kbhub.reading.resolver import resolver_of
 from kbhub.values import struct
 from kbhub.workspace.discovery import matching
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.reading.resolver import Place, Shelves
+    from kbhub.reading.resolver import ResolvedDocument, Resolver
     from kbhub.types import Document, Query
 
 
@@ -32,6 +32,30 @@ _DECIDING = {"text", "queries", "passage", "bases", "mode", "granularity", "rece
 """Fields of a query that determine the hits and their order."""
 
 _CURSOR = re.compile(rf"(\d{{1,9}})\.([0-9a-f]{{{_FINGERPRINT}}})")
+
+
+ANSWER_BYTES = 24_000
+"""UTF-8 bytes of one answer to `read`, some 6,000 tokens; clients truncate at 25,000 tokens or less."""
+
+LEAST_BYTES = 2_000
+"""Fewest bytes for each of several documents; a document with less room left begins the next page."""
+
+FRAME_BYTES = 100
+"""Overhead per document in an answer, besides ref and title: docid, lines, fence."""
+
+NUMBER_BYTES = 8
+"""Bytes of a line number with its separator."""
+
+HEADINGS = 20
+"""Headings listed when the requested one does not exist."""
+
+HASH_DIGITS = 12
+"""Hex digits of the hash of a file: 48 bits distinguish the versions of one file."""
+
+SUGGESTED = 10
+"""Refs per answer that get suggestions."""
+
+NO_LINES = "names no lines: they count from 1, and the last is not before the first. Say `:FROM-TO` or `:FROM:COUNT`."
 
 
 def make_cursor(query: Query, offset: int) -> str:
@@ -109,30 +133,6 @@ def _fingerprint(query: Query) -> str:
     return hashlib.sha256(request.encode("utf-8")).hexdigest()[:_FINGERPRINT]
 
 
-ANSWER_BYTES = 24_000
-"""UTF-8 bytes of one answer to `read`, some 6,000 tokens; clients truncate at 25,000 tokens or less."""
-
-LEAST_BYTES = 2_000
-"""Fewest bytes for each of several documents; a document with less room left begins the next page."""
-
-FRAME_BYTES = 100
-"""Overhead per document in an answer, besides ref and title: docid, lines, fence."""
-
-NUMBER_BYTES = 8
-"""Bytes of a line number with its separator."""
-
-HEADINGS = 20
-"""Headings listed when the requested one does not exist."""
-
-HASH_DIGITS = 12
-"""Hex digits of the hash of a file: 48 bits distinguish the versions of one file."""
-
-SUGGESTED = 10
-"""Refs per answer that get suggestions."""
-
-NO_LINES = "names no lines: they count from 1, and the last is not before the first. Say `:FROM-TO` or `:FROM:COUNT`."
-
-
 @struct
 class ReadOptions:
     """How much of the documents an answer contains."""
@@ -157,7 +157,7 @@ def read(hub: Hub, refs: str | Sequence[str], options: ReadOptions | None = None
         options: how much to read, and which page.
     """
     with hub.readers:
-        return Library(shelves_of(hub), hub.config().settings.contexts).read(refs, options)
+        return Library(resolver_of(hub), hub.config().settings.contexts).read(refs, options)
 
 
 @struct
@@ -166,7 +166,7 @@ class _Wanted:
 
     ref: str
     reference: Reference | None = None
-    place: Place | None = field(default=None, compare=False)
+    place: ResolvedDocument | None = field(default=None, compare=False)
     error: KbhubError | None = field(default=None, compare=False)
 
 
@@ -174,12 +174,12 @@ class Library:
     """Reads the documents of all active bases.
 
     Args:
-        shelves: finds documents by name.
+        resolver: finds documents by name.
         contexts: contexts of the global config, for every base.
     """
 
-    def __init__(self, shelves: Shelves, contexts: Mapping[str, str] | None = None) -> None:
-        self._shelves = shelves
+    def __init__(self, resolver: Resolver, contexts: Mapping[str, str] | None = None) -> None:
+        self._resolver = resolver
         self._contexts = contexts or {}
 
     def read(self, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:
@@ -195,7 +195,7 @@ class Library:
         """
         options = options or ReadOptions()
         refs = refs if isinstance(refs, str) else tuple(refs)
-        with self._shelves.opened():
+        with self._resolver.opened():
             entries = self._wanted(refs)
             start = offset_of_reading(options.cursor, refs) if options.cursor else 0
             readings: list[Reading] = []
@@ -237,39 +237,39 @@ class Library:
         if len(refs) > LONGEST_REF:
             return parts
         try:
-            return [refs] if self._shelves.find(refs.encode("utf-8", "replace").decode("utf-8")) else parts
+            return [refs] if self._resolver.find(refs.encode("utf-8", "replace").decode("utf-8")) else parts
         except KbhubError:  # several documents match
             return [refs]
 
     def _expanded(self, ref: str) -> list[_Wanted]:
         try:
-            if match := self._shelves.find(ref):
+            if match := self._resolver.find(ref):
                 return [self._found(ref, *match)]
             choices = expand_braces(ref)
         except KbhubError as error:
             return [_Wanted(ref, error=error)]
         if choices != [ref]:
             return [entry for choice in choices for entry in self._expanded(choice)]
-        if matching := self._shelves.matching(ref):
+        if matching := self._resolver.matching(ref):
             reference, places = matching
             return [self._found(ref, reference, place) for place in places]
         return [_Wanted(ref)]
 
-    def _found(self, ref: str, reference: Reference, place: Place) -> _Wanted:
+    def _found(self, ref: str, reference: Reference, place: ResolvedDocument) -> _Wanted:
         if not reference.names_lines():
             return _Wanted(ref, error=UsageError(f"{ref!r} {NO_LINES}"))
         # Drop the name used, so that two names of one document are equal.
-        return _Wanted(self._shelves.ref(place), replace(reference, target=""), place)
+        return _Wanted(self._resolver.ref(place), replace(reference, target=""), place)
 
     def _read(self, entry: _Wanted, room: int, options: ReadOptions, missed: int) -> Reading:
         """Read one document, or raise what to say about it; `missed` is the number of earlier failures."""
         if entry.error:
             raise entry.error
         if entry.place is None or entry.reference is None:
-            raise self._shelves.not_found(entry.ref, suggest=missed < SUGGESTED)
+            raise self._resolver.not_found(entry.ref, suggest=missed < SUGGESTED)
         place, name = entry.place, entry.ref
         try:
-            opened = self._shelves.open(place)
+            opened = self._resolver.open(place)
         except OSError as error:
             raise DocumentNotFound(name, f"its file cannot be read ({error.strerror})") from error
         document = opened.document
@@ -289,7 +289,7 @@ class Library:
             rest = f"{name}:{end + 1}:{last - end}"
         return Reading(
             ref=name,
-            docid=self._shelves.docid(place),
+            docid=self._resolver.docid(place),
             title=document.title,
             start_line=first,
             end_line=max(end, first - 1),

@@ -11,6 +11,12 @@ from kbhub.frozen import Model
 from kbhub.sync.report import PASSED_OVER
 from kbhub.types import Base, Kind, Problem, Skipped, Workspace
 
+EdgeKind = Literal["link", "backlink", "related", "tag", "near"]
+"""How two documents are related: by a link from or to the document, an entry of `related`, a shared tag, or meaning."""
+
+EDGE_KINDS: tuple[EdgeKind, ...] = ("link", "backlink", "related", "tag", "near")
+"""All edge kinds, in the order of answers."""
+
 
 class Reading(Model):
     """A document, or a part of it, as it is on disk now."""
@@ -152,13 +158,6 @@ class Diagnosis(Model):
     findings: tuple[Finding, ...] = Field(description="One or more per check, in the order of the checks.")
     mended: tuple[str, ...] = Field((), description="What `--fix` did, in sentences.")
     failed: tuple[str, ...] = Field((), description="What `--fix` could not do, and why.")
-
-
-EdgeKind = Literal["link", "backlink", "related", "tag", "near"]
-"""How two documents are related: by a link from or to the document, an entry of `related`, a shared tag, or meaning."""
-
-EDGE_KINDS: tuple[EdgeKind, ...] = ("link", "backlink", "related", "tag", "near")
-"""All edge kinds, in the order of answers."""
 
 
 class Neighbour(Model):

@@ -58,6 +58,9 @@ PARTS_FROM = 200
 """Letters of the target that are considered."""
 
 
+_DOCID = re.compile(r"#?[0-9a-fA-F]{4,16}")
+
+
 def closest(target: str, refs: Iterable[str], names: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the refs that were most probably meant, likeliest first.
 
@@ -114,11 +117,8 @@ def _likely(target: str, names: Iterable[str]) -> list[str]:
     return heapq.nlargest(NEAR_AMONG, names, key=lambda name: (sum(part in name for part in parts), -len(name)))
 
 
-_DOCID = re.compile(r"#?[0-9a-fA-F]{4,16}")
-
-
 @struct
-class Place:
+class ResolvedDocument:
     """A document that a ref leads to."""
 
     base: Base
@@ -126,32 +126,32 @@ class Place:
     docid: str
 
 
-def shelves_of(hub: Hub) -> Shelves:
+def resolver_of(hub: Hub) -> Resolver:
     """Return the documents of a hub's active bases, findable by name."""
-    return Shelves([(base, hub.index(base)) for base in hub.select()], Opener(hub.limits()), hub)
+    return Resolver([(base, hub.index(base)) for base in hub.select()], Opener(hub.limits()), hub)
 
 
-class Shelves:
+class Resolver:
     """The documents of all active bases, findable by name.
 
     Args:
-        shelves: each base with its index; the project base first.
+        indexes: each base with its index; the project base first.
         opener: opens their files.
         hub: their hub.
     """
 
-    def __init__(self, shelves: Sequence[tuple[Base, Index]], opener: Opener, hub: Hub) -> None:
-        self.bases = [base for base, _ in shelves]
+    def __init__(self, indexes: Sequence[tuple[Base, Index]], opener: Opener, hub: Hub) -> None:
+        self.bases = [base for base, _ in indexes]
         self._opener, self._hub = opener, hub
-        self._shelves = shelves
-        self._names: dict[str, dict[str, list[Place]]] = {}
+        self._indexes = indexes
+        self._names: dict[str, dict[str, list[ResolvedDocument]]] = {}
         self._opened: list[tuple[Base, Index]] = []
 
     @contextmanager
     def opened(self) -> Iterator[None]:
         """Hold a snapshot of each readable index; all other methods are called inside."""
         with ExitStack() as stack:
-            for base, index in self._shelves:
+            for base, index in self._indexes:
                 try:
                     stack.enter_context(index.snapshot())
                 except IndexUnavailable:
@@ -162,7 +162,7 @@ class Shelves:
             finally:
                 self._opened, self._names = [], {}
 
-    def find(self, ref: str) -> tuple[Reference, Place] | None:
+    def find(self, ref: str) -> tuple[Reference, ResolvedDocument] | None:
         """Find the one document that a ref leads to, with the parsed ref; None if no base has it.
 
         A ref is tried as a path or docid, then as a title, then as a path of the shell, then as BASE/PATH.
@@ -179,7 +179,7 @@ class Shelves:
                     return meaning, place
         return None
 
-    def matching(self, ref: str) -> tuple[Reference, list[Place]] | None:
+    def matching(self, ref: str) -> tuple[Reference, list[ResolvedDocument]] | None:
         """Find the documents whose paths match a ref's pattern, in order; None if there are none.
 
         Patterns are those of `.gitignore`: without a slash they match the file name in any folder.
@@ -191,18 +191,18 @@ class Shelves:
                         return meaning, places
         return None
 
-    def ref(self, place: Place) -> str:
+    def ref(self, place: ResolvedDocument) -> str:
         """Return the ref of a document for answers."""
         return ref_of(place.base, place.path, self.bases)
 
-    def docid(self, place: Place) -> str:
+    def docid(self, place: ResolvedDocument) -> str:
         """Return the short docid of a document."""
         try:
             return short_docid(place.docid, [index for _, index in self._opened])
         except IndexUnavailable:  # damaged, so it cannot name other documents either
             return short_docid(place.docid, ())
 
-    def open(self, place: Place) -> Opened:
+    def open(self, place: ResolvedDocument) -> Opened:
         """Open a document, as it is now.
 
         Raises:
@@ -238,23 +238,23 @@ class Shelves:
             near.insert(0, f"#{target.lower()}")
         return DocumentNotFound(ref, reason, near)
 
-    def _by_path(self, target: str) -> Place | None:
+    def _by_path(self, target: str) -> ResolvedDocument | None:
         if target.startswith("#") and _DOCID.fullmatch(target):
             return self._one(target, self._by_docid(target[1:].lower()), "a docid that starts so")
         return self._first(target, self._in_base, "this path")
 
-    def _by_name(self, target: str) -> Place | None:
-        def called(base: Base, name: str) -> list[Place]:
+    def _by_name(self, target: str) -> ResolvedDocument | None:
+        def called(base: Base, name: str) -> list[ResolvedDocument]:
             return self._names_of(base).get(folded(name), [])
 
         return self._first(target, called, "this title or alias") if target.strip() else None
 
-    def _as_typed(self, target: str) -> Place | None:
+    def _as_typed(self, target: str) -> ResolvedDocument | None:
         """Find the document for a path relative to the shell's working directory."""
         typed = self._typed(target)
         return next((place for base, path in typed for place in self._in_base(base, path)), None)
 
-    def _below_base(self, target: str) -> Place | None:
+    def _below_base(self, target: str) -> ResolvedDocument | None:
         """Find the document that BASE/PATH or BASE/TITLE names."""
         if not (below := below_base(target, self.bases)):
             return None
@@ -271,13 +271,15 @@ class Shelves:
         for base, path in (*self._typed(target), *([below] if below else [])):
             yield [base], path
 
-    def _first(self, target: str, look: Callable[[Base, str], list[Place]], what: str) -> Place | None:
+    def _first(
+        self, target: str, look: Callable[[Base, str], list[ResolvedDocument]], what: str
+    ) -> ResolvedDocument | None:
         for bases, name in self._groups(target):
             if places := [place for base in bases for place in look(base, name)]:
                 return self._one(target, places, what)
         return None
 
-    def _one(self, target: str, places: list[Place], what: str) -> Place | None:
+    def _one(self, target: str, places: list[ResolvedDocument], what: str) -> ResolvedDocument | None:
         if len(places) > 1:
             raise AmbiguousReference(target, what, list(map(self.ref, places)))
         return places[0] if places else None
@@ -289,30 +291,30 @@ class Shelves:
         yield [base for base in self.bases if base.id == "project"], target
         yield [base for base in self.bases if base.id != "project"], target
 
-    def _in_base(self, base: Base, path: str) -> list[Place]:
+    def _in_base(self, base: Base, path: str) -> list[ResolvedDocument]:
         """Find a document in a base by its path, with or without extension, indexed or not yet."""
         for name in _forms(base, path):
             try:
                 if self._opener.has(base, name):
-                    return [Place(base, name, document_id(base, name))]
+                    return [ResolvedDocument(base, name, document_id(base, name))]
             except PathNotContained:
                 continue
         return []
 
-    def _by_docid(self, digits: str) -> list[Place]:
+    def _by_docid(self, digits: str) -> list[ResolvedDocument]:
         places = []
         for base, index in self._opened:
             try:
-                places += [Place(base, row.path, row.docid) for row in index.documents_by_docid(digits)]
+                places += [ResolvedDocument(base, row.path, row.docid) for row in index.documents_by_docid(digits)]
             except IndexUnavailable:
                 continue
         return places
 
-    def _match(self, base: Base, pattern: str) -> list[Place]:
+    def _match(self, base: Base, pattern: str) -> list[ResolvedDocument]:
         escaped = f"\\{pattern}" if pattern.startswith(("!", "#")) else pattern
         rules = parse_rules([unicodedata.normalize("NFC", escaped.removeprefix("./"))], "ref")
         return [
-            Place(base, path, document_id(base, path))
+            ResolvedDocument(base, path, document_id(base, path))
             for path in self._paths(base)
             if any(rule.matches(unicodedata.normalize("NFC", path), directory=False) for rule in rules)
         ]
@@ -326,9 +328,9 @@ class Shelves:
                     break
         return []
 
-    def _names_of(self, base: Base) -> dict[str, list[Place]]:
+    def _names_of(self, base: Base) -> dict[str, list[ResolvedDocument]]:
         if base.id not in self._names:
-            names: dict[str, list[Place]] = {}
+            names: dict[str, list[ResolvedDocument]] = {}
             self._names[base.id] = names
             for opened_base, index in self._opened:
                 try:
@@ -338,11 +340,11 @@ class Shelves:
                 for path, name in rows:
                     places = names.setdefault(folded(name), [])
                     if not places or places[-1].path != path:
-                        places.append(Place(base, path, document_id(base, path)))
+                        places.append(ResolvedDocument(base, path, document_id(base, path)))
         return self._names[base.id]
 
-    def _all_names(self) -> dict[str, list[Place]]:
-        every: dict[str, list[Place]] = {}
+    def _all_names(self) -> dict[str, list[ResolvedDocument]]:
+        every: dict[str, list[ResolvedDocument]] = {}
         for base in self.bases:
             for name, places in self._names_of(base).items():
                 every.setdefault(name, []).extend(places)

@@ -1,4 +1,4 @@
-"""Render memories for a terminal and as records for programs. The text of memories is untrusted."""
+"""Render memories, queries and gaps for a terminal and as records for programs. Their text is untrusted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,19 @@ from kbhub.render.words import REMEMBERED, neutralised, one_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
+    from kbhub.memory.querylog.log import Cleared, Gaps, LoggedQueries, Maintained, Unanswered
     from kbhub.memory.results import Forgotten, Imported, Memory, MemoryList, Moved, Remembered
+    from kbhub.reading.reports import Gap, QuerySummary
+
+
+GAP_FIELDS = ("id", "state", "count", "question", "last_asked", "clients", "since", "answer", "reopened")
+QUERY_FIELDS = ("asked", "verdict", "score", "mode", "client", "text", "bases", "hits", "read")
+
+NOT_YET = "not yet"
+"""State shown for a question that was not asked often enough to be a gap."""
+
+_NOT_JUDGED = "-"
+
 
 FIELDS = (
     *("id", "ref", "scope", "strength", "uses", "namespace", "tags", "title", "text"),
@@ -18,6 +30,86 @@ FIELDS = (
 """Fields of a memory in a table."""
 
 _INDENT = "    "
+
+
+def gaps_text(found: Gaps) -> str:
+    """Return gaps, some lines each."""
+    return "\n\n".join([*map(_gap, found.gaps), *map(_unanswered, found.unanswered)])
+
+
+def gaps_listing(found: Gaps) -> Listing:
+    """Return gaps as records."""
+    questions = [{**question.model_dump(mode="json"), "state": NOT_YET} for question in found.unanswered]
+    return Listing("gap", GAP_FIELDS, [*(gap.model_dump(mode="json") for gap in found.gaps), *questions])
+
+
+def queries_text(log: LoggedQueries) -> str:
+    """Return queries, a line each, followed by what was read afterwards."""
+    blocks = []
+    for query in log.queries:
+        verdict = f"{query.verdict or _NOT_JUDGED:<6}"
+        blocks.append(f"{query.asked}  {verdict}  {one_line(query.client)}  {one_line(query.text)}")
+        blocks += [f"{_INDENT}read {one_line(ref)}" for ref in query.read]
+    return "\n".join(blocks)
+
+
+def queries_listing(log: LoggedQueries) -> Listing:
+    """Return queries as records."""
+    return Listing("query", QUERY_FIELDS, [query.model_dump(mode="json") for query in log.queries])
+
+
+def cleared_text(done: Cleared) -> str:
+    """Return what was removed."""
+    return f"Forgot {counted(done.queries, 'query', 'queries')}, and the gaps that they showed."
+
+
+def maintained_lines(done: Maintained) -> list[str]:
+    """Return what maintenance changed, a line for each question."""
+    changes = (
+        ("New gap", done.opened),
+        ("Open again, for what answered it does not any more", done.reopened),
+        ("Answered now", done.answered),
+        ("Remembered where it is answered", done.promoted),
+        ("Its answer moved, and the memory with it", done.followed),
+        ("Withdrawn from memory, for its answer is gone", done.withdrawn),
+    )
+    return [f"{change}: {one_line(question)}" for change, questions in changes for question in questions]
+
+
+def summary_lines(summary: QuerySummary) -> list[str]:
+    """Return the lines of `status` about the queries of the last hour and the open gaps."""
+    if not summary.logged and not summary.gaps:
+        return ["not logged (`log.queries` is false)"]
+    queries = counted(summary.asked, "query", "queries")
+    counts = {"strong": summary.strong, "weak": summary.weak, "none": summary.none}
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    lines = [f"{queries} in the last hour{f': {verdicts}' if verdicts else ''}"]
+    if summary.gaps:
+        lines.append(f"{counted(summary.gaps, 'open gap')}; `kbhub gaps` lists them")
+        lines += [f"  {gap.count} × {one_line(gap.question)}" for gap in summary.top_gaps]
+    return lines
+
+
+def _gap(gap: Gap) -> str:
+    lines = [f"{one_line(gap.question)}  [{gap.id}]"]
+    clients = one_line(", ".join(gap.clients))
+    lines.append(f"{_INDENT}asked {gap.count} times, last {gap.last_asked}{f', by {clients}' if clients else ''}")
+    if gap.state == "open" and gap.reopened:
+        lines.append(f"{_INDENT}open again since {gap.reopened}; it was answered by {one_line(gap.answer or '?')}")
+    elif gap.state == "answered":
+        lines.append(f"{_INDENT}answered since {gap.since} by {one_line(gap.answer or '?')}")
+    elif gap.state == "closed":
+        lines.append(f"{_INDENT}closed {gap.since}")
+    return "\n".join(lines)
+
+
+def _unanswered(question: Unanswered) -> str:
+    times = f"asked {counted(question.count, 'time')}, last {question.last_asked}"
+    clients = one_line(", ".join(question.clients))
+    return (
+        f"{one_line(question.question)}  (not a gap yet)\n{_INDENT}{times}{f', by {clients}' if clients else ''}; "
+        f"{question.needed} more to be a gap"
+    )
 
 
 def remembered_text(done: Remembered) -> str:

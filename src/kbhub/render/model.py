@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from kbhub.types import Hit, Query, SearchResult
 
 
-def numbered(reading: Reading) -> str:
-    """Return the text of a reading with the line number in the document before each line."""
-    width = len(str(reading.end_line))
-    lines = reading.text.split("\n") if reading.end_line >= reading.start_line else []
-    return "\n".join(f"{number:>{width}}: {line}" for number, line in enumerate(lines, reading.start_line))
-
-
 T = TypeVar("T")
 
 ANSWER_BYTES, FULL_ANSWER_BYTES = 8_000, 24_000
@@ -62,6 +55,13 @@ SLACK_BYTES = 16
 """UTF-8 bytes by which the final heading and cursor may be longer than the measured ones."""
 
 _PLAIN_REF = re.compile(r"""[^\s"'`,\\<>]+(?: [^\s"'`,\\<>]+)*""")
+
+
+def numbered(reading: Reading) -> str:
+    """Return the text of a reading with the line number in the document before each line."""
+    width = len(str(reading.end_line))
+    lines = reading.text.split("\n") if reading.end_line >= reading.start_line else []
+    return "\n".join(f"{number:>{width}}: {line}" for number, line in enumerate(lines, reading.start_line))
 
 
 def error_answer(message: str) -> str:

@@ -27,6 +27,31 @@ _LEVELS = {"ok": "32", "warning": "33", "error": "1;31"}
 _GAP = "  "
 
 
+_PLANNED = {
+    "register": "register",
+    "update": "update",
+    "remove": "remove",
+    "write": "write",
+    "delete": "remove",
+}
+
+_DONE = {
+    "register": "registered",
+    "update": "updated",
+    "remove": "removed",
+    "write": "written",
+    "delete": "removed",
+}
+
+_FAILED = "failed"
+
+_COLOURS = {_FAILED: "1;31", "registered": "32", "updated": "32", "written": "32", "removed": "32"}
+"""SGR parameters (ECMA-48): bold red, green."""
+
+_WIDTH = 10
+"""Columns of the first word, such as `registered`."""
+
+
 def diagnosis_text(diagnosis: Diagnosis, paint: Painter) -> str:
     """Return the repairs, the findings with their remedies, and a summary."""
     repairs = [("mended", "ok", text) for text in diagnosis.mended] + [
@@ -74,28 +99,6 @@ def _summary(diagnosis: Diagnosis) -> str:
     fixable = sum(finding.fixable for finding in diagnosis.findings)
     counts = ", ".join(counted(number, noun) for number, noun in ((errors, "error"), (warnings, "warning")) if number)
     return f"{counts}." + (f" `kbhub doctor --fix` can mend {fixable}." if fixable else "")
-
-
-_PLANNED = {
-    "register": "register",
-    "update": "update",
-    "remove": "remove",
-    "write": "write",
-    "delete": "remove",
-}
-_DONE = {
-    "register": "registered",
-    "update": "updated",
-    "remove": "removed",
-    "write": "written",
-    "delete": "removed",
-}
-_FAILED = "failed"
-_COLOURS = {_FAILED: "1;31", "registered": "32", "updated": "32", "written": "32", "removed": "32"}
-"""SGR parameters (ECMA-48): bold red, green."""
-
-_WIDTH = 10
-"""Columns of the first word, such as `registered`."""
 
 
 def plan_text(steps: Sequence[Step], home: Path, paint: Painter) -> str:

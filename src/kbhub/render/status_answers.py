@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import TITLE_BYTES, one_line, quoted
-from kbhub.render import gaps
+from kbhub.render import memories
 from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, SENTENCE_BYTES, listed, sentences, size_of
 from kbhub.render.words import message_of
 from kbhub.values import counted
@@ -39,7 +39,7 @@ def status_answer(status: Status) -> str:
     if status.queries and (status.queries.asked or status.queries.gaps):
         lines += [
             f"Queries: {line}" if number == 0 else line
-            for number, line in enumerate(gaps.summary_lines(status.queries))
+            for number, line in enumerate(memories.summary_lines(status.queries))
         ]
     return "\n".join(lines + problems)
 

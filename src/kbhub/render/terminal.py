@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.index.query import excerpt, spans, terms_of
 from kbhub.index.selection import DAY_SECONDS
-from kbhub.render import gaps
+from kbhub.render import memories
 from kbhub.render.layout import cell_width, table
 from kbhub.render.words import (
     contribution_of,
@@ -202,7 +202,7 @@ def status_text(
         blocks.append("\n".join(f"{paint(f'{name:<9}', _DIM)}  {one_line(value)}" for name, value in about))
     if status.queries and (status.queries.asked or status.queries.gaps):
         blocks.append(
-            "\n".join([paint("queries", _DIM), *(f"  {line}" for line in gaps.summary_lines(status.queries))])
+            "\n".join([paint("queries", _DIM), *(f"  {line}" for line in memories.summary_lines(status.queries))])
         )
     if status.bases and not any(entry.base.id == "project" for entry in status.bases):
         blocks.append(_looked_for("No project base", status.looked_for, verbose=verbose))

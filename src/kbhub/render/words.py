@@ -29,6 +29,18 @@ _VISIBLE = {
 _IN_JSON = {code: f"\\u{code:04x}" for code in (0x7F, *_OTHERS)}
 
 
+CONTRIBUTION_DIGITS = 4
+"""Decimal digits of a signal's contribution to a score; as many as the score has."""
+
+REMEMBERED = {
+    "stored": "Remembered",
+    "strengthened": "Known already, strengthened",
+    "updated": "Changed",
+    "confirmed": "Confirmed",
+}
+"""Outcome of `remember` → words for it."""
+
+
 def neutralised(text: str) -> str:
     """Replace control characters except newline and tab, and bidirectional ones, by visible substitutes."""
     return text.translate(_VISIBLE)
@@ -42,18 +54,6 @@ def one_line(text: str) -> str:
 def json_escaped(document: str) -> str:
     """Escape the characters that JSON allows unescaped but a terminal would act on."""
     return document.translate(_IN_JSON)
-
-
-CONTRIBUTION_DIGITS = 4
-"""Decimal digits of a signal's contribution to a score; as many as the score has."""
-
-REMEMBERED = {
-    "stored": "Remembered",
-    "strengthened": "Known already, strengthened",
-    "updated": "Changed",
-    "confirmed": "Confirmed",
-}
-"""Outcome of `remember` → words for it."""
 
 
 def shortened(text: str, characters: int) -> str:

@@ -34,6 +34,29 @@ WORDS = 4096
 _MARKS = ".,;:!?()'\""
 
 
+AMOUNTS = {"phrase": 0.2, "identifier": 0.4, "definition": 0.2, "title": 0.1, "about": 0.2}
+"""The most each signal adds, on a scale where the best keyword and semantic values sum to 1. Each earns its place
+on the collections (docs/explanation/ranking.md); half or twice as much changes little."""
+
+WHOLLY = 0.999
+"""Coverage that counts as complete despite rounding."""
+
+MOST_CHARACTERS = 8_000
+"""Characters of a chunk that are examined; longer chunks are single lines or data tables."""
+
+WINDOW = 200
+"""Characters within which terms count as close: a long sentence or two short ones."""
+
+SHORT_TEXTS = 4_096
+"""Titles and headings whose stems are cached."""
+
+_WORD = re.compile("[a-z0-9]")
+"""A character between two words that makes them not adjacent."""
+
+_LINE_START = re.compile(r"[\s>]*(?:[-*+]|\d+\.|#+)?\s*(?:<\w+[^>]*>)*[`*_\[<\"']*")
+"""What may precede a name at the start of the line that defines it: list, heading and code marks, an anchor."""
+
+
 @lru_cache(maxsize=WORDS)
 def rarity(word: str) -> float:
     """Return the rarity of a word, from `COMMONEST` to some 1.7.
@@ -67,29 +90,6 @@ def _model() -> QueryVectors | None:
         return QueryVectors(PACKAGED_MODEL)
     except EmbedderError:
         return None
-
-
-AMOUNTS = {"phrase": 0.2, "identifier": 0.4, "definition": 0.2, "title": 0.1, "about": 0.2}
-"""The most each signal adds, on a scale where the best keyword and semantic values sum to 1. Each earns its place
-on the collections (docs/explanation/ranking.md); half or twice as much changes little."""
-
-WHOLLY = 0.999
-"""Coverage that counts as complete despite rounding."""
-
-MOST_CHARACTERS = 8_000
-"""Characters of a chunk that are examined; longer chunks are single lines or data tables."""
-
-WINDOW = 200
-"""Characters within which terms count as close: a long sentence or two short ones."""
-
-SHORT_TEXTS = 4_096
-"""Titles and headings whose stems are cached."""
-
-_WORD = re.compile("[a-z0-9]")
-"""A character between two words that makes them not adjacent."""
-
-_LINE_START = re.compile(r"[\s>]*(?:[-*+]|\d+\.|#+)?\s*(?:<\w+[^>]*>)*[`*_\[<\"']*")
-"""What may precede a name at the start of the line that defines it: list, heading and code marks, an anchor."""
 
 
 @record

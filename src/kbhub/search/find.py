@@ -56,6 +56,12 @@ if TYPE_CHECKING:
     from kbhub.types import Base, Query
 
 
+log = logging.getLogger(__name__)
+
+HALF_LIFE_DAYS = 180.0
+"""Age at which the score is halved with a recency weight of 1; the same time in which a memory fades."""
+
+
 def selections_of(searched: Sequence[Searched], asked: ParsedQuery, now: float) -> list[Selection | None]:
     """Select what a query may find in each base.
 
@@ -77,12 +83,6 @@ def selections_of(searched: Sequence[Searched], asked: ParsedQuery, now: float) 
         names = {outer.id, *outer.names}
         selections[number] = select(searched[number].index, names, asked.filters, asked.excluded, now, elsewhere)
     return [selections[number] for number in range(len(searched))]
-
-
-log = logging.getLogger(__name__)
-
-HALF_LIFE_DAYS = 180.0
-"""Age at which the score is halved with a recency weight of 1; the same time in which a memory fades."""
 
 
 @struct

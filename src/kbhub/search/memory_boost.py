@@ -47,6 +47,9 @@ their strengths are at opposite ends."""
 DAY_SECONDS = 86_400
 
 
+USES_NAME = "uses.db"
+
+
 def decay(days: float) -> float:
     """Return the decay since the last confirmed use, falling linearly from 1 to `LEAST_DECAY`.
 
@@ -167,9 +170,6 @@ def _moment(value: Any) -> float | None:
         return seconds
     except (TypeError, ValueError, OverflowError, OSError):
         return None
-
-
-USES_NAME = "uses.db"
 
 
 @struct

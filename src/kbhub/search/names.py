@@ -29,17 +29,6 @@ _JOINED_WORDS = re.compile(r"[A-Za-z][a-z]*(?:[-/.'’][a-z]+)+")
 _PUNCTUATION = ".,;:!?\"'()"
 
 
-def is_identifier(text: str) -> bool:
-    """Return whether a word looks like a name in a program."""
-    return _IDENTIFIER.search(text) is not None
-
-
-def is_name(text: str) -> bool:
-    """Return whether a word can only be a name: an identifier that is not made of ordinary words."""
-    bare = text.strip(_PUNCTUATION)
-    return is_identifier(text) and not any(map(str.isspace, bare)) and _JOINED_WORDS.fullmatch(bare) is None
-
-
 SIGNAL = "name"
 """Name of the signal in traces and in `Query.without`."""
 
@@ -51,6 +40,17 @@ PATHS = 4096
 """Paths whose words are cached."""
 
 _PART = re.compile(r"[^\W\d_]+|\d+")
+
+
+def is_identifier(text: str) -> bool:
+    """Return whether a word looks like a name in a program."""
+    return _IDENTIFIER.search(text) is not None
+
+
+def is_name(text: str) -> bool:
+    """Return whether a word can only be a name: an identifier that is not made of ordinary words."""
+    bare = text.strip(_PUNCTUATION)
+    return is_identifier(text) and not any(map(str.isspace, bare)) and _JOINED_WORDS.fullmatch(bare) is None
 
 
 @lru_cache(maxsize=PATHS)

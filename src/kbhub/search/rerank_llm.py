@@ -23,23 +23,6 @@ if TYPE_CHECKING:
     from kbhub.workspace.settings import RerankSettings
 
 
-def with_part(hit: Hit, score: float, part: Signal) -> Hit:
-    """Return a hit with a new score, and a trace that still adds up to it.
-
-    Args:
-        hit: the original hit.
-        score: its new score; cut off at 1.
-        part: what changed the score; its contribution is computed here.
-    """
-    rounded = round(min(1.0, max(0.0, score)), SCORE_DIGITS)
-    if hit.trace is None:
-        return hit.model_copy(update={"score": rounded})
-    factor = math.prod(hit.trace.factors.values())
-    rest = rounded / factor - sum(signal.contribution for signal in hit.trace.signals) if factor else 0.0
-    signals = (*hit.trace.signals, part.model_copy(update={"contribution": rest}))
-    return hit.model_copy(update={"score": rounded, "trace": hit.trace.model_copy(update={"signals": signals})})
-
-
 BEST_GRADE = 3
 """Grades are 0, 1, 2 and 3, as in the judgements of TREC."""
 
@@ -69,6 +52,23 @@ _TASK = (
     '{"grade": N}. N is 3 if the passage answers the query, 2 if it answers a part of it, 1 if it is about the same '
     "thing without answering, 0 if it is about something else. Judge only what the passage says about the query."
 )
+
+
+def with_part(hit: Hit, score: float, part: Signal) -> Hit:
+    """Return a hit with a new score, and a trace that still adds up to it.
+
+    Args:
+        hit: the original hit.
+        score: its new score; cut off at 1.
+        part: what changed the score; its contribution is computed here.
+    """
+    rounded = round(min(1.0, max(0.0, score)), SCORE_DIGITS)
+    if hit.trace is None:
+        return hit.model_copy(update={"score": rounded})
+    factor = math.prod(hit.trace.factors.values())
+    rest = rounded / factor - sum(signal.contribution for signal in hit.trace.signals) if factor else 0.0
+    signals = (*hit.trace.signals, part.model_copy(update={"contribution": rest}))
+    return hit.model_copy(update={"score": rounded, "trace": hit.trace.model_copy(update={"signals": signals})})
 
 
 class _Grade(BaseModel):

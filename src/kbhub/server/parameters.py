@@ -42,6 +42,10 @@ BRIEF = "x-brief"
 """Schema key: a shorter description for models."""
 
 
+_NAME = 60
+"""Characters shown of an unknown name."""
+
+
 def brief(text: str = "") -> Schema:
     """Return `json_schema_extra` of a field whose description is for people only.
 
@@ -217,10 +221,6 @@ def _takes(known: Sequence[str]) -> str:
 def _named(name: str) -> str:
     """Return an untrusted name as a short string on one line."""
     return repr(name if len(name) <= _NAME else f"{name[:_NAME]}…")
-
-
-_NAME = 60
-"""Characters shown of an unknown name."""
 
 
 def as_list(given: Any) -> Any:

@@ -16,7 +16,7 @@ from kbhub.server.resources.documents import Resources
 from kbhub.server.tools.asking import Asking
 from kbhub.server.tools.calls import Calls
 from kbhub.server.tools.memories import Memories
-from kbhub.server.tools.reading import Graph, Reading
+from kbhub.server.tools.reading import GraphTools, ReadTool
 from kbhub.server.tools.searching import Searching
 from kbhub.server.tools.status import Auditing, Statuses
 from kbhub.server.tools.writing import Writing
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kbhub.server.notifications import Announcer
     from kbhub.workspace.tool_names import ToolName
 
-CLASSES = (Searching, Reading, Asking, Graph, Statuses, Memories, Writing, Auditing)
+CLASSES = (Searching, ReadTool, Asking, GraphTools, Statuses, Memories, Writing, Auditing)
 """Each has a method per tool, of the tool's name."""
 
 

@@ -53,7 +53,7 @@ LAST_ANSWERS_SECONDS = 1.5
 """Time for calls that run when the client ends its input; clients kill after two seconds."""
 
 
-class Client(Protocol):
+class Transport(Protocol):
     """The client of a conversation."""
 
     async def hear(self) -> bytes:
@@ -66,7 +66,7 @@ class Client(Protocol):
         """Return whether the client has closed its end, even if there is data left to read."""
 
 
-async def converse(server: KbhubServer, client: Client, protocol: str) -> None:
+async def converse(server: KbhubServer, client: Transport, protocol: str) -> None:
     """Serve one client of either era until it ends the conversation. Every line with an id is answered.
 
     Args:
@@ -111,7 +111,7 @@ class _Calls:
 
 
 async def _hear(
-    client: Client, received: MemoryObjectSendStream[Any], write: MemoryObjectSendStream[Any], calls: _Calls
+    client: Transport, received: MemoryObjectSendStream[Any], write: MemoryObjectSendStream[Any], calls: _Calls
 ) -> None:
     """Pass on readable frames, and answer unreadable ones."""
     frames = Frames()
@@ -132,7 +132,7 @@ async def _hear(
             await calls.over()
 
 
-async def _say(sent: Any, client: Client, conversation: anyio.CancelScope, calls: _Calls) -> None:
+async def _say(sent: Any, client: Transport, conversation: anyio.CancelScope, calls: _Calls) -> None:
     async with sent:
         async for item in sent:
             line = item if isinstance(item, bytes) else _line(item.message)
@@ -144,7 +144,7 @@ async def _say(sent: Any, client: Client, conversation: anyio.CancelScope, calls
                 calls.said(item.message)
 
 
-async def _end_if_unheard(client: Client, conversation: anyio.CancelScope) -> None:
+async def _end_if_unheard(client: Transport, conversation: anyio.CancelScope) -> None:
     """End a conversation with a client that is gone and does not read."""
     while True:
         await anyio.sleep(LAST_WORDS_SECONDS)

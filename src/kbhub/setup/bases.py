@@ -12,7 +12,7 @@ from pydantic import Field
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.reading.status import status
+from kbhub.reading.listing import status
 from kbhub.types import Origin
 from kbhub.workspace.checking import nearest
 from kbhub.workspace.config import checked_config, config_path

@@ -25,7 +25,7 @@ from kbhub.errors import ConfigError, IndexUnavailable
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index import Index
-from kbhub.models.inference.stored import FOLDER as ANSWERS
+from kbhub.models.inference.server import FOLDER as ANSWERS
 from kbhub.search.rerank_transformer import FILE as LOOKS
 from kbhub.setup.doctor.folders import BASES, JOURNALS, index_of, is_leftover
 from kbhub.sync.deleted_texts import ABOUT, SUFFIX

@@ -54,7 +54,7 @@ class ContextChange(Model):
 
 
 @struct
-class Place:
+class ContextTarget:
     """What a context describes."""
 
     base: str | None
@@ -63,7 +63,7 @@ class Place:
     """Path in the base without leading or trailing `/`; empty for the base itself."""
 
 
-def list_contexts(hub: Hub, place: Place | None = None) -> tuple[Context, ...]:
+def list_contexts(hub: Hub, place: ContextTarget | None = None) -> tuple[Context, ...]:
     """Return the contexts of the active bases and of those in the global config.
 
     Args:
@@ -93,7 +93,7 @@ def list_contexts(hub: Hub, place: Place | None = None) -> tuple[Context, ...]:
     )
 
 
-def add_context(hub: Hub, place: Place, text: str) -> ContextChange:
+def add_context(hub: Hub, place: ContextTarget, text: str) -> ContextChange:
     """Write a description of a place, replacing any previous one.
 
     Args:
@@ -118,7 +118,7 @@ def add_context(hub: Hub, place: Place, text: str) -> ContextChange:
     return ContextChange(context=context, changed=changed, notes=tuple(notes))
 
 
-def remove_context(hub: Hub, place: Place) -> ContextChange:
+def remove_context(hub: Hub, place: ContextTarget) -> ContextChange:
     """Remove the description of a place.
 
     Raises:
@@ -135,7 +135,7 @@ def remove_context(hub: Hub, place: Place) -> ContextChange:
     return ContextChange(context=Context(base=place.base, path=key, context=text, file=home.file), changed=True)
 
 
-def parse_place(hub: Hub, text: str | None) -> Place:
+def parse_place(hub: Hub, text: str | None) -> ContextTarget:
     """Parse a place as typed on the command line.
 
     Args:
@@ -147,13 +147,13 @@ def parse_place(hub: Hub, text: str | None) -> Place:
         UsageError: the text names no place, or the working directory is in no base.
     """
     if text == EVERY_BASE:
-        return Place(None, "")
+        return ContextTarget(None, "")
     known = _known_ids(hub)
     if text and not text.startswith("."):
         for mark in ("@", "/"):
             name, separator, path = text.partition(mark)
             if name in known and (separator or name == text):
-                return Place(name, _contained(path))
+                return ContextTarget(name, _contained(path))
     cwd = Path(os.path.realpath(hub.options.cwd))
     target = Path(os.path.normpath(cwd / (text or ".")))
     enclosing = [base for base in hub.discovery().bases if cwd.is_relative_to(base.path)]
@@ -167,16 +167,16 @@ def parse_place(hub: Hub, text: str | None) -> Place:
     if not target.is_relative_to(base.path):
         raise UsageError(f"{text!r} leads out of the base {base.id!r}.")
     inside = target.relative_to(base.path).as_posix()
-    return Place(base.id, "" if inside == "." else inside)
+    return ContextTarget(base.id, "" if inside == "." else inside)
 
 
-def _in_project(hub: Hub, text: str) -> Place | None:
+def _in_project(hub: Hub, text: str) -> ContextTarget | None:
     """Return the place of a path that exists in the project base, written as for `ls`."""
     base = next((base for base in hub.discovery().bases if base.id == PROJECT_ID), None)
     unsafe = "\0" in text or Path(text).is_absolute() or ".." in Path(text).parts
     if base is None or unsafe or not os.path.lexists(base.path / text):
         return None
-    return Place(base.id, _contained(text))
+    return ContextTarget(base.id, _contained(text))
 
 
 @struct
@@ -193,7 +193,7 @@ class _Home:
     pointer: bool = False
 
 
-def _home_of(hub: Hub, place: Place) -> _Home:
+def _home_of(hub: Hub, place: ContextTarget) -> _Home:
     settings, file = hub.config().settings, config_file(hub)
     if place.base is None:
         return _Home(file, (_FIELD,), settings.contexts, None)
@@ -259,7 +259,7 @@ def _write(hub: Hub, home: _Home, key: str, text: str | None) -> bool:
     return changed
 
 
-def _key(hub: Hub, place: Place) -> str:
+def _key(hub: Hub, place: ContextTarget) -> str:
     """Return the path as spelled in the file, or with a trailing slash if it is a folder."""
     home = _home_of(hub, place)
     spelling = next((key for key in home.contexts if plain(key) == place.path), None)

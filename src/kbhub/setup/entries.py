@@ -25,7 +25,7 @@ _BOM = "\ufeff"
 
 
 @struct
-class Place:
+class EntryLocation:
     """The location of a server's entry, which may not exist yet."""
 
     form: Form
@@ -82,7 +82,7 @@ def servers(data: Mapping[str, Any], keys: Sequence[str], path: Path) -> Mapping
     return node  # type: ignore[no-any-return]  # a Mapping, as the loop saw
 
 
-def with_entry(text: str, place: Place, entry: dict[str, Any]) -> str:
+def with_entry(text: str, place: EntryLocation, entry: dict[str, Any]) -> str:
     """Return the text with a server added, which must not be there yet.
 
     Raises:
@@ -100,7 +100,7 @@ def with_entry(text: str, place: Place, entry: dict[str, Any]) -> str:
     return _checked(text, bom + edited, place, entry)
 
 
-def with_fields(text: str, place: Place, fields: dict[str, Any]) -> str:
+def with_fields(text: str, place: EntryLocation, fields: dict[str, Any]) -> str:
     """Return the text with some fields of a server replaced. Raises like `with_entry`."""
     bom, body = _without_bom(text)
     keys, name, path = place.keys, place.name, place.path
@@ -118,7 +118,7 @@ def with_fields(text: str, place: Place, fields: dict[str, Any]) -> str:
     return _checked(text, bom + edited, place, entry)
 
 
-def without_entry(text: str, place: Place) -> str:
+def without_entry(text: str, place: EntryLocation) -> str:
     """Return the text without a server. Raises like `with_entry`."""
     bom, body = _without_bom(text)
     keys, name, path = place.keys, place.name, place.path
@@ -131,7 +131,7 @@ def without_entry(text: str, place: Place) -> str:
     return _checked(text, bom + edited, place, None)
 
 
-def without_empty(text: str, before: str, place: Place) -> str:
+def without_empty(text: str, before: str, place: EntryLocation) -> str:
     """Return the text without the empty objects on the servers' key path that were not in `before`.
 
     Only JSON can have such leftovers.
@@ -152,7 +152,7 @@ def without_empty(text: str, before: str, place: Place) -> str:
     return text
 
 
-def says_the_same(one: str, other: str, place: Place) -> bool:
+def says_the_same(one: str, other: str, place: EntryLocation) -> bool:
     """Return whether two texts hold the same data, ignoring empty objects on the servers' key path.
 
     Raises:
@@ -178,7 +178,7 @@ def _is_empty_at(data: Any, keys: Sequence[str]) -> bool:
     return isinstance(data, Mapping) and not data
 
 
-def _checked(before: str, after: str, place: Place, entry: dict[str, Any] | None) -> str:
+def _checked(before: str, after: str, place: EntryLocation, entry: dict[str, Any] | None) -> str:
     """Return the edited text after checking that nothing but the one entry changed."""
     expected = parse(before, place.form, place.path)
     holder: Any = expected

@@ -28,6 +28,17 @@ _NEW_PRIVATE_MODE = 0o600
 """For new files in the home directory, which may come to hold other servers' API keys."""
 
 
+FOLDER = "setup"
+"""Folder in the data directory, with a subfolder for each changed file."""
+
+ABOUT = "about.json"
+
+MAX_COPIES = 1000
+"""Limit of copies of one file within a second."""
+
+_STAMP = "%Y%m%dT%H%M%SZ"
+
+
 def read_bytes(path: Path) -> bytes | None:
     """Read a file, or return None if it does not exist.
 
@@ -84,19 +95,8 @@ def _mode(real: Path, *, private: bool) -> int:
         return _NEW_PRIVATE_MODE if private else _NEW_MODE
 
 
-FOLDER = "setup"
-"""Folder in the data directory, with a subfolder for each changed file."""
-
-ABOUT = "about.json"
-
-MAX_COPIES = 1000
-"""Limit of copies of one file within a second."""
-
-_STAMP = "%Y%m%dT%H%M%SZ"
-
-
 @struct
-class Change:
+class FileChanges:
     """All of kbhub's changes to a file together."""
 
     content: bytes | None
@@ -119,14 +119,14 @@ class Records:
     def __init__(self, data: Path) -> None:
         self._top = data / FOLDER
 
-    def of(self, file: Path) -> Change | None:
+    def of(self, file: Path) -> FileChanges | None:
         """Return the recorded change of a file, or None if there is none or it cannot be read."""
         folder = self._folder(file)
         try:
             about = json.loads((folder / ABOUT).read_bytes())
             copy = folder / Path(about["copy"]).name if about["copy"] else None
             content = copy.read_bytes() if copy else None
-            return Change(content, copy, str(about["after"]), tuple(map(Path, about["folders"])))
+            return FileChanges(content, copy, str(about["after"]), tuple(map(Path, about["folders"])))
         except (OSError, ValueError, TypeError, KeyError):
             return None
 

@@ -42,6 +42,15 @@ _IMPORT = re.compile(rb"^@(?:\./)?AGENTS\.md\s*$", re.MULTILINE)
 """An import of AGENTS.md, as Claude Code and Gemini CLI write it."""
 
 
+SKILL = Path(__file__).parent / "skill" / "SKILL.md"
+"""The skill as shipped with kbhub."""
+
+OURS = b"<!-- Written by `kbhub setup --skill`"
+"""Marks a skill that kbhub may change and delete."""
+
+_OURS_NO_MORE = "is no longer marked as kbhub's, so somebody made it theirs; it was not touched"
+
+
 def agents_tasks(root: Path, *, remove: bool) -> list[Task]:
     """Plan to write the lines into a project's files, or to remove them.
 
@@ -124,15 +133,6 @@ def _without(text: bytes, start: int, end: int, newline: bytes) -> bytes:
         tail = tail.removeprefix(newline)
         return (head.removesuffix(newline) if head.endswith(newline * 2) else head) + tail
     return head.removesuffix(newline * 2)
-
-
-SKILL = Path(__file__).parent / "skill" / "SKILL.md"
-"""The skill as shipped with kbhub."""
-
-OURS = b"<!-- Written by `kbhub setup --skill`"
-"""Marks a skill that kbhub may change and delete."""
-
-_OURS_NO_MORE = "is no longer marked as kbhub's, so somebody made it theirs; it was not touched"
 
 
 def skill_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool) -> list[Task]:

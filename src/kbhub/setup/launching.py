@@ -31,6 +31,18 @@ RELOCATABLE = ("kbhub", "serve")
 _PACKAGE = "kbhub"
 
 
+SECONDS = 60.0
+"""Timeout of a command; those written in JavaScript take up to ten seconds to start on a busy machine."""
+
+_VERSION_SECONDS = 20.0
+
+_ERROR_CHARACTERS = 300
+
+_VERSION = re.compile(r"(\d+)\.\d+")
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
 @struct
 class Installation:
     """Where kbhub is installed."""
@@ -158,15 +170,6 @@ def _origin() -> str:
     url = record.get("url", "") if isinstance(record, dict) else ""
     vcs = record.get("vcs_info", {}).get("vcs") if url else None
     return f"{vcs}+{url}" if vcs else str(url)
-
-
-SECONDS = 60.0
-"""Timeout of a command; those written in JavaScript take up to ten seconds to start on a busy machine."""
-
-_VERSION_SECONDS = 20.0
-_ERROR_CHARACTERS = 300
-_VERSION = re.compile(r"(\d+)\.\d+")
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def adding(own: OwnCommand, shape: Shape, argv: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 from kbhub.errors import ConfigError
 from kbhub.setup import launching
 from kbhub.setup.clients import CLIENTS, SERVER, client_named
-from kbhub.setup.entries import Place, decode, says_the_same, with_entry, with_fields, without_empty, without_entry
+from kbhub.setup.entries import (
+    EntryLocation,
+    decode,
+    says_the_same,
+    with_entry,
+    with_fields,
+    without_empty,
+    without_entry,
+)
 from kbhub.setup.files import Records, digest, edit, missing_folders, read_bytes
 from kbhub.setup.plan import Action, Step, Task, done, failed
 from kbhub.setup.targets import SERVE, current_text, project_target, registered, user_target
@@ -20,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.setup.clients import Client, ClientName, Machine
-    from kbhub.setup.targets import Entry, Target
+    from kbhub.setup.targets import RegisteredServer, Target
 
 OFF = "It is switched off there; the client's own settings switch it on."
 
@@ -106,7 +114,7 @@ def _planned(
     return _removal(target, step, entry, machine) if remove else _registration(target, step, entry, machine)
 
 
-def _registration(target: Target, step: Step, entry: Entry | None, machine: Machine) -> Task:
+def _registration(target: Target, step: Step, entry: RegisteredServer | None, machine: Machine) -> Task:
     own = target.client.own if target.within is None else None
     if entry is None:
         line: tuple[str, ...] = ()
@@ -124,7 +132,7 @@ def _registration(target: Target, step: Step, entry: Entry | None, machine: Mach
     return Task(step, lambda: _recorded(target, machine, lambda: _edited(target, step)))
 
 
-def _removal(target: Target, step: Step, entry: Entry | None, machine: Machine) -> Task:
+def _removal(target: Target, step: Step, entry: RegisteredServer | None, machine: Machine) -> Task:
     if entry is None or entry.name != SERVER:
         return Task(_with_action(step, "nothing"))
     own = target.client.own if target.within is None else None
@@ -188,7 +196,7 @@ def _taken_back(target: Target, step: Step, records: Records, before: bytes | No
     change, current = records.of(target.file), read_bytes(target.file)
     if change is None:
         return step.model_copy(update={"backup": copy})
-    place = Place(target.form, target.keys, SERVER, target.file)
+    place = EntryLocation(target.form, target.keys, SERVER, target.file)
     text, original = decode(current, target.file), decode(change.content, target.file)
     restored = current
     if says_the_same(text, original, place) and (change.after == digest(before) or change.content is None):
@@ -214,7 +222,7 @@ def _edited(target: Target, step: Step, note: str = "") -> Step:
         entry = registered(text, target)
         if entry is not None and entry.name != SERVER:
             entry = None
-        place = Place(target.form, target.keys, SERVER, target.file)
+        place = EntryLocation(target.form, target.keys, SERVER, target.file)
         if step.action == "remove":
             return content if entry is None else without_entry(text, place).encode()
         if entry is None:

@@ -31,7 +31,7 @@ _LEADING = 7
 
 
 @struct
-class Entry:
+class RegisteredServer:
     """A server's entry, parsed."""
 
     name: str
@@ -59,12 +59,12 @@ class Target:
         """The format of the file."""
         return self.client.form
 
-    def wants(self, entry: Entry) -> bool:
+    def wants(self, entry: RegisteredServer) -> bool:
         """Return whether an entry starts the right command; options that follow `serve` are the user's."""
         base = self.argv[: self.argv.index(SERVE) + 1]
         return entry.argv[: len(base)] == base
 
-    def argv_instead_of(self, entry: Entry) -> tuple[str, ...]:
+    def argv_instead_of(self, entry: RegisteredServer) -> tuple[str, ...]:
         """Return the command line that replaces an entry's, keeping the user's options."""
         own = entry.argv[entry.argv.index(SERVE) + 1 :] if SERVE in entry.argv and runs_kbhub(entry) else ()
         return (*self.argv[: self.argv.index(SERVE) + 1], *own) if own else self.argv
@@ -102,7 +102,7 @@ def current_text(target: Target) -> str:
     return decode(read_bytes(target.file), target.file)
 
 
-def registered(text: str, target: Target) -> Entry | None:
+def registered(text: str, target: Target) -> RegisteredServer | None:
     """Find kbhub's entry in a file: by name, or else by the command it starts.
 
     Raises:
@@ -115,7 +115,7 @@ def registered(text: str, target: Target) -> Entry | None:
     return next((entry for entry in parsed if runs_kbhub(entry)), None)
 
 
-def entry_of(name: str, raw: Any, shape: Shape) -> Entry:
+def entry_of(name: str, raw: Any, shape: Shape) -> RegisteredServer:
     """Parse an entry; `argv` is empty if it starts no command."""
     fields = raw if isinstance(raw, Mapping) else {}
     command, args = fields.get(shape.command), fields.get(shape.args or "", [])
@@ -124,10 +124,10 @@ def entry_of(name: str, raw: Any, shape: Shape) -> Entry:
     env = fields.get(shape.env)
     variables = {str(key): str(value) for key, value in env.items()} if isinstance(env, Mapping) else {}
     enabled = fields.get("enabled") is not False and fields.get("disabled") is not True
-    return Entry(name, argv, variables, enabled)
+    return RegisteredServer(name, argv, variables, enabled)
 
 
-def runs_kbhub(entry: Entry) -> bool:
+def runs_kbhub(entry: RegisteredServer) -> bool:
     """Return whether an entry starts this server, through whatever runner."""
     # PureWindowsPath splits at both separators, so it handles paths of any platform.
     return SERVE in entry.argv and any(PureWindowsPath(word).stem == SERVER for word in entry.argv[:_LEADING])

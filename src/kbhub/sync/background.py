@@ -45,7 +45,7 @@ class Tidy(Protocol):
         """Return whether it ran, which it does only if the last time was long enough ago."""
 
 
-class Stopped(BaseException):
+class IndexingStopped(BaseException):
     """Raised to stop indexing between two batches; a BaseException, so that no `except Exception` catches it."""
 
 
@@ -189,7 +189,7 @@ class Background:
         try:
             while self._step():
                 pass
-        except Stopped:
+        except IndexingStopped:
             log.debug("Indexing was stopped; the next start goes on where it was.")
         finally:
             with self._changed:
@@ -311,7 +311,7 @@ class Background:
     def _note(self, base: str, done: int, todo: int) -> None:
         with self._changed:
             if self._stopping:
-                raise Stopped
+                raise IndexingStopped
             self._progress[base] = (done, todo)
 
 

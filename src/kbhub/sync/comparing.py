@@ -27,6 +27,14 @@ SYNCED = "synced"
 """`meta` key: time of the last complete sync."""
 
 
+QUICK_SECONDS, COMPARING_SHARE = 0.02, 0.05
+"""A base compared within this CPU time is compared before every search, so new documents are found at once; a slower
+one as often as takes at most this share of the time."""
+
+MOST_PATHS = 64
+"""Changed paths that are compared one by one, as many as a search waits for; with more, the whole base is compared."""
+
+
 @struct
 class Difference:
     """The differences between the files of a base and its index."""
@@ -233,14 +241,6 @@ def behind_of(found: Difference, index: Index) -> list[str]:
     times = {path: (size, abs(mtime)) for path, (size, mtime) in indexed.items()}
     changed = [entry.path for entry in found.suspects if times.get(entry.path) != (entry.size, abs(entry.mtime_ns))]
     return [*changed, *found.gone]
-
-
-QUICK_SECONDS, COMPARING_SHARE = 0.02, 0.05
-"""A base compared within this CPU time is compared before every search, so new documents are found at once; a slower
-one as often as takes at most this share of the time."""
-
-MOST_PATHS = 64
-"""Changed paths that are compared one by one, as many as a search waits for; with more, the whole base is compared."""
 
 
 @struct

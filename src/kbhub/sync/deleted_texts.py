@@ -47,7 +47,7 @@ _HEADER_BYTES = 16 << 10
 
 
 @struct
-class Kept:
+class DeletedText:
     """A kept text and its file."""
 
     path: str
@@ -130,7 +130,7 @@ class Keeping:
         write_atomically(self.folder / _name(entry.path), first + zlib.compress(json.dumps(_packed(document)).encode()))
         self._names.add(_name(entry.path))
 
-    def load(self, path: str) -> Kept | None:
+    def load(self, path: str) -> DeletedText | None:
         """Return the kept text of a file, or None if there is none or it cannot be read."""
         if self.folder is None or not self.wants(path):
             return None
@@ -144,7 +144,7 @@ class Keeping:
             kind = header["kind"]
             document = _unpacked(path, kind, json.loads(body))
             digest, gone = bytes.fromhex(header["sha256"]), header.get("gone")
-            return Kept(path, header["size"], header["mtimeNs"], digest, kind, document, gone and float(gone))
+            return DeletedText(path, header["size"], header["mtimeNs"], digest, kind, document, gone and float(gone))
         except (OSError, ValueError, KeyError, TypeError, zlib.error):
             return None
 

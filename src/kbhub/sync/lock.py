@@ -29,6 +29,10 @@ _TRYING = threading.Lock()
 this process would mistake for indexing."""
 
 
+FOLDER_LOCK_SECONDS = 10.0
+"""How long to wait for another writer, which needs milliseconds."""
+
+
 def is_being_indexed(path: Path) -> bool:
     """Return whether another process or thread is writing an index.
 
@@ -61,10 +65,6 @@ def only_writer(path: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-FOLDER_LOCK_SECONDS = 10.0
-"""How long to wait for another writer, which needs milliseconds."""
 
 
 @contextmanager

@@ -23,6 +23,32 @@ _MAX_LINE_BYTES = 8192
 """Largest `.git`, `gitdir` or `commondir` file in bytes; it has one path, which no system allows beyond 4096."""
 
 
+LOG_SECONDS = 10
+"""Timeout in seconds for a git command; after it, file times are used."""
+
+FRESH_PATHS = 200
+"""Most paths passed to git individually; for more, the whole base is listed."""
+
+_SAFE = (
+    # A repository's own configuration may name programs; none of them may run because a folder is searched.
+    *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "log.showSignature=false"),
+    *("-c", "core.quotePath=false", "-c", "log.mailmap=false", "-c", "core.alternateRefsCommand="),
+)
+
+_QUIET = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",  # the same for older versions of git
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+
+_COMMIT = re.compile(r"//(\d{1,11})")
+"""A commit's time in the log (seconds since the epoch); no file name can look like it."""
+
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
 def git_root(directory: Path, home: Path | None) -> Path | None:
     """Return the nearest folder at or above `directory` that contains `.git`, a directory or a file, or None.
 
@@ -72,31 +98,6 @@ def _path_in(file: Path, prefix: str = "") -> Path | None:
     if not text.startswith(prefix) or "\0" in text or len(text) == len(prefix):
         return None
     return Path(os.path.normpath(file.parent / text.removeprefix(prefix)))
-
-
-LOG_SECONDS = 10
-"""Timeout in seconds for a git command; after it, file times are used."""
-
-FRESH_PATHS = 200
-"""Most paths passed to git individually; for more, the whole base is listed."""
-
-_SAFE = (
-    # A repository's own configuration may name programs; none of them may run because a folder is searched.
-    *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "log.showSignature=false"),
-    *("-c", "core.quotePath=false", "-c", "log.mailmap=false", "-c", "core.alternateRefsCommand="),
-)
-_QUIET = {
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ALLOW_PROTOCOL": "none",  # the same for older versions of git
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_CONFIG_NOSYSTEM": "1",
-}
-
-_COMMIT = re.compile(r"//(\d{1,11})")
-"""A commit's time in the log (seconds since the epoch); no file name can look like it."""
-
-_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @struct

@@ -41,6 +41,10 @@ NAME_CHARACTERS = 40
 _UNSAFE = re.compile(r"[^\w.]+")
 
 
+COMPLETIONS_ID = "completions"
+"""Id of the base; a base of the user's with this id takes precedence."""
+
+
 @struct
 class Shelf:
     """A folder of memories."""
@@ -233,10 +237,6 @@ def _readable(identity: Identity) -> str:
     )
     plain = unicodedata.normalize("NFKC", name)
     return _UNSAFE.sub("-", plain)[:NAME_CHARACTERS].strip("-.") or "project"
-
-
-COMPLETIONS_ID = "completions"
-"""Id of the base; a base of the user's with this id takes precedence."""
 
 
 def completions_folder(data: Path) -> Path:

@@ -18,14 +18,14 @@ from kbhub.cli.output import StopResult
 from kbhub.errors import DaemonFault, UsageError
 from kbhub.server.daemon.asked import Http, Start
 from kbhub.server.daemon.connecting import connect
-from kbhub.server.daemon.folder import Folder, try_lock
-from kbhub.server.daemon.link import Wanted
+from kbhub.server.daemon.folder import DaemonFolder, try_lock
+from kbhub.server.daemon.link import ConnectOptions
 from kbhub.server.daemon.starting import DaemonUnavailable, launch, running
 from kbhub.server.daemon.starting import stop as stop_daemon
 from kbhub.workspace.places import data_dir
 
 if TYPE_CHECKING:
-    from kbhub.server.daemon.folder import Record
+    from kbhub.server.daemon.folder import DaemonRecord
 
 
 MOST_PORT = 65535
@@ -97,7 +97,7 @@ def stop(*, common: Common = Common()) -> int:  # noqa: B008 - frozen
     Args:
         common: Options of every command.
     """
-    done = stop_daemon(Folder(data_dir(os.environ)))
+    done = stop_daemon(DaemonFolder(data_dir(os.environ)))
     if common.json:
         show_json(StopResult(**done._asdict()).model_dump_json(indent=2))
     elif done.stopped:
@@ -126,11 +126,11 @@ def _serve_otherwise(
     _check(ways, protocol)
     if ways.connect:
         text = str(places.config) if places.config else None, str(places.cache_dir) if places.cache_dir else None
-        wanted = Wanted(places.root, *text, places.base, structured, protocol, read_only)
+        wanted = ConnectOptions(places.root, *text, places.base, structured, protocol, read_only)
         return connect(wanted, os.environ)
     http = _http(structured=structured, read_only=read_only, ways=ways, places=places)
     start = Start(http=http if ways.http else None, detached=ways.daemon)
-    folder = Folder(data_dir(os.environ))
+    folder = DaemonFolder(data_dir(os.environ))
     folder.make()
     _make_way(folder, start)
     return _in_background(folder, start) if ways.daemon else _in_terminal(folder, start)
@@ -148,7 +148,7 @@ def _check(ways: Ways, protocol: str | None) -> None:
         raise UsageError("--protocol is about standard input and output; HTTP answers both eras.")
 
 
-def _make_way(folder: Folder, start: Start) -> None:
+def _make_way(folder: DaemonFolder, start: Start) -> None:
     """End a daemon that serves no HTTP, where one is wanted that does: its clients go on with the new one.
 
     Raises:
@@ -164,7 +164,7 @@ def _make_way(folder: Folder, start: Start) -> None:
         raise DaemonFault(done.message)
 
 
-def _in_background(folder: Folder, start: Start) -> int:
+def _in_background(folder: DaemonFolder, start: Start) -> int:
     try:
         record = launch(folder, start.model_dump(mode="json"), os.environ)
     except DaemonUnavailable as error:
@@ -173,7 +173,7 @@ def _in_background(folder: Folder, start: Start) -> int:
     return 0
 
 
-def _in_terminal(folder: Folder, start: Start) -> NoReturn:
+def _in_terminal(folder: DaemonFolder, start: Start) -> NoReturn:
     lock = try_lock(folder.lock)
     if lock is None:
         raise DaemonFault("Another daemon has just been started; `kbhub stop` ends it.")
@@ -199,7 +199,7 @@ def _http(*, structured: bool, read_only: bool, ways: Ways, places: Places) -> H
     )
 
 
-def _where(folder: Folder, address: str | None) -> str:
+def _where(folder: DaemonFolder, address: str | None) -> str:
     if address is None:
         return "`kbhub serve --connect` uses it."
     if address.startswith("unix:"):
@@ -207,7 +207,7 @@ def _where(folder: Folder, address: str | None) -> str:
     return f"MCP is served at {address}; the bearer token is in {folder.token}."
 
 
-def _at(record: Record) -> str:
+def _at(record: DaemonRecord) -> str:
     return f", {record.http}" if record.http else ""
 
 

@@ -28,7 +28,7 @@ from kbhub.errors import BaseNotFound, KbhubError, UsageError
 from kbhub.hub import Hub
 from kbhub.memory.querylog.maintenance import maintain
 from kbhub.render.audit import audit_listing, audit_text
-from kbhub.render.gaps import maintained_lines
+from kbhub.render.memories import maintained_lines
 from kbhub.render.setup import diagnosis_text
 from kbhub.render.terminal import Painter, report_text
 from kbhub.setup.doctor import examine, mend
@@ -40,6 +40,10 @@ from kbhub.types import Problem
 if TYPE_CHECKING:
     from kbhub.sync.report import SyncReport
     from kbhub.sync.sync import Progress
+
+
+SHOWN = 50
+"""Findings that are shown as text unless somebody asks for more: a few screens."""
 
 
 def index(
@@ -139,10 +143,6 @@ def _why(hub: Hub, name: str, error: KbhubError) -> str:
     if isinstance(error, BaseNotFound):
         return next((problem.message for problem in hub.discovery().problems if problem.subject == name), str(error))
     return str(error)
-
-
-SHOWN = 50
-"""Findings that are shown as text unless somebody asks for more: a few screens."""
 
 
 def audit(

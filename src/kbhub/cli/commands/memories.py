@@ -25,13 +25,18 @@ from kbhub.memory.remember import remember as remember_text
 from kbhub.memory.transfer import MAX_IMPORT_BYTES
 from kbhub.memory.transfer import export as export_memories
 from kbhub.memory.transfer import import_ as import_memories
-from kbhub.render.gaps import cleared_text, gaps_listing, gaps_text, maintained_lines, queries_listing, queries_text
 from kbhub.render.memories import (
+    cleared_text,
     forgotten_text,
+    gaps_listing,
+    gaps_text,
     imported_text,
+    maintained_lines,
     memories_listing,
     memories_text,
     moved_text,
+    queries_listing,
+    queries_text,
     recalled_text,
     remembered_text,
 )
@@ -46,6 +51,16 @@ AnyScope = Literal["project", "user", "shared"]
 
 RECALLED = 3
 """Memories that `recall` prints, unless it is asked for more: all of their text is shown."""
+
+
+memories_app = App(
+    name="memories",
+    help="List what is remembered, or search in it; export, import and move it.\n\n"
+    "Example: kbhub memories --tag deploy",
+    usage="kbhub memories [OPTIONS] [QUERY…] | COMMAND",
+)
+
+OFF = "Queries are not logged: `log.queries` is false."
 
 
 def remember(
@@ -295,19 +310,10 @@ def move(old: Annotated[str, Parameter(metavar="OLD")], /, *, common: Common = C
     return 0
 
 
-memories_app = App(
-    name="memories",
-    help="List what is remembered, or search in it; export, import and move it.\n\n"
-    "Example: kbhub memories --tag deploy",
-    usage="kbhub memories [OPTIONS] [QUERY…] | COMMAND",
-)
 memories_app.default(memories)
 memories_app.command(f"{__name__}:export", name="export", usage="kbhub memories export [OPTIONS]")
 memories_app.command(f"{__name__}:import_", name="import", usage="kbhub memories import [OPTIONS] PATH | -")
 memories_app.command(f"{__name__}:move", name="move", usage="kbhub memories move [OPTIONS] OLD")
-
-
-OFF = "Queries are not logged: `log.queries` is false."
 
 
 def show(

@@ -23,9 +23,9 @@ from kbhub.setup.instructions import agents_tasks, skill_tasks
 from kbhub.setup.launching import launch, this_installation
 from kbhub.setup.plan import SetupReport, carry_out
 from kbhub.setup.registering import chosen_clients, project_tasks, user_tasks, without_project_file
+from kbhub.workspace.discovery import find_workspace
 from kbhub.workspace.places import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.schema_files import schema_file, schema_files
-from kbhub.workspace.workspace import find_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -33,6 +33,15 @@ _AGENTS_FILE = "# AGENTS.md instructions"
 _BLANKS = re.compile(r"\s+")
 
 
+LINE_BYTES = 16 << 20
+"""Bytes of the longest record that is read; longer ones (a picture, a build log) are skipped to bound memory."""
+
+TITLE_CHARACTERS = 100
+"""Longest title derived from the first message, in characters."""
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s|[。！？]|\n")
+
+
 @dataclass(slots=True)
 class Turn:
     """A message of one side, with the tools that it used."""
@@ -248,15 +257,6 @@ def _cut(text: str) -> str:
     # Cut first: a result may be as long as the log.
     line = _BLANKS.sub(" ", _clean(text[: 4 * TOOL_CHARACTERS])).strip()
     return line if len(line) <= TOOL_CHARACTERS else f"{line[: TOOL_CHARACTERS - 1]}…"
-
-
-LINE_BYTES = 16 << 20
-"""Bytes of the longest record that is read; longer ones (a picture, a build log) are skipped to bound memory."""
-
-TITLE_CHARACTERS = 100
-"""Longest title derived from the first message, in characters."""
-
-_SENTENCE = re.compile(r"(?<=[.!?])\s|[。！？]|\n")
 
 
 def read_session(path: str, file: BinaryIO, max_bytes: int) -> Document:

@@ -1,6 +1,6 @@
 """Audit: checks of the documents of bases, and fixes for what is safe to fix."""
 
-from kbhub.editing.audit.auditing import audit
+from kbhub.editing.audit.auditing import audit, fix
 from kbhub.editing.audit.material import (
     CHECKS,
     SEVERITIES,
@@ -12,7 +12,6 @@ from kbhub.editing.audit.material import (
     Fixed,
     Severity,
 )
-from kbhub.editing.audit.mending import fix
 
 __all__ = [
     "CHECKS",

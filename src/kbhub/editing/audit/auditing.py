@@ -1,10 +1,13 @@
-"""Running all checks of an audit, and the report."""
+"""Run all checks of an audit, and apply its safe fixes."""
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from kbhub.documents.front_matter_editing import front_matter_of, with_texts, with_values
+from kbhub.documents.text_editing import text_of
 from kbhub.editing.audit.documents import (
     file_findings,
     image_findings,
@@ -24,22 +27,35 @@ from kbhub.editing.audit.material import (
     SEVERITIES,
     AuditFinding,
     AuditReport,
+    Change,
     CheckCount,
+    Fixed,
     Material,
     material_of,
 )
-from kbhub.editing.paths import why_not_writable
-from kbhub.errors import IndexUnavailable, UsageError
+from kbhub.editing.folder import bring_in_step, changed_meanwhile, open_folder, read_for_change, refusing
+from kbhub.editing.paths import find_document, why_not_writable
+from kbhub.editing.relinking import relink, unmended
+from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.reading.listing import short_docids
-from kbhub.types import Skipped
+from kbhub.sync.lock import writing
+from kbhub.types import Problem, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from kbhub.documents.text_editing import Text
+    from kbhub.editing.paths import Location
+    from kbhub.editing.relinking import Rewritten
     from kbhub.hub import Hub
+    from kbhub.types import Base
+
 
 _LINKS = frozenset(("links", "related", "headings", "ambiguous", "spelling"))
 _PROBLEMS = frozenset(("front-matter", "encoding"))
+
+
+_TAG_KEYS = ("tags", "tag")
 
 
 def audit(hub: Hub, names: Iterable[str] = (), *, checks: Iterable[str] = (), limit: int | None = None) -> AuditReport:
@@ -147,3 +163,106 @@ def _counts(findings: Sequence[AuditFinding]) -> tuple[CheckCount, ...]:
         for name in CHECKS
     )
     return tuple(count for count in counts if count.total)
+
+
+def fix(hub: Hub, report: AuditReport, *, dry_run: bool = False) -> Fixed:
+    """Apply the safe fixes of an audit in writable bases, and index the changes.
+
+    Args:
+        hub: the hub.
+        report: result of `audit`, not cut to a limit.
+        dry_run: only report what would be changed.
+    """
+    by_document: dict[tuple[str, str], list[AuditFinding]] = defaultdict(list)
+    for finding in report.findings:
+        if finding.fix is not None:
+            by_document[finding.base, finding.path].append(finding)
+    bases = {base.id: base for base in hub.discovery().bases}
+    changes: list[Change] = []
+    failed: list[Problem] = []
+    refused: set[str] = set()
+    for (name, path), findings in by_document.items():
+        if name in refused or name not in bases:
+            continue
+        if reason := why_not_writable(hub, bases[name]):
+            refused.add(name)
+            failed.append(Problem(subject=name, message=f"{reason[0].upper()}{reason[1:]}."))
+            continue
+        try:
+            new, missed = _mend(hub, bases[name], path, findings, dry_run=dry_run)
+        except KbhubError as error:
+            failed.append(Problem(subject=findings[0].ref, message=str(error)))
+            continue
+        changes += new
+        if missed:
+            failed.append(Problem(subject=findings[0].ref, message=unmended(missed)))
+    if not dry_run:
+        for name in dict.fromkeys(name for name, _ in by_document if name not in refused and name in bases):
+            bring_in_step(hub, bases[name], "")
+    return Fixed(changes=tuple(changes), failed=tuple(failed), dry_run=dry_run)
+
+
+def _mend(
+    hub: Hub, base: Base, path: str, findings: Sequence[AuditFinding], *, dry_run: bool
+) -> tuple[list[Change], list[int | None]]:
+    place = find_document(hub, f"{base.id}@{path}")
+    with writing(hub, base, place.ref), refusing(place.ref), open_folder(base, place.folders) as folder:
+        content = read_for_change(folder, place, None)
+        text, changes, missed = _mended(place, text_of(place.ref, content.data), findings)
+        if changes and not dry_run and not folder.replace(place.name, text.encoded(), content):
+            raise changed_meanwhile(place, content.hash)
+    return changes, missed
+
+
+def _mended(
+    place: Location, text: Text, findings: Sequence[AuditFinding]
+) -> tuple[Text, list[Change], list[int | None]]:
+    """Return the fixed text, the changes, and the lines of links that could not be fixed."""
+    fixes = [(finding, finding.fix) for finding in findings if finding.fix]
+    targets = {(fix.kind, fix.before): fix.after for _, fix in fixes if fix.what != "tag"}
+    links: list[Rewritten] = []
+    missed: list[int | None] = []
+    if targets:
+        text, links, missed = relink(place.ref, text, lambda target, kind: targets.get((kind, target)))
+        if not links and not missed:
+            raise WriteRefused(place.ref, "its links could not be rewritten; mend them by hand")
+    changes = []
+    for link in links:
+        finding = next((finding for finding in findings if finding.line == link.line), findings[0])
+        changes.append(
+            Change(ref=finding.ref, line=link.line, check=finding.check, before=link.before, after=link.after)
+        )
+    tags = [(finding, fix) for finding, fix in fixes if fix.what == "tag"]
+    if tags:
+        text = _retagged(place.ref, text, {fix.before: fix.after for _, fix in tags})
+    for finding, fix in tags:
+        changes.append(
+            Change(ref=finding.ref, line=finding.line, check=finding.check, before=fix.before, after=fix.after)
+        )
+    return text, changes, missed
+
+
+def _retagged(ref: str, text: Text, tags: Mapping[str, str]) -> Text:
+    """Rename tags in a document; raise `WriteRefused` if they cannot be changed one by one."""
+    front = front_matter_of(text)
+    expected = tuple(dict.fromkeys(tags.get(tag, tag) for tag in front.tags))
+    for key, value in front.values.items():
+        if key.strip().casefold() in _TAG_KEYS:
+            items = value if isinstance(value, list) else [value]
+            text = with_texts(ref, text, key, {old: _renamed(old, tags) for old in items if isinstance(old, str)})
+            new = front_matter_of(text).values[key]
+            if isinstance(new, list) and len(unique := list({repr(item): item for item in new}.values())) < len(new):
+                text = with_values(ref, text, {key: unique})
+    if tuple(front_matter_of(text).tags) != expected:
+        raise WriteRefused(ref, "its tags cannot be changed one by one; mend them by hand")
+    return text
+
+
+def _renamed(text: str, tags: Mapping[str, str]) -> str:
+    """Rename the tags in a text, which may hold several: `a, b` and `#a #b`."""
+    parts = re.split(r"([,#]|\s+(?=#))", text) if "," in text or "#" in text else [text]
+    for number, part in enumerate(parts):
+        tag = part.strip().strip("'\"").strip()
+        if tag in tags:
+            parts[number] = part.replace(tag, tags[tag])
+    return "".join(parts)

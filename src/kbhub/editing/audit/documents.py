@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from kbhub.documents.markdown import images_of, parse_document
-from kbhub.editing.audit.material import Entry, Fix, front_lines, front_matter_entries, line_of
+from kbhub.editing.audit.material import Fix, ListEntry, front_lines, front_matter_entries, line_of
 from kbhub.editing.checks import tag_form
 from kbhub.index.auditing import bodies, front_matter_of, texts
 from kbhub.index.staleness import ENDED, SUPERSEDED_KEYS, UNTIL_KEYS, outdated, settled
@@ -31,6 +31,37 @@ if TYPE_CHECKING:
 _LINE = re.compile(r"\(line (\d+):")
 _FRONT_MATTER = re.compile(r"Front matter .*", re.DOTALL)
 _REPLACED = "\ufffd"
+
+
+_WHAT = {"changed": "changed since", "vanished": "is gone"}
+
+ENTRANCES = frozenset(
+    ("_index", "changelog", "code_of_conduct", "contributing", "home", "index", "license", "overview", "readme")
+)
+"""Names, case-folded and without suffix, of documents that people find by name."""
+
+MOST_REFS = 20_000
+"""Limit of entries looked up in one audit; each may open a file."""
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+_SEVERITY: dict[RefState, Severity] = {
+    "outside": "error",
+    "missing": "error",
+    "undefined": "error",
+    "named": "warning",
+    "unchecked": "info",
+}
+
+_REF_REMEDY: dict[RefState, str] = {
+    "outside": "Name a file of the project, by its path from the git root.",
+    "missing": "Name the file's new path, or take the entry out if the document is no longer about it.",
+    "undefined": "Name the symbol as it is now, and see whether the document still holds.",
+    "named": "Name the file that defines it, and see whether the document still holds.",
+    "unchecked": "Look whether it is there.",
+}
+
+_IMAGE_REMEDY = "Mend the path, put the file there, or take the image out."
 
 
 def problem_findings(material: Material) -> Iterator[AuditFinding]:
@@ -166,15 +197,6 @@ def memory_findings(hub: Hub, bases: Mapping[str, Material]) -> Iterator[AuditFi
         )
 
 
-_WHAT = {"changed": "changed since", "vanished": "is gone"}
-
-
-ENTRANCES = frozenset(
-    ("_index", "changelog", "code_of_conduct", "contributing", "home", "index", "license", "overview", "readme")
-)
-"""Names, case-folded and without suffix, of documents that people find by name."""
-
-
 def orphan_findings(material: Material, bases: Mapping[str, Material]) -> Iterator[AuditFinding]:
     """Yield findings about documents without links (including `related`) in or out, and without tags.
 
@@ -248,26 +270,6 @@ def tag_findings(material: Material, usual: Mapping[str, str]) -> Iterator[Audit
                 )
 
 
-MOST_REFS = 20_000
-"""Limit of entries looked up in one audit; each may open a file."""
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_SEVERITY: dict[RefState, Severity] = {
-    "outside": "error",
-    "missing": "error",
-    "undefined": "error",
-    "named": "warning",
-    "unchecked": "info",
-}
-_REF_REMEDY: dict[RefState, str] = {
-    "outside": "Name a file of the project, by its path from the git root.",
-    "missing": "Name the file's new path, or take the entry out if the document is no longer about it.",
-    "undefined": "Name the symbol as it is now, and see whether the document still holds.",
-    "named": "Name the file that defines it, and see whether the document still holds.",
-    "unchecked": "Look whether it is there.",
-}
-
-
 def project_root(material: Material) -> Path | None:
     """Return the git root that the refs of a base are relative to, or None if it belongs to no project."""
     root = material.hub.discovery().workspace.git_root
@@ -305,7 +307,7 @@ def ref_findings(materials: Sequence[Material]) -> tuple[list[AuditFinding], lis
     return findings, notes
 
 
-def _broken(material: Material, sources: Sources, entries: Sequence[Entry]) -> Iterator[AuditFinding]:
+def _broken(material: Material, sources: Sources, entries: Sequence[ListEntry]) -> Iterator[AuditFinding]:
     for entry in entries:
         fault = sources.fault(entry.text)
         if fault is not None:
@@ -318,9 +320,6 @@ def _broken(material: Material, sources: Sources, entries: Sequence[Entry]) -> I
                 near + _REF_REMEDY[fault.state],
                 line=entry.line,
             )
-
-
-_IMAGE_REMEDY = "Mend the path, put the file there, or take the image out."
 
 
 def image_findings(material: Material) -> Iterator[AuditFinding]:

@@ -45,6 +45,17 @@ _OTHER_MEANING = re.compile(r"L\d+(?:-L?\d+)?|:~:text=.*|page=\d+.*|top", re.DOT
 """Fragments other than headings: lines of a file, a text to highlight, a page, the top."""
 
 
+NEAR_NAME = 0.75
+"""Minimum similarity (0 to 1, difflib's ratio) of a file name that is suggested for a broken link."""
+
+SHOWN = 5
+"""Limit of documents named in a finding about an ambiguous link."""
+
+_REMEDY = "Mend the link, write the document, or take the link out."
+
+_ELSEWHERE = "it leads there by name or from the base's folder alone, so GitHub and editors find nothing"
+
+
 class Anchors:
     """The anchors of a document.
 
@@ -108,15 +119,6 @@ def _explicit(text: str, document: Document) -> list[str]:
 
 def _squashed(text: str) -> str:
     return "".join(letter for letter in unicodedata.normalize("NFC", text).casefold() if letter.isalnum())
-
-
-NEAR_NAME = 0.75
-"""Minimum similarity (0 to 1, difflib's ratio) of a file name that is suggested for a broken link."""
-
-SHOWN = 5
-"""Limit of documents named in a finding about an ambiguous link."""
-
-_REMEDY = "Mend the link, write the document, or take the link out."
 
 
 def link_findings(material: Material, bases: Mapping[str, Material]) -> Iterator[AuditFinding]:
@@ -256,9 +258,6 @@ def _misspelt(material: Material, link: ResolvedLink, goal: str, targets: _Targe
         others=(material.ref(goal),),
         fix=fix,
     )
-
-
-_ELSEWHERE = "it leads there by name or from the base's folder alone, so GitHub and editors find nothing"
 
 
 def _entry_fault(link: ResolvedLink, goal: str) -> str:

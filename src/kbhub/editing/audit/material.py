@@ -202,7 +202,7 @@ def material_of(hub: Hub, base: Base) -> Material:
 
 
 @struct
-class Entry:
+class ListEntry:
     """A text in a front matter list."""
 
     path: str
@@ -211,7 +211,7 @@ class Entry:
     """From 1; None if it does not appear literally on one line."""
 
 
-def front_matter_entries(material: Material, *keys: str) -> Iterator[Entry]:
+def front_matter_entries(material: Material, *keys: str) -> Iterator[ListEntry]:
     """Yield the texts under keys of the documents' front matter, lists item by item.
 
     Args:
@@ -226,7 +226,7 @@ def front_matter_entries(material: Material, *keys: str) -> Iterator[Entry]:
         for key, value in front.items():
             if key.strip().casefold() in keys:
                 for entry in dict.fromkeys(_texts(value)):
-                    yield Entry(path, entry, line_of(lines, entry))
+                    yield ListEntry(path, entry, line_of(lines, entry))
 
 
 def front_lines(text: str) -> list[str]:

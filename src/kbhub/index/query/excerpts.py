@@ -33,6 +33,10 @@ _FOREIGN = re.compile(r"[^\x00-\x7f]")
 _WORD = re.compile("[a-z0-9]+")
 
 
+IDENTIFIERS = 4_096
+"""Mixed-case words whose parts are cached."""
+
+
 def plain(text: str) -> str | None:
     """Return a text in lower case, with `?` for non-ASCII separators.
 
@@ -89,10 +93,6 @@ def _beginnings(stems: frozenset[str]) -> frozenset[str]:
 @lru_cache(maxsize=1024)
 def _separates(character: str) -> bool:
     return not any(char.isalnum() or unicodedata.category(char)[0] in "MC" for char in normalise(character))
-
-
-IDENTIFIERS = 4_096
-"""Mixed-case words whose parts are cached."""
 
 
 def spans(text: str, terms: tuple[Term, ...]) -> list[tuple[int, int]]:

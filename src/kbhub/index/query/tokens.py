@@ -50,6 +50,9 @@ _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![A-Za-z
 """Boundary between parts of such a word; a plural acronym (`APIs`) is one part."""
 
 
+_local = threading.local()
+
+
 def searchable(text: str) -> str:
     """Return the form of a text that is indexed.
 
@@ -132,9 +135,6 @@ def tokens(raw: bytes) -> list[tuple[int, int, str]]:
     """Return (start, end, stem) of each token, offsets in bytes."""
     result: Any = _tokenizer()(raw, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)
     return list(result)
-
-
-_local = threading.local()
 
 
 def _tokenizer() -> apsw.FTS5Tokenizer:

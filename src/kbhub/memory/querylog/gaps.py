@@ -33,6 +33,12 @@ QUESTION_CHARACTERS = 300
 """Length to which questions are cut."""
 
 
+HOUR_SECONDS = 3600.0
+
+TOP = 3
+"""Number of gaps in the summary; `kbhub gaps` lists all."""
+
+
 def find_gaps(
     hub: Hub, log: QueryLog, recurring: Sequence[Cluster], known: Topics, deadline: Deadline
 ) -> tuple[list[str], list[str]]:
@@ -155,11 +161,6 @@ def _asked_in_vain(hub: Hub, log: QueryLog, gap: Topic, cluster: Cluster) -> boo
         return False
     answer = answer_anywhere(hub, gap.question)
     return answer.complete and not answer.strong
-
-
-HOUR_SECONDS = 3600.0
-TOP = 3
-"""Number of gaps in the summary; `kbhub gaps` lists all."""
 
 
 def summary(hub: Hub) -> QuerySummary:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from kbhub.index.querylog import Asked
 
 
+SHOWN = 20
+"""Default number of queries in a list."""
+
+
 class LoggedQuery(Model):
     """A query and what it found."""
 
@@ -84,10 +88,6 @@ class Maintained(Model):
     followed: tuple[str, ...] = Field((), description="Promoted memories whose document moved, and that name it anew.")
     withdrawn: tuple[str, ...] = Field((), description="Promoted memories whose document is gone.")
     complete: bool = Field(True, description="Whether there was time for everything.")
-
-
-SHOWN = 20
-"""Default number of queries in a list."""
 
 
 def show_log(hub: Hub, limit: int = SHOWN) -> LoggedQueries:

@@ -6,8 +6,7 @@ Document texts are only quoted in prompts (`quoted`), never used as instructions
 
 from kbhub.models.inference.calls import Deadline
 from kbhub.models.inference.prompts import Prompt, fence_mark, quoted, quoting_rule, seen, sendable, without_thinking
-from kbhub.models.inference.server import Ollama
-from kbhub.models.inference.stored import StoredAnswers
+from kbhub.models.inference.server import Ollama, StoredAnswers
 
 __all__ = [
     "Deadline",

@@ -14,6 +14,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+SHOWN_CHARACTERS = 200
+"""Characters shown of a server's error message."""
+
+TOO_LONG = (
+    "context length",  # Ollama, OpenAI
+    "too large to process",  # llama.cpp
+    "maximum model length",  # vLLM
+)
+"""Substrings of error messages about a text that is too long for the model."""
+
+T = TypeVar("T")
+
+_left_behind: dict[str, Future[object]] = {}
+"""Server and model → its abandoned request."""
+
+
 def shown_address(address: str) -> str:
     """Return an address for messages: with its scheme, without credentials and query string."""
     scheme, _, rest = with_scheme(address).partition("://")
@@ -34,17 +50,6 @@ def with_scheme(address: str) -> str:
     return address if "://" in address else f"http://{address}"
 
 
-SHOWN_CHARACTERS = 200
-"""Characters shown of a server's error message."""
-
-TOO_LONG = (
-    "context length",  # Ollama, OpenAI
-    "too large to process",  # llama.cpp
-    "maximum model length",  # vLLM
-)
-"""Substrings of error messages about a text that is too long for the model."""
-
-
 def shown(said: str) -> str:
     """Return a server's message on one line, truncated."""
     text = " ".join(said.split())
@@ -54,12 +59,6 @@ def shown(said: str) -> str:
 def is_too_long(said: str) -> bool:
     """Return whether a message says that a text is too long for the model."""
     return any(part in said.casefold() for part in TOO_LONG)
-
-
-T = TypeVar("T")
-
-_left_behind: dict[str, Future[object]] = {}
-"""Server and model → its abandoned request."""
 
 
 class Deadline:

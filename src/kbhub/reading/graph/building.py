@@ -20,7 +20,7 @@ from kbhub.index.references import ref_of
 from kbhub.reading.graph.resolving import PathTable, Resolution, folded
 from kbhub.reading.graph.tagging import TagTable
 from kbhub.reading.listing import short_docids
-from kbhub.reading.resolver import shelves_of
+from kbhub.reading.resolver import resolver_of
 from kbhub.types import Skipped
 from kbhub.values import struct
 from kbhub.workspace.project import PROJECT_ID
@@ -48,6 +48,9 @@ _EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|mailto:")
 
 Node = tuple[str, str]
 """A document: (id of its base, path)."""
+
+
+_GUARD = threading.Lock()
 
 
 @struct
@@ -153,7 +156,6 @@ class _Held:
 
 
 _HELD: WeakKeyDictionary[Hub, _Held] = WeakKeyDictionary()
-_GUARD = threading.Lock()
 
 
 def graph_of(hub: Hub) -> Graph:
@@ -339,14 +341,14 @@ def found_document(hub: Hub, graph: Graph, ref: str) -> Node:
         AmbiguousReference: several documents match.
     """
     ref = ref.encode("utf-8", "replace").decode("utf-8")
-    shelves = shelves_of(hub)
-    with shelves.opened():
-        match = shelves.find(ref)
+    resolver = resolver_of(hub)
+    with resolver.opened():
+        match = resolver.find(ref)
         if match is None:
-            raise shelves.not_found(ref)
+            raise resolver.not_found(ref)
         place = match[1]
         base_links = graph.bases.get(place.base.id)
         if base_links is None or place.path not in base_links.documents:
             reason = f"it is in no index yet; `kbhub index {place.base.id}` takes it in"
-            raise DocumentNotFound(shelves.ref(place), reason)
+            raise DocumentNotFound(resolver.ref(place), reason)
     return place.base.id, place.path

@@ -19,8 +19,20 @@ if TYPE_CHECKING:
     from kbhub.reading.reports import EdgeKind
 
 
+MOST_HOPS = 3
+"""Most hops: further away, everything is connected."""
+
+LIMIT = 10
+"""Neighbours of each kind."""
+
+NEAR_CHOSEN = 100
+"""Most near documents that are counted."""
+
+_STATUSES = ("broken", "outside", "file")
+
+
 @dataclass(slots=True)
-class Step:
+class Hop:
     """A reached document, and how it was reached."""
 
     node: Node
@@ -34,7 +46,7 @@ class Step:
     """Number of such links."""
 
 
-def walk(graph: Graph, starts: Iterable[Node], hops: int, kinds: Collection[EdgeKind]) -> list[Step]:
+def walk(graph: Graph, starts: Iterable[Node], hops: int, kinds: Collection[EdgeKind]) -> list[Hop]:
     """Follow links in both directions and return the documents reached, nearest first.
 
     A document is returned at the fewest hops that reach it: at the first hop once per kind and direction, at later hops
@@ -48,9 +60,9 @@ def walk(graph: Graph, starts: Iterable[Node], hops: int, kinds: Collection[Edge
     """
     level = list(dict.fromkeys(starts))
     seen = set(level)
-    reached: list[Step] = []
+    reached: list[Hop] = []
     for hop in range(1, hops + 1):
-        steps: dict[tuple[Node, EdgeKind | None, str | None], Step] = {}
+        steps: dict[tuple[Node, EdgeKind | None, str | None], Hop] = {}
         for node in level:
             for step in _from(graph, node, hop, kinds):
                 if step.node in seen:
@@ -68,27 +80,15 @@ def walk(graph: Graph, starts: Iterable[Node], hops: int, kinds: Collection[Edge
     return reached
 
 
-def _from(graph: Graph, node: Node, hop: int, kinds: Collection[EdgeKind]) -> Iterator[Step]:
+def _from(graph: Graph, node: Node, hop: int, kinds: Collection[EdgeKind]) -> Iterator[Hop]:
     for edge in graph.leaving.get(node, ()):
         kind: EdgeKind = "related" if edge.link.kind == "related" else "link"
         if kind in kinds and edge.goal is not None and edge.goal != node:
-            yield Step(edge.goal, kind, "out", hop, node, edge)
+            yield Hop(edge.goal, kind, "out", hop, node, edge)
     for edge in graph.coming.get(node, ()):
         kind = "related" if edge.link.kind == "related" else "backlink"
         if kind in kinds:
-            yield Step(edge.source, kind, "in", hop, node, edge)
-
-
-MOST_HOPS = 3
-"""Most hops: further away, everything is connected."""
-
-LIMIT = 10
-"""Neighbours of each kind."""
-
-NEAR_CHOSEN = 100
-"""Most near documents that are counted."""
-
-_STATUSES = ("broken", "outside", "file")
+            yield Hop(edge.source, kind, "in", hop, node, edge)
 
 
 def related(
@@ -149,14 +149,14 @@ def _check(hops: int, kinds: Collection[str], limit: int) -> None:
         raise UsageError(f"limit is {limit}; it can be 1 or more.")
 
 
-def _order(step: Step) -> tuple[int, bool, int, Node]:
+def _order(step: Hop) -> tuple[int, bool, int, Node]:
     """Sort by hops; links as they occur in the document, backlinks by their number."""
     if step.direction == "out":
         return step.hop, False, 0, ("", "")  # in the order found
     return step.hop, True, -step.count, step.node
 
 
-def _joined(graph: Graph, step: Step) -> Neighbour:
+def _joined(graph: Graph, step: Hop) -> Neighbour:
     link = step.edge.link
     return Neighbour(
         **_named(graph, step.node),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from kbhub.hub import Hub
     from kbhub.reading.graph.building import Graph, Node
-    from kbhub.reading.graph.neighbours import Step
+    from kbhub.reading.graph.neighbours import Hop
     from kbhub.reading.graph.tagging import TagTable
     from kbhub.reading.reports import EdgeKind
 
@@ -99,11 +99,11 @@ def _all_tags(table: TagTable[Node], most: int | None) -> Tags:
 def _documents(graph: Graph, table: TagTable[Node], names: Sequence[str], hops: int, most: int | None) -> Tags:
     keys = {name: table.matching(name) for name in names}
     tagged = _in_order(graph, {node for tag_keys in keys.values() for key in tag_keys for node in table.having[key]})
-    steps: dict[Node, Step] = {}
+    steps: dict[Node, Hop] = {}
     for step in walk(graph, tagged, hops, _FOLLOWED):
         steps.setdefault(step.node, step)
     joined = sorted((steps[node] for node in _in_order(graph, steps)), key=lambda step: step.hop)
-    documents: list[tuple[Node, Step | None]] = [(node, None) for node in tagged]
+    documents: list[tuple[Node, Hop | None]] = [(node, None) for node in tagged]
     documents += [(step.node, step) for step in joined]
     return Tags(
         names=tuple(names),
@@ -120,7 +120,7 @@ def _in_order(graph: Graph, nodes: Iterable[Node]) -> list[Node]:
     return sorted(nodes, key=lambda node: (order[node[0]], node[1]))
 
 
-def _document(graph: Graph, node: Node, step: Step | None) -> TaggedDocument:
+def _document(graph: Graph, node: Node, step: Hop | None) -> TaggedDocument:
     row = graph.document(node)
     return TaggedDocument(
         ref=graph.ref(node),

@@ -7,7 +7,7 @@ import sys
 import time
 
 from kbhub.errors import KbhubError
-from kbhub.server.daemon.folder import Folder, Lock, try_lock
+from kbhub.server.daemon.folder import DaemonFolder, Lock, try_lock
 from kbhub.workspace.places import data_dir
 from kbhub.workspace.process_tuning import be_frugal
 
@@ -23,7 +23,7 @@ TAKEN = 3
 def main() -> int:
     """Run the daemon, unless one is running."""
     be_frugal(os.environ)
-    folder = Folder(data_dir(os.environ))
+    folder = DaemonFolder(data_dir(os.environ))
     folder.make()
     lock = wait_for_lock(folder, LOCK_SECONDS)
     if lock is None:
@@ -40,7 +40,7 @@ def main() -> int:
         return error.exit_code
 
 
-def wait_for_lock(folder: Folder, seconds: float) -> Lock | None:
+def wait_for_lock(folder: DaemonFolder, seconds: float) -> Lock | None:
     """Take the daemon's lock; None if another process keeps it for longer than some seconds."""
     end = time.monotonic() + seconds
     while (lock := try_lock(folder.lock)) is None and time.monotonic() < end:

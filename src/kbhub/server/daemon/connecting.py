@@ -7,15 +7,24 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kbhub.server.daemon import proxy
-from kbhub.server.daemon.folder import Folder
-from kbhub.server.daemon.link import Refused, passed_on
+from kbhub.server.daemon.folder import DaemonFolder
+from kbhub.server.daemon.link import ConnectOptions, Refused, passed_on
 from kbhub.server.daemon.starting import DaemonUnavailable, reach
 from kbhub.workspace.places import data_dir, user_home
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from kbhub.server.daemon.link import Link, Wanted
+    from kbhub.server.daemon.link import DaemonLink
+
+
+COMMAND, MODE = "serve", "--connect"
+
+_FLAGS = {"--structured": "structured", "--read-only": "read_only"}
+_VALUES = {"--root": "root", "--config": "config", "--cache-dir": "cache_dir", "--protocol": "protocol"}
+_BASE = "--base"
+PROTOCOLS = ("auto", "legacy")
+
 
 PATHS = ("KBHUB_CONFIG", "KBHUB_CACHE_DIR", "KBHUB_DATA_DIR")
 """Variables with paths relative to the client's working directory."""
@@ -23,7 +32,42 @@ PATHS = ("KBHUB_CONFIG", "KBHUB_CACHE_DIR", "KBHUB_DATA_DIR")
 BASES = "KBHUB_BASES"
 
 
-def connect(wanted: Wanted, env: Mapping[str, str]) -> int | None:
+def wanted(arguments: Sequence[str]) -> ConnectOptions | None:
+    """Parse a command line.
+
+    Args:
+        arguments: arguments after the program's name.
+
+    Returns:
+        The result; None if it is not `serve --connect` with plainly valid options.
+    """
+    if arguments[:1] != [COMMAND] or MODE not in arguments:
+        return None
+    options: dict[str, Any] = {}
+    bases: list[str] = []
+    rest = iter(arguments[1:])
+    for argument in rest:
+        name, mark, value = argument.partition("=")
+        if argument == MODE:
+            continue
+        if argument in _FLAGS:
+            options[_FLAGS[argument]] = True
+            continue
+        if name not in (*_VALUES, _BASE):
+            return None
+        value = value if mark else next(rest, "")
+        if not value or value.startswith("-") or _VALUES.get(name) in options:
+            return None
+        if name == _BASE:
+            bases.append(value)
+        else:
+            options[_VALUES[name]] = value
+    if options.get("protocol", "auto") not in PROTOCOLS:
+        return None
+    return ConnectOptions(**options, base=tuple(bases))
+
+
+def connect(wanted: ConnectOptions, env: Mapping[str, str]) -> int | None:
     """Serve the client on standard input and output through the daemon; blocks while that works.
 
     Args:
@@ -33,10 +77,10 @@ def connect(wanted: Wanted, env: Mapping[str, str]) -> int | None:
     Returns:
         An exit code if this client cannot be served at all; None if it must be served without a daemon.
     """
-    folder = Folder(data_dir(env))
+    folder = DaemonFolder(data_dir(env))
     hello = greeting(wanted, env, os.getcwd())  # noqa: PTH109 - a string is needed
 
-    def open_link() -> Link:
+    def open_link() -> DaemonLink:
         try:
             return reach(folder, hello, {"ends": True}, env)
         except (Refused, DaemonUnavailable) as error:
@@ -54,7 +98,7 @@ def connect(wanted: Wanted, env: Mapping[str, str]) -> int | None:
     return None
 
 
-def greeting(wanted: Wanted, env: Mapping[str, str], cwd: str) -> dict[str, Any]:
+def greeting(wanted: ConnectOptions, env: Mapping[str, str], cwd: str) -> dict[str, Any]:
     """Describe the client's workspace independently of the process that reads it.
 
     Args:

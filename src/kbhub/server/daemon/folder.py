@@ -19,6 +19,10 @@ PS_SECONDS = 2.0
 """Timeout of `ps`, which reads a kernel table."""
 
 
+TOKEN_BYTES = 32
+"""Random bytes of the token: 256 bits cannot be guessed."""
+
+
 def process_mark(pid: int) -> str | None:
     """Return a mark that distinguishes a process from later ones with the same id: its start time.
 
@@ -100,11 +104,7 @@ def is_held(path: Path) -> bool:
     return lock is None
 
 
-TOKEN_BYTES = 32
-"""Random bytes of the token: 256 bits cannot be guessed."""
-
-
-class Folder:
+class DaemonFolder:
     """The daemon's folder in kbhub's data directory, accessible to the current user only.
 
     Args:
@@ -140,7 +140,7 @@ class Folder:
         return Path(record.link) if record and isinstance(record.link, str) else None
 
 
-class Record(NamedTuple):
+class DaemonRecord(NamedTuple):
     """A daemon's record of itself."""
 
     pid: int
@@ -156,18 +156,18 @@ class Record(NamedTuple):
     """Its start parameters, to start a successor in the same way; None if it runs in a terminal."""
 
 
-def read_record(folder: Folder) -> Record | None:
+def read_record(folder: DaemonFolder) -> DaemonRecord | None:
     """Return the record of the last daemon, which may be dead, or None if it is missing or invalid."""
     try:
         stored: dict[str, Any] = json.loads(folder.record.read_bytes())
-        record = Record(**stored)
+        record = DaemonRecord(**stored)
     except (OSError, ValueError, TypeError):
         return None
     sound = isinstance(record.pid, int) and isinstance(record.link, str | int) and isinstance(record.version, str)
     return record if sound else None
 
 
-def write_record(folder: Folder, record: Record) -> None:
+def write_record(folder: DaemonFolder, record: DaemonRecord) -> None:
     """Announce that a daemon is ready.
 
     Raises:
@@ -176,7 +176,7 @@ def write_record(folder: Folder, record: Record) -> None:
     write_atomically(folder.record, json.dumps(record._asdict()))
 
 
-def read_token(folder: Folder) -> str | None:
+def read_token(folder: DaemonFolder) -> str | None:
     """Return the token, or None if it is missing or was accessible to others."""
     try:
         descriptor = os.open(folder.token, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
@@ -190,7 +190,7 @@ def read_token(folder: Folder) -> str | None:
     return token if len(token) == 2 * TOKEN_BYTES else None
 
 
-def make_token(folder: Folder) -> str:
+def make_token(folder: DaemonFolder) -> str:
     """Return the token, creating a new one unless an existing one was private to the user.
 
     Raises:

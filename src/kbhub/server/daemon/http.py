@@ -280,7 +280,7 @@ def workspace_of(header: str | None) -> Path | None:
     return Path(os.path.realpath(path))
 
 
-class Endpoint(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """uvicorn without its signal handlers: the daemon has its own."""
 
     def __init__(self, app: Guarded) -> None:

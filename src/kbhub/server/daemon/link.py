@@ -35,7 +35,7 @@ PASSED_ON = (
 """Variables besides `KBHUB_…` that determine the workspace and bases: paths and an address, no secrets."""
 
 
-class Wanted(NamedTuple):
+class ConnectOptions(NamedTuple):
     """The command line of a client, as written."""
 
     root: str | None = None
@@ -66,7 +66,7 @@ class Refused(Exception):
         super().__init__(message)
 
 
-class Link:
+class DaemonLink:
     """An open wire, on the client's side.
 
     Args:
@@ -126,7 +126,7 @@ class Link:
             raise ConnectionError("the daemon does not answer in a way that can be understood") from None
         return answer if isinstance(answer, dict) else {}
 
-    def __enter__(self) -> Link:
+    def __enter__(self) -> DaemonLink:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -142,7 +142,7 @@ class Link:
         self._socket.close()
 
 
-def dial(where: str | int) -> Link:
+def dial(where: str | int) -> DaemonLink:
     """Open a wire.
 
     Args:
@@ -152,7 +152,7 @@ def dial(where: str | int) -> Link:
         OSError: nothing listens there.
     """
     if isinstance(where, int):
-        return Link(socket.create_connection(("127.0.0.1", where), GREETING_SECONDS))
+        return DaemonLink(socket.create_connection(("127.0.0.1", where), GREETING_SECONDS))
     connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connected.settimeout(GREETING_SECONDS)
@@ -160,10 +160,10 @@ def dial(where: str | int) -> Link:
     except OSError:
         connected.close()
         raise
-    return Link(connected)
+    return DaemonLink(connected)
 
 
-def greet(link: Link, kind: str, token: str, **said: Any) -> dict[str, Any]:
+def greet(link: DaemonLink, kind: str, token: str, **said: Any) -> dict[str, Any]:
     """Send the greeting and return the answer.
 
     Args:

@@ -29,8 +29,8 @@ from kbhub.hub import HubOptions
 from kbhub.index.shared import Shared
 from kbhub.memory.querylog.recording import flush
 from kbhub.server.daemon.connections import Connections, Dismissal
-from kbhub.server.daemon.folder import Folder, Record, make_token, process_mark, write_record
-from kbhub.server.daemon.http import HOST, MCP_PATH, Endpoint, Guarded, bind_path, bind_port, mcp_app
+from kbhub.server.daemon.folder import DaemonFolder, DaemonRecord, make_token, process_mark, write_record
+from kbhub.server.daemon.http import HOST, MCP_PATH, Guarded, HttpServer, bind_path, bind_port, mcp_app
 from kbhub.server.daemon.workspaces import Workspaces
 from kbhub.server.stdio import LOG_FORMAT
 from kbhub.workspace.config import load_config
@@ -73,7 +73,7 @@ class Daemon:
         options: options of the hub for HTTP requests that name no workspace.
     """
 
-    def __init__(self, start: Start, folder: Folder, options: HubOptions) -> None:
+    def __init__(self, start: Start, folder: DaemonFolder, options: HubOptions) -> None:
         self._start, self._folder, self._options = start, folder, options
         self._settings = _settings(options)
         self._shared = Shared()
@@ -86,7 +86,7 @@ class Daemon:
         self._connections = Connections(self._token, self._shared, dict(os.environ), self._status, self._dismiss)
         self._workspaces: Workspaces | None = None
         self._guarded: Guarded | None = None
-        self._endpoint: Endpoint | None = None
+        self._endpoint: HttpServer | None = None
         self._http: str | None = None
         self._here: Path | None = None
         """A folder created only for the socket."""
@@ -111,7 +111,7 @@ class Daemon:
                     self._serve_http(group, bound, self._start.http)
                 mark = await run_sync(process_mark, os.getpid())
                 told = self._start.model_dump(mode="json") if self._start.detached else None
-                write_record(self._folder, Record(os.getpid(), mark, __version__, where, self._http, told))
+                write_record(self._folder, DaemonRecord(os.getpid(), mark, __version__, where, self._http, told))
                 ready(self._http)
                 group.start_soon(self._watch_idle)
                 await self._ended.wait()
@@ -127,7 +127,7 @@ class Daemon:
         options = replace(self._options, shared=self._shared, ask_roots=False)
         self._workspaces = Workspaces(options, http.structured, mcp_app, group)
         self._guarded = Guarded(self._workspaces, None if http.socket else self._token, port, self._status)
-        self._endpoint = Endpoint(self._guarded)
+        self._endpoint = HttpServer(self._guarded)
         self._http = f"unix:{http.socket}" if http.socket else f"http://{HOST}:{port}{MCP_PATH}"
         group.start_soon(partial(self._endpoint.serve, sockets=[bound]))
 
@@ -220,7 +220,9 @@ class Daemon:
             shutil.rmtree(self._here, ignore_errors=True)
 
 
-def run(start: Start, folder: Folder, lock: Lock, ready: Callable[[str | None], None] = lambda _: None) -> NoReturn:
+def run(
+    start: Start, folder: DaemonFolder, lock: Lock, ready: Callable[[str | None], None] = lambda _: None
+) -> NoReturn:
     """Run the daemon until told to end, then end the process.
 
     Args:
@@ -265,7 +267,7 @@ def _settings(options: HubOptions) -> ServeSettings:
         return ServeSettings()
 
 
-def _log_to(folder: Folder, options: HubOptions, *, detached: bool) -> None:
+def _log_to(folder: DaemonFolder, options: HubOptions, *, detached: bool) -> None:
     try:
         level = load_config(options.config, options.env, options.home).settings.log.level
     except ConfigError:
@@ -277,7 +279,7 @@ def _log_to(folder: Folder, options: HubOptions, *, detached: bool) -> None:
     logging.getLogger("kbhub.server.daemon").setLevel(min(logging.INFO, logging.getLevelName(level)))
 
 
-def _forget_dead(folder: Folder) -> None:
+def _forget_dead(folder: DaemonFolder) -> None:
     """Remove the socket folder of a killed daemon, if it had to be elsewhere."""
     from_before = folder.dead_socket()
     if from_before and from_before.parent.parent == Path(tempfile.gettempdir()) and OWN in from_before.parent.name:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
-from kbhub.server.daemon.link import OURS, Link
+from kbhub.server.daemon.link import OURS, DaemonLink
 from kbhub.server.frames import Frame, frames, refusal
 from kbhub.workspace.tool_names import ALL, WRITERS
 
@@ -40,6 +40,28 @@ SUBSCRIBED = 10_000
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 _LOST = -32000
 """Error code for a request whose server went away; the SDKs use it too."""
+
+
+ATTEMPTS = 3
+"""Daemons tried per message; each has started and died before the next."""
+
+FINISHING_SECONDS = 5.0
+"""Time for an ending daemon to finish writing calls; reading calls are repeated on the next one."""
+
+LAST_WORDS_SECONDS = 0.4
+"""Time for a client that has closed its end to read the line being written to it."""
+
+PIECE_BYTES = 64 * 1024
+"""Bytes read at once: the size of a pipe."""
+
+LISTENING = "notifications/subscriptions/acknowledged"
+
+CHANGED = ("notifications/tools/list_changed", "notifications/resources/list_changed")
+"""Sent to a client of the handshake era after a change of daemon, since another version may have other tools."""
+
+_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+_CANCELLED = "notifications/cancelled"
 
 
 def key_of(identifier: Any) -> str:
@@ -142,26 +164,6 @@ class Conversation:
         return [message for message in messages if message]
 
 
-ATTEMPTS = 3
-"""Daemons tried per message; each has started and died before the next."""
-
-FINISHING_SECONDS = 5.0
-"""Time for an ending daemon to finish writing calls; reading calls are repeated on the next one."""
-
-LAST_WORDS_SECONDS = 0.4
-"""Time for a client that has closed its end to read the line being written to it."""
-
-PIECE_BYTES = 64 * 1024
-"""Bytes read at once: the size of a pipe."""
-
-LISTENING = "notifications/subscriptions/acknowledged"
-CHANGED = ("notifications/tools/list_changed", "notifications/resources/list_changed")
-"""Sent to a client of the handshake era after a change of daemon, since another version may have other tools."""
-
-_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
-_CANCELLED = "notifications/cancelled"
-
-
 class Proxy:
     """One client's conversation with the current daemon.
 
@@ -171,10 +173,10 @@ class Proxy:
         sink: stream to the client.
     """
 
-    def __init__(self, link: Link, reach: Callable[[], Link], sink: BinaryIO) -> None:
+    def __init__(self, link: DaemonLink, reach: Callable[[], DaemonLink], sink: BinaryIO) -> None:
         self._reach, self._sink = reach, sink
         self._state = threading.Condition(threading.RLock())
-        self._link: Link | None = link
+        self._link: DaemonLink | None = link
         self._writing = threading.Lock()
         self._conversation = Conversation()
         self._pending: dict[str, Pending] = {}
@@ -283,7 +285,7 @@ class Proxy:
                 if not self._leaving:
                     self._connected()
 
-    def _finish(self, link: Link | None, upgraded: bool) -> None:
+    def _finish(self, link: DaemonLink | None, upgraded: bool) -> None:
         """Let an ending daemon answer what must not be repeated, then disconnect."""
         with self._state:
             self._state.wait_for(
@@ -294,7 +296,7 @@ class Proxy:
             if upgraded or any(request.method != LISTEN for request in self._pending.values()):
                 self._connected()
 
-    def _lost(self, link: Link) -> None:
+    def _lost(self, link: DaemonLink) -> None:
         if self._link is not link:
             return
         self._link = None
@@ -320,7 +322,7 @@ class Proxy:
         if not self._sent(self._link, key, request):
             self._connected()
 
-    def _sent(self, link: Link, key: str, request: Pending) -> bool:
+    def _sent(self, link: DaemonLink, key: str, request: Pending) -> bool:
         try:
             link.send(request.line)
         except OSError:
@@ -348,7 +350,7 @@ class Proxy:
                 self._write(request.failure())
             self._pending.clear()
 
-    def _told(self, link: Link) -> bool:
+    def _told(self, link: DaemonLink) -> bool:
         """Tell a new daemon the state of the conversation; return whether it is still there."""
         try:
             for message in self._conversation.again():
@@ -363,7 +365,7 @@ class Proxy:
             return False
         return True
 
-    def _asked_again(self, link: Link) -> bool:
+    def _asked_again(self, link: DaemonLink) -> bool:
         """Repeat unanswered requests to a new daemon; return whether it is still there."""
         self._link = link
         for key, request in list(self._pending.items()):
@@ -402,7 +404,7 @@ class Proxy:
                 os._exit(0)
 
 
-def run(link: Link, reach: Callable[[], Link]) -> NoReturn:
+def run(link: DaemonLink, reach: Callable[[], DaemonLink]) -> NoReturn:
     """Serve the client on standard input and output until it closes them or a signal comes, then end the process.
 
     Args:

@@ -11,8 +11,17 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kbhub import __version__
-from kbhub.server.daemon.folder import Folder, Lock, Record, is_held, process_mark, read_record, read_token, try_lock
-from kbhub.server.daemon.link import Link, Refused, dial, greet, passed_on
+from kbhub.server.daemon.folder import (
+    DaemonFolder,
+    DaemonRecord,
+    Lock,
+    is_held,
+    process_mark,
+    read_record,
+    read_token,
+    try_lock,
+)
+from kbhub.server.daemon.link import DaemonLink, Refused, dial, greet, passed_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,6 +47,16 @@ KEPT = (
 """Variables for a new daemon, besides those that clients pass on. It must not retain any window's secrets."""
 
 
+STOP_SECONDS = 10.0
+"""Time for a daemon to end on request: it gives its calls five seconds."""
+
+SIGNAL_SECONDS = 5.0
+"""Time for a daemon to end on a signal."""
+
+STOP_POLL_SECONDS = 0.02
+"""Interval of checks."""
+
+
 class DaemonUnavailable(Exception):
     """Raised when there is no daemon and none can be started; the text says why."""
 
@@ -47,7 +66,9 @@ def daemon_environment(env: Mapping[str, str]) -> dict[str, str]:
     return passed_on(env) | {name: value for name, value in env.items() if name in KEPT or name.startswith("LC_")}
 
 
-def reach(folder: Folder, hello: Mapping[str, Any], start: Mapping[str, Any], env: Mapping[str, str]) -> Link:
+def reach(
+    folder: DaemonFolder, hello: Mapping[str, Any], start: Mapping[str, Any], env: Mapping[str, str]
+) -> DaemonLink:
     """Open a wire to the daemon and greet it; start it if necessary, replace it if it is older than this kbhub.
 
     Args:
@@ -67,7 +88,7 @@ def reach(folder: Folder, hello: Mapping[str, Any], start: Mapping[str, Any], en
         raise DaemonUnavailable(str(error)) from error
 
 
-def launch(folder: Folder, start: Mapping[str, Any], env: Mapping[str, str]) -> Record:
+def launch(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> DaemonRecord:
     """Start a daemon and wait until it is ready.
 
     Args:
@@ -79,7 +100,7 @@ def launch(folder: Folder, start: Mapping[str, Any], env: Mapping[str, str]) -> 
         DaemonUnavailable: it does not start.
     """
 
-    def ready() -> Record | None:
+    def ready() -> DaemonRecord | None:
         record = read_record(folder)
         return record if record and is_held(folder.lock) and _answers(folder, record) else None
 
@@ -90,7 +111,7 @@ def launch(folder: Folder, start: Mapping[str, Any], env: Mapping[str, str]) -> 
         raise DaemonUnavailable(str(error)) from error
 
 
-def running(folder: Folder) -> Record | None:
+def running(folder: DaemonFolder) -> DaemonRecord | None:
     """Return the record of the running daemon, or None; without a held lock, the recorded daemon is dead."""
     return read_record(folder) if is_held(folder.lock) else None
 
@@ -118,7 +139,7 @@ class _Start:
         env: environment variables.
     """
 
-    def __init__(self, folder: Folder, start: Mapping[str, Any], env: Mapping[str, str]) -> None:
+    def __init__(self, folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> None:
         self._folder, self._start, self._env = folder, start, env
         self._lock: Lock | None = None
         self._child: subprocess.Popen[bytes] | None = None
@@ -153,7 +174,7 @@ class _Start:
                 self._lock.release()
 
 
-def _greeted(folder: Folder, hello: Mapping[str, Any]) -> Link | None:
+def _greeted(folder: DaemonFolder, hello: Mapping[str, Any]) -> DaemonLink | None:
     """Open a wire to a running daemon; None if one has to be started."""
     record = read_record(folder)
     token = read_token(folder)
@@ -181,7 +202,7 @@ def _greeted(folder: Folder, hello: Mapping[str, Any]) -> Link | None:
         raise
 
 
-def _send_away(folder: Folder, record: Record, token: str) -> None:
+def _send_away(folder: DaemonFolder, record: DaemonRecord, token: str) -> None:
     """Let a daemon of an older version finish, and wait for that."""
     try:
         with dial(record.link) as link:
@@ -193,7 +214,7 @@ def _send_away(folder: Folder, record: Record, token: str) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _answers(folder: Folder, record: Record) -> bool:
+def _answers(folder: DaemonFolder, record: DaemonRecord) -> bool:
     token = read_token(folder)
     try:
         with dial(record.link) as link:
@@ -203,7 +224,7 @@ def _answers(folder: Folder, record: Record) -> bool:
     return True
 
 
-def _spawn(folder: Folder, start: Mapping[str, Any], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _spawn(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start the daemon in a session of its own, so that it outlives its window.
 
     Raises:
@@ -228,7 +249,7 @@ def _spawn(folder: Folder, start: Mapping[str, Any], env: Mapping[str, str]) -> 
         os.close(crash)
 
 
-def _last_words(folder: Folder) -> str:
+def _last_words(folder: DaemonFolder) -> str:
     try:
         lines = folder.crash.read_text("utf-8", "replace").strip().splitlines()
     except OSError:
@@ -236,17 +257,7 @@ def _last_words(folder: Folder) -> str:
     return lines[-1] if lines else f"{folder.log} may say why"
 
 
-STOP_SECONDS = 10.0
-"""Time for a daemon to end on request: it gives its calls five seconds."""
-
-SIGNAL_SECONDS = 5.0
-"""Time for a daemon to end on a signal."""
-
-STOP_POLL_SECONDS = 0.02
-"""Interval of checks."""
-
-
-class Stopped(NamedTuple):
+class StoppedDaemon(NamedTuple):
     """The result of stopping the daemon."""
 
     running: bool
@@ -260,7 +271,7 @@ class Stopped(NamedTuple):
     """For people."""
 
 
-def stop(folder: Folder, seconds: float = STOP_SECONDS) -> Stopped:
+def stop(folder: DaemonFolder, seconds: float = STOP_SECONDS) -> StoppedDaemon:
     """End the daemon: by request, then by signal if its process is proved to be the recorded one.
 
     Args:
@@ -268,20 +279,20 @@ def stop(folder: Folder, seconds: float = STOP_SECONDS) -> Stopped:
         seconds: time to end on request.
     """
     if not is_held(folder.lock):
-        return Stopped(False, True, None, "none", "No daemon is running.")
+        return StoppedDaemon(False, True, None, "none", "No daemon is running.")
     record = running(folder)
     if record is None:
         message = (
             f"A daemon is starting or holds {folder.lock} without saying which process it is; try again in a moment."
         )
-        return Stopped(True, False, None, "none", message)
+        return StoppedDaemon(True, False, None, "none", message)
     if _asked(folder, record) and _gone(folder, seconds):
-        return Stopped(True, True, record.pid, "asked", f"The daemon (process {record.pid}) has ended.")
+        return StoppedDaemon(True, True, record.pid, "asked", f"The daemon (process {record.pid}) has ended.")
     if not _is_it(record):
         message = (
             f"The daemon does not answer, and process {record.pid} cannot be proved to be it; end it by other means."
         )
-        return Stopped(True, False, record.pid, "none", message)
+        return StoppedDaemon(True, False, record.pid, "none", message)
     for number, how in _signals():
         try:
             os.kill(record.pid, number)
@@ -289,11 +300,11 @@ def stop(folder: Folder, seconds: float = STOP_SECONDS) -> Stopped:
             pass
         if _gone(folder, SIGNAL_SECONDS):
             message = f"The daemon (process {record.pid}) did not answer and was ended by a signal."
-            return Stopped(True, True, record.pid, how, message)
-    return Stopped(True, False, record.pid, "killed", f"The daemon (process {record.pid}) does not end.")
+            return StoppedDaemon(True, True, record.pid, how, message)
+    return StoppedDaemon(True, False, record.pid, "killed", f"The daemon (process {record.pid}) does not end.")
 
 
-def _asked(folder: Folder, record: Record) -> bool:
+def _asked(folder: DaemonFolder, record: DaemonRecord) -> bool:
     token = read_token(folder)
     if token is None:
         return False
@@ -307,7 +318,7 @@ def _asked(folder: Folder, record: Record) -> bool:
     return True
 
 
-def _gone(folder: Folder, seconds: float) -> bool:
+def _gone(folder: DaemonFolder, seconds: float) -> bool:
     end = time.monotonic() + seconds
     while is_held(folder.lock):
         if time.monotonic() > end:
@@ -316,7 +327,7 @@ def _gone(folder: Folder, seconds: float) -> bool:
     return True
 
 
-def _is_it(record: Record) -> bool:
+def _is_it(record: DaemonRecord) -> bool:
     """Whether the process with the recorded id is the recorded one, by its start time."""
     return record.mark is not None and process_mark(record.pid) == record.mark
 

@@ -27,7 +27,7 @@ MOST_WORKSPACES = 32
 
 
 @dataclass(slots=True)
-class Workspace:
+class WorkspaceServer:
     """A workspace that is served."""
 
     server: KbhubServer
@@ -53,13 +53,13 @@ class Workspaces:
         self, options: HubOptions, structured: bool, app: Callable[[KbhubServer], Starlette], group: TaskGroup
     ) -> None:
         self._options, self._structured, self._app, self._group = options, structured, app, group
-        self._open: dict[Path | None, Workspace] = {}
+        self._open: dict[Path | None, WorkspaceServer] = {}
         self._opening = anyio.Lock()
 
     def __len__(self) -> int:
         return len(self._open)
 
-    async def get(self, root: Path | None) -> Workspace | None:
+    async def get(self, root: Path | None) -> WorkspaceServer | None:
         """Return the workspace of a directory, or None if there is no room for it.
 
         Args:
@@ -71,7 +71,7 @@ class Workspaces:
                     return None
                 options = replace(self._options, root=root) if root else self._options
                 server = await run_sync(self._made, options)
-                workspace = Workspace(server, self._app(server))
+                workspace = WorkspaceServer(server, self._app(server))
                 await self._group.start(self._hold, root, workspace)
                 self._open[root] = workspace
             return self._open[root]
@@ -96,7 +96,7 @@ class Workspaces:
     def _close(self, root: Path | None) -> None:
         self._open.pop(root).closing.set()
 
-    async def _hold(self, root: Path | None, workspace: Workspace, *, task_status: TaskStatus[None]) -> None:
+    async def _hold(self, root: Path | None, workspace: WorkspaceServer, *, task_status: TaskStatus[None]) -> None:
         """Keep a workspace's sessions and its indexing and watching threads alive."""
         try:
             async with workspace.server.session_manager.run():

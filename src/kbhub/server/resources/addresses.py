@@ -28,6 +28,12 @@ Address = tuple[str, str]
 """Id of a base, and a path in it."""
 
 
+State = tuple[object, dict[str, bytes]]
+"""A value that changes with the index, and path → hash of its documents."""
+
+_NOTHING: State = (None, {})
+
+
 def uri_of(base: str, path: str) -> str:
     """Return the address of a document.
 
@@ -58,12 +64,6 @@ def template_value(path: str) -> str:
 def from_template_value(value: str) -> str:
     """Return the path for a value that a person typed, fully or partly, escaped or not."""
     return unquote(value)
-
-
-State = tuple[object, dict[str, bytes]]
-"""A value that changes with the index, and path → hash of its documents."""
-
-_NOTHING: State = (None, {})
 
 
 @struct

@@ -63,6 +63,10 @@ COMPLETIONS = 100
 MARKDOWN, PLAIN = "text/markdown", "text/plain"
 
 
+MAX_SUBSCRIPTIONS = 1_000
+"""Most subscriptions of one client of the handshake era; more are refused with an error."""
+
+
 @struct
 class Page:
     """A page of the documents of all active bases."""
@@ -220,10 +224,6 @@ def _decoded(cursor: str, bases: tuple[Base, ...]) -> tuple[int, str]:
     if number is None or not isinstance(path, str):
         raise UsageError("`cursor` is none that kbhub gave, or its base is gone; list without it from the first page.")
     return number, path
-
-
-MAX_SUBSCRIPTIONS = 1_000
-"""Most subscriptions of one client of the handshake era; more are refused with an error."""
 
 
 class Resources:

@@ -10,7 +10,7 @@ from mcp.types import CallToolResult, InputRequiredResult
 from pydantic import Field
 
 from kbhub.answers import Answer, AskOptions, Prepared, answer_without_client, counted, prepare
-from kbhub.answers.asking import FORCED, Written, finish_written
+from kbhub.answers.asking import FORCED, ModelText, finish_written
 from kbhub.memory.querylog.recording import USER
 from kbhub.render.answers import answer_for_model
 from kbhub.server.parameters import Names, Wordings, brief, cleaned
@@ -74,7 +74,7 @@ class Asking:
             return question_for_client(prepared)
         return await self._finish(prepared, await sampled(context, prepared))
 
-    async def _finish(self, prepared: Prepared, written: Written | str) -> CallToolResult:
+    async def _finish(self, prepared: Prepared, written: ModelText | str) -> CallToolResult:
         """Build an answer from what the client's model wrote, or let another model write."""
         if isinstance(written, str):
             return await self._without_client(prepared, [written])

@@ -21,7 +21,7 @@ from kbhub.server.tools.results import text_result
 from kbhub.sync.background import Background
 from kbhub.sync.bases import comparing_for, freshen
 from kbhub.sync.watch import Watcher
-from kbhub.workspace.workspace import FROM_ROOTS
+from kbhub.workspace.discovery import FROM_ROOTS
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import Context

@@ -26,7 +26,10 @@ MAX_REFS = 50
 """Most refs per call; an answer has room for a few hundred lines of each."""
 
 
-class Reading:
+Hops = Annotated[int, Field(ge=0, le=MOST_HOPS, description="Links to follow.")]
+
+
+class ReadTool:
     """The tool `read`."""
 
     def __init__(self, calls: Calls) -> None:
@@ -69,10 +72,7 @@ class Reading:
         note_read(self._calls.hub, [reading.ref for reading in result.readings], client)
 
 
-Hops = Annotated[int, Field(ge=0, le=MOST_HOPS, description="Links to follow.")]
-
-
-class Graph:
+class GraphTools:
     """Follows links and tags."""
 
     def __init__(self, calls: Calls) -> None:

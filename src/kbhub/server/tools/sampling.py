@@ -20,7 +20,7 @@ from mcp.types import (
 from pydantic import ValidationError
 
 from kbhub.answers.answer import Prepared
-from kbhub.answers.asking import Written
+from kbhub.answers.asking import ModelText
 from kbhub.answers.prompts import request_of
 from kbhub.documents.safe_text import one_line
 from kbhub.server.roots import STATELESS_SINCE
@@ -83,13 +83,13 @@ def prepared_before(context: Context[Any, Any]) -> Prepared | None:
         return None
 
 
-def answer_of_client(context: Context[Any, Any]) -> Written | str:
+def answer_of_client(context: Context[Any, Any]) -> ModelText | str:
     """Return what the client's model wrote for a repeated call, or why it wrote nothing."""
     answer = (context.input_responses or {}).get(_KEY)
     return _written(answer) if isinstance(answer, CreateMessageResult) else "The client sent no answer of its model."
 
 
-async def sampled(context: Context[Any, Any], prepared: Prepared) -> Written | str:
+async def sampled(context: Context[Any, Any], prepared: Prepared) -> ModelText | str:
     """Ask the client's model by a request of our own; return what it wrote, or why it wrote nothing."""
     try:
         with anyio.fail_after(SAMPLING_SECONDS):
@@ -119,8 +119,8 @@ def _params(prepared: Prepared) -> CreateMessageRequestParams:
     )
 
 
-def _written(answer: CreateMessageResult) -> Written | str:
+def _written(answer: CreateMessageResult) -> ModelText | str:
     content = answer.content
     if not isinstance(content, TextContent):
         return f"The client's model answered with {content.type} and not with text."
-    return Written(content.text, "sampling", one_line(answer.model, REASON_BYTES) or None)
+    return ModelText(content.text, "sampling", one_line(answer.model, REASON_BYTES) or None)

@@ -9,13 +9,16 @@ from pydantic import Field
 
 from kbhub.editing.audit import AuditReport, audit
 from kbhub.memory.querylog.gaps import summary
+from kbhub.reading.listing import status as status_of
 from kbhub.reading.reports import Status
-from kbhub.reading.status import status as status_of
 from kbhub.render import status_answers
 from kbhub.render.audit import audit_for_model
 from kbhub.search.outside import outside
 from kbhub.server.parameters import Names, brief, cleaned
 from kbhub.server.tools.calls import Calls
+
+SHOWN = 50
+"""Default number of findings per answer."""
 
 
 class Statuses:
@@ -42,10 +45,6 @@ class Statuses:
         notes = await calls.run(outside, calls.hub)
         status = status.model_copy(update={"bases": watched, "problems": problems, "notes": notes, "queries": queries})
         return calls.result(status_answers.status_answer(status), status)
-
-
-SHOWN = 50
-"""Default number of findings per answer."""
 
 
 class Auditing:

@@ -32,6 +32,15 @@ SAMPLE = "How do we roll back a release?"
 """A text to test the embedder with."""
 
 
+SECONDS = 3.0
+"""Timeout of a request; the server answers from memory."""
+
+WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
+"""On Linux, the number of folders that all of a user's programs together may watch (inotify(7))."""
+
+POLLED = f"a server compares its files every {POLL_SECONDS:.0f} s instead"
+
+
 def python_version() -> Finding:
     """Report the interpreter; kbhub does not start on one that is too old."""
     system = f"{platform.system()} {platform.machine()}"
@@ -95,10 +104,6 @@ def _no_embedder(message: str, model: str | None) -> Finding:
     return Finding(check="embedder", level="error", message=message, remedy=remedy)
 
 
-SECONDS = 3.0
-"""Timeout of a request; the server answers from memory."""
-
-
 def ollama_findings(hub: Hub) -> list[Finding]:
     """Check each Ollama model that is switched on, except the embedder, which has its own check.
 
@@ -127,12 +132,6 @@ def _finding(server: Ollama, model: str, uses: list[str]) -> Finding:
         remedy = f"See to that, or take {purpose} out of the config; kbhub goes on without."
         return Finding(check="ollama", level="warning", message=message, remedy=remedy)
     return Finding(check="ollama", level="ok", message=f"{server.where} has {model!r}, for {purpose}")
-
-
-WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")
-"""On Linux, the number of folders that all of a user's programs together may watch (inotify(7))."""
-
-POLLED = f"a server compares its files every {POLL_SECONDS:.0f} s instead"
 
 
 def watch_findings(bases: Sequence[Base]) -> list[Finding]:

@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 from kbhub.errors import ConfigError, KbhubError
 from kbhub.index import set_aside
 from kbhub.reading.reports import Diagnosis
-from kbhub.setup.doctor.bases import base_findings
+from kbhub.setup.doctor.bases import base_findings, config_findings, discovery_findings, trust_findings
 from kbhub.setup.doctor.clients import client_findings
 from kbhub.setup.doctor.folders import (
     FILE_MODE,
@@ -32,7 +32,6 @@ from kbhub.setup.doctor.machine import (
     sqlite,
     watch_findings,
 )
-from kbhub.setup.doctor.setup import config_findings, discovery_findings, trust_findings
 from kbhub.sync.bases import sync
 
 if TYPE_CHECKING:
@@ -40,6 +39,9 @@ if TYPE_CHECKING:
 
     from kbhub.hub import Hub
     from kbhub.types import Base
+
+
+BUSY = "another kbhub process is indexing it; try again when that is done"
 
 
 def examine(hub: Hub) -> Diagnosis:
@@ -66,9 +68,6 @@ def examine(hub: Hub) -> Diagnosis:
     for base in bases:
         findings += base_findings(hub, base)
     return Diagnosis(findings=(*findings, *watch_findings(bases), *client_findings(hub)))
-
-
-BUSY = "another kbhub process is indexing it; try again when that is done"
 
 
 def mend(hub: Hub, diagnosis: Diagnosis) -> Diagnosis:
