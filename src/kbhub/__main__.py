@@ -8,7 +8,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from kbhub.cli import INTERRUPTED
-from kbhub.cli.quick import ALONE, arranged
+from kbhub.cli.quick import ALONE, arranged, quickly
 from kbhub.workspace.process_tuning import be_frugal, collect_rarely, end_frugally
 
 if TYPE_CHECKING:
@@ -93,11 +93,7 @@ def _connected(given: list[str]) -> int | None:
     if "--connect" not in given:
         return None
     # Every window of an editor runs this: it is to be as small and as quick as can be.
-    from kbhub.server.daemon.connecting import (  # noqa: PLC0415
-        MODE,
-        connect,
-        wanted,
-    )
+    from kbhub.server.daemon.connecting import MODE, connect, wanted  # noqa: PLC0415
 
     asked = None if sys.stdin.isatty() else wanted(given)
     if asked is None:
@@ -119,14 +115,11 @@ def _served(given: list[str]) -> int | None:
 
 def _answered(given: list[str]) -> int:
     """Do what the command line says; it is parsed unless it can be understood at a glance."""
-    # Here and not above, so that Ctrl-C while modules load ends as quietly as later.
-    from kbhub.cli.quick import quickly  # noqa: PLC0415
-
     if (code := quickly(given)) is not None:
         return code
     if given[:1] == ["search"]:
         collect_rarely()
-    # As above.
+    # Here and not above, so that Ctrl-C while modules load ends as quietly as later.
     from kbhub.cli.run import run  # noqa: PLC0415
 
     return run(given)

@@ -1,4 +1,4 @@
-"""The command line: `registry` names the commands, `commands` has them with their help, `console` prints.
+"""The command line: `run` names the commands, `commands` has them with their help, `console` prints.
 
 `quick` answers what needs no parser: help, out of `pages`, and the version.
 """

@@ -168,8 +168,12 @@ class _Bars:
 
 def _new_bars() -> Progress:
     # Importing rich.progress takes 60 ms, and most searches need no progress bar.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich import console, progress  # noqa: PLC0415
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(file=sys.stderr), transient=True)
+    columns = (
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(),
+    )
+    return progress.Progress(*columns, console=console.Console(file=sys.stderr), transient=True)

@@ -13,6 +13,7 @@ from kbhub.hub import HubOptions
 from kbhub.render.words import warnings_text
 from kbhub.search import outside
 from kbhub.sync.bases import freshen, sync
+from kbhub.sync.git_pull import pull
 from kbhub.values import counted
 from kbhub.workspace.discovery import parse_base_arguments
 from kbhub.workspace.places import WORKING_DIRECTORY_GONE, working_directory
@@ -121,9 +122,6 @@ def pull_bases(hub: Hub, names: Sequence[str]) -> tuple[Pull, ...]:
     Raises:
         BaseNotFound: one is not active.
     """
-    # Its models take 40 ms to load, and a search pulls nothing.
-    from kbhub.sync.git_pull import pull  # noqa: PLC0415
-
     pulled = []
     for base in hub.select(names):
         one = pull(hub, base)

@@ -3,12 +3,12 @@
 A memory is a Markdown file with front matter, in a folder that is searched like any other base. Its state is always
 read from the file, so people can edit or delete it freely. Only usage counts are stored elsewhere.
 
-front_matter, documents   the file format: schema, parsing, validation, edits
-store                     reading, writing and trashing the files
-known                     the current memories, from indexes and changed files
-likeness, nearness        equal wording; similar meaning
-subjects                  what a memory is about, and whether that changed since
-models                    result types
-remember, changing, listing, forgetting, moving, transfer (with foreign), renumbering     the operations
-querylog                  logged queries: gaps and promoted answers
+documents     the file format: schema, parsing, validation, edits
+store         reading, writing and trashing the files
+known         the current memories, from indexes and changed files
+likeness      equal wording; similar meaning
+subjects      what a memory is about, and whether that changed since
+results       result types
+remember, changing (with forgetting), listing, moving, transfer     the operations
+querylog      logged queries: gaps and promoted answers
 """

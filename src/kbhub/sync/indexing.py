@@ -16,6 +16,7 @@ from kbhub.documents.walk import open_contained
 from kbhub.errors import EmbedderError, PathNotContained
 from kbhub.index import NewChunk, NewDocument
 from kbhub.index.references import chunk_key, document_id, embedded_text
+from kbhub.models.vectors import quantise
 from kbhub.sync.deleted_texts import is_gone
 from kbhub.types import Problem
 from kbhub.values import record, struct
@@ -246,9 +247,6 @@ def stored_vectors(embedder: Embedder, texts: Mapping[int, str]) -> dict[int, by
     if not texts:
         return {}
     vectors = embedder.embed(list(texts.values()))
-    # Imports numpy, which is loaded by now.
-    from kbhub.models.vectors import quantise  # noqa: PLC0415
-
     return {
         key: blob.tobytes() if vector.any() else None
         for key, vector, blob in zip(texts, vectors, quantise(vectors), strict=True)

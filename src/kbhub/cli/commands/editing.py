@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import pyperclip
 from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import Field
@@ -246,9 +247,6 @@ def _text(text: str | None, most: int) -> str:
 
 
 def _clipboard() -> str:
-    # It looks for the programs of the system when it is used, and no other command needs it.
-    import pyperclip  # noqa: PLC0415
-
     try:
         found = str(pyperclip.paste())
     except (pyperclip.PyperclipException, OSError) as error:
