@@ -42,7 +42,7 @@ def test_a_search_does_not_load_what_only_others_need(environment):
     environment.write(f"{environment.home}/.kbhub.json", '{"search": {"limit": 4}, "docsFallback": false}')
     environment.hub().sync()
 
-    others = "name in ('mcp', 'starlette', 'httpx', 'pypdf', 'watchfiles')"
+    others = "name in ('mcp', 'pydantic.main', 'starlette', 'httpx', 'pypdf', 'watchfiles')"
     code, names, done = loaded(environment, "search crate --limit 3", others)
     assert (code, names) == (0, []), done.stderr
     assert "crates.md" in done.stdout

@@ -13,7 +13,6 @@ from kbhub.hub import HubOptions
 from kbhub.render.words import warnings_text
 from kbhub.search import outside
 from kbhub.sync.bases import freshen, sync
-from kbhub.sync.git_pull import pull
 from kbhub.values import counted
 from kbhub.workspace.discovery import parse_base_arguments
 from kbhub.workspace.places import WORKING_DIRECTORY_GONE, working_directory
@@ -25,13 +24,8 @@ if TYPE_CHECKING:
     from kbhub.cli.options import Places
     from kbhub.hub import Hub
     from kbhub.sync.bases import Behind
-    from kbhub.sync.git_pull import Pull
     from kbhub.sync.sync import Progress
     from kbhub.types import Problem
-
-
-COMMIT_DIGITS = 10
-"""Hex digits shown of a commit id."""
 
 
 def hub_options(places: Places, *, serve: bool = False, every_base: bool = False, warn: bool = True) -> HubOptions:
@@ -110,27 +104,6 @@ def _sync_for_search(hub: Hub, behind: Behind, progress: Progress | None, most: 
         complain_all(f"{report.base}: {note}" for note in report.notes)
         if report.failed:
             complain(f"{report.base}: {counted(len(report.failed), 'file')} could not be indexed; see `kbhub status`.")
-
-
-def pull_bases(hub: Hub, names: Sequence[str]) -> tuple[Pull, ...]:
-    """Fetch and fast-forward bases that are git checkouts of the user's, and say what came of it.
-
-    Args:
-        hub: of the workspace.
-        names: ids of bases, none for all active ones; of those that are named it is said why they are not pulled.
-
-    Raises:
-        BaseNotFound: one is not active.
-    """
-    pulled = []
-    for base in hub.select(names):
-        one = pull(hub, base)
-        pulled.append(one)
-        if one.state == "updated":
-            complain(f"{base.id}: pulled, now at {(one.after or '')[:COMMIT_DIGITS]}.")
-        elif one.message and (names or (base.path / ".git").exists()):
-            complain(f"{base.id}: not pulled. {one.message}")
-    return tuple(pulled)
 
 
 def active_and_broken(hub: Hub) -> list[str]:

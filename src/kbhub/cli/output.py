@@ -7,20 +7,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import Field
-
 from kbhub.cli.console import show, show_json, terminal_width
-from kbhub.frozen import Model
 from kbhub.render import formats as listings
 from kbhub.render.layout import fitted
 from kbhub.render.words import neutralised
-from kbhub.sync.git_pull import Pull
-from kbhub.sync.report import SyncReport
-from kbhub.types import Problem
-from kbhub.workspace.trust import Grant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,32 +31,6 @@ SHELL = "/bin/sh"
 
 SHELL_SIGNS = frozenset("|&;<>()$`")
 """Characters for which PAGER needs a shell; some editors set it to `head -n 10000 | cat` for agents."""
-
-
-class IndexResult(Model):
-    """What `kbhub index` did."""
-
-    pulled: tuple[Pull, ...] = Field((), description="One per base, with `--pull`.")
-    reports: tuple[SyncReport, ...] = Field((), description="One per base that was brought in step.")
-    failed: tuple[Problem, ...] = Field((), description="Bases that could not be indexed, and why.")
-    interrupted: bool = Field(False, description="Whether Ctrl-C ended it before it was done.")
-
-
-class TrustResult(Model):
-    """What `kbhub trust` recorded, listed or took back."""
-
-    grants: tuple[Grant, ...] = Field((), description="What pointers may reach: recorded now, or all with `--list`.")
-    revoked: tuple[Path, ...] = Field((), description="Pointers whose trust was taken back.")
-
-
-class StopResult(Model):
-    """What `kbhub stop` did."""
-
-    running: bool = Field(description="Whether a daemon was running.")
-    stopped: bool = Field(description="Whether none is running now.")
-    pid: int | None = Field(None, description="Its process.")
-    how: str = Field(description="`asked`, `signal`, `killed`, or `none` if nothing was done.")
-    message: str = Field(description="The same in words.")
 
 
 def present(

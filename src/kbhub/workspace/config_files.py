@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbhub.errors import ConfigError
 from kbhub.workspace.checking import cut, first_error, plainly, shown
-from kbhub.workspace.validation import ValidationError, validated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +40,8 @@ def checked(declared: type[T], data: Any, where: Path | str, *, more: Mapping[st
         return plainly(declared, data, more)
     except ValueError:
         _refuse_unreadable(data, where)
+        # pydantic takes 0.1 s to load, and a file that is as it should be needs none of it.
+        from kbhub.workspace.validation import ValidationError, validated  # noqa: PLC0415
     try:
         return validated(declared, data)
     except ValidationError as error:

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from pydantic import Field
 
 from kbhub.cli.console import show_json, show_text, terminal_width, wants_colour, write_verbatim
 from kbhub.cli.hits import cut_reading, numbered, readings_listing
 from kbhub.cli.hubs import bring_in_step, complain_all, complain_broken, complain_nothing, decoded, hub_options
 from kbhub.cli.options import Common, Formats, Lines
-from kbhub.cli.output import TrustResult, present
+from kbhub.cli.output import present
 from kbhub.cli.overview import overview
 from kbhub.errors import UsageError
+from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.memory.known import count_read
 from kbhub.memory.querylog.recording import flush, note_read
@@ -30,7 +32,7 @@ from kbhub.search.outside import outside
 from kbhub.setup.init import make_knowledge, point_to
 from kbhub.workspace.pointer import POINTER_NAMES
 from kbhub.workspace.project import PROJECT_ID, find_pointer, trust_pointer
-from kbhub.workspace.trust import identity
+from kbhub.workspace.trust import Grant, identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +42,13 @@ if TYPE_CHECKING:
 
 EVERYTHING_READ = sys.maxsize
 """Characters that `read` prints: a shell has no window of tokens to fit."""
+
+
+class TrustResult(Model):
+    """What `kbhub trust` recorded, listed or took back."""
+
+    grants: tuple[Grant, ...] = Field((), description="What pointers may reach: recorded now, or all with `--list`.")
+    revoked: tuple[Path, ...] = Field((), description="Pointers whose trust was taken back.")
 
 
 def read(

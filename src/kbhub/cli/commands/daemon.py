@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
+from pydantic import Field
 
 from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.hubs import hub_options
 from kbhub.cli.options import Common, Places
-from kbhub.cli.output import StopResult
 from kbhub.errors import DaemonFault, UsageError
+from kbhub.frozen import Model
 from kbhub.server.daemon.asked import Http, Start
 from kbhub.server.daemon.connecting import connect
 from kbhub.server.daemon.folder import DaemonFolder, try_lock
@@ -30,6 +31,16 @@ if TYPE_CHECKING:
 
 MOST_PORT = 65535
 """Of TCP."""
+
+
+class StopResult(Model):
+    """What `kbhub stop` did."""
+
+    running: bool = Field(description="Whether a daemon was running.")
+    stopped: bool = Field(description="Whether none is running now.")
+    pid: int | None = Field(None, description="Its process.")
+    how: str = Field(description="`asked`, `signal`, `killed`, or `none` if nothing was done.")
+    message: str = Field(description="The same in words.")
 
 
 @dataclass(frozen=True, kw_only=True)

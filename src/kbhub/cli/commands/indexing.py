@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
+from pydantic import Field
 
 from kbhub.cli import INTERRUPTED
 from kbhub.cli.console import complain, progress_bars, show_json, show_text, wants_colour
@@ -18,13 +19,13 @@ from kbhub.cli.hubs import (
     complain_broken,
     complain_nothing,
     hub_options,
-    pull_bases,
 )
 from kbhub.cli.options import Common, Formats
-from kbhub.cli.output import IndexResult, present
+from kbhub.cli.output import present
 from kbhub.editing.audit import audit as audit_documents
 from kbhub.editing.audit import fix as fix_documents
 from kbhub.errors import BaseNotFound, KbhubError, UsageError
+from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.memory.querylog.maintenance import maintain
 from kbhub.render.audit import audit_listing, audit_text
@@ -35,15 +36,29 @@ from kbhub.setup.doctor import examine, mend
 from kbhub.sync.background import TIDY_EVERY_SECONDS
 from kbhub.sync.bases import sync
 from kbhub.sync.deleted_texts import change_keeping
+from kbhub.sync.git_pull import Pull, pull
+from kbhub.sync.report import SyncReport
 from kbhub.types import Problem
 
 if TYPE_CHECKING:
-    from kbhub.sync.report import SyncReport
     from kbhub.sync.sync import Progress
+
+
+COMMIT_DIGITS = 10
+"""Hex digits shown of a commit id."""
 
 
 SHOWN = 50
 """Findings that are shown as text unless somebody asks for more: a few screens."""
+
+
+class IndexResult(Model):
+    """What `kbhub index` did."""
+
+    pulled: tuple[Pull, ...] = Field((), description="One per base, with `--pull`.")
+    reports: tuple[SyncReport, ...] = Field((), description="One per base that was brought in step.")
+    failed: tuple[Problem, ...] = Field((), description="Bases that could not be indexed, and why.")
+    interrupted: bool = Field(False, description="Whether Ctrl-C ended it before it was done.")
 
 
 def index(
@@ -81,7 +96,7 @@ def index(
     else:
         names = _every_name(hub) if all_bases else active_and_broken(hub)
     complain_all(change_keeping(hub, names, keep=keep_deleted, forget=forget_deleted))
-    pulled = pull_bases(hub, bases) if pull else ()
+    pulled = _pull_bases(hub, bases) if pull else ()
     reports: list[SyncReport] = []
     failed: list[Problem] = []
     interrupted = False
@@ -236,3 +251,24 @@ def doctor(
     else:
         show_text(diagnosis_text(diagnosis, Painter(wants_colour(sys.stdout, os.environ))))
     return 1 if any(finding.level == "error" for finding in diagnosis.findings) else 0
+
+
+def _pull_bases(hub: Hub, names: tuple[str, ...]) -> tuple[Pull, ...]:
+    """Fetch and fast-forward bases that are git checkouts of the user's, and say what came of it.
+
+    Args:
+        hub: of the workspace.
+        names: ids of bases, none for all active ones; of those that are named it is said why they are not pulled.
+
+    Raises:
+        BaseNotFound: one is not active.
+    """
+    pulled = []
+    for base in hub.select(names):
+        one = pull(hub, base)
+        pulled.append(one)
+        if one.state == "updated":
+            complain(f"{base.id}: pulled, now at {(one.after or '')[:COMMIT_DIGITS]}.")
+        elif one.message and (names or (base.path / ".git").exists()):
+            complain(f"{base.id}: not pulled. {one.message}")
+    return tuple(pulled)
