@@ -344,7 +344,9 @@ def test_every_example_is_listed_and_run():
     """A folder that is not in the list, or that no test opens, is none that a newcomer can rely on."""
     readme = (EXAMPLES / "README.md").read_text("utf-8")
     folders = {folder.name for folder in EXAMPLES.iterdir() if folder.is_dir()}
-    tested = Path(__file__).read_text("utf-8") + (Path(__file__).parent / "test_setup_agents.py").read_text("utf-8")
+    tested = Path(__file__).read_text("utf-8") + (Path(__file__).parent / "setup" / "test_setup_agents.py").read_text(
+        "utf-8"
+    )
 
     assert {name for name in folders if f"`{name}/`" not in readme} == set()
     assert {name for name in folders if f'"{name}' not in tested} == set()

@@ -1,7 +1,7 @@
 """Pages of help: two aligned columns, without frames, readable at any width, in a pipe and aloud.
 
 What they say is taken from the commands and kept in `pages.json`, so that asking for help does not wait for
-the libraries of the command line (0.2 s). tests/test_help_pages.py writes that file and keeps it true.
+the libraries of the command line (0.2 s). tests/cli/test_help_pages.py writes that file and keeps it true.
 """
 
 from __future__ import annotations

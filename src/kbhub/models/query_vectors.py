@@ -28,7 +28,7 @@ PIECES = "pieces.txt"
 """File with the ASCII tokens and their ids, one per line, sorted by bytes."""
 
 MEDIAN_NORM = 322.79
-"""Median length of the packaged model's rows; checked by tests/test_query_vectors.py."""
+"""Median length of the packaged model's rows; checked by tests/models/test_query_vectors.py."""
 
 UNKNOWN, UNKNOWN_ID = "[UNK]", 1
 """Token of a word that cannot be split into known pieces."""

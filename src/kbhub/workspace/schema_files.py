@@ -1,7 +1,7 @@
 """Locate kbhub's JSON schemas, of its files and of the input and output of its tools.
 
-`tests/test_schemas.py` generates them from the models. They are in `schemas/` of a checkout and in the package of a
-wheel, so that editors can use them offline.
+`tests/workspace/test_schemas.py` generates them from the models. They are in `schemas/` of a checkout and in the
+package of a wheel, so that editors can use them offline.
 """
 
 from __future__ import annotations

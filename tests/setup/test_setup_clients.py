@@ -13,7 +13,7 @@ from kbhub.setup.launching import Installation, launch
 from kbhub.setup.plan import Registration
 from kbhub.setup.targets import registrations, unregistered
 
-HOWTO = Path(__file__).parent.parent / "docs" / "how-to" / "clients.md"
+HOWTO = Path(__file__).parents[2] / "docs" / "how-to" / "clients.md"
 ALL: tuple[Platform, ...] = get_args(Platform)
 HOME = Path("/home/ann")
 SUPPORT = "/home/ann/Library/Application Support"

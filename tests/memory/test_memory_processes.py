@@ -15,7 +15,7 @@ import pytest
 from kbhub.memory.listing import memories
 from kbhub.memory.remember import remember
 
-SOURCE = Path(__file__).parent.parent / "src"
+SOURCE = Path(__file__).parents[2] / "src"
 
 AGENT = """
 import sys

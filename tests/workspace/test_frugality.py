@@ -13,7 +13,7 @@ import pytest
 from kbhub.__main__ import main
 from kbhub.workspace import process_tuning
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)

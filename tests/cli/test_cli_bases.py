@@ -16,7 +16,7 @@ import pytest
 
 from kbhub.cli.hits import MACHINE_LIMIT
 
-SOURCE = str(Path(__file__).parent.parent / "src")
+SOURCE = str(Path(__file__).parents[2] / "src")
 NUMBERED = "# Rolling back\n\nfirst\n\nRun `shop rollback`.\n\nthen\n\nwait\n\nafter\n\nTell them of the rollback.\n"
 
 

@@ -31,7 +31,7 @@ from kbhub.workspace.tool_names import ALL
 from kbhub.workspace.validation import schema, validated
 from published import published_tools
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SCHEMAS = ROOT / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 MODELS = {"config": GlobalConfig, "memory": MemoryFrontMatter, "pointer": Pointer}

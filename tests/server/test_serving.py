@@ -20,7 +20,7 @@ from kbhub.memory.querylog.log import Maintained
 from kbhub.server.server import create_server
 from kbhub.workspace.tool_names import CORE
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 HELLO = {
     "jsonrpc": "2.0",

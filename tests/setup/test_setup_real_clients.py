@@ -1,6 +1,6 @@
 """`kbhub setup` with the command lines that clients publish to npm, in a home directory of their own.
 
-python tests/node_packages.py --clients && pytest -m slow tests/test_setup_real_clients.py
+python tests/node_packages.py --clients && pytest -m slow tests/setup/test_setup_real_clients.py
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kbhub.workspace.jsonc import parse_jsonc
 from node_packages import PROGRAMS, PYTHON_BIN, node_program
 from setup_machine import CODEX, OPENCODE, Account, make_account
 
-SOURCE = str(Path(__file__).parent.parent / "src")
+SOURCE = str(Path(__file__).parents[2] / "src")
 SECONDS = 100
 """What a client may take to list its servers; two to five on an idle machine."""
 LISTED = {
@@ -117,7 +117,7 @@ def test_a_real_client_takes_the_registration_and_lists_it(account, program):
 def test_claude_code_finds_no_fault_with_the_plugin(account):
     """Its own validation of plugin folders."""
     install(account, "claude")
-    plugin = Path(__file__).parent.parent / "examples" / "claude-code-plugin"
+    plugin = Path(__file__).parents[2] / "examples" / "claude-code-plugin"
     done = subprocess.run(
         [account.bin / "claude", "plugin", "validate", plugin],
         env=account.env,

@@ -16,7 +16,7 @@ from kbhub.render.layout import cell_width
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no pseudoterminals")
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TEAM = ROOT / "examples" / "team" / "knowledge"
 END_SECONDS = 60
 """How long a command may take."""

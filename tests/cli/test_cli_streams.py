@@ -17,7 +17,7 @@ from kbhub.cli.console import MESSAGE_CHARACTERS, shortened
 from kbhub.cli.run import app
 from kbhub.workspace.places import WORKING_DIRECTORY_GONE
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no device that is always full")
 

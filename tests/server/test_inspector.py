@@ -18,7 +18,7 @@ from node_packages import node_path, node_program
 
 OWN = os.environ.get("MCP_INSPECTOR") or shutil.which("mcp-inspector")
 INSPECTOR = [OWN] if OWN else node_program("mcp-inspector")
-SOURCE = str(Path(__file__).parent.parent / "src")
+SOURCE = str(Path(__file__).parents[2] / "src")
 SECONDS = 100
 """What one run may take; it is some three seconds."""
 

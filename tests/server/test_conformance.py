@@ -17,7 +17,7 @@ from conformance.server import FixtureServer
 from kbhub.workspace.tool_names import CORE
 from node_packages import node_path, node_program
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 SUITE = node_program("conformance")
 SECONDS = 100
 """What a run of the suite may take; it is five to eight seconds."""

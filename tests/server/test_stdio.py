@@ -17,7 +17,7 @@ from kbhub.errors import UsageError
 from kbhub.server.stdio import serve
 from kbhub.workspace.tool_names import CORE
 
-SOURCE = str(Path(__file__).parent.parent / "src")
+SOURCE = str(Path(__file__).parents[2] / "src")
 # A busy machine makes answers late here, never poorer.
 SERVE = """
 import kbhub.server.tools.calls

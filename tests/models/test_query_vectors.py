@@ -28,7 +28,7 @@ from kbhub.models.query_vectors import (
 from kbhub.models.static_means import INFORMATIVE_NORM
 from kbhub.models.static_vectors import StaticVectors, _all_norms, _median
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
 WAIT_SECONDS = 60
 """How long a test waits for what should come within a second."""
 
-SOURCE = str(Path(__file__).parent.parent / "src")
+SOURCE = str(Path(__file__).parents[2] / "src")
 SERVE = "from kbhub.hub import HubOptions; from kbhub.server.stdio import serve; serve(HubOptions(serve=True))"
 
 ENDS = {"tools": ("ToolsListChanged", "notifications/tools/list_changed")}

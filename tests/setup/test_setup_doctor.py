@@ -14,7 +14,7 @@ from kbhub.setup.doctor.clients import client_findings
 from kbhub.setup.doctor.handshake import shake_hands
 from trees import snapshot
 
-SOURCE = str(Path(__file__).parent.parent / "src")
+SOURCE = str(Path(__file__).parents[2] / "src")
 SERVER = [sys.executable, "-m", "kbhub", "serve"]
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="its commands are shell scripts")
 

@@ -15,7 +15,7 @@ from kbhub.setup.instructions import LINES, SKILL
 from kbhub.workspace.tool_names import ALL
 from setup_machine import Account, make_account
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "examples" / "claude-code-plugin"
 posix = pytest.mark.skipif(os.name == "nt", reason="needs links")
 

@@ -16,7 +16,7 @@ from kbhub.workspace.tool_names import ALL, CORE, MEANT
 
 pytestmark = pytest.mark.anyio
 
-MODEL = Path(__file__).parent.parent / "src" / "kbhub" / "models" / "packaged" / "tokenizer.json"
+MODEL = Path(__file__).parents[2] / "src" / "kbhub" / "models" / "packaged" / "tokenizer.json"
 
 LIMITS = {"core": 1_800, "all": 2_500}
 """Tokens of all definitions of a set: issue "Reading, linking, tagging, writing"."""

@@ -14,7 +14,7 @@ from kbhub.memory.querylog.log import show_log
 from kbhub.memory.querylog.maintenance import maintain
 from kbhub.memory.querylog.recording import log_path
 
-SOURCE = Path(__file__).parent.parent / "src"
+SOURCE = Path(__file__).parents[2] / "src"
 KILLED = 3
 """Processes that are killed, one after the other."""
 

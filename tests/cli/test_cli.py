@@ -18,7 +18,7 @@ from kbhub.__main__ import PIPE_CLOSED
 from kbhub.cli import INTERRUPTED
 from kbhub.cli.run import app
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TEAM = ROOT / "examples" / "team"
 COMMANDS = [name for name in app if not name.startswith("-")]
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp"
