@@ -1,4 +1,4 @@
-"""The optional better tier: all-MiniLM-L6-v2 as an embedder, and as a second look at the best chunks."""
+"""The optional better tier: all-MiniLM-L6-v2 as an embedder, and to rerank the best chunks."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from importlib.util import find_spec
-from pathlib import Path
 
-import apsw
 import numpy as np
 import pytest
+from filelock import FileLock
 
 import kbhub.models.onnx_embedding
 from kbhub.errors import EmbedderError
-from kbhub.index.transformer_cache import KeptVectors
+from kbhub.index.transformer_vectors import TransformerVectors
 from kbhub.models.embedding import open_embedder, own_model, packaged_embedder
 from kbhub.models.onnx_embedding import MiniLMEmbedder, installed_model, minilm
-from kbhub.search.rerank_transformer import FILE, SIGNAL, SecondLook, mix
+from kbhub.search.rerank_transformer import SIGNAL, mix, share
 from kbhub.search.scores import Fused, Part
+from kbhub.sync.background import Background
+from kbhub.sync.transformer import embed_ahead, embedded, machine_is_free
 from kbhub.types import Query
 
 installed = pytest.mark.skipif(
@@ -34,6 +36,8 @@ QUANTISED = 0.01
 
 ROLLBACK = "# Undo a deployment\n\nSwitch the traffic back to the build before, then drain the new one.\n"
 LUNCH = "# Release lunch\n\nAfter a release we roll sushi, and whoever comes back late gets none.\n"
+WAIT_SECONDS = 30
+"""Far more than anything here takes."""
 QUESTION = "how do we roll back a release"
 
 
@@ -49,17 +53,6 @@ def without_the_extra(monkeypatch):
 def chunk(number, *amounts, factor=1.0):
     parts = tuple(Part(f"signal{place}", amount, amount) for place, amount in enumerate(amounts))
     return Fused((0, number), number, parts).times("weight", factor)
-
-
-class Clock:
-    """A clock that says what it is told, and goes on by a step at each look."""
-
-    def __init__(self, step=0.0):
-        self.now, self.step = 0.0, step
-
-    def __call__(self):
-        self.now += self.step
-        return self.now
 
 
 # The model
@@ -199,62 +192,59 @@ def test_without_the_extra_the_embedder_says_what_to_install(environment, withou
     assert "kbhub[onnx]" in " ".join(result.notes)
 
 
-# What is kept
+# What is stored
 
 
-def test_vectors_are_kept_for_the_user_alone(tmp_path):
+def test_vectors_are_stored_for_the_user_alone(tmp_path):
     """What was put is got, from a file that no other user can read."""
-    kept = KeptVectors(tmp_path / "cache" / "looks.db")
+    vectors = TransformerVectors(tmp_path / "a.db", "model")
 
-    assert kept.get([1]) == {}
-    assert kept.put({1: b"one", -2: b"two"})
-    assert kept.get([1, -2, 3]) == {1: b"one", -2: b"two"}
+    assert (vectors.get([1]), vectors.keys(), vectors.count()) == ({}, set(), 0)
+    assert vectors.put({1: b"one", -2: b"two", 3: b"three"})
+    assert vectors.drop([3])
+    assert vectors.get([1, -2, 3]) == {1: b"one", -2: b"two"}
+    assert (vectors.keys(), vectors.count()) == ({1, -2}, 2)
     if os.name != "nt":
-        assert (kept.path.stat().st_mode & 0o777, kept.path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+        assert vectors.path.stat().st_mode & 0o777 == 0o600
 
 
-def test_the_oldest_vectors_give_way(tmp_path):
-    """Never more than the limit are kept, and the newest are."""
-    kept = KeptVectors(tmp_path / "looks.db", most=3)
-    for number in range(10):
-        kept.put({number: b"v", 0: b"first"})
+def test_vectors_of_another_model_are_not_read_and_give_way(tmp_path):
+    """Cosines between models mean nothing."""
+    TransformerVectors(tmp_path / "a.db", "old").put({1: b"one"})
+    vectors = TransformerVectors(tmp_path / "a.db", "new")
 
-    assert set(kept.get(range(10))) <= {0, 7, 8, 9}
-    assert {8, 9} <= set(kept.get(range(10)))
-    assert len(kept.get(range(10))) == 3
+    assert vectors.get([1]) == {}
+    assert vectors.put({2: b"two"})
+    assert vectors.get([1, 2]) == {2: b"two"}
 
 
 @pytest.mark.parametrize("junk", [b"", b"no database at all, but long enough to be taken for one" * 40])
 def test_a_damaged_file_is_made_anew(tmp_path, junk):
     """What cannot be read is replaced, for nothing in it is anybody's only copy."""
-    kept = KeptVectors(tmp_path / "looks.db")
-    kept.path.write_bytes(junk)
+    vectors = TransformerVectors(tmp_path / "a.db", "model")
+    vectors.path.write_bytes(junk)
 
-    assert kept.get([1]) == {}
-    assert kept.put({1: b"one"})
-    assert kept.get([1]) == {1: b"one"}
+    assert vectors.get([1]) == {}
+    assert vectors.put({1: b"one"})
+    assert vectors.get([1]) == {1: b"one"}
 
 
-def test_where_nothing_can_be_kept_nothing_fails(tmp_path):
-    """A cache that is a file, or a foreign table in it, costs the keeping and no more."""
+def test_where_nothing_can_be_stored_nothing_fails(tmp_path):
+    """A folder that is a file costs the vectors and no more."""
     (tmp_path / "cache").write_text("a file")
-    assert not KeptVectors(tmp_path / "cache" / "looks.db").put({1: b"one"})
 
-    with apsw.Connection(str(tmp_path / "other.db")) as connection:
-        connection.execute("CREATE TABLE look(something)")
-    other = KeptVectors(tmp_path / "other.db")
-    assert (other.get([1]), other.put({1: b"one"})) == ({}, False)
+    assert not TransformerVectors(tmp_path / "cache" / "a.db", "model").put({1: b"one"})
 
 
 # Mixing
 
 
 def test_the_parts_still_add_up_to_the_score():
-    """The score is a mean of the old one and of the look's, and the trace's parts and factors give it."""
+    """The score is a mean of the old one and of the cosine's, and the trace's parts and factors give it."""
     fused = [chunk(1, 0.5, 0.3), chunk(2, 0.6, factor=0.5), chunk(3, 0.2)]
-    mixed = {one.key: one for one in mix(fused, {(0, 1): 0.1, (0, 2): 0.9, (0, 3): 0.5}, share=0.4)}
+    mixed = {one.key: one for one in mix(fused, {(0, 1): 0.1, (0, 2): 0.9, (0, 3): 0.5}, 0.4)}
 
-    # The look's values stretched from .1 … .9 to .2 … .8 are .2, .8 and .5.
+    # The cosines stretched from .1 … .9 to .2 … .8 are .2, .8 and .5.
     assert [mixed[0, number].score for number in (1, 2, 3)] == pytest.approx(
         [0.6 * 0.8 + 0.4 * 0.2, 0.5 * (0.6 * 0.6 + 0.4 * 0.8), 0.6 * 0.2 + 0.4 * 0.5]
     )
@@ -262,10 +252,10 @@ def test_the_parts_still_add_up_to_the_score():
     assert mixed[0, 2].parts[-1].value == 0.9
 
 
-def test_who_was_not_looked_at_keeps_score_and_place():
-    """Chunks beyond the look stay below those within; one without a value is neither raised nor lowered."""
+def test_what_is_no_candidate_keeps_score_and_place():
+    """Chunks below all candidates stay below them; one without a value is neither raised nor lowered."""
     fused = [chunk(number, 1 - number / 10) for number in range(10)]
-    mixed = mix(fused, {(0, 0): 0.7, (0, 2): 0.1, (0, 3): 0.9})
+    mixed = mix(fused, {(0, 0): 0.7, (0, 2): 0.1, (0, 3): 0.9}, 0.4)
     places = [one.key[1] for one in mixed]
 
     assert places[-6:] == [4, 5, 6, 7, 8, 9]
@@ -274,70 +264,118 @@ def test_who_was_not_looked_at_keeps_score_and_place():
 
 
 @pytest.mark.parametrize("values", [{}, {(0, 1): 0.4}, {(0, 1): 0.4, (0, 2): 0.4}])
-def test_a_look_that_tells_nothing_apart_changes_nothing(values):
+def test_cosines_that_tell_nothing_apart_change_nothing(values):
     """None, one or equal values leave the ranking as it is."""
     fused = [chunk(1, 0.8), chunk(2, 0.6)]
 
-    assert mix(fused, values) == fused
+    assert mix(fused, values, 0.4) == fused
 
 
-# Looking
+def test_the_less_a_query_is_covered_the_more_the_transformer_counts():
+    """Evenly between two shares of its words."""
+    assert [share(coverage) for coverage in (0.0, 0.25, 0.45, 0.65, 1.0)] == pytest.approx(
+        [0.75, 0.75, 0.425, 0.1, 0.1]
+    )
 
 
-def texts(number):
-    return {(0, place): f"text {place} about releases" for place in range(number)}
+# Computing ahead
 
 
-def test_a_look_is_made_once(tmp_path):
-    """The second time no text is read, and the values are the same."""
-    asked: list[str] = []
-
-    class Counting(type(packaged_embedder())):
-        def embed(self, texts):
-            asked.extend(text for text in texts if text != "releases")
-            return super().embed(texts)
-
-    one = packaged_embedder()
-    embedder = Counting(one.source, one.name, one.fingerprint)
-    notes: list[str] = []
-    look = SecondLook(KeptVectors(tmp_path / "looks.db"), 60, notes.append, embedder)
-    first = look("releases", texts(5))
-    assert sorted(asked) == sorted(texts(5).values())
-
-    asked.clear()
-    assert SecondLook(KeptVectors(tmp_path / "looks.db"), 60, notes.append, embedder)("releases", texts(5)) == first
-    assert (asked, notes, len(first)) == ([], [], 5)
+def ahead(environment, go_on=lambda: True, progress=None):
+    """Compute the vectors of the project with the packaged model, which any machine has."""
+    hub = environment.hub()
+    return embed_ahead(hub, hub.discovery().bases, go_on, progress, packaged_embedder())
 
 
-def test_time_runs_out_and_the_next_look_goes_on(tmp_path):
-    """What is not ready in time is left out and said to be; the same query again gets further."""
-    notes: list[str] = []
-    kept = KeptVectors(tmp_path / "looks.db")
-
-    def look():
-        return SecondLook(kept, 4.5, notes.append, packaged_embedder(), Clock(step=1.0))("releases", texts(6))
-
-    assert list(look()) == [(0, 0), (0, 1), (0, 2), (0, 3), (0, 4)]
-    assert notes == ["The second look had time for 5 of the 6 best chunks; asked again, for more."]
-    assert (len(look()), len(notes)) == (6, 1)
+def stored(environment):
+    hub = environment.hub()
+    (base,) = hub.discovery().bases
+    return TransformerVectors(hub.index(base).path, packaged_embedder().fingerprint)
 
 
-def test_vectors_of_a_wrong_size_are_made_anew(tmp_path):
-    """A file that another program filled does not bring a search down."""
-    kept = KeptVectors(tmp_path / "looks.db")
-    look = SecondLook(kept, 60, pytest.fail, packaged_embedder())
-    look("releases", texts(3))
-    with apsw.Connection(str(kept.path)) as connection:
-        connection.execute("UPDATE look SET vector = x'0102'")
-
-    assert len(look("releases", texts(3))) == 3
+def keys(environment):
+    hub = environment.hub()
+    index = hub.index(hub.discovery().bases[0])
+    with index.snapshot():
+        return set(index.text_keys().values())
 
 
-def test_a_query_in_another_language_is_not_looked_at(tmp_path):
-    """Where the model cannot read the query, nothing is compared and nothing is said."""
-    look = SecondLook(KeptVectors(tmp_path / "looks.db"), 60, pytest.fail, packaged_embedder())
+def test_every_text_gets_a_vector_once(project):
+    """A second pass computes nothing; a changed text gets a vector, and a vanished one loses it."""
+    done = []
+    assert ahead(project, progress=lambda *step: done.append(step))
+    assert done == [("project", 2, 2)]
+    assert stored(project).keys() == keys(project)
 
-    assert look("日本語の文書を検索する", texts(3)) == {}
+    done.clear()
+    assert ahead(project, progress=lambda *step: done.append(step))
+    assert done == []
+
+    before = keys(project)
+    project.write("knowledge/lunch.md", LUNCH.replace("sushi", "dumplings"))
+    project.hub().sync()
+    assert ahead(project)
+    assert stored(project).keys() == keys(project) != before
+
+
+def test_who_is_called_stops_and_goes_on_later(project):
+    """Each batch is kept as soon as it is computed."""
+    for number in range(40):
+        project.write(f"knowledge/note{number}.md", f"# Note {number}\n\nSomething about {number} releases.\n")
+    project.hub().sync()
+    steps = iter((True, False))
+
+    assert not ahead(project, lambda: next(steps))
+    assert 0 < stored(project).count() < len(keys(project))
+    assert ahead(project)
+    assert stored(project).keys() == keys(project)
+
+
+def test_two_processes_do_not_do_the_same(project):
+    """Who comes second leaves it to the first."""
+    with FileLock(f"{stored(project).path}.lock"):
+        assert ahead(project, pytest.fail)
+
+    assert stored(project).count() == 0
+
+
+def test_an_idle_server_computes_them_after_its_first_search(project, monkeypatch):
+    """Not before: somebody may be waiting for that search, which loads what is needed."""
+    monkeypatch.setattr("kbhub.sync.background.REST_SECONDS", 0.0)
+    monkeypatch.setattr("kbhub.sync.background.machine_is_free", lambda: True)
+    hub, looked, computed = project.hub(), threading.Event(), threading.Event()
+
+    def compute(go_on):
+        done = embed_ahead(hub, hub.discovery().bases, go_on, embedder=packaged_embedder())
+        computed.set()
+        return done
+
+    background = Background(hub, looked.set, embed_ahead=compute)
+    background.look()
+    assert looked.wait(WAIT_SECONDS)
+    assert not computed.is_set()
+    background.searched()
+
+    assert computed.wait(WAIT_SECONDS)
+    assert stored(project).keys() == keys(project)
+    background.stop(WAIT_SECONDS)
+
+
+@pytest.mark.parametrize(("state", "free"), [("Discharging", False), ("Charging", True), ("Full", True)])
+def test_a_battery_is_not_spent_on_it(tmp_path, monkeypatch, state, free):
+    """On Linux the system says so."""
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0), raising=False)
+    (tmp_path / "BAT0").mkdir()
+    (tmp_path / "BAT0" / "status").write_text(f"{state}\n")
+
+    assert machine_is_free(tmp_path) is free
+
+
+def test_a_machine_under_load_is_left_alone(tmp_path, monkeypatch):
+    """Others want to run on every processor."""
+    monkeypatch.setattr(os, "getloadavg", lambda: (float(os.cpu_count() or 1) + 1, 0.0, 0.0), raising=False)
+
+    assert not machine_is_free(tmp_path)
 
 
 # In a search
@@ -352,71 +390,94 @@ def project(environment):
     return environment
 
 
-def looking(project, **settings):
-    settings = {"second_look_seconds": 60, **settings}
-    env = {f"KBHUB_SEARCH__{name.upper()}": str(value) for name, value in settings.items()}
-    return project.hub(env={**project.env, "KBHUB_SEARCH__SECOND_LOOK": "true", **env})
+@pytest.fixture
+def reranked(project):
+    """The same with transformer vectors."""
+    hub = project.hub()
+    assert embed_ahead(hub, hub.discovery().bases, lambda: True)
+    return project
 
 
 @installed
-def test_a_search_looks_again_where_that_is_wanted(project):
-    """The trace of each hit has the look as a signal, the parts add up, and the vectors are kept."""
-    result = looking(project).search(Query(text=QUESTION, explain=True))
+def test_a_search_is_reranked_where_the_vectors_are(reranked):
+    """Without a setting. The trace of each hit has the signal, and its parts add up."""
+    hub = reranked.hub()
+    result = hub.search(Query(text=QUESTION, explain=True))
 
     for hit in result.hits:
         total = sum(signal.contribution for signal in hit.trace.signals)
         assert hit.score == pytest.approx(total * np.prod(list(hit.trace.factors.values())), abs=1e-4)
-    looks = {hit.path: signal for hit in result.hits for signal in hit.trace.signals if signal.name == SIGNAL}
-    assert looks["rollback.md"].value > looks["lunch.md"].value
-    assert (Path(project.env["KBHUB_CACHE_DIR"]) / FILE).exists()
+    cosines = {hit.path: signal for hit in result.hits for signal in hit.trace.signals if signal.name == SIGNAL}
+    assert cosines["rollback.md"].value > cosines["lunch.md"].value
     assert result.notes == ()
+    assert embedded(hub, hub.discovery().bases[0]) == 2
+    assert [base.reranked for base in hub.status().bases] == [2]
 
 
 @installed
-@pytest.mark.parametrize("changes", [{"mode": "keyword"}, {"mode": "semantic"}, {"without": (SIGNAL,)}, {"text": "?"}])
-def test_it_is_part_of_hybrid_search_and_can_be_left_out(project, changes):
-    """Who asks for words or meaning alone, or names the signal as left out, gets none, and no file is written."""
-    looking(project).search(Query(**{"text": QUESTION, **changes}))
+@pytest.mark.parametrize(
+    "changes", [{"mode": "keyword"}, {"mode": "semantic"}, {"without": (SIGNAL,)}, {"text": "release with --no-track"}]
+)
+def test_it_is_part_of_hybrid_search_without_names(reranked, changes):
+    """Words or meaning alone, the signal left out, and names of programs, which the model does not know."""
+    result = reranked.hub().search(Query(**{"text": QUESTION, "explain": True, **changes}))
 
-    assert not (Path(project.env["KBHUB_CACHE_DIR"]) / FILE).exists()
+    assert result.hits
+    assert SIGNAL not in json.dumps(result.model_dump(mode="json")["hits"])
 
 
 @installed
-def test_names_are_left_to_words(project):
-    """Where a name of the query stands in a document, the look is not taken: the model does not know names."""
-    project.write("knowledge/flags.md", "# Flags\n\nUse `--no-track` to release without a branch.\n")
-    project.hub().sync()
-    result = looking(project).search(Query(text="release with --no-track", explain=True))
+@pytest.mark.parametrize("text", ["third-party traffic at a release", "client/server traffic at a release"])
+def test_joined_words_are_no_names(reranked, text):
+    """They switch nothing off."""
+    result = reranked.hub().search(Query(text=text, explain=True))
 
-    assert result.hits[0].path == "flags.md"
+    assert SIGNAL in json.dumps(result.model_dump(mode="json")["hits"])
+
+
+@installed
+def test_it_can_be_switched_off(reranked):
+    """By the setting."""
+    off = reranked.hub(env={**reranked.env, "KBHUB_SEARCH__SECOND_LOOK": "false"})
+    result = off.search(Query(text=QUESTION, explain=True))
+
     assert SIGNAL not in json.dumps(result.model_dump(mode="json"))
-    assert not (Path(project.env["KBHUB_CACHE_DIR"]) / FILE).exists()
+    assert [base.reranked for base in off.status().bases] == [None]
 
 
 @installed
-def test_the_deadline_is_kept(project):
-    """With no time at all the ranking is the ordinary one, and a note says so."""
-    ordinary = project.hub().search(Query(text=QUESTION))
-    result = looking(project, second_look_seconds=1e-9).search(Query(text=QUESTION))
-
-    assert result.hits == ordinary.hits
-    assert result.notes == ("The second look had time for 1 of the 2 best chunks; asked again, for more.",)
-
-
-def test_it_is_off_unless_switched_on(project):
-    """Without the setting nothing of it happens, installed or not."""
+def test_a_base_without_vectors_is_searched_as_ever(project):
+    """No vector is computed while somebody waits, and the model is not even loaded."""
+    minilm.cache_clear()
     result = project.hub().search(Query(text=QUESTION, explain=True))
 
     assert SIGNAL not in json.dumps(result.model_dump(mode="json"))
-    assert not (Path(project.env["KBHUB_CACHE_DIR"]) / FILE).exists()
+    assert minilm()._model is None
 
 
-def test_switched_on_but_not_installed_is_said(project, without_the_extra):
-    """The search goes on without, and the note names what to install."""
-    result = looking(project).search(Query(text=QUESTION))
+@installed
+def test_a_query_in_another_language_is_not_reranked(reranked):
+    """Where the model cannot read the query, nothing is compared and nothing is said."""
+    result = reranked.hub().search(Query(text="日本語 release", explain=True, mode="hybrid"))
 
-    assert result.hits == project.hub().search(Query(text=QUESTION)).hits
-    assert [note for note in result.notes if "kbhub[onnx]" in note]
+    assert [note for note in result.notes if "rerank" in note] == []
+
+
+def test_without_the_extra_nothing_is_missing(project, without_the_extra):
+    """The setting is on by default; who did not install it hears nothing of it."""
+    result = project.hub().search(Query(text=QUESTION))
+
+    assert result.hits
+    assert result.notes == ()
+    assert [base.reranked for base in project.hub().status().bases] == [None]
+
+
+@installed
+def test_the_command_line_computes_them_at_once(project, kbhub):
+    """With `kbhub index --transformer`; `status` says how many there are."""
+    kbhub("index", "--transformer", code=0)
+
+    assert json.loads(kbhub("status", "--json", code=0).out)["bases"][0]["reranked"] == 2
 
 
 def loaded():

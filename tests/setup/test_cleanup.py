@@ -10,7 +10,6 @@ import pytest
 from filelock import FileLock
 
 from conftest import DAY
-from kbhub.index.transformer_cache import KeptVectors
 from kbhub.models.inference import StoredAnswers
 from kbhub.render.listing import cleanup_text
 from kbhub.search.expansion import Expansion
@@ -172,11 +171,11 @@ def aged(path, days):
 
 
 def test_caches_are_listed_with_size_and_age_and_deleted(indexed):
-    """Vectors of second looks and answers of models are made again when they are needed; what is not kbhub's stays."""
+    """Vectors of an earlier version and answers of models are not missed; what is not kbhub's stays."""
     cache = indexed.hub().cache
-    looks = KeptVectors(cache / "second-look.db")
-    assert looks.put({1: b"x" * 384})
-    aged(looks.path, 3)
+    looks = cache / "second-look.db"
+    looks.write_bytes(b"x" * 384)
+    aged(looks, 3)
     stored = StoredAnswers(cache)
     for number in range(3):
         stored.save(Expansion(), [str(number)])
@@ -189,16 +188,15 @@ def test_caches_are_listed_with_size_and_age_and_deleted(indexed):
     done = delete(indexed.hub(), found)
 
     assert [(one.kind, one.path, one.age // DAY) for one in found.found] == [
-        ("looks", looks.path, 3),
+        ("looks", looks, 3),
         ("answers", stored.folder, 5),
     ]
     assert found.found[0].bytes >= 384
     assert found.bytes == done.freed
-    assert done.deleted == (looks.path, stored.folder)
-    assert not looks.path.exists()
+    assert done.deleted == (looks, stored.folder)
+    assert not looks.exists()
     assert [*stored.folder.iterdir()] == [mine]
     assert examine_cache(indexed.hub()).found == ()
-    assert looks.put({1: b"y"})
 
 
 def test_links_in_place_of_caches_are_left_alone(indexed, tmp_path):
@@ -281,11 +279,11 @@ def test_what_says_of_which_base_texts_are_may_be_damaged(keeping):
 
 def test_the_list_says_size_and_age(indexed):
     """A row per thing, the total, and what is spared."""
-    looks = KeptVectors(indexed.hub().cache / "second-look.db")
-    looks.put({1: b"x"})
-    aged(looks.path, 3)
+    looks = indexed.hub().cache / "second-look.db"
+    looks.write_bytes(b"x")
+    aged(looks, 3)
 
     row, total = cleanup_text(examine_cache(indexed.hub())).splitlines()
 
-    assert row.split("  ")[1:3] == ["3 days ago", str(looks.path)]
+    assert row.split("  ")[1:3] == ["3 days ago", str(looks)]
     assert total.startswith("1 thing, ")

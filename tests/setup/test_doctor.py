@@ -74,7 +74,7 @@ def test_a_healthy_setup_gives_only_ok(shop):
     findings = examine(shop.hub()).findings
 
     assert {"ok"} == {finding.level for finding in findings}
-    checks = "python sqlite sqlite-vec model config embedder trust cache data permissions index watch client"
+    checks = "python sqlite sqlite-vec model config embedder trust reranking cache data permissions index watch client"
     assert checks.split() == list(dict.fromkeys(finding.check for finding in findings))
     assert ["project", "notes"] == [finding.subject for finding in findings if finding.check == "index"]
 

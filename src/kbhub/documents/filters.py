@@ -131,8 +131,7 @@ def parse_rules(lines: Iterable[str], source: str) -> tuple[Rule, ...]:
     if not (lines := tuple(lines)):
         return ()
     # Importing pathspec takes 13 ms, and many bases have no patterns.
-    from pathspec.patterns.gitignore.base import GitIgnorePatternError  # noqa: PLC0415
-    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern  # noqa: PLC0415
+    from pathspec.patterns.gitignore import base, spec  # noqa: PLC0415
 
     rules: list[Rule] = []
     for line in lines:
@@ -146,11 +145,11 @@ def parse_rules(lines: Iterable[str], source: str) -> tuple[Rule, ...]:
         if len(pattern) > MAX_PATTERN_CHARACTERS or _is_open(pattern):
             continue
         try:
-            regex, include = GitIgnoreSpecPattern.pattern_to_regex(_BRACKETS.sub(_with_ranges, pattern))
+            regex, include = spec.GitIgnoreSpecPattern.pattern_to_regex(_BRACKETS.sub(_with_ranges, pattern))
             if regex is None or include is None or pattern.count("**") > _MAX_DEEP_WILDCARDS:
                 continue
             compiled = re.compile(_without_backtracking(regex))
-        except (GitIgnorePatternError, re.error):
+        except (base.GitIgnorePatternError, re.error):
             continue
         rules.append(Rule(source, text, compiled, not include, text.endswith("/")))
     return tuple(rules)

@@ -17,6 +17,7 @@ from kbhub.hub import Hub, HubOptions
 from kbhub.index.references import ref_of
 from kbhub.memory.querylog.recording import log_of
 from kbhub.sync.bases import sync
+from kbhub.sync.transformer import embed_ahead
 from kbhub.values import struct
 from kbhub.workspace.places import cache_dir, private_directory
 
@@ -62,6 +63,8 @@ class Setup:
     """Global config with the settings to use, or None for the defaults."""
     fresh: bool = False
     """Whether to reindex every file."""
+    transformer: bool = False
+    """Whether to rerank by the transformer, whose vectors are then computed first."""
     progress: Progress | None = None
     """Called with a label, the number of finished steps and their total."""
 
@@ -105,6 +108,8 @@ def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1) -> Corpus:
     hub = eval_hub(bases, root / dataset.digest / "index", len(dataset.documents), setup)
     started = time.monotonic()
     chunks, notes = sync_corpus(hub, tuple(shares), full=setup.fresh, progress=_named(dataset.name, setup.progress))
+    if setup.transformer:
+        embed_ahead(hub, hub.discovery().bases, lambda: True, _named(dataset.name, setup.progress))
     return Corpus(
         hub,
         tuple(shares),
@@ -144,7 +149,12 @@ def eval_hub(bases: Mapping[str, Path], cache: Path, documents: int, setup: Setu
             config=setup.config,
             bases=bases,
             cache=cache,
-            env={"KBHUB_LIMITS__FILES": str(documents + 1), **env, "KBHUB_DATA_DIR": str(home)},
+            env={
+                "KBHUB_LIMITS__FILES": str(documents + 1),
+                **env,
+                "KBHUB_SEARCH__SECOND_LOOK": str(setup.transformer).lower(),
+                "KBHUB_DATA_DIR": str(home),
+            },
             cwd=home,
             home=home,
             clock=lambda: float(NOW),

@@ -306,6 +306,13 @@ class Index:
         rows = f"SELECT 1 FROM document WHERE {between} UNION ALL SELECT 1 FROM problem WHERE {between} LIMIT 1"
         return bool(self._rows(rows, *(f"{folder}/", f"{folder}0") * 2))  # `0` is the character after `/`
 
+    def text_keys(self, chunks: Sequence[int] | None = None) -> dict[int, int]:
+        """Return the keys of chunks' embedded texts, by chunk id; of all chunks if none are given."""
+        every = "SELECT chunk_id, key FROM vector"
+        if chunks is None:
+            return dict(self._rows(every))
+        return dict(self._rows(f"{every} WHERE chunk_id IN (SELECT value FROM json_each(?))", json.dumps(list(chunks))))
+
     def counts(self) -> tuple[int, int, int]:
         """Return the numbers of documents, chunks, and chunks with a vector."""
         (counted,) = self._rows(

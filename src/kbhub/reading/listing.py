@@ -19,6 +19,7 @@ from kbhub.index.reader import NOT_THERE
 from kbhub.index.references import DOCID_DIGITS, ref_of
 from kbhub.reading.reports import BaseStatus, Status
 from kbhub.sync.bases import SyncState
+from kbhub.sync.transformer import embedded, is_used
 from kbhub.types import Base, Kind, Problem, Skipped
 from kbhub.workspace.discovery import covers, matching, plain
 from kbhub.workspace.places import is_directory
@@ -78,6 +79,7 @@ def _base_status(hub: Hub, base: Base) -> BaseStatus:
         documents=documents,
         chunks=chunks,
         vectors=vectors,
+        reranked=embedded(hub, base) if is_used(hub) else None,
         index=index.path,
         index_bytes=index_bytes,
         synced=synced,

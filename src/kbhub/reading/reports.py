@@ -58,6 +58,9 @@ class BaseStatus(Model):
     documents: int = Field(0, description="Documents in the index.")
     chunks: int = Field(0, description="Chunks in the index.")
     vectors: int = Field(0, description="Chunks with a vector.")
+    reranked: int | None = Field(
+        None, description="Texts with a vector of the transformer that reranks; none if it is not used."
+    )
     index: Path | None = Field(None, description="The index file; none if there is none yet.")
     index_bytes: int = Field(0, description="Its size.")
     synced: str | None = Field(None, description="When it was last brought in step (ISO 8601, UTC).")

@@ -69,7 +69,12 @@ def _base(status: BaseStatus) -> str:
     fields = [
         f"- {one_line(base.id, TITLE_BYTES)}: {one_line(str(base.path), NAME_BYTES)} ({base.origin})",
         ", ".join(
-            (counted(status.documents, "document"), counted(status.chunks, "chunk"), counted(status.vectors, "vector"))
+            (
+                counted(status.documents, "document"),
+                counted(status.chunks, "chunk"),
+                counted(status.vectors, "vector"),
+                *([f"{status.reranked} for reranking"] if status.reranked else []),
+            )
         ),
         f"being indexed, {status.indexing}" if status.indexing else state,
     ]

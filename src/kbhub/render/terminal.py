@@ -360,6 +360,8 @@ def _base_row(status: BaseStatus, now: datetime) -> tuple[str, ...]:
     counts = (str(status.documents), str(status.chunks))
     if age and status.behind:
         age += f", {counted(status.behind, 'change')} since"
+    if age and status.reranked and status.reranked < status.chunks:
+        age += f", {status.reranked} ready to rerank"
     state = f"indexing {status.indexing}" if status.indexing else age or ("unfinished" if status.documents else "never")
     return (one_line(name), base.origin, *counts, size, state, one_line(str(base.path)))
 

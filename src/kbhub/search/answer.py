@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
 from kbhub.index.query import parsed
 from kbhub.index.reader import NOT_THERE
+from kbhub.models.onnx_embedding import minilm
 from kbhub.search.confidence import PACKAGED
 from kbhub.search.find import Dependencies, find
 from kbhub.search.hits import Searched
 from kbhub.search.memory_boost import standings, uses_of
 from kbhub.search.notes import leading_notes, notes_on, unfinished
 from kbhub.search.outside import outside
-from kbhub.search.rerank_transformer import second_look
+from kbhub.search.rerank_transformer import TransformerRanking
 from kbhub.search.retrieval import keyword_ranking
 from kbhub.sync.bases import SyncState
 from kbhub.sync.deleted_texts import Keeping
+from kbhub.sync.transformer import is_used
 from kbhub.types import Query, SearchResult, Skipped
 from kbhub.workspace.places import is_directory
 
@@ -137,7 +139,7 @@ def dependencies(hub: Hub, embedder: Embedder | None, limitations: list[str]) ->
         settings.contexts,
         boosts,
         gone_since,
-        second_look(settings.search, hub.cache, limitations.append),
+        TransformerRanking(minilm(), limitations.append) if is_used(hub) else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from kbhub.index.bm25 import NO_CHUNKS, Ranking
 from kbhub.index.query import parsed
-from kbhub.index.references import embedded_text
 from kbhub.index.selection import known_keys, newest, paths_of, select
 from kbhub.search.confidence import PACKAGED, verdict
 from kbhub.search.evidence import AMOUNTS
@@ -25,7 +24,7 @@ from kbhub.search.notes import ENDS_WITH_BOTH, ENDS_WITH_NEAREST
 from kbhub.search.remaining import Remaining
 from kbhub.search.rerank_text import LOOKED_AT, answer_confidence, rerank
 from kbhub.search.rerank_transformer import SIGNAL as SECOND_LOOK
-from kbhub.search.rerank_transformer import mix
+from kbhub.search.rerank_transformer import candidates, mix, share
 from kbhub.search.retrieval import (
     EACH,
     KeywordRanking,
@@ -54,6 +53,8 @@ if TYPE_CHECKING:
     from kbhub.search.rerank_text import Ranked
     from kbhub.search.spelling import Correction as Spelt
     from kbhub.types import Base, Query
+
+    Rerank = Callable[[str, Sequence[Searched], Sequence[Key]], Mapping[Key, float]]
 
 
 log = logging.getLogger(__name__)
@@ -103,8 +104,8 @@ class Dependencies:
     """Returns score factors of memories by path, for bases that hold memories."""
     gone_since: Callable[[Base, str], float | None] = lambda *_: None
     """Returns when the file of a kept text was first found missing, by base and path; seconds since the epoch."""
-    look: Callable[[str, Mapping[Key, str]], Mapping[Key, float]] | None = None
-    """Returns cosines of texts (best first) to a query by a better model; None for no second look."""
+    rerank: Rerank | None = None
+    """Compares chunks with a text by a better model; None for no reranking by one."""
 
 
 def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies, *, everything: bool = True) -> Found:
@@ -135,10 +136,12 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
     rankings, near = _rankings(query, searched, keyword, vector, selections)
     documents = Documents(searched)
     fused = fuse(rankings, near.compared, near.similarities, places_in(indexes), query.fusion, keyword.coverage)
+    if (model := _reranker(query, understood, dependencies)) and len(rankings) == len(SIGNALS):
+        fused = mix(fused, model(text, searched, candidates(rankings.values())), share(keyword.coverage))
     fused = _weighed(query, _named(query, fused, question, documents), documents, dependencies)
     sought = distinct((*understood.terms, *(term for other in others for term in other.terms)))
     looked_for = keyword.terms or tuple(WeightedTerm(term.text, term.tokens, 1.0) for term in sought)
-    ranked = _looked_again(query, text, _second_look(query, fused, looked_for, documents), documents, dependencies.look)
+    ranked = _by_texts(query, fused, looked_for, documents)
     replaced = {fix.typed for fix in fixes}
     trust = answer_confidence(
         ranked,
@@ -342,7 +345,7 @@ def recency(age: float, weight: float) -> float:
     return 1 - weight * (1 - math.exp2(-age / HALF_LIFE_DAYS))
 
 
-def _second_look(query: Query, fused: Sequence[Fused], terms: Sequence[WeightedTerm], documents: Documents) -> Ranked:
+def _by_texts(query: Query, fused: Sequence[Fused], terms: Sequence[WeightedTerm], documents: Documents) -> Ranked:
     best = fused[:LOOKED_AT]
     chunks = documents.chunks(hit.key for hit in best)
     titles = documents.documents({hit.document_key for hit in best})
@@ -350,27 +353,11 @@ def _second_look(query: Query, fused: Sequence[Fused], terms: Sequence[WeightedT
     return rerank(fused, terms, texts, tuple(AMOUNTS) if query.mode == "semantic" else query.without)
 
 
-def _looked_again(
-    query: Query,
-    text: str,
-    ranked: Ranked,
-    documents: Documents,
-    look: Callable[[str, Mapping[Key, str]], Mapping[Key, float]] | None,
-) -> Ranked:
-    """Mix in a better model's scores of the best chunks, if enabled."""
-    if look is None or query.mode != "hybrid" or SECOND_LOOK in query.without or not text.strip():
-        return ranked
-    if any(evidence.identifier for evidence in ranked.evidence.values()):
-        return ranked  # such a model knows no names; measured in docs/how-to/better-ranking.md
-    best = ranked.fused[:LOOKED_AT]
-    chunks = documents.chunks(hit.key for hit in best)
-    titles = documents.documents({hit.document_key for hit in best})
-    texts = {
-        hit.key: embedded_text(titles[hit.document_key].title, row.headings, row.text[row.prose :])
-        for hit in best
-        for row in [chunks[hit.key]]
-    }
-    return replace(ranked, fused=tuple(mix(ranked.fused, look(text, texts))))
+def _reranker(query: Query, understood: ParsedQuery, dependencies: Dependencies) -> Rerank | None:
+    """Return what reranks by a transformer, or None for a query with names of programs, of which it knows none."""
+    if query.mode != "hybrid" or SECOND_LOOK in query.without or any(is_name(term.text) for term in understood.terms):
+        return None
+    return dependencies.rerank
 
 
 def _signals_of(hit: Fused) -> int:

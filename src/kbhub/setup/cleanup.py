@@ -26,8 +26,7 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index import Index
 from kbhub.models.inference.server import FOLDER as ANSWERS
-from kbhub.search.rerank_transformer import FILE as LOOKS
-from kbhub.setup.doctor.folders import BASES, JOURNALS, index_of, is_leftover
+from kbhub.setup.doctor.folders import BASES, JOURNALS, LOOKS, index_of, is_leftover
 from kbhub.sync.deleted_texts import ABOUT, SUFFIX
 from kbhub.types import Problem, Workspace
 from kbhub.workspace.discovery import discover
@@ -172,7 +171,7 @@ def _rebuildable_caches(hub: Hub) -> Iterator[Removable]:
             yield Removable(path=path, kind="corpus", reason="a corpus of `kbhub eval`", bytes=size, age=age)
     looks = hub.cache / LOOKS
     if stat.S_ISREG(_mode(looks)):
-        reason, age = "vectors of second looks, made anew when they are needed", _age(_changed((looks,)))
+        reason, age = "vectors of an earlier version; they are beside the indexes now", _age(_changed((looks,)))
         yield Removable(path=looks, kind="looks", reason=reason, bytes=_size(looks), age=age)
     folder = hub.cache / ANSWERS
     if answers := _answers(folder):

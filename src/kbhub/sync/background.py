@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kbhub.errors import BaseNotFound, KbhubError
 from kbhub.sync.bases import SyncState, freshen, sync
+from kbhub.sync.transformer import machine_is_free
 from kbhub.types import Problem
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ REST_SECONDS = 2.0
 """Idle time after the last call before such a pass begins."""
 
 
+BUSY_MACHINE_SECONDS = 60.0
+"""Interval of checks whether the machine is free for work that nobody waits for; its load is a mean over a minute."""
+
 TIDY_EVERY_SECONDS = 3600.0
 """Interval of passes over the query log, shared by all processes of a project. A pass takes 35 MB, so processes without
 searches skip it."""
@@ -43,6 +47,13 @@ class Tidy(Protocol):
 
     def __call__(self, *, at_most_every: float, seconds: float) -> bool:
         """Return whether it ran, which it does only if the last time was long enough ago."""
+
+
+class EmbedAhead(Protocol):
+    """Computes transformer vectors ahead."""
+
+    def __call__(self, go_on: Callable[[], bool]) -> bool:
+        """Compute as long as `go_on` says so; return whether nothing is left to do."""
 
 
 class IndexingStopped(BaseException):
@@ -56,10 +67,20 @@ class Background:
         hub: the owner of the bases.
         done: called on the thread after each piece of work.
         tidy: processes the query log when idle: `maintain` of a hub.
+        embed_ahead: computes transformer vectors when idle; None if they are not used.
     """
 
-    def __init__(self, hub: Hub, done: Callable[[], None] | None = None, tidy: Tidy | None = None) -> None:
-        self._hub, self._done, self._tidy_log = hub, done, tidy
+    def __init__(
+        self,
+        hub: Hub,
+        done: Callable[[], None] | None = None,
+        tidy: Tidy | None = None,
+        embed_ahead: EmbedAhead | None = None,
+    ) -> None:
+        self._hub, self._done, self._tidy_log, self._embed_ahead = hub, done, tidy, embed_ahead
+        self._unembedded = False
+        """Whether chunks may lack a transformer vector; not before the first search, which loads what that needs."""
+        self._has_searched = False
         self._called = time.monotonic()
         self._untidy = False
         """Whether the query log is due."""
@@ -90,6 +111,8 @@ class Background:
         self.called()
         with self._changed:
             self._untidy |= time.monotonic() - self._tidied >= TIDY_EVERY_SECONDS
+            self._unembedded |= not self._has_searched and self._embed_ahead is not None
+            self._has_searched = True
             self._work()
 
     def look(self, bases: Iterable[str] = ()) -> None:
@@ -177,7 +200,7 @@ class Background:
 
     def _work(self) -> None:
         self._changed.notify_all()
-        if self._thread is None and not self._stopping and (self._has_work() or self._untidy):
+        if self._thread is None and not self._stopping and (self._has_work() or self._untidy or self._unembedded):
             # A daemon thread: the process may exit at any moment, the index is crash-safe.
             self._thread = threading.Thread(target=self._run, name="kbhub-indexing", daemon=True)
             self._thread.start()
@@ -211,7 +234,7 @@ class Background:
                     min(self._queue, key=lambda base: (base not in self._asked_for, self._queue[base].files))
                 )
             running = self._running
-            if self._stopping or (looking is None and running is None and not self._untidy):
+            if self._stopping or (looking is None and running is None and not (self._untidy or self._unembedded)):
                 self._thread = None  # under the lock, so that new work starts a new thread
                 return False
         if looking is not None:
@@ -219,12 +242,13 @@ class Background:
         elif running:
             self._sync(running)
         else:
-            self._tidy()
+            self._idle_work()
             return True
         if self._done:
             self._done()
         with self._changed:
             self._running, self._comparing = None, False
+            self._unembedded |= self._has_searched and self._embed_ahead is not None
             self._changed.notify_all()
         return True
 
@@ -240,10 +264,39 @@ class Background:
                     return False
             return True
 
-    def _tidy(self) -> None:
-        """Process the query log, unless there is other work."""
+    def _idle_work(self) -> None:
+        """Process the query log or compute vectors ahead, unless there is other work."""
         if not self._stays_quiet():
             return
+        if self._untidy:
+            self._tidy()
+        elif self._embed_ahead:
+            self._embed(self._embed_ahead)
+
+    def _embed(self, embed_ahead: EmbedAhead) -> None:
+        """Compute vectors while the server and the machine are idle, and wait where the machine is not."""
+        if not machine_is_free():
+            with self._changed:
+                self._changed.wait_for(self._is_wanted, BUSY_MACHINE_SECONDS)
+            return
+        called = self._called
+        try:
+            done = embed_ahead(lambda: self._called == called and not self._is_wanted() and machine_is_free())
+        except KbhubError as error:
+            log.info("%s", error)
+            done = True
+        except Exception:  # BLE001: as below
+            log.exception("Computing transformer vectors failed.")
+            done = True
+        with self._changed:
+            self._unembedded = not done
+
+    def _is_wanted(self) -> bool:
+        """Whether there is other work than what waits for an idle server."""
+        return self._stopping or self._has_work() or bool(self._waiting) or self._untidy
+
+    def _tidy(self) -> None:
+        """Process the query log."""
         self._untidy = False
         try:
             if self._tidy_log and self._tidy_log(at_most_every=TIDY_EVERY_SECONDS, seconds=TIDYING_SECONDS):

@@ -41,8 +41,6 @@ DEFAULT_TRASH_DAYS = 30
 """Days that a forgotten memory can be had back: what the bins of desktop systems and mail programs keep."""
 DEFAULT_QUERY_DAYS = 90
 """Days that queries are kept: a quarter of a year, in which what recurs does so."""
-DEFAULT_SECOND_LOOK_SECONDS = 1.5
-"""Seconds of a second look: 20 chunks at 20 a second on two cores, and the loading of the model (measured)."""
 DEFAULT_FRESHEN_FILES = 2000
 """Files up to which `kbhub search` looks at a base's files first: some 10 ms of file-system calls."""
 DEFAULT_PORT = 28722
@@ -177,10 +175,9 @@ class SearchSettings(Declared):
     """Hits to return."""
     mode: Mode = "hybrid"
     """`keyword`, `semantic` or `hybrid`."""
-    second_look: bool = False
-    """Whether a better model looks at the best chunks of a `hybrid` search again; needs the extra `kbhub[onnx]`."""
-    second_look_seconds: Annotated[float, Field(gt=0, le=60)] = DEFAULT_SECOND_LOOK_SECONDS
-    """How long that may take where vectors are not kept from an earlier look; what is not ready keeps its place."""
+    second_look: bool = True
+    """Whether all-MiniLM-L6-v2 reranks a `hybrid` search where the extra `kbhub[onnx]` is installed; its vectors are
+    made ahead when the machine is idle."""
 
 
 DEFAULT_MODELS = {"claude": "claude", "codex": "codex", "gemini": "gemini"}

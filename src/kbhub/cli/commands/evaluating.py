@@ -68,6 +68,7 @@ def evaluate(
     without: Annotated[tuple[str, ...], Parameter(metavar="SIGNAL")] = (),
     bases: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=MOST_BASES))] = 1,
     wordings: bool = False,
+    transformer: bool = False,
     none: Annotated[tuple[Path, ...], Parameter(metavar="DATASET")] = (),
     limit: Annotated[int | None, Parameter(metavar="N", validator=Number(gte=1))] = None,
     depth: Annotated[int, Parameter(metavar="N", validator=Number(gte=LEAST_RESULTS, lte=MOST_HITS))] = LEAST_RESULTS,
@@ -93,6 +94,8 @@ def evaluate(
         without: Measure again without this signal, or without several joined by commas; may be repeated.
         bases: Measure again with the documents cut into N bases at random.
         wordings: Measure again with the other wordings of each query in rewordings.jsonl, and with its made-up answer.
+        transformer: Rerank by all-MiniLM-L6-v2, as a search does where `kbhub[onnx]` is installed; its vectors are
+            computed first, some 20 a second.
         none: Ask the queries of this other data set, which nothing here answers, and show how well scores and
             verdicts tell; may be repeated.
         limit: Ask only N queries of each data set, chosen at random.
@@ -133,7 +136,8 @@ def evaluate(
         raise UsageError("No data set here has other wordings: a `rewordings.jsonl` with `id` and `queries`.")
     judged += [logged_dataset(Hub(hub_options(common)))] if log else []
     with progress_bars("") as progress:
-        setup = Setup(dict(os.environ), common.cache_dir, common.config, fresh=fresh, progress=progress)
+        places = common.cache_dir, common.config
+        setup = Setup(dict(os.environ), *places, fresh=fresh, transformer=transformer, progress=progress)
         report = measure(judged, unanswerable, options, setup)
     if common.json:
         show_json(report.model_dump_json(indent=2))

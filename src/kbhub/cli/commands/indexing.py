@@ -38,6 +38,7 @@ from kbhub.sync.bases import sync
 from kbhub.sync.deleted_texts import change_keeping
 from kbhub.sync.git_pull import Pull, pull
 from kbhub.sync.report import SyncReport
+from kbhub.sync.transformer import embed_ahead, is_used
 from kbhub.types import Problem
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def index(
     keep_deleted: Annotated[tuple[str, ...], Parameter(metavar="PATTERN")] = (),
     forget_deleted: Annotated[tuple[str, ...], Parameter(metavar="PATTERN")] = (),
     pull: bool = False,
+    transformer: bool = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
     """Bring the indexes of bases in step with their files.
@@ -83,6 +85,7 @@ def index(
         keep_deleted: Keep the text of files of these names, from now on, so that it is found when they are deleted.
         forget_deleted: Delete what is kept of deleted files of these names, and keep no more of them.
         pull: First fetch and fast-forward those of your own bases that are git checkouts.
+        transformer: Compute the vectors of `search.secondLook` now, some 20 a second; a server does it when idle.
         common: Options of every command.
 
     Returns:
@@ -104,6 +107,8 @@ def index(
         with progress_bars() as progress:
             for name in names:
                 _index_one(hub, name, reports, failed, full=full, progress=progress)
+        if transformer:
+            _embed_ahead(hub, names)
     except KeyboardInterrupt:
         interrupted = True
     if not (interrupted or all_bases):  # with other bases than usual, other questions are answered
@@ -272,3 +277,12 @@ def _pull_bases(hub: Hub, names: tuple[str, ...]) -> tuple[Pull, ...]:
         elif one.message and (names or (base.path / ".git").exists()):
             complain(f"{base.id}: not pulled. {one.message}")
     return tuple(pulled)
+
+
+def _embed_ahead(hub: Hub, names: list[str]) -> None:
+    """Compute the transformer vectors of bases, or say why searches do not use any."""
+    if not is_used(hub):
+        complain("No vectors for reranking: `search.secondLook` is off, or the extra kbhub[onnx] is not installed.")
+        return
+    with progress_bars("reading ") as progress:
+        embed_ahead(hub, hub.select(names), lambda: True, progress)

@@ -20,6 +20,7 @@ from kbhub.server.roots import RootsQuestion
 from kbhub.server.tools.results import text_result
 from kbhub.sync.background import Background
 from kbhub.sync.bases import comparing_for, freshen
+from kbhub.sync.transformer import embed_ahead, is_used
 from kbhub.sync.watch import Watcher
 from kbhub.workspace.discovery import FROM_ROOTS
 
@@ -63,7 +64,7 @@ class Calls:
 
     def start_over(self) -> None:
         """Reset the state of the connection."""
-        self.background = Background(self.hub, self.announcer.look, self._tidy)
+        self.background = Background(self.hub, self.announcer.look, self._tidy, self._embed_ahead)
         self.roots = RootsQuestion()
         self.watcher = Watcher(self.hub, self._notice)
         self._begun = False
@@ -177,6 +178,10 @@ class Calls:
     def _tidy(self, *, at_most_every: float, seconds: float) -> bool:
         """Process the query log."""
         return maintain(self.hub, at_most_every=at_most_every, seconds=seconds).ran
+
+    def _embed_ahead(self, go_on: Callable[[], bool]) -> bool:
+        """Compute transformer vectors, where they are used."""
+        return not is_used(self.hub) or embed_ahead(self.hub, self.hub.discovery().bases, go_on)
 
     def _indexed(self, names: tuple[str, ...]) -> dict[str, bool]:
         """Return whether each base (all if none are named) has an index file."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.index.schema import DAMAGED
+from kbhub.index.transformer_vectors import SUFFIX as TRANSFORMER
 from kbhub.reading.reports import Finding
-from kbhub.search.rerank_transformer import FILE as LOOKS
 from kbhub.workspace.places import is_directory
 from kbhub.workspace.trust import TRUST_NAME
 
@@ -30,10 +30,13 @@ FOLDER_MODE, FILE_MODE = 0o700, 0o600
 BASES = "bases"
 """Folder of the indexes in the cache directory."""
 
-JOURNALS = ("-wal", "-shm", DAMAGED)
-"""Suffixes of SQLite's files beside an open index, and of the marker of a damaged one."""
+LOOKS = "second-look.db"
+"""In the cache directory, the transformer vectors of kbhub up to 0.1."""
 
-_OURS = re.compile(r".+-[0-9a-f]{12}(\.aside(-\d+)?)?\.db(-wal|-shm|\.lock|\.damaged)?")
+JOURNALS = ("-wal", "-shm", DAMAGED, TRANSFORMER, f"{TRANSFORMER}-journal", f"{TRANSFORMER}.lock")
+"""Suffixes of the files beside an index: SQLite's, the marker of a damaged one, and transformer vectors."""
+
+_OURS = re.compile(r".+-[0-9a-f]{12}(\.aside(-\d+)?)?\.db(-wal|-shm|\.lock|\.damaged|\.minilm(-journal|\.lock)?)?")
 """File names from `index.index_path`, `index.set_aside`, SQLite and the lock."""
 
 _ASIDE = re.compile(r"\.aside(-\d+)?(?=\.db$)")

@@ -12,7 +12,9 @@ from kbhub.index import probe
 from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256, sha256
 from kbhub.models.inference.calls import Deadline
 from kbhub.models.inference.server import Ollama
+from kbhub.models.onnx_embedding import minilm
 from kbhub.reading.reports import Finding
+from kbhub.sync.transformer import embedded, is_used
 from kbhub.sync.watch import POLL_SECONDS, remote_system, watched_folders
 from kbhub.values import counted
 
@@ -96,6 +98,27 @@ def embedder_findings(hub: Hub) -> list[Finding]:
     if vector.shape != (embedder.dimensions,) or not vector.any():
         return [_no_embedder(f"{embedder.name} gives no vector for English text.", model)]
     return [Finding(check="embedder", level="ok", message=f"{embedder.name}, {embedder.dimensions} dimensions")]
+
+
+def reranking_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
+    """Report whether a transformer reranks searches, and how many of its vectors are ready.
+
+    Raises:
+        ConfigError: the global config is invalid.
+    """
+    if not hub.config().settings.search.second_look:
+        return [Finding(check="reranking", level="ok", message="Switched off by `search.secondLook`.")]
+    if not is_used(hub):
+        message = "Not used: the extra `kbhub[onnx]` is not installed, or its model is the embedder already."
+        return [Finding(check="reranking", level="ok", message=message)]
+    try:
+        vector = minilm().embed([SAMPLE])[0]
+    except EmbedderError as error:
+        remedy = "Install the extra `kbhub[onnx]` anew, or set `search.secondLook` to false."
+        return [Finding(check="reranking", level="warning", message=str(error), remedy=remedy)]
+    ready = ", ".join(f"{embedded(hub, base)} in {base.id}" for base in bases) or "no base is active"
+    message = f"{minilm().name}, {len(vector)} dimensions; vectors: {ready}"
+    return [Finding(check="reranking", level="ok", message=message)]
 
 
 def _no_embedder(message: str, model: str | None) -> Finding:

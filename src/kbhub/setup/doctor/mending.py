@@ -29,6 +29,7 @@ from kbhub.setup.doctor.machine import (
     ollama_findings,
     packaged_model,
     python_version,
+    reranking_findings,
     sqlite,
     watch_findings,
 )
@@ -64,6 +65,7 @@ def examine(hub: Hub) -> Diagnosis:
         findings += [*config_findings(hub), *embedder_findings(hub), *ollama_findings(hub)]
         findings += trust_findings(hub.trust)
         findings += discovery_findings(hub, discovery)
+        findings += reranking_findings(hub, bases)
     findings += folder_findings(hub, bases)
     for base in bases:
         findings += base_findings(hub, base)
