@@ -395,15 +395,28 @@ def test_of_what_was_not_searched_nothing_is_said(two, monkeypatch, lost, text):
 
 
 def test_a_query_in_a_language_the_model_does_not_know_is_by_keyword(two):
-    """Japanese is found by its words, and the answer says that meaning played no part."""
-    two.write("knowledge/ja.md", "# サーバー\n\nサーバーを再起動する方法。\n")
+    """Arabic is found by its words, and the answer says that meaning played no part."""
+    two.write("knowledge/ar.md", "# الخادم\n\nكيفية إعادة تشغيل الخادم.\n")
     hub = two.hub()
     hub.sync()
-    result = hub.search(Query(text="サーバーの再起動"))
+    result = hub.search(Query(text="تشغيل الخادم"))
 
-    assert ["ja.md"] == refs(result)
+    assert ["ar.md"] == refs(result)
     assert "keyword" == result.mode
     assert "does not know" in result.notes[0]
+
+
+@pytest.mark.parametrize(
+    "question", ["как перезапустить сервер", "如何重新启动服务器", "wie starte ich den Server neu"]
+)
+def test_a_question_in_another_language_finds_the_english_document(two, question):
+    """By its meaning, as no word is the same."""
+    two.write("knowledge/unit.md", "# systemd unit\n\nRestart the machine's web server with `systemctl restart`.\n")
+    two.write("knowledge/bread.md", "# Bread\n\nBake the dough for an hour.\n")
+    hub = two.hub()
+    hub.sync()
+
+    assert refs(hub.search(Query(text=question)))[0] == "unit.md"
 
 
 def test_without_a_model_keyword_search_works_and_says_so(two):

@@ -92,6 +92,6 @@ def test_standard_input_is_one_text(kbhub, monkeypatch):
 
 def test_without_an_embedder_there_is_no_vector(kbhub, monkeypatch):
     """And words that the model does not know are said to have none."""
-    assert "does not know its words" in kbhub("embed", "ひらがな").err
+    assert "does not know its words" in kbhub("embed", "كتاب").err
     monkeypatch.setenv("KBHUB_EMBEDDER__MODEL", "none")
     assert "There is no embedder" in kbhub("embed", "x", code=2).err

@@ -112,8 +112,51 @@ def test_near_in_meaning_is_near_in_space(embedder):
     assert question @ answer > question @ other
 
 
+QUESTIONS = (
+    *("Wie starte ich den Server neu?", "¿Cómo reinicio el servidor?", "Comment redémarrer le serveur ?"),
+    *("Làm thế nào để khởi động lại máy chủ?", "Как перезапустить сервер?", "如何重新启动服务器？"),
+    *("サーバーを再起動する方法", "서버를 다시 시작하는 방법"),
+)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_in_another_language_is_near_its_english_answer(embedder, question):
+    """Alone and in a batch, as a text and as a query."""
+    vector, answer, other = embedder.embed(
+        [question, "restart the server with systemctl restart", "bake bread in the oven"]
+    )
+
+    assert vector @ answer > 0.4
+    assert vector @ other < 0.3
+    np.testing.assert_array_equal(packaged_embedder().embed_query(question), vector)
+
+
+def test_an_inflected_form_has_the_vector_of_its_word(embedder):
+    """Up to three letters are taken from the end of a word of the lexicon's languages, and of no English one."""
+    lexicon = embedder._load().model.lexicon
+    assert lexicon is not None
+
+    found = lexicon.tokens(["Verzeichnisses", "директорией", "reasonableness", "verzeichnis"])
+
+    assert found["Verzeichnisses"] == found["verzeichnis"]
+    assert "директорией" in found
+    assert "reasonableness" not in found
+
+
+def test_what_the_lexicon_does_not_know_is_left_to_the_tokenizer(embedder):
+    """Of words written together, each is looked up alone."""
+    lexicon = embedder._load().model.lexicon
+    assert lexicon is not None
+
+    tokens, rest = lexicon.tokens(["使用Git提交"])["使用Git提交"]
+
+    assert len(tokens) > 3
+    assert rest == "git"
+    assert lexicon.tokens(["release", "[UNK]", "“”", ""]) == {}
+
+
 @pytest.mark.parametrize(
-    "text", ["", "+++", "😀", "サーバーを再起動する方法", "重启服务器的方法", "как перезапустить сервер"]
+    "text", ["", "+++", "😀", "วิธีรีสตาร์ทเซิร์ฟเวอร์", "كيفية إعادة تشغيل الخادم", "ჟღბ ჩშც", "ъъыщ щщэъ"]
 )
 def test_what_the_model_does_not_know_has_no_vector(embedder, text):
     """Text without meaning, or of a script the model has no words for, gets zeros instead of noise."""

@@ -25,7 +25,7 @@ from kbhub.models.query_vectors import (
     UNKNOWN_ID,
     QueryVectors,
 )
-from kbhub.models.static_means import INFORMATIVE_NORM
+from kbhub.models.static_model import INFORMATIVE_NORM
 from kbhub.models.static_vectors import StaticVectors, _all_norms, _median
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,13 @@ def quick():
 
 
 def tokens_of(whole, text):
-    return whole.model.tokenizer.encode(text, add_special_tokens=False).ids
+    return next(whole._tokens.blocks([text]))[0].tolist()
+
+
+def has_its_vector(quick, whole, text):
+    """Whether a text has the vector that the whole model gives, or is left to it."""
+    vector = quick.embed(text)
+    return vector is None or np.array_equal(vector, whole.embed([text])[0])
 
 
 def test_the_constants_are_those_of_the_model(whole):
@@ -85,7 +91,8 @@ def test_the_words_of_documents_have_their_vectors(quick, whole):
     ]
 
     assert len(lines) > 500
-    assert np.array_equal(np.stack([quick.embed(line) for line in lines]), whole.embed(lines))
+    assert all(has_its_vector(quick, whole, line) for line in lines)
+    assert sum(quick.embed(line) is not None for line in lines) > 0.9 * len(lines)
 
 
 PRINTED = "".join(chr(code) for code in range(32, 127))
@@ -95,7 +102,7 @@ PRINTED = "".join(chr(code) for code in range(32, 127))
 @given(st.text(PRINTED, max_size=60) | st.text(string.ascii_letters + " -", max_size=90) | st.text(max_size=30))
 def test_any_text_has_its_vector(quick, whole, text):
     """Plain or not, as the whole model has it."""
-    assert np.array_equal(quick.embed(text), whole.embed([text])[0])
+    assert has_its_vector(quick, whole, text)
     assert quick.plain_tokens(text) in (None, tokens_of(whole, text.encode("utf-8", "replace").decode()))
 
 
@@ -118,18 +125,22 @@ def test_any_text_has_its_vector(quick, whole, text):
 )
 def test_what_is_odd_has_its_vector(quick, whole, text):
     """Names of special tokens, other scripts, control characters, marks of JSON, endless words."""
-    assert np.array_equal(quick.embed(text), whole.embed([text])[0])
+    assert has_its_vector(quick, whole, text)
+    assert np.array_equal(packaged_embedder().embed_query(text), whole.embed([text])[0])
 
 
-def test_a_query_of_plain_words_loads_no_tokenizer(environment):
+@pytest.mark.parametrize(
+    "query", ["how do we roll back a release?", "как перезапустить сервер?", "如何重新启动服务器？"]
+)
+def test_a_query_of_known_words_loads_no_tokenizer(environment, query):
     """It is what a first search waited for."""
     script = (
         "import sys; from kbhub.models.embedding import packaged_embedder\n"
-        "assert packaged_embedder().embed_query('how do we roll back a release?').any()\n"
+        "assert packaged_embedder().embed_query(sys.argv[1]).any()\n"
         "print({'tokenizers', 'model2vec'} & set(sys.modules))\n"
     )
     env = {**environment.env, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script, query], env=env, capture_output=True, text=True, timeout=60)
 
     assert (done.stdout, done.stderr) == ("set()\n", "")
 
@@ -151,7 +162,7 @@ def test_without_the_list_of_pieces_the_tokenizer_is_asked(tmp_path, whole):
     shutil.copytree(PACKAGED_MODEL, folder)
     (folder / PIECES).unlink()
 
-    assert np.array_equal(QueryVectors(folder).embed("roll back a release"), whole.embed(["roll back a release"])[0])
+    assert QueryVectors(folder).embed("roll back a release") is None
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PACKAGED_MODEL = Path(__file__).parent / "packaged"
 PACKAGED_NAME = "kbhub-static-256"
-PACKAGED_SHA256 = "3a42436f6209741a68f805583940a6b340b0661f0aa5efa7d8758a25d5a97707"
+PACKAGED_SHA256 = "e7f381d31285cf80e416f9db7a4e93af767f4cca1316fb018c8dff291ce85d52"
 """Hash of the packaged model.safetensors, so that the file need not be read to identify it."""
 
 NO_EMBEDDER = "none"
@@ -113,7 +113,9 @@ class StaticEmbedder:
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of a query, embedded like any text; see `Embedder.embed_query`."""
         if self._model is None and self.fingerprint == PACKAGED_SHA256:
-            return self._load_for_queries().embed(text)
+            plain = self._load_for_queries().embed(text)
+            if plain is not None:
+                return plain
         vector: NDArray[np.float32] = self.embed([text])[0]
         return vector
 

@@ -1,28 +1,36 @@
 """Embed queries with the packaged model without loading its tokenizer, which takes 0.1 s.
 
-A query has a handful of words. Plain ASCII is split by BERT's rules, with lookups in a sorted list of tokens; any other
-text uses the tokenizer. The vectors equal those of `StaticVectors` to the last bit.
+A query has a handful of words. Those of the lexicon are looked up there, and plain ASCII is split by BERT's rules, with
+lookups in a sorted list of tokens; any other text is left to the tokenizer. The vectors equal those of `StaticVectors`
+to the last bit.
 """
 
 from __future__ import annotations
 
 import re
-import string
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kbhub.errors import EmbedderError
-from kbhub.models.static_means import INFORMATIVE_NORM, is_foreign_letter, mean_of, norms, speaks_of_something, unit
-from kbhub.models.static_model import load_model
-from kbhub.models.tensors import MATRIX, WEIGHTS, read_tensors
+from kbhub.models.lexicon import WORD_OR_MARK
+from kbhub.models.static_model import (
+    CONTINUED,
+    INFORMATIVE_NORM,
+    MATRIX,
+    WEIGHTS,
+    lexicon_of,
+    norms,
+    read_tensors,
+    speaks_of_something,
+    unit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-    from tokenizers import Tokenizer
 
 PIECES = "pieces.txt"
 """File with the ASCII tokens and their ids, one per line, sorted by bytes."""
@@ -32,9 +40,6 @@ MEDIAN_NORM = 322.79
 
 UNKNOWN, UNKNOWN_ID = "[UNK]", 1
 """Token of a word that cannot be split into known pieces."""
-
-CONTINUED = "##"
-"""Prefix of a piece that continues a word."""
 
 LONGEST_PIECE = 18
 """Characters of the longest ASCII token, without `CONTINUED`."""
@@ -49,7 +54,7 @@ LONGEST_WORD = 100
 WORDS_KEPT = 4096
 """Words whose tokens are cached, as queries repeat words."""
 
-_WORDS = re.compile(rf"[{re.escape(string.punctuation)}]|[^ {re.escape(string.punctuation)}]+")
+_WORDS = re.compile(WORD_OR_MARK)
 
 
 class QueryVectors:
@@ -64,31 +69,33 @@ class QueryVectors:
 
     def __init__(self, folder: Path) -> None:
         try:
-            self._matrix = (read_tensors(folder / WEIGHTS) or {})[MATRIX]
+            tensors = read_tensors(folder / WEIGHTS) or {}
+            self._matrix, self._lexicon = tensors[MATRIX], lexicon_of(tensors)
         except (OSError, KeyError, ValueError) as error:
             raise EmbedderError(f"The embedding model {str(folder)!r} cannot be loaded: {error}") from error
         pieces = folder / PIECES
         self._pieces = pieces.read_bytes() if pieces.is_file() else None
-        self._folder = folder
-        self._tokenizer: Tokenizer | None = None
         self._kept: dict[str, tuple[int, ...]] = {}
 
-    def embed(self, text: str) -> NDArray[np.float32]:
-        """Return the vector of a query; see `Embedder.embed_query`."""
-        text = text.encode("utf-8", "replace").decode("utf-8")
-        numbers = self.plain_tokens(text)
-        foreign: list[bool] | None = None
-        if numbers is None:
-            tokenizer = self._whole_tokenizer()
-            numbers = tokenizer.encode(text, add_special_tokens=False).ids
-            foreign = [is_foreign_letter(tokenizer.id_to_token(number) or "") for number in numbers]
-        tokens = np.array(numbers, np.int64)
+    def embed(self, text: str) -> NDArray[np.float32] | None:
+        """Return the vector of a query, or None if it needs the tokenizer; see `Embedder.embed_query`."""
+        plain = self.plain_tokens(text)
+        if plain is None:
+            return None
+        every = np.array(plain, np.int64)
+        tokens, words = self._lexicon.apart(every) if self._lexicon else (every, every[:0])
         unknown = tokens == UNKNOWN_ID
         informative = norms(self._matrix.take(tokens, 0)) > INFORMATIVE_NORM * MEDIAN_NORM
-        strange = unknown if foreign is None else unknown | np.array(foreign, np.bool_)
-        if not speaks_of_something(informative & ~strange, informative | strange):
+        if not speaks_of_something(informative & ~unknown, informative | unknown, len(words)):
             return np.zeros(self._matrix.shape[1], np.float32)
-        return unit(mean_of(self._matrix, tokens[~unknown], None))
+        return unit(self._rows(np.append(tokens[~unknown], words)).sum(0))
+
+    def _rows(self, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Vectors of tokens, those of the lexicon last."""
+        if self._lexicon is None:
+            return self._matrix.take(tokens, 0).astype(np.float32)
+        tokens, words = self._lexicon.apart(tokens)
+        return np.concatenate([self._matrix.take(tokens, 0).astype(np.float32), self._lexicon.vectors(words)])
 
     def longest(self, text: str) -> float | None:
         """Return the length of the longest token vector of a text, relative to the median, or None if none is known.
@@ -97,7 +104,7 @@ class QueryVectors:
             text: as for `plain_tokens`.
         """
         tokens = self._known_tokens(text)
-        return float(norms(self._matrix.take(tokens, 0)).max()) / MEDIAN_NORM if tokens else None
+        return float(norms(self._rows(np.array(tokens, np.int64))).max()) / MEDIAN_NORM if tokens else None
 
     def cohesion(self, texts: Sequence[str]) -> float:
         """Return the length of the mean of some texts' unit vectors, ignoring unknown texts.
@@ -106,27 +113,33 @@ class QueryVectors:
             texts: each as for `plain_tokens`.
         """
         known = [tokens for text in texts if (tokens := self._known_tokens(text))]
-        directions = [unit(mean_of(self._matrix, np.array(tokens, np.int64), None)) for tokens in known]
+        directions = [unit(self._rows(np.array(tokens, np.int64)).sum(0)) for tokens in known]
         return float(np.linalg.norm(np.mean(directions, 0))) if directions else 0.0
 
     def _known_tokens(self, text: str) -> list[int]:
         return [token for token in self.plain_tokens(text) or () if token != UNKNOWN_ID]
 
     def plain_tokens(self, text: str) -> list[int] | None:
-        """Return the token ids of an ASCII text, or None if it needs the tokenizer.
+        """Return the token ids of a text of ASCII and of words of the lexicon, or None if it needs the tokenizer.
 
         Args:
             text: any string; case is ignored.
         """
-        if self._pieces is None or not (text.isascii() and text.isprintable()):
+        if self._pieces is None or not text.isprintable():
             return None
         if "[" in text:  # which special tokens start with
             return None
         numbers: list[int] = []
         left = LOOK_UPS
-        for word in _WORDS.findall(text.lower()):
+        for word in _WORDS.findall(text):
             if (tokens := self._kept.get(word)) is None:
-                tokens, left = _looked_up(self._pieces, word, left)
+                own, rest = self._lexicon.tokens([word]).get(word, ([], word)) if self._lexicon else ([], word)
+                if not rest.isascii():
+                    return None
+                tokens = tuple(own)
+                for part in _WORDS.findall(rest):
+                    pieces, left = _looked_up(self._pieces, part.lower(), left)
+                    tokens += pieces
                 if left < 0:
                     return None
                 if len(self._kept) >= WORDS_KEPT:
@@ -134,11 +147,6 @@ class QueryVectors:
                 self._kept[word] = tokens
             numbers += tokens
         return numbers
-
-    def _whole_tokenizer(self) -> Tokenizer:
-        if self._tokenizer is None:
-            self._tokenizer = load_model(str(self._folder)).tokenizer
-        return self._tokenizer
 
 
 def _looked_up(pieces: bytes, word: str, left: int) -> tuple[tuple[int, ...], int]:

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbhub.models.static_means import INFORMATIVE_NORM, is_foreign_letter, mean_of, norms, speaks_of_something, unit
-from kbhub.models.static_model import load_model
+from kbhub.models.static_model import (
+    CONTINUED,
+    INFORMATIVE_NORM,
+    is_foreign_letter,
+    load_model,
+    mean_of,
+    norms,
+    speaks_of_something,
+    unit,
+)
 from kbhub.models.word_tokens import WordTokens
 
 if TYPE_CHECKING:
@@ -34,9 +42,10 @@ class StaticVectors:
 
     def __init__(self, source: str) -> None:
         self.model = load_model(source)
-        self._tokens = WordTokens(self.model.tokenizer)
+        self._tokens = WordTokens(self.model.tokenizer, self.model.lexicon)
         self.dimensions = int(self.model.embedding.shape[1])
         self._meaning, self._known = _classify_tokens(self.model)
+        self._later = _later_letters(self.model)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text; see `Embedder.embed`."""
@@ -47,16 +56,27 @@ class StaticVectors:
                 vectors[row] = unit(mean)
         return vectors
 
+    def _spelled_as_unknown(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Replace the letters of a word that neither tokenizer nor lexicon has by one unknown token."""
+        later = self._later[tokens]
+        if self.model.unk_token_id is None or not later.any():
+            return tokens
+        first = np.append(later[1:], False)
+        return np.where(first, self.model.unk_token_id, tokens)[~later]
+
     def _mean(self, tokens: NDArray[np.int64]) -> NDArray[np.float32] | None:
         """Unscaled mean of a text's token vectors; None if the model knows too few of them."""
-        model = self.model
-        known, meaning = self._known[tokens], self._meaning[tokens]
-        if not speaks_of_something(known, meaning):
+        model, words = self.model, tokens[:0]
+        if model.lexicon:
+            tokens, words = model.lexicon.apart(tokens)
+            tokens = self._spelled_as_unknown(tokens)
+        if not speaks_of_something(self._known[tokens], self._meaning[tokens], len(words)):
             return None
         if model.unk_token_id is not None:
             tokens = tokens[tokens != model.unk_token_id]
         rows = tokens if model.token_mapping is None else model.token_mapping[tokens]
-        return mean_of(model.embedding, rows, None if model.weights is None else model.weights[tokens])
+        mean = mean_of(model.embedding, rows, None if model.weights is None else model.weights[tokens])
+        return mean + model.lexicon.vectors(words).sum(0) if model.lexicon and len(words) else mean
 
 
 def _classify_tokens(model: StaticModel) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -72,6 +92,16 @@ def _classify_tokens(model: StaticModel) -> tuple[NDArray[np.bool_], NDArray[np.
         unknown[model.unk_token_id] = True
     informative = lengths > INFORMATIVE_NORM * _median(lengths)
     return informative | unknown, informative & ~unknown
+
+
+def _later_letters(model: StaticModel) -> NDArray[np.bool_]:
+    """Which tokens are letters after the first of a word that the tokenizer can only spell."""
+    vocabulary = model.tokenizer.get_vocab()
+    later = np.zeros(len(vocabulary), np.bool_)
+    later[[number for name, number in vocabulary.items() if name.startswith(CONTINUED) and is_foreign_letter(name)]] = (
+        True
+    )
+    return later
 
 
 def _all_norms(vectors: NDArray[Any]) -> NDArray[np.float32]:

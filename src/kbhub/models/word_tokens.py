@@ -12,11 +12,15 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
+from kbhub.models.lexicon import WORD_OR_MARK
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
+
+    from kbhub.models.lexicon import Lexicon
 
 TEXTS = 256
 """Texts per block, whose words take some MB."""
@@ -36,19 +40,17 @@ LETTERS = 24
 _BAR = "|"
 """Separator of joined words."""
 
-_MARKS = re.escape(string.punctuation)
-_ENDS = rf"[{_MARKS}]|[^ \t\n\r{_MARKS}]+"
-
 
 class WordTokens:
-    """Tokenizes texts exactly as a tokenizer does, without special tokens.
+    """Tokenizes texts exactly as a tokenizer does, without special tokens, but for the words of a lexicon.
 
     Args:
         tokenizer: any tokenizer; if it follows BERT's rules, each word is only looked up once.
+        lexicon: words with tokens of their own; only with a tokenizer that follows BERT's rules.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
+    def __init__(self, tokenizer: Tokenizer, lexicon: Lexicon | None = None) -> None:
+        self._tokenizer, self._lexicon = tokenizer, lexicon
         self._words = word_pattern(tokenizer)
         self._known: dict[str, list[int]] = {}
 
@@ -63,7 +65,7 @@ class WordTokens:
         """
         for start in range(0, len(texts), TEXTS):
             block = texts[start : start + TEXTS]
-            if self._words is None or len(texts) == 1:
+            if self._words is None or (self._lexicon is None and len(texts) == 1):
                 yield [np.array(tokens, np.int64) for tokens in _encoded(self._tokenizer, block)]
                 continue
             words = [self._words.findall(text) for text in block]
@@ -75,10 +77,15 @@ class WordTokens:
         cache = self._known
         # One lookup per word, as another thread may be adding some.
         tokens = {word: cache[word] for word in words if word in cache}
-        new = _tokens_of_words(self._tokenizer, words.difference(tokens))
+        new = self._looked_up(words.difference(tokens))
         if len(cache) < REMEMBERED:
             cache.update((word, ids) for word, ids in new.items() if len(word) <= LETTERS)
         return tokens | new
+
+    def _looked_up(self, words: set[str]) -> dict[str, list[int]]:
+        found = self._lexicon.tokens(words) if self._lexicon else {}
+        new = _tokens_of_words(self._tokenizer, words.difference(found).union(rest for _, rest in found.values()))
+        return new | {word: [*tokens, *new[rest]] for word, (tokens, rest) in found.items()}
 
 
 def _tokens_of_words(tokenizer: Tokenizer, words: set[str]) -> dict[str, list[int]]:
@@ -122,4 +129,4 @@ def word_pattern(tokenizer: Tokenizer) -> re.Pattern[str] | None:
     names = sorted((token.content for token in special), key=len, reverse=True)
     if not all(name[0] in string.punctuation and _BAR not in name for name in names):
         return None
-    return re.compile("|".join([*map(re.escape, names), _ENDS]))
+    return re.compile("|".join([*map(re.escape, names), WORD_OR_MARK]))

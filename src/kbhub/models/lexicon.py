@@ -1,0 +1,187 @@
+"""Find the vectors of words of other languages than English, beside the packaged model's English pieces.
+
+A word list and a matrix of 4-bit numbers, both memory-mapped. A word is found by its hash, so that neither loading nor
+a query reads the whole list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import string
+import unicodedata
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+WORDS, ROWS, LEVELS, STEPS = "words", "rows", "levels", "steps"
+"""Names of the tensors: sorted hashes, the row of each (`ENGLISH` for a word to leave alone), two 4-bit levels
+per byte, and the distance between a row's levels."""
+
+ENGLISH = -1
+"""Row of an English word: its pieces are the better vector."""
+
+MIDDLE = 7.5
+"""Level that stands for 0."""
+
+STRIPPED, SHORTEST = 3, 4
+"""Most letters that are taken from the end of an unknown word, and fewest that must remain: inflected forms."""
+
+_MARKS = re.escape(string.punctuation)
+
+WORD_OR_MARK = rf"[{_MARKS}]|[^ \t\n\r{_MARKS}]+"
+"""Pattern of the words that `Lexicon.tokens` takes, and of the marks that separate them."""
+
+_HAN_KANA = r"\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_UNITS = rf"[{_HAN_KANA}]+|[^\W_{_HAN_KANA}]+"
+"""Compiled at first use, which takes some ms: most queries are ASCII."""
+
+_STEMS = (("\u0400", "\u052f", 6), ("\uac00", "\ud7af", 2))
+"""First and last letter of the scripts whose words have no English pieces, Cyrillic and Hangul, and how many first letters
+of a word stand for all words that share them."""
+
+
+class Lexicon:
+    """The words of other languages and their vectors.
+
+    Args:
+        tensors: of the model's file, with the names above.
+        first: token id of the first row; smaller ones belong to the tokenizer.
+    """
+
+    def __init__(self, tensors: Mapping[str, NDArray[Any]], first: int) -> None:
+        self.first = first
+        self._words, self._rows = tensors[WORDS], tensors[ROWS]
+        self._levels, self._steps = tensors[LEVELS], tensors[STEPS]
+
+    def apart(self, tokens: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Split the tokens of a text into those of the tokenizer and those of the lexicon."""
+        if tokens.max(initial=0) < self.first:
+            return tokens, tokens[:0]
+        own = tokens >= self.first
+        return tokens[~own], tokens[own]
+
+    def vectors(self, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the vectors of the lexicon's tokens, in the unit of the model's int8 rows; shape (n, dimensions).
+
+        Their components are multiples of a half, so sums are exact whatever their order.
+        """
+        rows = tokens - self.first
+        levels = self._levels.take(rows, 0)
+        apart = np.stack([levels & 15, levels >> 4], -1).reshape(len(rows), 2 * levels.shape[1])
+        vectors: NDArray[np.float32] = (apart - np.float32(MIDDLE)) * self._steps.take(rows)[:, None]
+        return vectors
+
+    def tokens(self, words: Iterable[str]) -> dict[str, tuple[list[int], str]]:
+        """Look up words.
+
+        Args:
+            words: without spaces; a run of several languages or with punctuation is taken apart.
+
+        Returns:
+            Word → its token ids, and what is left for the tokenizer. Words of which nothing is known are left out.
+        """
+        parts_of = {word: units(word) for word in words}
+        every = {unit for parts in parts_of.values() for unit in parts}
+        rows = self._find(key for unit in every for key in (characters(unit) if is_run(unit) else [unit]))
+        strange = [unit for unit in every if unit not in rows and not is_run(unit)]
+        rows |= self._find(form for unit in strange for form in _forms(unit))
+        compounds = [unit for unit in strange if not any(form in rows for form in _forms(unit))]
+        rows |= self._find(left for unit in compounds for left, _ in _halves(unit))
+        rows |= self._find(
+            form for unit in compounds for left, right in _halves(unit) if left in rows for form in _forms(right)
+        )
+        known = {unit: tokens for unit in every if (tokens := [self.first + row for row in _rows(unit, rows)])}
+        return {
+            word: ([token for unit in parts for token in known.get(unit, ())], _rest(word, known, rows))
+            for word, parts in parts_of.items()
+            if any(unit in known for unit in parts)
+        }
+
+    def _find(self, wanted: Iterable[str]) -> dict[str, int]:
+        """Key → row, for those that the list has."""
+        if not (keys := list(dict.fromkeys(wanted))):
+            return {}
+        hashes = np.array([word_hash(key) for key in keys], np.uint64)
+        at = np.searchsorted(self._words, hashes).clip(max=len(self._words) - 1)
+        known = np.nonzero(self._words[at] == hashes)[0]
+        return {keys[number]: row for number, row in zip(known.tolist(), self._rows[at[known]].tolist(), strict=True)}
+
+
+def word_hash(key: str) -> int:
+    """Return the number by which a key is found."""
+    return int.from_bytes(hashlib.blake2b(key.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+def units(word: str) -> list[str]:
+    """Return the words, and runs of Han and Kana, of a text without spaces and ASCII punctuation, in a normal form."""
+    if word.isascii():
+        return [word.lower()] if word.isalnum() else []
+    return re.findall(_UNITS, _normal(word))
+
+
+def _normal(word: str) -> str:
+    return unicodedata.normalize("NFKC", word).lower()
+
+
+def is_run(unit: str) -> bool:
+    """Return whether a unit is a run of Han or Kana."""
+    return not unit.isascii() and re.match(f"[{_HAN_KANA}]", unit) is not None
+
+
+def characters(run: str) -> list[str]:
+    """Return the characters of a run of Han and Kana, and the pairs of neighbours, as they are listed."""
+    return [*run, *map("".join, pairwise(run))]
+
+
+def _forms(word: str) -> list[str]:
+    """Keys under which a word may be listed, the nearest first."""
+    ends = range(len(word), max(SHORTEST, len(word) - STRIPPED) - 1, -1)
+    return [word, *(word[:end] for end in ends), *stems(word)]
+
+
+def stems(word: str) -> list[str]:
+    """Return the key that stands for all words with the beginning of a word; none if its script has English pieces."""
+    return [f"{word[:size]}*" for first, last, size in _STEMS if first <= word[:1] <= last]
+
+
+def _halves(word: str) -> list[tuple[str, str]]:
+    """Halves of a compound, for each place where it may be joined, the last first."""
+    return [(word[:at], word[at:]) for at in range(len(word) - SHORTEST, SHORTEST - 1, -1)]
+
+
+def _rows(unit: str, rows: Mapping[str, int]) -> list[int]:
+    """Rows of a unit: of all its characters and pairs, of the first form of a word that is known, or of two halves."""
+    if is_run(unit):
+        return [rows[key] for key in characters(unit) if key in rows]
+    if (row := _first(_forms(unit), rows)) is not None:
+        return [] if row == ENGLISH else [row]
+    for left, right in _halves(unit):
+        both = [row for half in ([left], _forms(right)) if (row := _first(half, rows)) is not None and row != ENGLISH]
+        if len(both) == len((left, right)):
+            return both
+    return []
+
+
+def _first(keys: Iterable[str], rows: Mapping[str, int]) -> int | None:
+    return next((rows[key] for key in keys if key in rows), None)
+
+
+def _rest(word: str, taken: Mapping[str, list[int]], rows: Mapping[str, int]) -> str:
+    """What of a word is not known; single characters of Han and Kana are looked up for themselves."""
+    if word.isascii():
+        return ""
+
+    def left(match: re.Match[str]) -> str:
+        unit = match.group()
+        if unit not in taken:
+            return unit
+        return "".join(f" {letter} " for letter in unit if letter not in rows) if is_run(unit) else " "
+
+    return re.sub(_UNITS, left, _normal(word)).strip()
