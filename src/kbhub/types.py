@@ -308,7 +308,10 @@ class Hit(Value):
     stale: bool = False
     """Older than a year, past its day of review, or superseded."""
     outdated: str | None = None
-    """Why it may no longer hold: superseded, expired, to be reviewed by its own word; or its file was deleted."""
+    """Why it may no longer hold: superseded, expired, to be reviewed by its own word; its file was deleted; or a newer
+    hit says something about the same thing."""
+    replaces: tuple[str, ...] = ()
+    """Older hits about the same thing that it seems to replace, as `ref:line`."""
     kept: bool = False
     """Whether its file is gone and only its text is kept."""
     contexts: tuple[str, ...] = ()

@@ -85,6 +85,20 @@ def place_of(path: Any, line: Any) -> tuple[str, int]:
     return path, line
 
 
+def title_above(title: str, kind: str, start_line: int) -> str:
+    """Return the title under which a chunk is indexed.
+
+    A session's is mostly its first sentence, with which every turn would be found for the words of that one, so it
+    stands above the first turn alone.
+
+    Args:
+        title: of the document.
+        kind: of the document.
+        start_line: of the chunk, from 1.
+    """
+    return "" if kind == "session" and start_line > 1 else title
+
+
 def _texts(written: str) -> tuple[str, ...]:
     return () if written == "[]" else tuple(json.loads(written))
 

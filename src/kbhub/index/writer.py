@@ -11,6 +11,7 @@ import apsw
 
 from kbhub.index.packing import is_loose, pack
 from kbhub.index.query import fold, searchable
+from kbhub.index.rows import title_above
 from kbhub.index.schema import open_writer
 from kbhub.index.soundness import faults
 from kbhub.values import struct
@@ -213,7 +214,6 @@ class IndexWriter:
             "INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)",
             ((row, link.target, link.fragment, link.text, link.line, link.kind) for link in document.links),
         )
-        title = searchable(" ".join([document.title, *document.aliases]))
         path = searchable(document.path.rpartition(".")[0] or document.path)
         tags = searchable(" ".join(document.tags))
         chunk_vectors: list[tuple[int, int, bytes | None]] = []
@@ -223,6 +223,8 @@ class IndexWriter:
                 (row, json.dumps(chunk.headings), chunk.start_line, chunk.end_line, chunk.prose, chunk.text),
             )
             chunk_id = self._connection.last_insert_rowid()
+            above = title_above(document.title, document.kind, chunk.start_line)
+            title = searchable(" ".join([above, *document.aliases]))
             self._connection.execute(
                 "INSERT INTO fts(rowid, title, headings, path, tags, body) VALUES (?, ?, ?, ?, ?, ?)",
                 (chunk_id, title, searchable(" ".join(chunk.headings)), path, tags, searchable(chunk.text)),
@@ -265,17 +267,20 @@ class IndexWriter:
         self._connection.execute("DELETE FROM vector")
 
     def without_vector(self, limit: int) -> list[tuple[int, str, tuple[str, ...], str]]:
-        """Return chunks without a vector: (id, title, headings, text after the front matter)."""
+        """Return chunks without a vector: (id, title above it, headings, text after the front matter)."""
         chunks, vectors = self.counts()[1], self._connection.execute("SELECT count(*) FROM vector").get
         if chunks == vectors:  # ten times as fast as checking each chunk
             return []
         rows = self._connection.execute(
-            "SELECT chunk.id, title, headings, substr(text, prose + 1) FROM chunk "
+            "SELECT chunk.id, title, kind, start_line, headings, substr(text, prose + 1) FROM chunk "
             "JOIN document ON document.id = document_id "
             "WHERE chunk.id NOT IN (SELECT chunk_id FROM vector) ORDER BY chunk.id LIMIT ?",
             (limit,),
         )
-        return [(chunk, title, tuple(json.loads(headings)), text) for chunk, title, headings, text in rows]
+        return [
+            (chunk, title_above(title, kind, line), tuple(json.loads(headings)), text)
+            for chunk, title, kind, line, headings, text in rows
+        ]
 
     def set_problems(self, problems: Sequence[tuple[str, str]], paths: Iterable[str] | None = None) -> None:
         """Replace the list of files that could not be indexed: (path, message).

@@ -228,6 +228,8 @@ def _hit_line(hit: Hit, *, scored: bool) -> str:
         fields.append(f"also lines {', '.join(f'{span.start_line}-{span.end_line}' for span in hit.also)}")
     if hit.duplicates:
         fields.append(f"same text: {one_line(', '.join(hit.duplicates), NAME_BYTES)}")
+    if hit.replaces:
+        fields.append(f"replaces {one_line(', '.join(hit.replaces), NAME_BYTES)}")
     if hit.outdated:
         fields.append(outdated_mark(hit.outdated))
     elif hit.stale:

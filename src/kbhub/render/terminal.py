@@ -320,6 +320,8 @@ def _hit_block(hit: Hit, text: Sequence[str], paint: Painter, *, scored: bool) -
     if hit.also:
         also = ", ".join(f"{span.start_line}-{span.end_line}" for span in hit.also)
         lines.append(_INDENT + paint(f"also lines {also}", _DIM))
+    if hit.replaces:
+        lines.append(_INDENT + paint(one_line(f"replaces {', '.join(hit.replaces)}"), _DIM))
     if hit.duplicates:
         lines.append(_INDENT + paint(one_line(f"same text: {', '.join(hit.duplicates)}"), _DIM))
     return "\n".join(line.rstrip() for line in lines)

@@ -81,6 +81,17 @@ def cohesion(words: Iterable[str]) -> float:
     return model.cohesion([word.strip(_MARKS) for word in words]) if model else 0.0
 
 
+def likeness(one: str, other: str) -> float:
+    """Return the cosine of two sentences by the packaged model, 0 if it is missing.
+
+    Args:
+        one: a sentence.
+        other: another one.
+    """
+    model = _model()
+    return float(model.embed(one) @ model.embed(other)) if model else 0.0
+
+
 @cache
 def _model() -> QueryVectors | None:
     # numpy, which a command that only lists documents does without.

@@ -15,6 +15,10 @@ from kbhub.index.bm25 import NO_CHUNKS, Ranking
 from kbhub.index.query import parsed
 from kbhub.index.selection import known_keys, newest, paths_of, select
 from kbhub.search.confidence import PACKAGED, verdict
+from kbhub.search.conversations import SIGNALS as SPOKEN
+from kbhub.search.days import AMOUNT as TIME_AMOUNT
+from kbhub.search.days import SIGNAL as TIME
+from kbhub.search.days import asked_time, own_time
 from kbhub.search.evidence import AMOUNTS
 from kbhub.search.fusion import fuse
 from kbhub.search.hits import Documents, Manner, Searched, age_days, described, grouped
@@ -22,7 +26,7 @@ from kbhub.search.names import SIGNAL as NAME
 from kbhub.search.names import is_name, named_first
 from kbhub.search.notes import ENDS_WITH_BOTH, ENDS_WITH_NEAREST
 from kbhub.search.remaining import Remaining
-from kbhub.search.rerank_text import LOOKED_AT, answer_confidence, rerank
+from kbhub.search.rerank_text import LOOKED_AT, Ranked, answer_confidence, rerank
 from kbhub.search.rerank_transformer import SIGNAL as SECOND_LOOK
 from kbhub.search.rerank_transformer import candidates, mix, share
 from kbhub.search.retrieval import (
@@ -35,8 +39,10 @@ from kbhub.search.retrieval import (
     places_in,
     semantic_ranking,
 )
-from kbhub.search.scores import SIGNALS, Found, Fused, best_first
+from kbhub.search.scores import SIGNALS, Found, Fused, Part, best_first
 from kbhub.search.spelling import PUNCTUATION, corrected, corrections
+from kbhub.search.updates import SIGNAL as NEWER
+from kbhub.search.updates import newer_first
 from kbhub.types import Correction, Mode
 from kbhub.values import struct
 
@@ -45,12 +51,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kbhub.index import Index
+    from kbhub.index import ChunkRow, DocumentRow, Index
     from kbhub.index.query import ParsedQuery, Term
     from kbhub.index.ranking import Key
     from kbhub.index.rows import Selection
     from kbhub.search.hits import Group
-    from kbhub.search.rerank_text import Ranked
     from kbhub.search.spelling import Correction as Spelt
     from kbhub.types import Base, Query
 
@@ -138,10 +143,9 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
     fused = fuse(rankings, near.compared, near.similarities, places_in(indexes), query.fusion, keyword.coverage)
     if (model := _reranker(query, understood, dependencies)) and len(rankings) == len(SIGNALS):
         fused = mix(fused, model(text, searched, candidates(rankings.values())), share(keyword.coverage))
-    fused = _weighed(query, _named(query, fused, question, documents), documents, dependencies)
     sought = distinct((*understood.terms, *(term for other in others for term in other.terms)))
     looked_for = keyword.terms or tuple(WeightedTerm(term.text, term.tokens, 1.0) for term in sought)
-    ranked = _by_texts(query, fused, looked_for, documents)
+    ranked, older = _by_documents(query, fused, question, looked_for, documents, dependencies)
     replaced = {fix.typed for fix in fixes}
     trust = answer_confidence(
         ranked,
@@ -158,7 +162,8 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
     page, total = _page(query, hits, ranked, keyword if "keyword" in rankings else None, scale, documents, dependencies)
     terms = (*sought, *(fix.term for fix in fixes))
     manner = Manner(
-        query, terms, scale, dependencies.now, dependencies.contexts, dependencies.bases, dependencies.gone_since
+        *(query, terms, scale, dependencies.now, dependencies.contexts, dependencies.bases, dependencies.gone_since),
+        older,
     )
     mode: Mode = "hybrid" if len(rankings) == len(SIGNALS) else "keyword" if "keyword" in rankings else "semantic"
     log.debug("%s: terms %d, ranked %d, hits %d, confidence %.2f", mode, len(terms), len(fused), total, trust)
@@ -310,6 +315,35 @@ def _named(query: Query, fused: list[Fused], text: str, documents: Documents) ->
     return fused if left_out else named_first(fused, text, documents.paths)
 
 
+def _by_documents(
+    query: Query,
+    fused: list[Fused],
+    question: str,
+    terms: Sequence[WeightedTerm],
+    documents: Documents,
+    dependencies: Dependencies,
+) -> tuple[Ranked, dict[Key, list[Key]]]:
+    """Rank by what documents are and say; return the ranking, and chunk → older chunks that it replaces."""
+    fused = _timed(query, _named(query, fused, question, documents), documents, dependencies.now)
+    fused = _weighed(query, fused, documents, dependencies)
+    ranked = _by_texts(query, fused, terms, documents)
+    return _newer_first(query, ranked, terms, documents, dependencies.now)
+
+
+def _timed(query: Query, fused: list[Fused], documents: Documents, now: float) -> list[Fused]:
+    """Lift what was written at the time that the query asks for, unless that signal is off."""
+    asked = None if query.mode == "semantic" or TIME in query.without else asked_time(query.text, now)
+    if asked is None:
+        return fused
+    texts = _texts(fused, documents)
+    times = [own_time(*texts[hit.key]) for hit in fused]
+    near = [0.0 if when is None else asked.nearness(when) for when in times]
+    name = f'{TIME} "{asked.span}"'
+    return best_first(
+        hit.and_parts([Part(name, value, TIME_AMOUNT * value)]) for hit, value in zip(fused, near, strict=True)
+    )
+
+
 def _weighed(query: Query, fused: list[Fused], documents: Documents, dependencies: Dependencies) -> list[Fused]:
     """Apply the factors of whole bases and documents: weight, memory strength, recency."""
     if not _uneven(query, documents):
@@ -346,11 +380,8 @@ def recency(age: float, weight: float) -> float:
 
 
 def _by_texts(query: Query, fused: Sequence[Fused], terms: Sequence[WeightedTerm], documents: Documents) -> Ranked:
-    best = fused[:LOOKED_AT]
-    chunks = documents.chunks(hit.key for hit in best)
-    titles = documents.documents({hit.document_key for hit in best})
-    texts = {hit.key: (chunks[hit.key], titles[hit.document_key]) for hit in best}
-    return rerank(fused, terms, texts, tuple(AMOUNTS) if query.mode == "semantic" else query.without)
+    texts = _texts(fused[:LOOKED_AT], documents)
+    return rerank(fused, terms, texts, (*AMOUNTS, *SPOKEN) if query.mode == "semantic" else query.without)
 
 
 def _reranker(query: Query, understood: ParsedQuery, dependencies: Dependencies) -> Rerank | None:
@@ -358,6 +389,31 @@ def _reranker(query: Query, understood: ParsedQuery, dependencies: Dependencies)
     if query.mode != "hybrid" or SECOND_LOOK in query.without or any(is_name(term.text) for term in understood.terms):
         return None
     return dependencies.rerank
+
+
+def _newer_first(
+    query: Query, ranked: Ranked, terms: Sequence[WeightedTerm], documents: Documents, now: float
+) -> tuple[Ranked, dict[Key, list[Key]]]:
+    """Lift newer statements above older ones about the same thing, unless that signal is off or a time is asked for."""
+    if NEWER in query.without or query.mode == "semantic" or asked_time(query.text, now):
+        return ranked, {}
+    kinds = [searched.base.kind for searched in documents.searched]
+    said = [
+        hit
+        for hit in ranked.fused
+        if hit.key in ranked.spoken or (hit.key in ranked.evidence and kinds[hit.key[0]] == "memory")
+    ]
+    if len(said) < 2:
+        return ranked, {}
+    fused, older = newer_first(ranked.fused, _texts(said, documents), terms, query.text)
+    return Ranked(tuple(fused), ranked.evidence, ranked.spoken), older
+
+
+def _texts(fused: Sequence[Fused], documents: Documents) -> dict[Key, tuple[ChunkRow, DocumentRow]]:
+    """Return the chunks of hits with their documents."""
+    chunks = documents.chunks(hit.key for hit in fused)
+    rows = documents.documents({hit.document_key for hit in fused})
+    return {hit.key: (chunks[hit.key], rows[hit.document_key]) for hit in fused}
 
 
 def _signals_of(hit: Fused) -> int:

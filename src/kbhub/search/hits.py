@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
 
 from kbhub.index.query import excerpt, spans
@@ -88,6 +89,8 @@ class Manner:
     """All bases a ref may name, searched or not."""
     gone_since: Callable[[Base, str], float | None]
     """Returns when the file of a kept text was first found missing; seconds since the epoch."""
+    older: Mapping[Key, Sequence[Key]] = field(default_factory=dict)
+    """Chunk → older chunks that it seems to replace."""
 
 
 class Documents:
@@ -212,7 +215,8 @@ def _hit(
         kind=document.kind,
         age_days=age,
         stale=best.document_key in ended or (age > STALE_DAYS and best.document_key not in decided),
-        outdated=ended.get(best.document_key),
+        outdated=ended.get(best.document_key) or _replaced(best.key, documents, manner),
+        replaces=tuple(_place(key, documents, manner) for key in manner.older.get(best.key, ())),
         kept=is_gone(document.size),
         whole=_is_whole(chunk, document, part),
         contexts=matching(base.base.contexts, manner.contexts, document.path),
@@ -222,6 +226,20 @@ def _hit(
         ),
         trace=_trace(best, manner.scale) if manner.query.explain else None,
     )
+
+
+def _replaced(key: Key, documents: Documents, manner: Manner) -> str | None:
+    """Return what seems to replace a chunk, the newest first found, or None."""
+    newer = [other for other, replaced in manner.older.items() if key in replaced]
+    return f"it seems replaced by {_place(newer[-1], documents, manner)}" if newer else None
+
+
+def _place(key: Key, documents: Documents, manner: Manner) -> str:
+    """Return where a chunk stands, as `ref:line`."""
+    chunk = documents.chunks([key])[key]
+    owner = key[0], chunk.document_id
+    base = documents.searched[key[0]].base
+    return f"{ref_of(base, documents.documents([owner])[owner].path, manner.bases)}:{chunk.start_line}"
 
 
 def _also(manner: Manner) -> int:

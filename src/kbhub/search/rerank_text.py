@@ -6,7 +6,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kbhub.index.query import paired, stems
+from kbhub.index.rows import title_above
 from kbhub.search.confidence import ABSENT_NAME, WEAK, Support, confidence
+from kbhub.search.conversations import conversation_parts, is_conversation
 from kbhub.search.evidence import Evidence, Sought, cohesion
 from kbhub.search.names import words_of
 from kbhub.search.scores import best_first
@@ -35,6 +37,8 @@ class Ranked:
     """Best first; unexamined chunks come last."""
     evidence: Mapping[Key, Evidence]
     """Of the examined chunks."""
+    spoken: frozenset[Key] = frozenset()
+    """Examined chunks that are of conversations."""
 
 
 def rerank(
@@ -54,12 +58,19 @@ def rerank(
     sought = Sought(terms)
     evidence = {
         key: sought.examine(
-            row.text, row.headings, document.title, (words_of(document.path), *document.tags, *document.aliases)
+            row.text,
+            row.headings,
+            title_above(document.title, document.kind, row.start_line),
+            (words_of(document.path), *document.tags, *document.aliases),
         )
         for key, (row, document) in texts.items()
     }
     reranked = [hit.and_parts(evidence[hit.key].parts(without)) if hit.key in evidence else hit for hit in fused]
-    return Ranked(tuple(best_first(reranked)), evidence)
+    examined = [hit for hit in reranked if hit.key in evidence]
+    spoken = frozenset(key for key, (row, document) in texts.items() if is_conversation(row, document))
+    if parts := conversation_parts(examined, evidence, texts, spoken, without):
+        reranked = [hit.and_parts(parts.get(hit.key, ())) for hit in reranked]
+    return Ranked(tuple(best_first(reranked)), evidence, spoken)
 
 
 def answer_confidence(

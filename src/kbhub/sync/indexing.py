@@ -16,6 +16,7 @@ from kbhub.documents.walk import open_contained
 from kbhub.errors import EmbedderError, PathNotContained
 from kbhub.index import NewChunk, NewDocument
 from kbhub.index.references import chunk_key, document_id, embedded_text
+from kbhub.index.rows import title_above
 from kbhub.models.vectors import quantise
 from kbhub.sync.deleted_texts import is_gone
 from kbhub.types import Problem
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from kbhub.documents.walk import Limits
     from kbhub.models.embedding import Embedder
     from kbhub.sync.deleted_texts import Keeping
-    from kbhub.types import Base, Document, FileEntry, Kind
+    from kbhub.types import Base, Chunk, Document, FileEntry, Kind
 
 RACY_NS = 2_000_000_000
 """A file changed less than this long (ns) before it was read may change again within one tick of its clock (2 s on
@@ -203,7 +204,7 @@ def new_document(base: Base, entry: FileEntry, document: Document, kind: Kind, d
             end_line=chunk.end_line,
             prose=chunk.prose,
             text=chunk.text,
-            key=chunk_key(embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :])),
+            key=chunk_key(_embedded(document.title, kind, chunk)),
         )
         for chunk in chunks_of(document, kind)
     )
@@ -228,7 +229,13 @@ def new_document(base: Base, entry: FileEntry, document: Document, kind: Kind, d
 def keyed_texts(document: NewDocument) -> Iterator[tuple[int, str]]:
     """Yield key and embedded text of each chunk of a document."""
     for chunk in document.chunks:
-        yield chunk.key, embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :])
+        yield chunk.key, _embedded(document.title, document.kind, chunk)
+
+
+def _embedded(title: str, kind: str, chunk: Chunk | NewChunk) -> str:
+    """Return the text that is embedded for a chunk."""
+    above = title_above(title, kind, chunk.start_line)
+    return embedded_text(above, chunk.headings, chunk.text[chunk.prose :])
 
 
 def stored_vectors(embedder: Embedder, texts: Mapping[int, str]) -> dict[int, bytes | None]:

@@ -10,6 +10,7 @@ import filelock
 
 from kbhub.errors import IndexUnavailable
 from kbhub.index.references import embedded_text
+from kbhub.index.rows import title_above
 from kbhub.index.transformer_vectors import TransformerVectors
 from kbhub.models.onnx_embedding import MINILM, installed_model, minilm
 
@@ -120,11 +121,12 @@ def _vectors(index: Index, batch: Mapping[int, int], embedder: Embedder) -> dict
 
     with index.snapshot():
         rows = index.chunks(list(batch.values()))
-        titles = {row.id: row.title for row in index.documents([row.document_id for row in rows.values()]).values()}
+        documents = index.documents([row.document_id for row in rows.values()])
     found = {}
     for key, chunk in batch.items():
-        if (row := rows.get(chunk)) and row.document_id in titles:
-            text = embedded_text(titles[row.document_id], row.headings, row.text[row.prose :])
+        if (row := rows.get(chunk)) and (document := documents.get(row.document_id)):
+            title = title_above(document.title, document.kind, row.start_line)
+            text = embedded_text(title, row.headings, row.text[row.prose :])
             found[key] = quantise(embedder.embed([text])[0]).tobytes()
     return found
 
