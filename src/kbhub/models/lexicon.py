@@ -43,8 +43,8 @@ _UNITS = rf"[{_HAN_KANA}]+|[^\W_{_HAN_KANA}]+"
 """Compiled at first use, which takes some ms: most queries are ASCII."""
 
 _STEMS = (("\u0400", "\u052f", 6), ("\uac00", "\ud7af", 2))
-"""First and last letter of the scripts whose words have no English pieces, Cyrillic and Hangul, and how many first letters
-of a word stand for all words that share them."""
+"""First and last letter of the scripts whose words have no English pieces, Cyrillic and Hangul, and how many letters at
+the beginning of a word stand for all words that share them."""
 
 
 class Lexicon:

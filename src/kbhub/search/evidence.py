@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kbhub.errors import EmbedderError
 from kbhub.index.query import paired, stems, tokens
 from kbhub.index.query.excerpts import occurrences, plain
-from kbhub.models.embedding import PACKAGED_MODEL
+from kbhub.models.embedding import PACKAGED_MODEL, packaged_embedder
 from kbhub.search.names import is_identifier
 from kbhub.search.scores import Part
 from kbhub.values import record
@@ -18,6 +18,7 @@ from kbhub.values import record
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from kbhub.models.embedding import StaticEmbedder
     from kbhub.models.query_vectors import QueryVectors
     from kbhub.search.retrieval import WeightedTerm
 
@@ -88,8 +89,16 @@ def likeness(one: str, other: str) -> float:
         one: a sentence.
         other: another one.
     """
-    model = _model()
-    return float(model.embed(one) @ model.embed(other)) if model else 0.0
+    embedder = _embedder()
+    try:
+        return float(embedder.embed_query(one) @ embedder.embed_query(other))
+    except EmbedderError:
+        return 0.0
+
+
+@cache
+def _embedder() -> StaticEmbedder:
+    return packaged_embedder()
 
 
 @cache
