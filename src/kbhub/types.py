@@ -256,6 +256,8 @@ class Signal(Value):
     """BM25 with pooled statistics, cosine similarity, or a share from 0 to 1."""
     contribution: float
     """What it adds to the score."""
+    reason: str | None = None
+    """Where it comes from, if the name does not tell."""
 
 
 class Trace(Value):

@@ -15,6 +15,7 @@ import apsw
 import filelock
 
 from kbhub.errors import QueryLogUnavailable
+from kbhub.index import lessons
 from kbhub.index.schema import BUSY_MS, set_aside
 from kbhub.values import struct
 from kbhub.workspace.places import private_directory
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x6B62716C
 """Marks a SQLite file as a query log of kbhub ("kbql")."""
 
-VERSION = 1
+VERSION = 2
 """Schema version; a file with a higher one belongs to a later release and is left alone."""
 
 JOURNAL_BYTES = 1 << 20
@@ -107,6 +108,11 @@ class Asked:
     """Refs, best first."""
     opened: tuple[str, ...] = ()
     """Hits that were read afterwards."""
+    session: str = ""
+    model: str = ""
+    """The model of the vector."""
+    vector: bytes = b""
+    """Of the subject, int8; empty if nothing is to be learned from it."""
 
 
 @struct
@@ -117,6 +123,9 @@ class Opening:
     refs: tuple[str, ...]
     """Refs the read one may mean; any of them."""
     client: str
+    session: str = ""
+    remembered: bool = False
+    """Whether a memory was written about it, rather than it was read."""
 
 
 @struct
@@ -383,10 +392,12 @@ class QueryLog:
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
         application, version = (connection.execute(f"PRAGMA {name}").get for name in ("application_id", "user_version"))
         if not tables:
-            connection.execute(_TABLES)
+            connection.execute(_TABLES + lessons.TABLES)
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION}").fetchall()
         elif application != APPLICATION_ID:
             raise QueryLogUnavailable(self.path, "it is not a query log of kbhub")
+        elif version == 1:  # before documents were learned from reading
+            connection.execute(f"{lessons.TABLES} PRAGMA user_version={VERSION}").fetchall()
         elif version != VERSION:
             raise QueryLogUnavailable(self.path, f"it has format {version}, this version of kbhub uses {VERSION}")
         connection.execute("COMMIT")
@@ -405,25 +416,25 @@ def _append(connection: apsw.Connection, query: Asked) -> None:
         "INSERT INTO asked(at, text, subject, key, mode, bases, verdict, score, client) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            query.at,
-            query.text,
-            query.subject,
-            query.key,
-            query.mode,
-            json.dumps(query.bases),
-            query.verdict,
-            query.score,
-            query.client,
+            *(query.at, query.text, query.subject, query.key, query.mode, json.dumps(query.bases)),
+            *(query.verdict, query.score, query.client),
         ),
     )
     number = connection.last_insert_rowid()
     connection.executemany(
         "INSERT INTO listed VALUES (?, ?, ?, NULL)", [(number, place, ref) for place, ref in enumerate(query.hits, 1)]
     )
+    if query.vector:
+        question = number, query.session, query.model, query.vector
+        connection.execute("INSERT INTO question VALUES (?, ?, ?, ?)", question)
 
 
 def _open(connection: apsw.Connection, opening: Opening) -> None:
     """Mark a document as read in the latest query that listed it, preferably one of the same client."""
+    since = opening.at - READ_SECONDS
+    lessons.learn(connection, opening.refs, opening.at, opening.session, since, remembered=opening.remembered)
+    if opening.remembered:
+        return
     connection.execute(
         "UPDATE listed SET opened = coalesce(opened, ?1) WHERE (asked_id, place) IN ("
         "SELECT asked_id, place FROM listed JOIN asked ON asked.id = asked_id "
@@ -435,8 +446,5 @@ def _open(connection: apsw.Connection, opening: Opening) -> None:
 
 def _asked(row: Sequence[Any]) -> Asked:
     at, text, subject, key, mode, bases, verdict, score, client, hits, opened = row
-    return Asked(
-        *(at, text, subject, key, mode, tuple(json.loads(bases)), verdict, score, client),
-        hits=tuple(json.loads(hits)),
-        opened=tuple(json.loads(opened)),
-    )
+    listed, read = tuple(json.loads(hits)), tuple(json.loads(opened))
+    return Asked(at, text, subject, key, mode, tuple(json.loads(bases)), verdict, score, client, listed, read)

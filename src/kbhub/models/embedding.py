@@ -113,13 +113,18 @@ class StaticEmbedder:
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of a query, embedded like any text; see `Embedder.embed_query`."""
         if self._model is None and self.fingerprint == PACKAGED_SHA256:
-            plain = self._load_for_queries().embed(text)
+            plain = self.queries().embed(text)
             if plain is not None:
                 return plain
         vector: NDArray[np.float32] = self.embed([text])[0]
         return vector
 
-    def _load_for_queries(self) -> QueryVectors:
+    def queries(self) -> QueryVectors:
+        """Return the part of the packaged model that queries need, loaded at first use.
+
+        Raises:
+            EmbedderError: it cannot be loaded.
+        """
         with self._loading:
             if self._queries is None:
                 # Imports numpy, which takes 0.1 s.

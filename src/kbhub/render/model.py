@@ -242,7 +242,7 @@ def _trace_lines(hit: Hit) -> list[str]:
         return []
     signals = "; ".join(
         f"{signal.name}{f' rank {signal.rank}' if signal.rank else ''} ({signal.value:.3f}) adds "
-        f"{contribution_of(signal).removeprefix('+')}"
+        f"{contribution_of(signal).removeprefix('+')}{f' ({signal.reason})' if signal.reason else ''}"
         for signal in hit.trace.signals
     )
     factors = "".join(f" × {name} {value:g}" for name, value in hit.trace.factors.items())

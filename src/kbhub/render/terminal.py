@@ -342,6 +342,7 @@ def _highlighted(text: str, terms: tuple[Term, ...], paint: Painter) -> str:
 def _trace_text(trace: Trace) -> str:
     signals = [
         f"{signal.name}{f' #{signal.rank}' if signal.rank else ''} ({signal.value:.3g}) {contribution_of(signal)}"
+        f"{f' ({signal.reason})' if signal.reason else ''}"
         for signal in trace.signals
     ]
     return " · ".join(signals) + "".join(f" × {name} {value:g}" for name, value in trace.factors.items())

@@ -12,6 +12,7 @@ from kbhub.models.onnx_embedding import minilm
 from kbhub.search.confidence import PACKAGED
 from kbhub.search.find import Dependencies, find
 from kbhub.search.hits import Searched
+from kbhub.search.learned import learned
 from kbhub.search.memory_boost import standings, uses_of
 from kbhub.search.notes import leading_notes, notes_on, unfinished
 from kbhub.search.outside import outside
@@ -140,6 +141,7 @@ def dependencies(hub: Hub, embedder: Embedder | None, limitations: list[str]) ->
         boosts,
         gone_since,
         TransformerRanking(minilm(), limitations.append) if is_used(hub) else None,
+        lambda text: learned(hub, text, now),
     )
 
 

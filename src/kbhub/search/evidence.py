@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kbhub.errors import EmbedderError
 from kbhub.index.query import paired, stems, tokens
 from kbhub.index.query.excerpts import occurrences, plain
-from kbhub.models.embedding import PACKAGED_MODEL, packaged_embedder
+from kbhub.models.embedding import packaged_embedder
 from kbhub.search.names import is_identifier
 from kbhub.search.scores import Part
 from kbhub.values import record
@@ -89,25 +89,22 @@ def likeness(one: str, other: str) -> float:
         one: a sentence.
         other: another one.
     """
-    embedder = _embedder()
     try:
-        return float(embedder.embed_query(one) @ embedder.embed_query(other))
+        return float(packaged().embed_query(one) @ packaged().embed_query(other))
     except EmbedderError:
         return 0.0
 
 
 @cache
-def _embedder() -> StaticEmbedder:
+def packaged() -> StaticEmbedder:
+    """Return the packaged model, loaded at first use."""
     return packaged_embedder()
 
 
 @cache
 def _model() -> QueryVectors | None:
-    # numpy, which a command that only lists documents does without.
-    from kbhub.models.query_vectors import QueryVectors  # noqa: PLC0415
-
     try:
-        return QueryVectors(PACKAGED_MODEL)
+        return packaged().queries()
     except EmbedderError:
         return None
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.index.bm25 import NO_CHUNKS, Ranking
+from kbhub.index.bm25 import NO_CHUNKS, Ranking, union
 from kbhub.index.query import parsed
 from kbhub.index.selection import known_keys, newest, paths_of, select
 from kbhub.search.confidence import PACKAGED, verdict
@@ -22,6 +22,8 @@ from kbhub.search.days import asked_time, own_time
 from kbhub.search.evidence import AMOUNTS
 from kbhub.search.fusion import fuse
 from kbhub.search.hits import Documents, Manner, Searched, age_days, described, grouped
+from kbhub.search.learned import SIGNAL as LEARNED
+from kbhub.search.learned import best_of, found_again, lifted
 from kbhub.search.names import SIGNAL as NAME
 from kbhub.search.names import is_name, named_first
 from kbhub.search.notes import ENDS_WITH_BOTH, ENDS_WITH_NEAREST
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from kbhub.index.ranking import Key
     from kbhub.index.rows import Selection
     from kbhub.search.hits import Group
+    from kbhub.search.learned import Again, Learned
     from kbhub.search.spelling import Correction as Spelt
     from kbhub.types import Base, Query
 
@@ -111,6 +114,8 @@ class Dependencies:
     """Returns when the file of a kept text was first found missing, by base and path; seconds since the epoch."""
     rerank: Rerank | None = None
     """Compares chunks with a text by a better model; None for no reranking by one."""
+    learned: Callable[[str], Sequence[Learned]] = lambda _: ()
+    """Returns documents that were read after similar questions."""
 
 
 def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies, *, everything: bool = True) -> Found:
@@ -138,14 +143,16 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
     vector = dependencies.embed(text) if query.mode != "keyword" and text.strip() else None
     if vector is None and query.mode == "semantic":
         keyword, fixes = _by_words(query, indexes, understood.terms, selections, others, passage)
-    rankings, near = _rankings(query, searched, keyword, vector, selections)
+    known = _known(query, question, searched, selections, dependencies)
+    rankings, near = _rankings(query, searched, keyword, vector, selections, known)
     documents = Documents(searched)
-    fused = fuse(rankings, near.compared, near.similarities, places_in(indexes), query.fusion, keyword.coverage)
+    places, again = places_in(indexes), best_of(known, near)
+    fused = fuse(rankings, near.compared, near.similarities, places, query.fusion, keyword.coverage, again)
     if (model := _reranker(query, understood, dependencies)) and len(rankings) == len(SIGNALS):
         fused = mix(fused, model(text, searched, candidates(rankings.values())), share(keyword.coverage))
     sought = distinct((*understood.terms, *(term for other in others for term in other.terms)))
     looked_for = keyword.terms or tuple(WeightedTerm(term.text, term.tokens, 1.0) for term in sought)
-    ranked, older = _by_documents(query, fused, question, looked_for, documents, dependencies)
+    ranked, older = _by_documents(query, lifted(fused, known), question, looked_for, documents, dependencies)
     replaced = {fix.typed for fix in fixes}
     trust = answer_confidence(
         ranked,
@@ -161,10 +168,8 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
         hits = [hit for hit in hits if hit.score * scale >= query.min_score]
     page, total = _page(query, hits, ranked, keyword if "keyword" in rankings else None, scale, documents, dependencies)
     terms = (*sought, *(fix.term for fix in fixes))
-    manner = Manner(
-        *(query, terms, scale, dependencies.now, dependencies.contexts, dependencies.bases, dependencies.gone_since),
-        older,
-    )
+    now, contexts, bases, gone = (dependencies.now, dependencies.contexts, dependencies.bases, dependencies.gone_since)
+    manner = Manner(query, terms, scale, now, contexts, bases, gone, older)
     mode: Mode = "hybrid" if len(rankings) == len(SIGNALS) else "keyword" if "keyword" in rankings else "semantic"
     log.debug("%s: terms %d, ranked %d, hits %d, confidence %.2f", mode, len(terms), len(fused), total, trust)
     return Found(
@@ -287,12 +292,26 @@ def _each(query: Query) -> int | None:
     return EACH if query.granularity == "document" else None
 
 
+def _known(
+    query: Query,
+    question: str,
+    searched: Sequence[Searched],
+    selections: Sequence[Selection | None],
+    dependencies: Dependencies,
+) -> list[Again]:
+    """Return what was read after similar questions, unless that signal is off."""
+    if query.mode != "hybrid" or LEARNED in query.without:
+        return []
+    return found_again(searched, selections, dependencies.learned(question), dependencies.bases)
+
+
 def _rankings(
     query: Query,
     searched: Sequence[Searched],
     keyword: KeywordRanking,
     vector: NDArray[np.float32] | None,
     selections: Sequence[Selection | None],
+    known: Sequence[Again],
 ) -> tuple[dict[str, Ranking], SemanticRanking]:
     """Return the ranking per signal, and the details of the semantic one."""
     rankings: dict[str, Ranking] = {}
@@ -302,6 +321,8 @@ def _rankings(
     if vector is not None and not ("semantic" in query.without and rankings):
         comparable = [base.index if base.comparable else None for base in searched]
         others = rankings["keyword"].chunks if "keyword" in rankings else NO_CHUNKS
+        for again in known:
+            others = union(others, again.chunks)
         near = semantic_ranking(comparable, vector, selections, others, _each(query))
         rankings["semantic"] = near.ranking
     if "keyword" in query.without and "semantic" in rankings:

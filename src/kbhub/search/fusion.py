@@ -44,6 +44,7 @@ def fuse(
     places: Places,
     fusion: Fusion = "convex",
     coverage: float = 1.0,
+    also: Ranking | None = None,
 ) -> list[Fused]:
     """Join the rankings of one query.
 
@@ -59,12 +60,14 @@ def fuse(
         places: positions of chunks, which break ties.
         fusion: how to join them.
         coverage: largest share of the query's terms, by weight, that a single chunk has.
+        also: further chunks to include, with what is known of them.
 
     Returns:
         All chunks of all rankings, best first.
     """
-    chunks, first = np.unique(np.concatenate([ranking.chunks for ranking in rankings.values()]), return_index=True)
-    documents = np.concatenate([ranking.documents for ranking in rankings.values()])[first]
+    included = [*rankings.values(), *([also] if also else [])]
+    chunks, first = np.unique(np.concatenate([ranking.chunks for ranking in included]), return_index=True)
+    documents = np.concatenate([ranking.documents for ranking in included])[first]
     columns = {signal: _column(rankings[signal], chunks) for signal in sorted(rankings)}
     if "semantic" in columns and fusion == "convex":
         columns["semantic"].fill(chunks, compared, similarities)

@@ -267,7 +267,13 @@ def _is_whole(chunk: ChunkRow, document: DocumentRow, part: str) -> bool:
 def _trace(best: Fused, scale: float) -> Trace:
     return Trace(
         signals=tuple(
-            Signal(name=part.signal, rank=part.rank, value=part.value, contribution=part.amount * scale)
+            Signal(
+                name=part.signal,
+                rank=part.rank,
+                value=part.value,
+                contribution=part.amount * scale,
+                reason=part.reason or None,
+            )
             for part in best.parts
         ),
         factors=dict(best.factors),

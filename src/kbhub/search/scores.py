@@ -34,6 +34,8 @@ class Part(NamedTuple):
     amount: float
     rank: int | None = None
     """Rank over all bases; None for a signal without a ranking of its own."""
+    reason: str = ""
+    """Where the value comes from, if its name does not tell."""
 
 
 class Fused:

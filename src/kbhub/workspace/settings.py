@@ -235,7 +235,8 @@ class LogSettings(Declared):
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
     """Least level logged."""
     queries: bool = True
-    """Whether queries are noted, in the data directory only, to find out which knowledge is missing."""
+    """Whether queries are noted, in the data directory only, to find out which knowledge is missing and to find again
+    what was read."""
     days: Annotated[int, Field(ge=1)] = DEFAULT_QUERY_DAYS
     """Days that they are kept."""
 

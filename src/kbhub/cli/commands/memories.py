@@ -21,6 +21,7 @@ from kbhub.memory.moving import move as move_memories
 from kbhub.memory.querylog.gaps import close_gap, list_gaps
 from kbhub.memory.querylog.log import SHOWN, Gaps, clear_log, show_log
 from kbhub.memory.querylog.maintenance import MOST_QUERIES, gaps_and_unanswered, maintain
+from kbhub.memory.querylog.recording import flush, note_read
 from kbhub.memory.remember import remember as remember_text
 from kbhub.memory.transfer import MAX_IMPORT_BYTES
 from kbhub.memory.transfer import export as export_memories
@@ -96,8 +97,9 @@ def remember(
     if stdin and text:
         raise UsageError("Give the text, or `-` to read it from standard input, not both.")
     said = " ".join(map(argument, text)) if text else None
+    hub = Hub(hub_options(common))
     done = remember_text(
-        Hub(hub_options(common)),
+        hub,
         standard_input(MAX_TEXT_BYTES, "a memory") if stdin else said,
         tags=tuple(map(argument, tags)),
         scope=scope,
@@ -107,6 +109,8 @@ def remember(
         namespace=optional(namespace),
         origin=optional(origin),
     )
+    note_read(hub, map(argument, about), remembered=True)
+    flush()
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:

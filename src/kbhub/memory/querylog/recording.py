@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
 import threading
 from collections import deque
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import KbhubError, QueryLogUnavailable
 from kbhub.index.query import normalise, parsed
 from kbhub.index.querylog import Asked, Opening, QueryLog
 from kbhub.index.references import parse_reference
+from kbhub.models.embedding import PACKAGED_SHA256
+from kbhub.search.querylog import MODEL_DIGITS, Session, log_path, question_vector
 from kbhub.values import struct
-from kbhub.workspace.places import data_dir
-from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from kbhub.hub import Hub
     from kbhub.types import Query, SearchResult
 
 log = logging.getLogger(__name__)
-
-FOLDER = "queries"
-"""Folder of the logs in the data directory, with one file per project."""
-
-NO_PROJECT = "no-project"
-"""Name of the log if kbhub runs without a directory."""
 
 USER = "user"
 """Client name of the command line."""
@@ -90,22 +83,26 @@ def record(hub: Hub, result: SearchResult, query: Query, client: str | None = No
         score=result.hits[0].score if result.hits else None,
         client=client or USER,
         hits=tuple(dict.fromkeys(hit.ref for hit in result.hits))[:TOP_HITS],  # several chunks may have one ref
+        session=hub.state(Session).at(hub.options.clock()),
     )
     _put(_Note(hub, entry))
 
 
-def note_read(hub: Hub, refs: str | Iterable[str], client: str | None = None) -> None:
+def note_read(hub: Hub, refs: str | Iterable[str], client: str | None = None, *, remembered: bool = False) -> None:
     """Log that documents were read, which marks them as answers to the query that listed them. Returns at once.
+
+    They are also learned as answers to what the session asked in vain before, see `search.learned`.
 
     Args:
         hub: hub that read them.
         refs: refs as readings name them.
         client: name of the MCP client; None for the user.
+        remembered: a memory was written about them, rather than they were read.
     """
     now = hub.options.clock()
     for ref in [refs] if isinstance(refs, str) else refs:
         meanings = tuple(dict.fromkeys(meaning.target for meaning in parse_reference(ref)))
-        _put(_Note(hub, Opening(now, meanings, client or USER)))
+        _put(_Note(hub, Opening(now, meanings, client or USER, hub.state(Session).at(now), remembered=remembered)))
 
 
 def flush() -> None:
@@ -128,17 +125,6 @@ def log_of(hub: Hub) -> QueryLog:
     """Return the log of a hub's project, after writing this process's queued entries."""
     flush()
     return QueryLog(log_path(hub))
-
-
-def logs_folder(hub: Hub) -> Path:
-    """Return the folder of the logs of all projects."""
-    return Path(os.path.realpath(data_dir(hub.options.env))) / FOLDER
-
-
-def log_path(hub: Hub) -> Path:
-    """Return the path of the log of a hub's project; clones and worktrees share one."""
-    identity = identify(hub.discovery().workspace)
-    return logs_folder(hub) / f"{identity.digest if identity else NO_PROJECT}.db"
 
 
 def key_of(subject: str) -> str:
@@ -177,6 +163,9 @@ def _with_subject(entry: Asked | Opening) -> Asked | Opening:
     return Asked(
         *(entry.at, entry.text, subject, key_of(subject), entry.mode, entry.bases, entry.verdict, entry.score),
         *(entry.client, entry.hits),
+        session=entry.session,
+        model=PACKAGED_SHA256[:MODEL_DIGITS],
+        vector=question_vector(subject) if entry.mode == "hybrid" else b"",
     )
 
 

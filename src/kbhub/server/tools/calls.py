@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +17,7 @@ from kbhub.render import status_answers
 from kbhub.render.model import sentences
 from kbhub.render.words import warnings_text
 from kbhub.search import outside
+from kbhub.search.querylog import Session
 from kbhub.server.roots import RootsQuestion
 from kbhub.server.tools.results import text_result
 from kbhub.sync.background import Background
@@ -69,6 +71,8 @@ class Calls:
         self.watcher = Watcher(self.hub, self._notice)
         self._begun = False
         self._warned: set[Problem] = set()
+        # Over HTTP connections cannot be told apart.
+        self.hub.state(Session).name = secrets.token_hex(8) if self.hub.options.ask_roots else ""
 
     def begin(self) -> None:
         """Start indexing and watching, once; not before the handshake is done."""

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field
 from kbhub.frozen import Model
 from kbhub.memory.changing import forget
 from kbhub.memory.listing import LISTED, memories
+from kbhub.memory.querylog.recording import note_read
 from kbhub.memory.remember import remember
 from kbhub.memory.results import Forgotten, MemoryList, Remembered
 from kbhub.render.memory_answers import forgotten_answer, memories_answer, remembered_answer
@@ -73,6 +74,7 @@ class Memories:
                 client=client_name(context),
             )
         )
+        await calls.run(partial(note_read, calls.hub, cleaned(about), client_name(context), remembered=True))
         await calls.run(calls.announcer.look)
         return calls.result(remembered_answer(done), done)
 
