@@ -180,6 +180,15 @@ def test_a_warning_that_stands_before_the_hits_is_not_repeated_after_them():
     assert search_notes(result(hit(), notes=(NEAR_ONLY, "Late."), unmatched=("zebra",)), offset=0, page=1) == ["Late."]
 
 
+@pytest.mark.parametrize(("verdict", "said"), [("strong", 0), ("weak", 1), ("none", 1)])
+def test_notes_ask_for_other_words_after_a_weak_answer(verdict, said):
+    """Once: not on further pages, nor when other words were given."""
+    found = result(hit(), verdict=verdict)
+
+    assert sum("--also" in note for note in search_notes(found, offset=0, page=1)) == said
+    assert search_notes(found, offset=0, page=1, reworded=True) == search_notes(found, offset=5, page=2) == []
+
+
 def test_notes_lead_to_the_next_page():
     """Nobody has to guess that there is more, or that a page lies behind the last."""
     more = result(hit(), hit(), total=7)

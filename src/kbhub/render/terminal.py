@@ -109,13 +109,14 @@ def empty_handed(result: SearchResult) -> bool:
     return result.verdict == "none" and not any(hit.trace for hit in result.hits)
 
 
-def search_notes(result: SearchResult, *, offset: int, page: int) -> list[str]:
+def search_notes(result: SearchResult, *, offset: int, page: int, reworded: bool = False) -> list[str]:
     """Return notes on an answer: its limits, the skipped bases, why nothing was found. Excludes `LEADING_NOTES`.
 
     Args:
         result: the search result.
         offset: hits before this page.
         page: number of this page, from 1.
+        reworded: whether other wordings were given.
     """
     notes = [note for note in result.notes if note not in LEADING_NOTES]
     near_only = NEAR_ONLY in result.notes
@@ -133,6 +134,8 @@ def search_notes(result: SearchResult, *, offset: int, page: int) -> list[str]:
     shown = offset + len(result.hits)
     if result.hits and shown < result.total and not empty_handed(result):
         notes.append(f"Hits {offset + 1} to {shown} of {total_of(result)}; `--page {page + 1}` shows the next.")
+    if result.searched and result.verdict in ("weak", "none") and not (reworded or offset):
+        notes.append('Other words, as the documents may put it, find more: `--also "WORDS"`, once for each wording.')
     return notes
 
 

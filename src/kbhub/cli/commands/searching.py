@@ -95,7 +95,8 @@ def search(
     _print(hub, result, hits, formats)
     if form != "json":  # which says all of it
         broken = [] if bases else broken_bases(hub)
-        complain_all(note for note in search_notes(result, offset=asked.offset, page=page) if note not in broken)
+        notes = search_notes(result, offset=asked.offset, page=page, reworded=bool(asked.queries))
+        complain_all(note for note in notes if note not in broken)
         complain_all(broken)
         if not result.searched and not result.skipped:
             complain_nothing(hub)
