@@ -129,7 +129,8 @@ class Shop:
 @pytest.mark.parametrize(
     "pointer",
     [
-        *({"knowledge": LONG}, {"knowledge": "x/" * 5000}, {"cacheDir": LONG}, {"knowledge": "\ud800"}),
+        *({"knowledge": LONG}, {"knowledge": "x/" * 5000}, {"cacheDir": LONG}, {"cacheDir": "x/" * 1900}),
+        {"knowledge": "\ud800"},
         *({"knowledge": "a\0b"}, {"name": "\udc80"}, {"include": ["*.md"] * (MAX_RULES + 1)}, {"knowledge": "loop"}),
         *(
             {"contexts": {"a": {"b": 1}}},

@@ -257,7 +257,7 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
     if match.origin == "pointer":
         # A link could lead to any of the user's files, and error messages quote their content.
         if not _within_project(match, target, home):
-            message = f"{match.pointer} is a link to {target}, outside the project, and is not read. Put a file there."
+            message = f"{match.pointer} is a link to {_brief(target)}, outside the project, and is not read. Put a file there."
             project.problems.append(Problem(subject=PROJECT_ID, message=message))
             return
         pointer, warnings = read_pointer(match.pointer)
@@ -290,8 +290,7 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
 
 def _target_problem(match: Match, target: Path, trust: TrustStore, home: Path) -> str | None:
     """Why a project may not have its knowledge at `target`, or None if it may."""
-    shown = str(target) if len(str(target)) <= MAX_SHOWN_PATH else f"{str(target)[:MAX_SHOWN_PATH]}…"
-    what = f"{match.pointer} leads to {shown}"
+    what = f"{match.pointer} leads to {_brief(target)}"
     if ".git" in target.parts:
         return f"{what}, inside a .git folder, which is never a base. Name another folder."
     if not (
@@ -321,9 +320,17 @@ def _cache_dir(match: Match, pointer: Pointer, trust: TrustStore, home: Path, pr
     if trust.allows(match.pointer, cache, use="cacheDir"):
         return cache
     command = f"kbhub trust {shlex.quote(str(match.pointer))}"
-    message = f"{match.pointer} wants the index in {cache}; it stays in the usual place until you run `{command}`."
+    message = (
+        f"{match.pointer} wants the index in {_brief(cache)}; it stays in the usual place until you run `{command}`."
+    )
     project.problems.append(Problem(subject=PROJECT_ID, message=message))
     return None
+
+
+def _brief(path: Path) -> str:
+    """Return a path for a message; one from a repository may be as long as it likes."""
+    text = str(path)
+    return text if len(text) <= MAX_SHOWN_PATH else f"{text[:MAX_SHOWN_PATH]}…"
 
 
 def _real(text: str, home: Path, folder: Path) -> Path:
