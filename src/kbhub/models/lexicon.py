@@ -90,12 +90,12 @@ class Lexicon:
         parts_of = {word: units(word) for word in words}
         every = {unit for parts in parts_of.values() for unit in parts}
         rows = self._find(key for unit in every for key in (characters(unit) if is_run(unit) else [unit]))
-        strange = [unit for unit in every if unit not in rows and not is_run(unit)]
-        rows |= self._find(form for unit in strange for form in _forms(unit))
-        compounds = [unit for unit in strange if not any(form in rows for form in _forms(unit))]
-        rows |= self._find(left for unit in compounds for left, _ in _halves(unit))
+        strange = {unit: _forms(unit) for unit in every if unit not in rows and unit.isalpha() and not is_run(unit)}
+        rows |= self._find(form for forms in strange.values() for form in forms)
+        compounds = [_halves(unit) for unit, forms in strange.items() if not any(form in rows for form in forms)]
+        rows |= self._find(left for halves in compounds for left, _ in halves)
         rows |= self._find(
-            form for unit in compounds for left, right in _halves(unit) if left in rows for form in _forms(right)
+            form for halves in compounds for left, right in halves if left in rows for form in _forms(right)
         )
         known = {unit: tokens for unit in every if (tokens := [self.first + row for row in _rows(unit, rows)])}
         return {
@@ -142,8 +142,8 @@ def characters(run: str) -> list[str]:
 
 def _forms(word: str) -> list[str]:
     """Keys under which a word may be listed, the nearest first."""
-    ends = range(len(word), max(SHORTEST, len(word) - STRIPPED) - 1, -1)
-    return [word, *(word[:end] for end in ends), *stems(word)]
+    forms = [word, *(word[:end] for end in range(len(word) - 1, max(SHORTEST, len(word) - STRIPPED) - 1, -1))]
+    return forms if word.isascii() else forms + stems(word)
 
 
 def stems(word: str) -> list[str]:
@@ -160,12 +160,14 @@ def _rows(unit: str, rows: Mapping[str, int]) -> list[int]:
     """Rows of a unit: of all its characters and pairs, of the first form of a word that is known, or of two halves."""
     if is_run(unit):
         return [rows[key] for key in characters(unit) if key in rows]
-    if (row := _first(_forms(unit), rows)) is not None:
+    # A word with digits is a name; it has no other forms.
+    if (row := _first(_forms(unit) if unit.isalpha() else [unit], rows)) is not None:
         return [] if row == ENGLISH else [row]
-    for left, right in _halves(unit):
-        both = [row for half in ([left], _forms(right)) if (row := _first(half, rows)) is not None and row != ENGLISH]
-        if len(both) == len((left, right)):
-            return both
+    for left, right in _halves(unit) if unit.isalpha() else ():
+        first = rows.get(left, ENGLISH)
+        second = ENGLISH if first == ENGLISH else _first(_forms(right), rows)
+        if second is not None and second != ENGLISH:
+            return [first, second]
     return []
 
 
