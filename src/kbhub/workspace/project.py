@@ -257,8 +257,8 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
     if match.origin == "pointer":
         # A link could lead to any of the user's files, and error messages quote their content.
         if not _within_project(match, target, home):
-            where = f"{match.pointer} is a link to {_brief(target)}, outside the project"
-            message = f"{where}, and is not read. Put a file there."
+            link = f"{match.pointer} is a link to {_brief(target)}"
+            message = f"{link}, outside the project, and is not read. Put a file there."
             project.problems.append(Problem(subject=PROJECT_ID, message=message))
             return
         pointer, warnings = read_pointer(match.pointer)
