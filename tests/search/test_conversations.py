@@ -157,6 +157,17 @@ def test_what_was_said_at_the_asked_time_comes_first(logs):
     assert not [name for hit in off.hits for name in names(hit) if name.startswith("date")]
 
 
+def test_words_that_count_from_now_are_not_looked_for(logs):
+    """What was said last week does not say so, and what was said before may."""
+    logs.session("2026-11-02", "The museum was closed last week, says Kim.")
+    logs.session("2026-11-18", "The museum is closed for repairs, says Kim.")
+
+    found = logs.search("what did Kim say of the museum last week")
+    assert found.hits[0].path == "2026-11-18.jsonl"
+    assert "last" not in found.terms
+    assert "last" in logs.search('what did Kim say of the museum "last" week').terms
+
+
 def test_the_title_may_have_the_date(environment):
     """As that of a daily note, or of an exported chat."""
     for day, place in (("4 May, 2023", "museum"), ("11 July, 2023", "harbour")):

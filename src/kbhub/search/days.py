@@ -6,12 +6,14 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from kbhub.index.query import parsed
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kbhub.index import ChunkRow, DocumentRow
+    from kbhub.index.query import Term
 
 MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -82,6 +84,8 @@ class AskedTime:
     """Seconds since the epoch."""
     end: float
     """Seconds since the epoch, exclusive."""
+    counted: bool = False
+    """Whether it is counted from now (`last week`), so that its words are not those of the documents."""
 
     def nearness(self, when: float) -> float:
         """Return 1 for a time within, falling evenly to 0 at `NEAR_DAYS` before or after.
@@ -148,10 +152,27 @@ def asked_time(text: str, now: float) -> AskedTime | None:
             try:
                 start, end = read(match, today)
                 if start < end:
-                    return AskedTime(match.group().strip(), start.timestamp(), end.timestamp())
+                    return AskedTime(match.group().strip(), start.timestamp(), end.timestamp(), read in _COUNTED)
             except (ValueError, OverflowError):  # 31 June, or a year that the calendar does not have
                 continue
     return None
+
+
+def without_time(terms: tuple[Term, ...], text: str, now: float) -> tuple[Term, ...]:
+    """Leave out the words of a time that is counted from now (`last week`), if others remain.
+
+    A text of that time has no reason to have them, and one of another time may.
+
+    Args:
+        terms: of the question.
+        text: as for `asked_time`.
+        now: as for `asked_time`.
+    """
+    asked = asked_time(text, now)
+    if asked is None or not asked.counted:
+        return terms
+    words = {term.tokens for term in parsed(asked.span).terms}
+    return tuple(term for term in terms if term.quoted or term.tokens not in words) or terms
 
 
 def _full(match: re.Match[str]) -> tuple[int, int, int]:
@@ -233,6 +254,9 @@ def _relative_day(match: re.Match[str], today: datetime) -> Period:
 def _weekday(match: re.Match[str], today: datetime) -> Period:
     back = (today.weekday() - WEEKDAYS.index(match["day"].lower())) % 7
     return _one_day(today - timedelta(back or 7))
+
+
+_COUNTED = (_ago, _past, _calendar, _relative_day, _weekday)
 
 
 def _number(text: str) -> int:

@@ -18,7 +18,7 @@ from kbhub.search.confidence import PACKAGED, verdict
 from kbhub.search.conversations import SIGNALS as SPOKEN
 from kbhub.search.days import AMOUNT as TIME_AMOUNT
 from kbhub.search.days import SIGNAL as TIME
-from kbhub.search.days import asked_time, own_time
+from kbhub.search.days import asked_time, own_time, without_time
 from kbhub.search.evidence import AMOUNTS
 from kbhub.search.fusion import fuse
 from kbhub.search.hits import Documents, Manner, Searched, age_days, described, grouped
@@ -128,21 +128,22 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
         everything: whether no requested base is missing here; only then can the answer say what occurs nowhere.
     """
     complete = everything and bool(searched) and all(base.complete for base in searched)
-    indexes = [base.index for base in searched]
+    indexes, now = [base.index for base in searched], dependencies.now
     understood = understand(query.text, indexes)
-    selections = selections_of(searched, understood, dependencies.now)
+    selections = selections_of(searched, understood, now)
     others, passage = [parsed(wording) for wording in query.queries], parsed(query.passage)
+    asked_for = understood.terms if TIME in query.without else without_time(understood.terms, query.text, now)
     if not understood.terms and (understood.filters or understood.excluded):
         return _listing(query, understood, searched, selections, dependencies, complete=complete)
     keyword = KeywordRanking(Ranking.joined(()), ())
     fixes: tuple[Spelt, ...] = ()
     if query.mode != "semantic":
-        keyword, fixes = _by_words(query, indexes, understood.terms, selections, others, passage)
+        keyword, fixes = _by_words(query, indexes, asked_for, selections, others, passage)
     question = corrected(understood.text, fixes)
     text = " ".join(filter(None, (question, *(other.text for other in others), passage.text)))
     vector = dependencies.embed(text) if query.mode != "keyword" and text.strip() else None
     if vector is None and query.mode == "semantic":
-        keyword, fixes = _by_words(query, indexes, understood.terms, selections, others, passage)
+        keyword, fixes = _by_words(query, indexes, asked_for, selections, others, passage)
     known = _known(query, question, searched, selections, dependencies)
     rankings, near = _rankings(query, searched, keyword, vector, selections, known)
     documents = Documents(searched)
@@ -150,7 +151,7 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
     fused = fuse(rankings, near.compared, near.similarities, places, query.fusion, keyword.coverage, again)
     if (model := _reranker(query, understood, dependencies)) and len(rankings) == len(SIGNALS):
         fused = mix(fused, model(text, searched, candidates(rankings.values())), share(keyword.coverage))
-    sought = distinct((*understood.terms, *(term for other in others for term in other.terms)))
+    sought = distinct((*asked_for, *(term for other in others for term in other.terms)))
     looked_for = keyword.terms or tuple(WeightedTerm(term.text, term.tokens, 1.0) for term in sought)
     ranked, older = _by_documents(query, lifted(fused, known), question, looked_for, documents, dependencies)
     replaced = {fix.typed for fix in fixes}
@@ -168,7 +169,7 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
         hits = [hit for hit in hits if hit.score * scale >= query.min_score]
     page, total = _page(query, hits, ranked, keyword if "keyword" in rankings else None, scale, documents, dependencies)
     terms = (*sought, *(fix.term for fix in fixes))
-    now, contexts, bases, gone = (dependencies.now, dependencies.contexts, dependencies.bases, dependencies.gone_since)
+    contexts, bases, gone = dependencies.contexts, dependencies.bases, dependencies.gone_since
     manner = Manner(query, terms, scale, now, contexts, bases, gone, older)
     mode: Mode = "hybrid" if len(rankings) == len(SIGNALS) else "keyword" if "keyword" in rankings else "semantic"
     log.debug("%s: terms %d, ranked %d, hits %d, confidence %.2f", mode, len(terms), len(fused), total, trust)
