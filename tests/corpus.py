@@ -6,7 +6,8 @@ import hashlib
 import random
 from pathlib import Path
 
-from kbhub.index import Index, IndexWriter, NewChunk, NewDocument
+from kbhub.index import Index, NewChunk, NewDocument
+from kbhub.index.sqlite import IndexWriter, SqliteIndex
 from kbhub.models.embedding import packaged_embedder
 from kbhub.models.vectors import quantise
 
@@ -81,4 +82,4 @@ def make_index(path: Path, documents: dict[str, str], base: str = "project", *, 
             )  # fmt: skip
             writer.put(document, {key: blobs[number]} if blobs else {})
         writer.set_meta({"embedder": EMBEDDER.fingerprint})
-    return Index(path, base)
+    return SqliteIndex(path, base)

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 import faults
-import kbhub.index.schema
+import kbhub.index.sqlite.schema
 from kbhub.models.embedding import PACKAGED_MODEL
 from kbhub.types import Query
 from kbhub.workspace.git import FRESH_PATHS
@@ -45,7 +45,7 @@ def test_two_versions_on_one_cache_leave_each_other_alone(shop, monkeypatch):
     hub = shop.hub()
     hub.sync()
     mine = index_of(hub)
-    monkeypatch.setattr(kbhub.index.schema, "SCHEMA_VERSION", kbhub.index.schema.SCHEMA_VERSION + 1)
+    monkeypatch.setattr(kbhub.index.sqlite.schema, "SCHEMA_VERSION", kbhub.index.sqlite.schema.SCHEMA_VERSION + 1)
     other = shop.hub()
     assert index_of(other) != mine
     assert [report.added for report in other.sync(["project"])] != [0]

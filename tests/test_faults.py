@@ -16,7 +16,7 @@ from filelock import FileLock
 
 import faults
 from corpus import sentences
-from kbhub.index import Index, index_path
+from kbhub.index.sqlite import SqliteIndex, index_path
 from kbhub.models.embedding import packaged_embedder
 from kbhub.sync.sync import sync_base
 from kbhub.types import Base
@@ -100,7 +100,7 @@ def test_a_killed_process_leaves_a_whole_index_that_heals(scenes, children, numb
     scene, phase = scenes[number % 2], PHASES[number // 2 % len(PHASES)]
     moment = random.Random(number).randrange(scene.changes[phase])
     scene.restore()
-    reader = Index(scene.index, "project")
+    reader = SqliteIndex(scene.index, "project")
     if scene.saved:
         with reader.snapshot():
             before = reader.counts()

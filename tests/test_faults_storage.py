@@ -11,7 +11,7 @@ import pytest
 
 import faults
 import kbhub.hub
-import kbhub.index.schema
+import kbhub.index.sqlite.schema
 import kbhub.sync.comparing
 from conftest import Environment
 from corpus import sentences
@@ -244,7 +244,7 @@ def test_a_read_only_base_is_indexed_and_searched(shop, inside):
 
 def test_an_index_that_another_program_holds_is_searched_and_later_written(shop, monkeypatch):
     """The sentence names the cause, and nobody waits for more than the busy timeout."""
-    monkeypatch.setattr(kbhub.index.schema, "BUSY_MS", 50)
+    monkeypatch.setattr(kbhub.index.sqlite.schema, "BUSY_MS", 50)
     hub = shop.hub()
     hub.sync()
     shop.write("knowledge/new.md", "# New\n\nAnother platypus.\n")

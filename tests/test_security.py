@@ -22,8 +22,8 @@ from conftest import Environment
 from kbhub.__main__ import main
 from kbhub.documents.walk import scan
 from kbhub.errors import IndexUnavailable
-from kbhub.index import Index, IndexWriter, index_path
-from kbhub.index.schema import open_reader, open_writer
+from kbhub.index.sqlite import IndexWriter, SqliteIndex, index_path
+from kbhub.index.sqlite.schema import open_reader, open_writer
 from kbhub.search.notes import LEADING_NOTES
 from kbhub.server.server import create_server, instructions
 from kbhub.types import Base, Query
@@ -282,7 +282,7 @@ def crafted(path: Path, statements: str) -> Path:
 @pytest.mark.parametrize("statements", CRAFTED.values(), ids=CRAFTED)
 def test_an_index_with_a_schema_that_is_not_ours_is_refused_at_once(tmp_path, statements):
     """A view of a table's name could run for ever, a trigger could do anything to what is searched."""
-    index = Index(crafted(tmp_path / "a.db", statements), "project")
+    index = SqliteIndex(crafted(tmp_path / "a.db", statements), "project")
     with pytest.raises(IndexUnavailable, match="tables are not those"), index.snapshot():
         index.counts()
     with pytest.raises(ValueError, match="tables are not those"):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbhub.documents.walk import Limits
 from kbhub.errors import BaseNotFound
-from kbhub.index.schema import index_path
 from kbhub.index.shared import Shared
+from kbhub.index.sqlite.schema import index_path
 from kbhub.models.embedding import own_model
 from kbhub.types import Base, Discovery, Problem, Workspace
 from kbhub.values import struct

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.index import Index, IndexWriter, NewChunk, NewDocument
+from kbhub.index import NewChunk, NewDocument
 from kbhub.index.query import Filter, Value, parse_query
 from kbhub.index.selection import known_keys, newest, select
+from kbhub.index.sqlite import IndexWriter, SqliteIndex
 from kbhub.models.vectors import quantise
 from kbhub.search.retrieval import keyword_ranking
 
@@ -33,7 +34,7 @@ class Written:
     """An index with documents of one chunk each, or several."""
 
     def __init__(self, path, documents):
-        self.index = Index(path, "notes")
+        self.index = SqliteIndex(path, "notes")
         self.keys = frozenset()
         number = 0
         with IndexWriter(path) as writer, writer.transaction():

@@ -11,12 +11,12 @@ import apsw
 import numpy as np
 import pytest
 
-import kbhub.index.reader
+import kbhub.index.sqlite.reader
 from corpus import EMBEDDER, make_index, sentences
 from kbhub.errors import IndexUnavailable
-from kbhub.index import Index, IndexWriter, index_path, set_aside
 from kbhub.index.query import parse_query
-from kbhub.index.schema import SCHEMA_VERSION
+from kbhub.index.sqlite import IndexWriter, SqliteIndex, index_path, set_aside
+from kbhub.index.sqlite.schema import SCHEMA_VERSION
 from kbhub.types import Base
 
 (DEPLOY,) = parse_query("deploy").terms
@@ -45,10 +45,10 @@ def test_vectors_are_compared_the_same_without_the_extension(index, monkeypatch)
     query = EMBEDDER.embed(["restore a database backup"])[0]
     with index.snapshot():
         expected = index.semantic(query, 10)
-    monkeypatch.setattr("kbhub.index.schema._vector_extension", lambda: None)
-    bare = Index(index.path, "project")
+    monkeypatch.setattr("kbhub.index.sqlite.schema._vector_extension", lambda: None)
+    bare = SqliteIndex(index.path, "project")
     with bare.snapshot():
-        assert not kbhub.index.reader.has_vector_functions(bare._connection())
+        assert not kbhub.index.sqlite.reader.has_vector_functions(bare._connection())
         found = bare.semantic(query, 10)
 
     assert [chunk for chunk, _ in found] == [chunk for chunk, _ in expected]
@@ -95,7 +95,7 @@ def test_signatures_do_not_depend_on_when_they_were_first_asked_for(index):
     with IndexWriter(index.path) as writer, writer.transaction():
         for number in range(5):
             writer.remove(f"notes/{number:03}.md")
-    other = Index(index.path, "project")
+    other = SqliteIndex(index.path, "project")
     with index.snapshot(), other.snapshot():
         warm, alive = index.signed(None, EMBEDDER.dimensions)
         cold, there = other.signed(None, EMBEDDER.dimensions)
@@ -211,7 +211,7 @@ def test_a_missing_index_says_how_to_make_it(tmp_path):
     """The error names the command."""
     with (
         pytest.raises(IndexUnavailable, match="kbhub index ops"),
-        Index(tmp_path / "no.db", "ops").snapshot(),
+        SqliteIndex(tmp_path / "no.db", "ops").snapshot(),
     ):
         pass
 
@@ -220,7 +220,7 @@ def test_an_index_that_is_being_made_is_not_there_yet(tmp_path):
     """Between its first byte and its first table a file is no damaged index."""
     path = tmp_path / "new.db"
     path.touch()
-    with pytest.raises(IndexUnavailable, match="not exist yet"), Index(path, "ops").snapshot():
+    with pytest.raises(IndexUnavailable, match="not exist yet"), SqliteIndex(path, "ops").snapshot():
         pass
 
 
@@ -243,7 +243,7 @@ def test_a_file_that_is_no_index_is_refused(index, damage):
         connection.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}").fetchall()
         connection.close()
 
-    fresh = Index(path, "project")
+    fresh = SqliteIndex(path, "project")
     with pytest.raises(IndexUnavailable), fresh.snapshot():
         fresh.counts()
         fresh.chunks(list(range(60)))

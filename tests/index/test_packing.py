@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import apsw
 import numpy as np
@@ -12,10 +13,14 @@ from hypothesis import strategies as st
 
 from corpus import EMBEDDER, make_index, sentences
 from kbhub.errors import IndexUnavailable
-from kbhub.index import Index, IndexWriter, columns, packing
-from kbhub.index.columns import growing, totals, written
+from kbhub.index.columns import growing, written
 from kbhub.index.query import parse_query
+from kbhub.index.sqlite import IndexWriter, SqliteIndex, columns, packing
+from kbhub.index.sqlite.columns import totals
 from kbhub.search.retrieval import keyword_ranking, places_in, semantic_ranking
+
+if TYPE_CHECKING:
+    from kbhub.index import Index
 
 QUERIES = [
     "roll back a release", "restore a database backup from the replica", "refund", "w17 w200 w399", "the of and to",
@@ -46,7 +51,7 @@ def rankings(index: Index, query: str):
 
 def counted(index: Index, table: str) -> int:
     with index.snapshot():
-        return int(index._value(f"SELECT count(*) FROM {table}"))
+        return int(index.rows(f"SELECT count(*) FROM {table}")[0][0])
 
 
 def tidied(index: Index) -> None:
@@ -63,7 +68,7 @@ def test_packing_changes_no_answer(small, tmp_path, query):
 
     assert counted(index, "posting") > 50
     assert before == rankings(index, query)
-    assert before == rankings(Index(index.path, "project"), query)
+    assert before == rankings(SqliteIndex(index.path, "project"), query)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -120,7 +125,7 @@ def test_signatures_of_another_embedder_are_not_used(small, tmp_path):
     with index.snapshot():
         assert index.semantic(EMBEDDER.embed(["deploy"])[0], 10) == []
     tidied(index)
-    with Index(index.path, "project").snapshot():
+    with SqliteIndex(index.path, "project").snapshot():
         assert packing.is_loose(apsw.Connection(str(index.path))) is False
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import START
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
-from kbhub.index import index_path
+from kbhub.index.sqlite import index_path
 from kbhub.memory.changing import forget
 from kbhub.memory.known import count_read, count_refs
 from kbhub.memory.listing import memories

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from conftest import synced
-from kbhub.index import IndexWriter
+from kbhub.index.sqlite import IndexWriter
 from kbhub.render import model, terminal
 from kbhub.search.find import HALF_LIFE_DAYS, recency
 from kbhub.search.notes import NOT_COVERED

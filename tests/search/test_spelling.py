@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.index import Index, IndexWriter, NewChunk, NewDocument
+from kbhub.index import NewChunk, NewDocument
 from kbhub.index.query import parse_query
+from kbhub.index.sqlite import IndexWriter, SqliteIndex
 from kbhub.search.spelling import Correction, correctable, corrected, corrections, distance
 
 TEXTS = (
@@ -29,7 +30,7 @@ def bases(tmp_path_factory):
                 chunk = NewChunk((), 1, 3, 0, text, number)
                 told = (f"{number}.md", f"{base}{number}", 1, 1, b"", "A page", ("observability",), (), {}, None, None)
                 writer.put(NewDocument(*told, (chunk,)), {})
-        indexes.append(Index(path, str(base)))
+        indexes.append(SqliteIndex(path, str(base)))
     with indexes[0].snapshot(), indexes[1].snapshot():
         yield indexes
 

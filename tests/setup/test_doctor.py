@@ -11,13 +11,13 @@ import apsw
 import pytest
 
 import kbhub.hub
-import kbhub.index.schema
+import kbhub.index.sqlite.schema
 import kbhub.setup.doctor.folders
 import kbhub.setup.doctor.machine
 import kbhub.sync.watch
 from conftest import held_elsewhere
 from kbhub.__main__ import main
-from kbhub.index import IndexWriter
+from kbhub.index.sqlite import IndexWriter
 from kbhub.setup.doctor import examine, mend
 from ollama_server import running_ollama
 from trees import snapshot
@@ -533,7 +533,7 @@ def test_a_damaged_packaged_model_is_an_error(shop, tmp_path, monkeypatch):
 
 def test_without_the_vector_extension_search_works_and_it_is_said(shop, monkeypatch):
     """There are systems that it is not built for."""
-    monkeypatch.setattr(kbhub.index.schema, "_vector_extension", lambda: None)
+    monkeypatch.setattr(kbhub.index.sqlite.schema, "_vector_extension", lambda: None)
     finding = the_finding(shop)
 
     assert ("sqlite-vec", "warning") == (finding.check, finding.level)

@@ -9,18 +9,22 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import kbhub.sync.sync
 from kbhub.documents.walk import Limits
-from kbhub.index import Index, IndexWriter, index_path
+from kbhub.index.sqlite import IndexWriter, SqliteIndex, index_path
 from kbhub.models.embedding import packaged_embedder
 from kbhub.sync.background import Background
 from kbhub.sync.comparing import MOST_PATHS, Comparisons, compare_some
 from kbhub.sync.sync import compare, sync_base
 from kbhub.sync.watch import changes_of
 from kbhub.types import Base, Query
+
+if TYPE_CHECKING:
+    from kbhub.index import Index
 
 LIMITS = Limits(file_bytes=400, files=60, kept=Path("/nonexistent"))
 EMBEDDER = packaged_embedder()
@@ -38,7 +42,7 @@ class Twice:
         self.base = Base(id="b", path=folder / "repo" / "notes", origin="config", **more)
         self.base.path.mkdir(parents=True)
         (folder / "repo" / ".git").mkdir()
-        self.told, self.whole = (Index(index_path(self.base, folder / name), "b") for name in ("told", "whole"))
+        self.told, self.whole = (SqliteIndex(index_path(self.base, folder / name), "b") for name in ("told", "whole"))
         self.looks = Comparisons()
         self.partial = 0
 

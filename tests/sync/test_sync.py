@@ -23,7 +23,7 @@ import kbhub.workspace.git
 from conftest import held_elsewhere
 from kbhub.documents.walk import Limits
 from kbhub.errors import BaseUnavailable, EmbedderError
-from kbhub.index import Index, index_path
+from kbhub.index.sqlite import SqliteIndex, index_path
 from kbhub.models.embedding import StaticEmbedder, packaged_embedder
 from kbhub.sync.lock import is_being_indexed
 from kbhub.sync.sync import compare, sync_base
@@ -68,7 +68,7 @@ class Folder:
 
     def content(self):
         """Everything that a search can see: path → (title, chunks with their text, whether each has a vector)."""
-        index = Index(self.index_path, "project")
+        index = SqliteIndex(self.index_path, "project")
         with index.snapshot():
             rows = (
                 index._connection()
@@ -474,7 +474,7 @@ def git(folder, *arguments, when=1_700_000_000):
 
 
 def committed(folder):
-    index = Index(folder.index_path, "project")
+    index = SqliteIndex(folder.index_path, "project")
     with index.snapshot():
         found = {path: index.document(path).committed for path in index.paths()}
     index.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from kbhub.values import struct
@@ -10,7 +12,7 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kbhub.index.reader import Index
+    from kbhub.index.engine import Index
     from kbhub.types import Kind
 
 
@@ -48,7 +50,7 @@ def contents(index: Index) -> list[ContentRow]:
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    rows = index._rows(
+    rows = index.rows(
         "SELECT path, hash, coalesce(problem, ''), EXISTS (SELECT 1 FROM property WHERE document_id = document.id AND "
         "key = 'title' AND trim(value) <> ''), tags <> '[]' FROM document ORDER BY path"
     )
@@ -67,7 +69,7 @@ def unindexed(index: Index) -> list[tuple[str, str]]:
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    return index._rows("SELECT path, message FROM problem ORDER BY path")
+    return index.rows("SELECT path, message FROM problem ORDER BY path")
 
 
 def bodies(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -109,10 +111,10 @@ def texts(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _chunks(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, list[tuple[int, int, int, str]]]]:
     for first in range(0, len(paths), BATCH):
         chunks_by_path: dict[str, list[tuple[int, int, int, str]]] = {path: [] for path in paths[first : first + BATCH]}
-        rows = index._rows(
-            "SELECT document.path, start_line, end_line, prose, text FROM json_each(?) AS wanted "
+        rows = index.rows(
+            "SELECT document.path, start_line, end_line, prose, text FROM @texts AS wanted "
             "JOIN document ON document.path = wanted.value JOIN chunk ON document_id = document.id ORDER BY chunk.id",
-            json.dumps(list(chunks_by_path)),
+            list(chunks_by_path),
         )
         for path, *chunk in rows:
             chunks_by_path[path].append((chunk[0], chunk[1], chunk[2], chunk[3]))
@@ -141,7 +143,7 @@ def linked_documents(index: Index) -> dict[str, LinkedDocument]:
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    rows = index._rows("SELECT path, docid, title, kind, tags, aliases FROM document ORDER BY path")
+    rows = index.rows("SELECT path, docid, title, kind, tags, aliases FROM document ORDER BY path")
     return {
         path: LinkedDocument(path, docid, title, kind, _texts(tags), _texts(aliases))
         for path, docid, title, kind, tags, aliases in rows
@@ -161,7 +163,7 @@ def link_rows(index: Index) -> list[tuple[str, str, str, str, int, str]]:
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    return index._rows(
+    return index.rows(
         "SELECT path, target, fragment, text, line, link.kind FROM link JOIN document ON document.id = document_id "
         "ORDER BY path, link.rowid"
     )
@@ -177,13 +179,16 @@ def front_matter_of(index: Index, key: str) -> Iterator[tuple[str, dict[str, Any
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    rows = index._rows(
-        "SELECT path, front_matter, (SELECT group_concat(substr(text, 1, prose), char(10)) FROM chunk "
-        "WHERE document_id = document.id AND prose > 0) FROM document "
-        "WHERE id IN (SELECT document_id FROM property WHERE key = ?) ORDER BY path",
+    rows = index.rows(
+        "SELECT path, front_matter, substr(text, 1, prose) FROM document LEFT JOIN chunk "
+        "ON document_id = document.id AND prose > 0 "
+        "WHERE document.id IN (SELECT document_id FROM property WHERE key = ?) ORDER BY path, chunk.id",
         key,
     )
-    return ((path, json.loads(front), text or "") for path, front, text in rows)
+    return (
+        (path, json.loads(front), "\n".join(text for *_, text in parts if text))
+        for (path, front), parts in groupby(rows, key=itemgetter(0, 1))
+    )
 
 
 def chunk_vectors(index: Index) -> list[tuple[str, bytes]]:
@@ -195,7 +200,7 @@ def chunk_vectors(index: Index) -> list[tuple[str, bytes]]:
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    return index._rows(
+    return index.rows(
         "SELECT path, embedding FROM document JOIN chunk ON document_id = document.id "
         "JOIN vector ON chunk_id = chunk.id WHERE embedding IS NOT NULL ORDER BY document.id"
     )
@@ -235,7 +240,7 @@ def _documents(index: Index) -> Iterator[list[tuple[int, str, int, int]]]:
     """Yield (id, path, size, time) of all documents, in batches."""
     last = 0
     query = "SELECT id, path, size, mtime_ns FROM document WHERE id > ? ORDER BY id LIMIT ?"
-    while rows := index._rows(query, last, AT_ONCE):
+    while rows := index.rows(query, last, AT_ONCE):
         if rows[-1][0] <= last:  # prevents an endless loop
             raise index.damaged("its documents are out of order")
         last = rows[-1][0]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from kbhub.index.engine import numbers
 from kbhub.types import Document, Heading
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
-    from kbhub.index.reader import Index
+    from kbhub.index.engine import Index
     from kbhub.types import Kind
 
 
@@ -47,7 +47,7 @@ def documents_after(index: Index, path: str, limit: int) -> list[CatalogueEntry]
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    rows = index._rows(
+    rows = index.rows(
         "SELECT path, title, kind, size, abs(mtime_ns) FROM document WHERE path > ? ORDER BY path LIMIT ?", path, limit
     )
     return [CatalogueEntry(*row) for row in rows]
@@ -64,12 +64,12 @@ def paths_beginning(index: Index, start: str, limit: int) -> list[str]:
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    rows = index._rows(
-        "SELECT path FROM document WHERE substr(path, 1, length(?1)) = ?1 ORDER BY path LIMIT ?2", start, limit
+    rows = index.rows(
+        "SELECT path FROM document WHERE substr(path, 1, ?) = ? ORDER BY path LIMIT ?", len(start), start, limit
     )
     if not rows:
-        rows = index._rows(
-            "SELECT path FROM document WHERE instr(lower(path), lower(?)) ORDER BY path LIMIT ?", start, limit
+        rows = index.rows(
+            "SELECT path FROM document WHERE @position(lower(path), lower(?)) > 0 ORDER BY path LIMIT ?", start, limit
         )
     return [path for (path,) in rows]
 
@@ -83,7 +83,7 @@ def content_hashes(index: Index) -> dict[str, bytes]:
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    return dict(index._rows("SELECT path, hash FROM document"))
+    return dict(index.rows("SELECT path, hash FROM document"))
 
 
 def tag_counts(index: Index) -> dict[str, int]:
@@ -95,7 +95,7 @@ def tag_counts(index: Index) -> dict[str, int]:
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    return dict(index._rows("SELECT value, count(DISTINCT document_id) FROM property WHERE key = 'tag' GROUP BY value"))
+    return dict(index.rows("SELECT value, count(DISTINCT document_id) FROM property WHERE key = 'tag' GROUP BY value"))
 
 
 def document_names(index: Index) -> Iterator[tuple[str, str]]:
@@ -107,7 +107,7 @@ def document_names(index: Index) -> Iterator[tuple[str, str]]:
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    for path, title, aliases in index._rows("SELECT path, title, aliases FROM document ORDER BY path"):
+    for path, title, aliases in index.rows("SELECT path, title, aliases FROM document ORDER BY path"):
         yield path, title
         for alias in json.loads(aliases):
             yield path, str(alias)
@@ -132,10 +132,10 @@ def memory_rows(index: Index, prefix: str = "", paths: Sequence[str] | None = No
         prefix: only paths with this prefix.
         paths: only these paths; None for all.
     """
-    where = "" if paths is None else "WHERE path IN (SELECT value FROM json_each(?))"
-    rows = index._rows(
+    where = "" if paths is None else "WHERE path IN @texts"
+    rows = index.rows(
         f"SELECT path, title, tags, front_matter, mtime_ns FROM document {where} ORDER BY path",
-        *([] if paths is None else [json.dumps(list(paths))]),
+        *([] if paths is None else [list(paths)]),
     )
     return [
         MemoryRow(path, title, tuple(json.loads(tags)), json.loads(front), abs(mtime))
@@ -155,7 +155,7 @@ def tag_counts_without(index: Index, *, without: str) -> Counter[str]:
         IndexUnavailable: the index cannot be read.
     """
     counts: Counter[str] = Counter()
-    for (tags,) in index._rows("SELECT tags FROM document WHERE tags != '[]' AND path != ?", without):
+    for (tags,) in index.rows("SELECT tags FROM document WHERE tags != '[]' AND path != ?", without):
         counts.update(set(json.loads(tags)))
     return counts
 
@@ -178,7 +178,7 @@ def indexed_document(
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    rows_found = index._rows(
+    rows_found = index.rows(
         "SELECT id, size, mtime_ns, hash, title, front_matter, problem FROM document WHERE path = ?", path
     )
     if not rows_found or (rows_found[0][1], abs(rows_found[0][2])) != (size, abs(mtime_ns)):
@@ -187,7 +187,7 @@ def indexed_document(
     lines: list[str] = []
     headings: list[Heading] = []
     above: tuple[str, ...] = ()
-    rows = index._rows(
+    rows = index.rows(
         "SELECT headings, start_line, end_line, prose, text FROM chunk WHERE document_id = ? ORDER BY id", number
     )
     for names, start, end, prose, text in rows:
@@ -234,17 +234,13 @@ def terms_with_prefix(index: Index, prefix: str) -> dict[str, int]:
         IndexUnavailable: the index cannot be read.
     """
     return dict(
-        index._rows("SELECT term, doc FROM vocabulary WHERE term >= ? AND term < ?", prefix, prefix + LAST_CHARACTER)
+        index.rows("SELECT term, doc FROM vocabulary WHERE term >= ? AND term < ?", prefix, prefix + LAST_CHARACTER)
     )
 
 
 def terms_among(index: Index, terms: Collection[str]) -> dict[str, int]:
     """Return the given terms that occur in an index: term → number of chunks; raises like `terms_with_prefix`."""
-    return dict(
-        index._rows(
-            "SELECT term, doc FROM vocabulary WHERE term IN (SELECT value FROM json_each(?))", json.dumps(list(terms))
-        )
-    )
+    return dict(index.rows("SELECT term, doc FROM vocabulary WHERE term IN @texts", list(terms)))
 
 
 def texts_with_term(index: Index, term: str, limit: int) -> list[str]:
@@ -258,15 +254,11 @@ def texts_with_term(index: Index, term: str, limit: int) -> list[str]:
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    # A temporary view of the same postings by position, not stored in the file.
-    index._rows("CREATE VIRTUAL TABLE IF NOT EXISTS temp.instance USING fts5vocab(main, fts, instance)")
-    rows = index._rows(
+    rows = index.rows(
         "SELECT text, headings, title, path, tags FROM chunk JOIN document ON document.id = document_id "
         "WHERE chunk.id IN (SELECT chunk.id FROM chunk JOIN document ON document.id = document_id "
-        "WHERE chunk.id IN (SELECT DISTINCT doc FROM temp.instance WHERE term = ? LIMIT ?) "
-        "ORDER BY path, chunk.id LIMIT ?)",
-        term,
-        MOST_PLACED,
+        "WHERE chunk.id IN @ids ORDER BY path, chunk.id LIMIT ?)",
+        numbers(index.chunks_with(term, MOST_PLACED)),
         limit,
     )
     return [

@@ -16,7 +16,7 @@ import filelock
 
 from kbhub.errors import QueryLogUnavailable
 from kbhub.index import lessons
-from kbhub.index.schema import BUSY_MS, set_aside
+from kbhub.index.sqlite.schema import BUSY_MS, set_aside
 from kbhub.values import struct
 from kbhub.workspace.places import private_directory
 

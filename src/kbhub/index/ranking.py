@@ -1,4 +1,4 @@
-"""BM25 arithmetic. Pure."""
+"""BM25 arithmetic and what it weighs. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ K1, B = 1.2, 0.75
 
 IDF_FLOOR = 1e-6
 """Inverse document frequency of a term in more than half of the chunks, as in FTS5."""
+
+FTS_COLUMNS = ("title", "headings", "path", "tags", "body")
+FTS_WEIGHTS = (2.0, 2.0, 1.0, 1.0, 1.0)
+"""Weight of a term's occurrence per column."""
 
 Key = tuple[int, int]
 """A chunk of several bases: (number of the base, chunk id)."""

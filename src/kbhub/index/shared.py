@@ -6,13 +6,14 @@ import threading
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from kbhub.index.reader import Index
+from kbhub.index.sqlite import SqliteIndex
 from kbhub.models.embedding import is_remote, open_embedder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from kbhub.index.engine import Index
     from kbhub.models.embedding import Embedder
     from kbhub.workspace.settings import EmbedderSettings
 
@@ -42,7 +43,7 @@ class Shared:
         with self._lock:
             index = self._indexes.get((base, path))
             if index is None:
-                index = self._indexes[base, path] = Index(path, base)
+                index = self._indexes[base, path] = SqliteIndex(path, base)
             return index
 
     def embedder(self, settings: EmbedderSettings, env: Mapping[str, str]) -> Embedder | None:

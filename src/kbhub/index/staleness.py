@@ -6,12 +6,12 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kbhub.index.schema import listed
+from kbhub.index.engine import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from kbhub.index.reader import Index
+    from kbhub.index.engine import Index
     from kbhub.index.rows import DocumentRow
 
 UNTIL_KEYS = ("expires", "review", "review_by", "valid_until")
@@ -63,11 +63,10 @@ def outdated(index: Index, documents: Collection[DocumentRow], now: float) -> di
     """
     reasons = {number: said for number, said in _written(index, documents).items() if not said.startswith(_ACCEPTED)}
     if index.remembered("says how long it holds", lambda: _says(index)):
-        rows = index._rows(
-            # `+` keeps SQLite from going through all that have such a key.
-            "SELECT document_id, key, value FROM property WHERE document_id IN (SELECT value FROM carray(?)) "
-            f"AND +key IN ({_KEYS}) ORDER BY key DESC",
-            listed([document.id for document in documents]),
+        rows = index.rows(
+            "SELECT document_id, key, value FROM property WHERE document_id IN @ids "
+            f"AND @each key IN ({_KEYS}) ORDER BY key DESC",
+            numbers([document.id for document in documents]),
         )
         reasons |= {number: why for number, key, value in rows if (why := _why(key, value, now))}
     successors = index.remembered("supersedes", lambda: _successors(index))
@@ -92,10 +91,9 @@ def settled(index: Index, documents: Collection[DocumentRow]) -> set[int]:
         IndexUnavailable: the index cannot be read.
     """
     ids = {document.id for document in documents if DECISION_FOLDERS & set(document.path.casefold().split("/")[:-1])}
-    rows = index._rows(
-        "SELECT document_id, value FROM property "
-        "WHERE document_id IN (SELECT value FROM carray(?)) AND +key = 'status'",
-        listed([document.id for document in documents if document.id not in ids]),
+    rows = index.rows(
+        "SELECT document_id, value FROM property WHERE document_id IN @ids AND @each key = 'status'",
+        numbers([document.id for document in documents if document.id not in ids]),
     )
     ids |= {number for number, value in rows if str(value).strip().casefold() == _ACCEPTED}
     left = [document for document in documents if document.id not in ids]
@@ -104,10 +102,10 @@ def settled(index: Index, documents: Collection[DocumentRow]) -> set[int]:
 
 def _written(index: Index, documents: Collection[DocumentRow]) -> dict[int, str]:
     """Return the status of decision records from their text."""
-    rows = index._rows(
-        "SELECT document_id, start_line, text FROM chunk WHERE document_id IN (SELECT value FROM carray(?)) "
-        "AND text LIKE '%status%' ORDER BY start_line DESC",
-        listed([document.id for document in documents if document.kind == "document"]),
+    rows = index.rows(
+        "SELECT document_id, start_line, text FROM chunk WHERE document_id IN @ids "
+        "AND lower(text) LIKE '%status%' ORDER BY start_line DESC",
+        numbers([document.id for document in documents if document.kind == "document"]),
     )
     statuses = {}
     for number, start, text in rows:
@@ -121,12 +119,12 @@ def _written(index: Index, documents: Collection[DocumentRow]) -> dict[int, str]
 
 def _says(index: Index) -> bool:
     """Whether any document of the base declares its validity."""
-    return bool(index._rows(f"SELECT 1 FROM property WHERE key IN ({_KEYS}) LIMIT 1"))
+    return bool(index.rows(f"SELECT 1 FROM property WHERE key IN ({_KEYS}) LIMIT 1"))
 
 
 def _successors(index: Index) -> dict[str, str]:
     """Return superseded name → path of the document that supersedes it."""
-    rows = index._rows(
+    rows = index.rows(
         "SELECT value, path FROM property JOIN document ON document.id = document_id WHERE key = 'supersedes'"
     )
     return {str(value).strip("/").removeprefix("./").rpartition("@")[2]: path for value, path in rows}

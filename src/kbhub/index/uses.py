@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from kbhub.index.schema import BUSY_MS, set_aside
+from kbhub.index.sqlite.schema import BUSY_MS, set_aside
 from kbhub.values import struct
 from kbhub.workspace.places import private_directory
 

@@ -15,8 +15,8 @@ from kbhub.documents.filters import parse_rules
 from kbhub.documents.traversal import inside_of
 from kbhub.errors import BaseNotFound, BaseUnavailable, EmbedderError, IndexUnavailable, UsageError
 from kbhub.frozen import Model
-from kbhub.index.reader import NOT_THERE
 from kbhub.index.references import DOCID_DIGITS, ref_of
+from kbhub.index.sqlite.reader import NOT_THERE
 from kbhub.reading.reports import BaseStatus, Status
 from kbhub.sync.bases import SyncState
 from kbhub.sync.transformer import embedded, is_used

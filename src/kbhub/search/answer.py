@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
 from kbhub.index.query import parsed
-from kbhub.index.reader import NOT_THERE
+from kbhub.index.sqlite.reader import NOT_THERE
 from kbhub.models.onnx_embedding import minilm
 from kbhub.search.confidence import PACKAGED
 from kbhub.search.find import Dependencies, find

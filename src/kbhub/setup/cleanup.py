@@ -24,7 +24,7 @@ from kbhub.documents.walk import KEPT
 from kbhub.errors import ConfigError, IndexUnavailable
 from kbhub.frozen import Model
 from kbhub.hub import Hub
-from kbhub.index import Index
+from kbhub.index.sqlite import SqliteIndex
 from kbhub.models.inference.server import FOLDER as ANSWERS
 from kbhub.setup.doctor.folders import BASES, JOURNALS, LOOKS, index_of, is_leftover
 from kbhub.sync.deleted_texts import ABOUT, SUFFIX
@@ -224,7 +224,7 @@ def _known_indexes(hub: Hub) -> set[Path]:
 
 def _base_of(path: Path) -> Path | None:
     """Return the folder recorded in an index, or None if the index is unreadable or unfinished."""
-    index = Index(path, path.stem)
+    index = SqliteIndex(path, path.stem)
     try:
         with index.snapshot():
             folder = index.meta("base")

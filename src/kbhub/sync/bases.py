@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
-from kbhub.index import noted_damage
+from kbhub.index.sqlite import noted_damage
 from kbhub.sync.comparing import Comparisons
 from kbhub.values import struct
 

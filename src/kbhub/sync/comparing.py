@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, overload
 from kbhub.documents.traversal import Traversal
 from kbhub.documents.walk import is_relative
 from kbhub.errors import IndexUnavailable
-from kbhub.index import Index, noted_damage
 from kbhub.index.auditing import differing
+from kbhub.index.sqlite import SqliteIndex, noted_damage
 from kbhub.sync.deleted_texts import Keeping
 from kbhub.sync.lock import is_being_indexed
 from kbhub.values import struct
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.documents.walk import Limits
+    from kbhub.index import Index
     from kbhub.types import Base, FileEntry, Scan
 
 
@@ -105,7 +106,7 @@ def compare(base: Base, path: Path, limits: Limits, in_step: tuple[InStep, Index
         return _from_nothing(scan)
     if in_step and not keeping.rules and _is_still(scan, *in_step):
         return Difference(scan, (), (), new_index=False, generation=in_step[0].generation)
-    index = Index(path, base.id)
+    index = SqliteIndex(path, base.id)
     try:
         with index.snapshot():
             (differ, young, absent), generation = differing(index, scan.files), index.generation()

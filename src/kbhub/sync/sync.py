@@ -14,8 +14,8 @@ import apsw
 import filelock
 
 from kbhub.errors import EmbedderError, IndexUnavailable
-from kbhub.index import IndexWriter, noted_damage, remedy, set_aside
 from kbhub.index.references import chunk_key, embedded_text
+from kbhub.index.sqlite import IndexWriter, noted_damage, remedy, set_aside
 from kbhub.sync import workers
 from kbhub.sync.comparing import SYNCED, Difference, compare, gone, scan_base
 from kbhub.sync.deleted_texts import Keeping

@@ -16,7 +16,7 @@ from kbhub.cli.options import Formats, Hits
 from kbhub.cli.output import present
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
-from kbhub.index import noted_damage
+from kbhub.index.sqlite import noted_damage
 from kbhub.memory.querylog.recording import flush, record
 from kbhub.render.terminal import Painter, search_notes, search_text
 from kbhub.render.words import verdict_words

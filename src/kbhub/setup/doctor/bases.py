@@ -8,7 +8,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, ConfigError, EmbedderError, IndexUnavailable
-from kbhub.index import Index
+from kbhub.index.sqlite import SqliteIndex
 from kbhub.reading.reports import Finding
 from kbhub.sync.comparing import behind_of, compare
 from kbhub.sync.lock import is_being_indexed
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.hub import Hub
+    from kbhub.index import Index
     from kbhub.types import Base, Discovery, Problem
     from kbhub.workspace.trust import Grant, TrustStore
 
@@ -120,7 +121,7 @@ def base_findings(hub: Hub, base: Base) -> list[Finding]:
         hub: the hub in which the base is active.
         base: the base.
     """
-    index = Index(hub.index(base).path, base.id)
+    index = SqliteIndex(hub.index(base).path, base.id)
     try:
         lock = _lock(base, index.path)
         if lock or not os.path.lexists(index.path):

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbhub.index.schema import DAMAGED
+from kbhub.index.sqlite.schema import DAMAGED
 from kbhub.index.transformer_vectors import SUFFIX as TRANSFORMER
 from kbhub.reading.reports import Finding
 from kbhub.workspace.places import is_directory

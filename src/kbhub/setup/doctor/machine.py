@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.errors import EmbedderError, ModelUnavailable
-from kbhub.index import probe
+from kbhub.index.sqlite import probe
 from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256, sha256
 from kbhub.models.inference.calls import Deadline
 from kbhub.models.inference.server import Ollama

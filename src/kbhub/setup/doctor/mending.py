@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from kbhub.errors import ConfigError, KbhubError
-from kbhub.index import set_aside
+from kbhub.index.sqlite import set_aside
 from kbhub.reading.reports import Diagnosis
 from kbhub.setup.doctor.bases import base_findings, config_findings, discovery_findings, trust_findings
 from kbhub.setup.doctor.clients import client_findings

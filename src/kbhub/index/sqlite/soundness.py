@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from kbhub.index.schema import has_vector_functions, open_scratch
+from kbhub.index.sqlite.schema import has_vector_functions, open_scratch
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from kbhub.index.columns import Rows
+    from kbhub.index.sqlite.columns import Rows
 
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from kbhub.index.query import TOKENIZER
+from kbhub.index.ranking import FTS_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,10 +41,6 @@ ANOTHERS = "it is the index of another base"
 
 DAMAGED = ".damaged"
 """Suffix of the marker beside a damaged index: readers may not write the index, so the next writer rebuilds it."""
-
-FTS_COLUMNS = ("title", "headings", "path", "tags", "body")
-FTS_WEIGHTS = (2.0, 2.0, 1.0, 1.0, 1.0)
-"""Weight of a term's occurrence per column."""
 
 CACHE_KIB = 4096
 """Page cache of a connection, in KiB."""

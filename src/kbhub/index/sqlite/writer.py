@@ -3,87 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import apsw
 
-from kbhub.index.packing import is_loose, pack
-from kbhub.index.query import fold, searchable
+from kbhub.index.new_documents import properties, searched_texts
 from kbhub.index.rows import title_above
-from kbhub.index.schema import open_writer
-from kbhub.index.soundness import faults
-from kbhub.values import struct
+from kbhub.index.sqlite.packing import is_loose, pack
+from kbhub.index.sqlite.schema import open_writer
+from kbhub.index.sqlite.soundness import faults
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from kbhub.types import Link
+    from kbhub.index.new_documents import NewDocument
 
 OPTIMISE_SHARE = 0.2
 """Share of new chunks from which the full-text index is merged into one segment."""
-
-
-@struct
-class NewChunk:
-    """A chunk to write."""
-
-    headings: tuple[str, ...]
-    start_line: int
-    end_line: int
-    prose: int
-    """Offset in `text` of the first character after the front matter."""
-    text: str
-    key: int
-    """Signed 64-bit hash of its embedded text."""
-
-
-@struct
-class NewDocument:
-    """A document to write."""
-
-    path: str
-    docid: str
-    size: int
-    mtime_ns: int
-    hash: bytes
-    title: str
-    tags: tuple[str, ...]
-    aliases: tuple[str, ...]
-    front_matter: Mapping[str, Any]
-    dated: int | None
-    problem: str | None
-    chunks: tuple[NewChunk, ...]
-    kind: str = "document"
-    links: tuple[Link, ...] = ()
-
-
-def properties(front_matter: Mapping[str, Any], tags: Sequence[str]) -> Iterator[tuple[str, str | int | float]]:
-    """Yield (key, value) for filters; keys and texts case-folded, one per element of a list.
-
-    Args:
-        front_matter: JSON-safe values; keys of nested mappings are joined by `.`.
-        tags: yielded under the key `tag`.
-    """
-    yield from (("tag", fold(tag)) for tag in tags)
-    for key, value in front_matter.items():
-        yield from _flattened(fold(key), value)
-
-
-def _flattened(key: str, value: Any) -> Iterator[tuple[str, str | int | float]]:
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _flattened(f"{key}.{fold(str(name))}", inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _flattened(key, inner)
-    elif isinstance(value, bool):
-        yield key, fold(str(value))
-    elif isinstance(value, str):
-        yield key, fold(value)
-    elif value is not None:
-        yield key, value
 
 
 class IndexWriter:
@@ -214,20 +152,16 @@ class IndexWriter:
             "INSERT INTO link VALUES (?, ?, ?, ?, ?, ?)",
             ((row, link.target, link.fragment, link.text, link.line, link.kind) for link in document.links),
         )
-        path = searchable(document.path.rpartition(".")[0] or document.path)
-        tags = searchable(" ".join(document.tags))
         chunk_vectors: list[tuple[int, int, bytes | None]] = []
-        for chunk in document.chunks:
+        for chunk, searched in zip(document.chunks, searched_texts(document), strict=True):
             self._connection.execute(
                 "INSERT INTO chunk(document_id, headings, start_line, end_line, prose, text) VALUES (?, ?, ?, ?, ?, ?)",
                 (row, json.dumps(chunk.headings), chunk.start_line, chunk.end_line, chunk.prose, chunk.text),
             )
             chunk_id = self._connection.last_insert_rowid()
-            above = title_above(document.title, document.kind, chunk.start_line)
-            title = searchable(" ".join([above, *document.aliases]))
             self._connection.execute(
                 "INSERT INTO fts(rowid, title, headings, path, tags, body) VALUES (?, ?, ?, ?, ?, ?)",
-                (chunk_id, title, searchable(" ".join(chunk.headings)), path, tags, searchable(chunk.text)),
+                (chunk_id, *searched),
             )
             if chunk.key in vectors:
                 chunk_vectors.append((chunk_id, chunk.key, vectors[chunk.key]))

@@ -10,11 +10,9 @@ from typing import Any
 
 import apsw
 
-from kbhub.index.schema import stored_vectors
-from kbhub.index.soundness import PACKED_SUM, packed_sum
-
-PACKED_FROM = 2_000
-"""Fewest chunks of a packed index; a smaller one is read in milliseconds anyway."""
+from kbhub.index.engine import PACKED_FROM
+from kbhub.index.sqlite.schema import stored_vectors
+from kbhub.index.sqlite.soundness import PACKED_SUM, packed_sum
 
 LOOSE_SHARE = 0.1
 """Share of chunks added or deleted since the last packing above which it is due again."""
@@ -42,7 +40,7 @@ def pack(connection: apsw.Connection) -> None:
         apsw.Error: it is damaged.
     """
     # numpy takes 0.1 s to load, and few syncs pack.
-    from kbhub.index import arrays  # noqa: PLC0415
+    from kbhub.index.sqlite import arrays  # noqa: PLC0415
 
     def rows(statement: str, *values: apsw.SQLiteValue) -> list[Any]:
         return connection.execute(statement, values).fetchall()

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.index.columns import columns, packed, postings_of, signatures
-from kbhub.index.postings import postings
 from kbhub.index.signatures import likely
+from kbhub.index.sqlite.columns import columns, packed, postings_of, signatures
+from kbhub.index.sqlite.postings import postings
 from kbhub.models.vectors import quantise, similarity
 
 if TYPE_CHECKING:

@@ -1,0 +1,376 @@
+"""What the core asks of the index of a base, whatever engine holds it.
+
+Two engines hold the same tables (`document`, `chunk`, `vector`, `property`, `link`, `problem`, `meta`, `vocabulary`).
+Reads of these are written once, in SQL that both understand; each engine has its own words for the few things that
+differ, written `@word`, and its own full-text index, vectors and connections.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from abc import ABC, abstractmethod
+from array import array
+from contextlib import contextmanager
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kbhub.index.rows import CHUNK, DOCUMENT, ChunkRow, DocumentRow, chunk_of, document_of, place_of
+from kbhub.values import record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kbhub.errors import IndexUnavailable
+    from kbhub.index.columns import Columns
+    from kbhub.index.postings import Postings
+    from kbhub.index.query import Term
+    from kbhub.index.rows import Selection
+    from kbhub.index.signatures import Signatures
+
+T = TypeVar("T")
+
+WORD = re.compile(r"@(\w+)")
+"""A part of a statement that engines write differently."""
+
+PACKED_FROM = 2_000
+"""Fewest chunks of a packed index; a smaller one is read in milliseconds anyway."""
+
+
+@record
+class Snapshot:
+    """What one snapshot has read; it does not change even if other threads read later states."""
+
+    connection: Any
+    file: tuple[int, int] = (0, 0)
+    """Identity of the file of the snapshot, if there is one."""
+    meta: dict[str, Any] | None = None
+    columns: Columns | None = None
+    signatures: Signatures | None = None
+    postings: dict[str, Postings] = field(default_factory=dict)
+    """Postings fetched ahead, by token."""
+
+
+class Index(ABC):
+    """Read the index of one base; thread-safe. Everything but `path` and `base` is read within a snapshot.
+
+    Args:
+        path: identifies the index; files that belong to it lie beside it.
+        base: id of the base, for messages.
+    """
+
+    def __init__(self, path: Path, base: str) -> None:
+        self.path, self.base = path, base
+        self._local = threading.local()
+        self._remembered: tuple[int, dict[str, Any]] = (-1, {})
+        """Generation of the index and its cached values."""
+        self._columns: tuple[int, Columns] | None = None
+        """Latest generation of the index and its columns; replaced atomically, so that threads need no lock."""
+        self._signed: tuple[Columns, Any, Signatures] | None = None
+        """Columns of one generation, its embedder, and the signatures for these columns."""
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Run all reads inside on one state of the index.
+
+        Raises:
+            IndexUnavailable: the index does not exist or cannot be read.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close idle connections."""
+
+    @abstractmethod
+    def rows(self, statement: str, *values: Any) -> list[Any]:
+        """Run a statement on the base's tables.
+
+        Args:
+            statement: with `?` for each value, and `@word` for what engines write differently.
+            values: numbers, texts, None; for `@ids` what `numbers` returns, for `@texts` a list of texts.
+
+        Raises:
+            IndexUnavailable: the index cannot be read.
+        """
+
+    @abstractmethod
+    def damaged(self, what: str) -> IndexUnavailable:
+        """Return the error for damaged content."""
+
+    @abstractmethod
+    def _read_meta(self) -> dict[str, Any]:
+        """Return all values of the table `meta`."""
+
+    @abstractmethod
+    def _read_columns(self, before: Columns | None) -> Columns:
+        """Return the columns of this snapshot, made of those of an earlier one."""
+
+    @abstractmethod
+    def _read_signatures(self, before: Signatures | None, columns: Columns) -> Signatures:
+        """Return the signatures of this snapshot's vectors, made of those of an earlier one."""
+
+    @abstractmethod
+    def _read_postings(self, term: Term, columns: Columns) -> Postings:
+        """Look up a term."""
+
+    @abstractmethod
+    def similarities(
+        self, vector: NDArray[np.int8], chunks: Sequence[int] | NDArray[np.signedinteger]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the ids and cosine similarities of those chunks that have a vector.
+
+        Args:
+            vector: as `vectors.quantise` returns it.
+            chunks: chunk ids.
+        """
+
+    @abstractmethod
+    def chunks_with(self, stem: str, limit: int) -> list[int]:
+        """Return ids of chunks with a stem, which is not stemmed again; at most `limit`, in no order."""
+
+    @abstractmethod
+    def faults(self) -> list[str]:
+        """Return the faults of the index; reads everything."""
+
+    @abstractmethod
+    def file(self, path: str) -> bytes | None:
+        """Return the bytes of a document's file; None if the index does not hold files, or not this one."""
+
+    def expect(self, stems: Iterable[str]) -> None:  # noqa: B027 - files need no announcement
+        """Announce stems that will be looked up, so that an engine over a network fetches them at once."""
+
+    def postings(self, term: Term) -> Postings:
+        """Look up a term.
+
+        Raises:
+            IndexUnavailable: the index cannot be read.
+        """
+        with self._sound():
+            return self._read_postings(term, self.columns())
+
+    def meta(self, key: str) -> Any:
+        """Return a value of the table `meta`, or None."""
+        seen = self._seen()
+        if seen.meta is None:  # all at once, which takes no longer than one
+            seen.meta = self._read_meta()
+        return seen.meta.get(key)
+
+    def size(self) -> tuple[int, int]:
+        """Return the number of chunks and of their tokens."""
+        known = self.columns()
+        return known.chunks, known.tokens
+
+    def generation(self) -> int:
+        """Return a number that changes with every change to the index."""
+        value = self.meta("generation") or 0
+        if not isinstance(value, int):
+            raise self.damaged("its generation is no number")
+        return value
+
+    def remembered(self, name: str, read: Callable[[], T]) -> T:
+        """Cache a small value until the index generation changes.
+
+        Args:
+            name: name of the value.
+            read: computes it in this snapshot.
+        """
+        generation, cached = self.generation(), self._remembered
+        if cached[0] != generation:
+            # A local reference, because a thread at another generation may replace the attribute.
+            self._remembered = cached = (generation, {})
+        if name not in cached[1]:
+            cached[1][name] = read()
+        value: T = cached[1][name]
+        return value
+
+    def columns(self) -> Columns:
+        """Return the columns in this snapshot, updated from cached ones.
+
+        Raises:
+            IndexUnavailable: the index cannot be read.
+        """
+        seen = self._seen()
+        if seen.columns is None:
+            generation, cached = self.generation(), self._columns
+            if cached and cached[0] == generation:
+                seen.columns = cached[1]
+            else:
+                # Columns cached by a thread at a later generation cannot be used here.
+                later = cached is not None and cached[0] > generation
+                with self._sound():
+                    seen.columns = self._read_columns(cached[1] if cached and not later else None)
+                if not (cached and later and cached[1].pack == seen.columns.pack):
+                    self._columns = (generation, seen.columns)
+        return seen.columns
+
+    def semantic(
+        self, vector: NDArray[np.float32], limit: int, selection: Selection | None = None
+    ) -> list[tuple[int, float]]:
+        """Find the chunks nearest to a vector.
+
+        Args:
+            vector: shape (dimensions,), a unit vector.
+            limit: number of chunks.
+            selection: chunks that may be found; None for all.
+
+        Returns:
+            (chunk id, cosine similarity), nearest first; fewer if the base has fewer vectors.
+        """
+        # Imports numpy, which `status` and the like do without.
+        from kbhub.index.signatures import likely  # noqa: PLC0415
+        from kbhub.models.vectors import quantise  # noqa: PLC0415
+
+        (near,) = likely([self.signed(selection, len(vector))], vector, limit)
+        ids, values = self.similarities(quantise(vector), self.columns().ids[near])
+        best = (-values).argsort(kind="stable")[:limit]
+        return list(zip(ids[best].tolist(), values[best].tolist(), strict=True))
+
+    def signed(self, selection: Selection | None, dimensions: int) -> tuple[Signatures, NDArray[np.bool_]]:
+        """Return the signatures of the vectors, and a mask of the chunks that may be found.
+
+        Args:
+            selection: chunks that may be found; None for all.
+            dimensions: dimensions of the vector to compare.
+        """
+        columns = self.columns()
+        signatures = self._signatures()
+        if signatures.meant and len(signatures.mean) != dimensions:
+            raise self.damaged(f"its vectors have {len(signatures.mean)} dimensions, not {dimensions}")
+        return signatures, columns.alive if selection is None else columns.selected(selection.chunks)
+
+    def places(self, chunks: Sequence[int]) -> dict[int, tuple[str, int]]:
+        """Return chunk id → (path, first line)."""
+        rows = self.rows(
+            "SELECT chunk.id, path, start_line FROM @ids AS wanted JOIN chunk ON chunk.id = wanted.value "
+            "JOIN document ON document.id = document_id",
+            numbers(chunks),
+        )
+        with self._sound():
+            return {chunk: place_of(path, line) for chunk, path, line in rows}
+
+    def chunks(self, ids: Sequence[int]) -> dict[int, ChunkRow]:
+        """Return chunks by id."""
+        rows = self.rows(
+            f"SELECT {CHUNK} FROM chunk WHERE id IN @ids",
+            numbers(ids),
+        )
+        with self._sound():
+            return {row[0]: chunk_of(row) for row in rows}
+
+    def documents(self, ids: Sequence[int]) -> dict[int, DocumentRow]:
+        """Return documents by id."""
+        rows = self.rows(f"SELECT {DOCUMENT} FROM document WHERE id IN @ids", numbers(ids))
+        return {row.id: row for row in self._documents(rows)}
+
+    def document(self, path: str) -> DocumentRow | None:
+        """Return the document at a path, or None if there is none."""
+        rows = self.rows(f"SELECT {DOCUMENT} FROM document WHERE path = ?", path)
+        return next(iter(self._documents(rows)), None)
+
+    def documents_by_docid(self, prefix: str) -> list[DocumentRow]:
+        """Return the documents whose docid has a prefix."""
+        rows = self.rows(
+            f"SELECT {DOCUMENT} FROM document WHERE docid >= ? AND docid < ? ORDER BY docid", prefix, prefix + "g"
+        )
+        return self._documents(rows)
+
+    def docid_counts(self, prefixes: Iterable[str]) -> dict[str, int]:
+        """Count the documents per docid prefix, leaving out zeros."""
+        rows = self.rows(
+            "SELECT value, count(*) FROM @texts AS wanted JOIN document ON docid >= value AND docid < value || 'g' "
+            "GROUP BY value",
+            list(prefixes),
+        )
+        return dict(rows)
+
+    def paths(self) -> list[str]:
+        """Return the sorted paths of all documents."""
+        return [path for (path,) in self.rows("SELECT path FROM document ORDER BY path")]
+
+    def paths_of(self, documents: Sequence[int]) -> dict[int, str]:
+        """Return the paths of documents by id."""
+        return dict(self.rows("SELECT id, path FROM document WHERE id IN @ids", numbers(documents)))
+
+    def files(self, paths: Iterable[str] | None = None) -> dict[str, tuple[int, int]]:
+        """Return path → (size, mtime in ns) of all documents, or of those at some paths."""
+        every = "SELECT path, size, mtime_ns FROM document"
+        if paths is None:
+            rows = self.rows(every)
+        else:
+            rows = [row for path in paths for row in self.rows(f"{every} WHERE path = ?", path)]
+        return {path: (size, mtime) for path, size, mtime in rows}
+
+    def has_below(self, folder: str) -> bool:
+        """Whether the index has anything below a folder of the base."""
+        between = "path > ? AND path < ?"
+        rows = f"SELECT 1 FROM document WHERE {between} UNION ALL SELECT 1 FROM problem WHERE {between} LIMIT 1"
+        return bool(self.rows(rows, *(f"{folder}/", f"{folder}0") * 2))  # `0` is the character after `/`
+
+    def text_keys(self, chunks: Sequence[int] | None = None) -> dict[int, int]:
+        """Return the keys of chunks' embedded texts, by chunk id; of all chunks if none are given."""
+        every = "SELECT chunk_id, key FROM vector"
+        if chunks is None:
+            return dict(self.rows(every))
+        return dict(self.rows(f"{every} WHERE chunk_id IN @ids", numbers(chunks)))
+
+    def counts(self) -> tuple[int, int, int]:
+        """Return the numbers of documents, chunks, and chunks with a vector."""
+        (counted,) = self.rows(
+            "SELECT (SELECT count(*) FROM document), (SELECT count(*) FROM chunk), "
+            "(SELECT count(*) FROM vector WHERE embedding IS NOT NULL)"
+        )
+        documents, chunks, vectors = counted
+        return int(documents), int(chunks), int(vectors)
+
+    def without_vector(self) -> int:
+        """Count the chunks without a vector."""
+        return int(self.rows("SELECT count(*) FROM chunk WHERE id NOT IN (SELECT chunk_id FROM vector)")[0][0])
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Return (path, message) of files that were not indexed properly."""
+        return self.rows(
+            "SELECT path, message FROM problem UNION ALL "
+            "SELECT path, problem FROM document WHERE problem IS NOT NULL ORDER BY 1"
+        )
+
+    def _documents(self, rows: Iterable[Sequence[Any]]) -> list[DocumentRow]:
+        with self._sound():
+            return [document_of(row) for row in rows]
+
+    def _signatures(self) -> Signatures:
+        """Give the signatures of the vectors as they are in this snapshot, made of those before it."""
+        seen = self._seen()
+        if seen.signatures is None:
+            columns, embedder, known = self.columns(), self.meta("embedder"), self._signed
+            if not (known and known[0] is columns and known[1] == embedder):
+                # Recompute all of a small index: its mean would otherwise depend on when it was first read.
+                small = len(columns.ids) < PACKED_FROM
+                on = known and not small and known[1] == embedder and columns.goes_on_from(known[0])
+                before = known[2] if known and on else None
+                with self._sound():
+                    known = (columns, embedder, self._read_signatures(before, columns))
+                self._signed = known
+            seen.signatures = known[2]
+        return seen.signatures
+
+    @contextmanager
+    def _sound(self) -> Iterator[None]:
+        """Treat errors from invalid content as damage."""
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            raise self.damaged(str(error)) from error
+
+    def _seen(self) -> Snapshot:
+        seen: Snapshot = self._local.seen
+        return seen
+
+
+def numbers(ids: Sequence[int] | NDArray[np.signedinteger]) -> Any:
+    """Return ids as a value for `@ids`."""
+    return ids.astype("int64", copy=False) if hasattr(ids, "astype") else array("q", ids)

@@ -1,0 +1,157 @@
+"""The columns, signatures and common postings of an index file, as they are packed in it.
+
+Imports numpy, so import it lazily.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kbhub.index.columns import growing, made, written
+from kbhub.index.ranking import FTS_COLUMNS, FTS_WEIGHTS
+from kbhub.index.signatures import Signatures, sign
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from kbhub.index.columns import Columns
+    from kbhub.index.signatures import Read
+
+    Rows = Callable[..., list[Any]]
+    """Runs a statement with its values and returns all rows."""
+
+COMMON = 128
+"""A term is common if more than one chunk in so many has it; three of four postings are of such terms."""
+
+MOST_ASKED = 400
+"""Chunks that have a term above which it counts as common in any case: FTS5 takes a microsecond for each."""
+
+
+def columns(before: Columns | None, rows: Rows) -> Columns:
+    """Update columns to the current state of the index.
+
+    Args:
+        before: columns of an earlier state of the same file, or None.
+        rows: reads within one snapshot of the index.
+
+    Raises:
+        ValueError: the packed data is damaged.
+    """
+    ((pack,),) = rows("SELECT value FROM meta WHERE key = 'pack'")
+    if before is None or before.pack != pack:
+        before = _packed(pack, rows)
+    last = int(before.ids[-1]) if len(before.ids) else -1
+    new = rows("SELECT id, sz FROM fts_docsize WHERE id > ? ORDER BY id", last)
+    ids = np.array([chunk for chunk, _ in new], np.int64)
+    documents = np.concatenate([before.documents, _documents(ids, last, rows)])
+    lengths = np.concatenate([before.lengths, totals([sizes for _, sizes in new])])
+    gone = [chunk for (chunk,) in rows("SELECT chunk_id FROM gone")]
+    return made(pack, before.packed, np.concatenate([before.ids, ids]), documents, lengths, gone)
+
+
+def _documents(ids: NDArray[np.int64], last: int, rows: Rows) -> NDArray[np.int32]:
+    """Return the document ids of all chunks after one."""
+    # For all chunks, read the index on documents, which is contiguous; the table is interleaved with texts.
+    which = "WHERE id > ?" if last >= 0 else "INDEXED BY chunk_document WHERE id > ?"
+    rows_by_chunk = np.array(rows(f"SELECT id, document_id FROM chunk {which}", last), np.int64).reshape(-1, 2)
+    rows_by_chunk = rows_by_chunk[np.argsort(rows_by_chunk[:, 0])]
+    if not np.array_equal(rows_by_chunk[:, 0], ids):
+        raise ValueError("chunks and what is searched of them differ")
+    return rows_by_chunk[:, 1].astype(np.int32)
+
+
+def _packed(pack: int, rows: Rows) -> Columns:
+    stored = dict(rows("SELECT name, data FROM packed WHERE name IN ('ids', 'documents', 'lengths')"))
+    if not stored:
+        return made(pack, 0, np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
+    ids, lengths = growing(stored["ids"]), np.diff(growing(stored["lengths"]), prepend=0).astype(np.int32)
+    documents = np.frombuffer(stored["documents"], np.int32)
+    if not len(ids) == len(lengths) == len(documents):
+        raise ValueError("its packed columns differ in length")
+    return made(pack, len(ids), ids, documents, lengths)
+
+
+def signatures(before: Signatures | None, known: Columns, rows: Rows, read: Read) -> Signatures:
+    """Update signatures to the current state of the index.
+
+    Args:
+        before: signatures of the same embedder, for columns that these extend; None if there are none.
+        known: columns of the index, in this snapshot.
+        rows: reads within the snapshot.
+        read: returns (id, int8 vector) of those chunks that have one.
+
+    Raises:
+        ValueError: the packed data is damaged.
+    """
+    return sign(before or _packed_signatures(known, rows), known.ids, read)
+
+
+def _packed_signatures(columns: Columns, rows: Rows) -> Signatures | None:
+    """Read packed signatures; None if there are none of the current embedder."""
+    stored = dict(rows("SELECT name, data FROM packed WHERE name IN ('bits', 'signed', 'mean', 'embedder')"))
+    ((embedder,),) = rows("SELECT (SELECT value FROM meta WHERE key = 'embedder')")
+    if not stored or embedder is None or bytes(stored["embedder"]).decode() != embedder:
+        return None
+    bits = np.frombuffer(stored["bits"], np.uint64).reshape(-1, columns.packed)
+    signed = np.frombuffer(stored["signed"], np.bool_)
+    mean = np.frombuffer(stored["mean"], np.float32)
+    if len(signed) != columns.packed:
+        raise ValueError("its packed signatures are not those of its chunks")
+    return Signatures(bits, signed, mean, int(signed.sum()))
+
+
+def packed(known: Columns, made: Signatures | None, embedder: str | None) -> dict[str, bytes]:
+    """Return columns and signatures in storage format: name → bytes.
+
+    Args:
+        known: columns without deleted chunks.
+        made: signatures of the same chunks; None without vectors.
+        embedder: fingerprint of the embedder.
+    """
+    data = {"documents": known.documents.tobytes()}
+    data |= {"ids": written(known.ids), "lengths": written(np.cumsum(known.lengths, dtype=np.int64))}
+    if made is not None and embedder is not None:
+        data |= {"bits": made.bits.tobytes(), "signed": made.signed.tobytes(), "mean": made.mean.tobytes()}
+        data["embedder"] = embedder.encode()
+    return data
+
+
+def totals(sizes: Sequence[bytes]) -> NDArray[np.int32]:
+    """Sum the tokens over the FTS columns of each chunk.
+
+    Args:
+        sizes: per chunk, one SQLite varint per column, as FTS5 stores them.
+    """
+    if not sizes:
+        return np.zeros(0, np.int32)
+    raw = np.frombuffer(b"".join(sizes), np.uint8)
+    going_on = raw >= 0x80
+    value = (raw & 0x7F).astype(np.int64)
+    shifted = going_on.copy()
+    while shifted.any():  # once per byte of the longest varint: each following byte multiplies by 128
+        value[shifted] <<= 7
+        following = np.zeros_like(shifted)
+        following[:-1] = shifted[1:]
+        shifted = going_on & following
+    starts = np.cumsum([0, *map(len, sizes[:-1])])
+    return np.add.reduceat(value, starts).astype(np.int32)
+
+
+def postings_of(known: Columns, rows: Rows) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield where common terms occur, packed: (term, positions, counts added up)."""
+    # An id stands once for each occurrence, or as often as its column weighs. Made into one text, they come out of
+    # SQLite four times as fast as row by row.
+    repeated = {
+        column: "||','||".join(["doc"] * int(weight)) for column, weight in zip(FTS_COLUMNS, FTS_WEIGHTS, strict=True)
+    }
+    weighed = " ".join(f"WHEN '{column}' THEN {doc}" for column, doc in repeated.items())
+    listed = f"SELECT group_concat(CASE col {weighed} END) FROM occurrence WHERE term = ?"
+    for (term,) in rows("SELECT term FROM vocabulary WHERE doc > ?", min(known.chunks / COMMON, MOST_ASKED)):
+        ((ids,),) = rows(listed, term)
+        chunks, counts = np.unique(np.fromstring(ids, np.int64, sep=","), return_counts=True)
+        yield term, written(known.positions(chunks)), written(np.cumsum(counts))
