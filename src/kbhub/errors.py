@@ -14,6 +14,7 @@ KbhubError
 ├── MemoriesUnavailable   memories cannot be written                  exit 1
 ├── QueryLogUnavailable   the query log cannot be used                exit 1
 ├── IndexUnavailable      a base's index cannot be opened or written  exit 1
+├── EngineUnavailable     a database of shared bases cannot be used     exit 1
 ├── DaemonFault           the shared daemon cannot be started or ended  exit 1
 ├── DatasetError          a set of judged queries cannot be read      exit 2
 ├── ModelUnavailable      a request to a model server failed          exit 1
@@ -193,6 +194,14 @@ class IndexUnavailable(KbhubError):
     def __init__(self, base: str, reason: str, remedy: str = "") -> None:
         self.base, self.reason = base, reason
         super().__init__(f"The index of base {base!r} cannot be used: {reason}.{f' {remedy}' if remedy else ''}")
+
+
+class EngineUnavailable(KbhubError):
+    """A database of shared bases cannot be reached, or refuses."""
+
+    def __init__(self, name: str, reason: str, remedy: str = "") -> None:
+        self.name, self.reason, self.remedy = name, reason, remedy
+        super().__init__(f"{name} cannot be used: {reason}.{f' {remedy}' if remedy else ''}")
 
 
 class ModelUnavailable(KbhubError):

@@ -197,7 +197,7 @@ def _fill(
     if not vectors:
         return
     positions = np.searchsorted(ids, np.array([chunk for chunk, _ in vectors], np.int64))
-    bits[:, positions] = _blocks([blob for _, blob in vectors], mean)
+    bits[:, positions] = bits_of([blob for _, blob in vectors], mean)
     signed[positions] = True
 
 
@@ -235,7 +235,13 @@ def _mean(blobs: Sequence[bytes]) -> NDArray[np.float32]:
     return mean
 
 
-def _blocks(blobs: Sequence[bytes], mean: NDArray[np.float32]) -> NDArray[np.uint64]:
+def bits_of(blobs: Sequence[bytes], mean: NDArray[np.float32]) -> NDArray[np.uint64]:
+    """Return the signatures of int8 vectors, shape (words, vectors).
+
+    Args:
+        blobs: the vectors.
+        mean: of all vectors of the base.
+    """
     if not blobs:
         return np.zeros((_words(len(mean)), 0), np.uint64)
     parts = [_bits(_unit(blobs[start : start + BLOCK]), mean) for start in range(0, len(blobs), BLOCK)]

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.documents.walk import Limits
+    from kbhub.index.writer import Writer
     from kbhub.models.embedding import Embedder
     from kbhub.types import Base, FileEntry, Scan
 
@@ -116,7 +117,7 @@ def _locked(
     full: bool,
     check: bool,
     progress: Progress | None,
-) -> tuple[_Run, tuple[int, int]]:
+) -> tuple[Run, tuple[int, int]]:
     """Sync under the lock, rebuilding a damaged index; return the run and the (documents, chunks) of the index."""
     notes: list[str] = []
     for first_try in (True, False):
@@ -130,7 +131,7 @@ def _locked(
                     if usable or (unchanged and difference.paths is None)
                     else scan_base(files.base, files.keeping, files.limits)
                 )
-                run = _Run(files.base, writer, embedder, scan, files, full=full, progress=progress, notes=notes)
+                run = Run(files.base, writer, embedder, scan, files, full=full, progress=progress, notes=notes)
                 run.all(usable)
                 return run, writer.counts()
         except _DAMAGE as error:  # in a page that was not read before
@@ -163,11 +164,13 @@ def _set_aside(path: Path, fault: str, notes: list[str]) -> None:
 
 
 @record
-class _Run:
+class Run:
+    """One run over the files of a base."""
+
     """One sync under the lock, with its counts."""
 
     base: Base
-    writer: IndexWriter
+    writer: Writer
     embedder: Embedder | None
     scan: Scan
     files: DocumentReader
@@ -215,6 +218,13 @@ class _Run:
         ]
 
     def report(self, documents: int, chunks: int, seconds: float) -> SyncReport:
+        """Return what was done.
+
+        Args:
+            documents: in the index now.
+            chunks: in the index now.
+            seconds: that it took.
+        """
         same = documents if self.paths is not None else len(self.scan.files) - len(self.files.failed)
         return SyncReport(
             base=self.base.id,

@@ -1,0 +1,272 @@
+"""The bases of a database: which there are, who may do what with them, and who publishes one."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import errors
+
+from kbhub.errors import EngineUnavailable, UsageError
+from kbhub.index.postgres.schema import EVERY_BASE, MIGRATIONS, RIGHTS, TABLES, VERSION, upgrade_sql
+from kbhub.index.postgres.server import schema_version
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from psycopg import Connection
+
+    from kbhub.index.postgres.server import Server
+
+LOCKS = 1801613413
+"""First number of kbhub's advisory locks ("kbhe"); the second is that of the base."""
+
+WAIT_MS = 10_000
+"""How long to wait for another writer of a base before a memory is refused, in ms."""
+
+
+@struct
+class SharedBase:
+    """A base of a database that one may read."""
+
+    name: str
+    description: str | None
+    memories: bool
+    """Whether agents may remember in it."""
+    rights: str
+    """One's own: `reader`, `author` or `admin`."""
+    documents: int
+    published: str | None
+    """When it was last brought in step, ISO 8601."""
+    publisher: str | None
+    """Who did that, and where."""
+    version: int = 0
+    """Generation of its content."""
+
+
+@struct
+class Member:
+    """A role and what it may do with a base."""
+
+    role: str
+    rights: str
+
+
+def init(server: Server) -> int:
+    """Make the schema of a database, or bring it to this version; return the version that it had, 0 for none.
+
+    Raises:
+        EngineUnavailable: the role may not, or the schema is newer.
+    """
+    with _connected(server) as connection:
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (LOCKS,))
+            version = schema_version(connection)
+            if version > VERSION:
+                reason = f"the database has schema {version}, and this kbhub knows {VERSION}"
+                raise EngineUnavailable(server.name, reason, "Upgrade kbhub.")
+            if version < VERSION:
+                connection.execute(upgrade_sql(version))
+        return version
+
+
+def init_sql(server: Server | None = None, admin: str | None = None) -> str:
+    """Return the SQL that `init` runs, for administrators who run it themselves.
+
+    Args:
+        server: the database, to upgrade it; None for one without a schema.
+        admin: role that may create bases.
+    """
+    version = 0
+    if server:
+        with _connected(server) as connection:
+            version = schema_version(connection)
+    return f"BEGIN;\n{upgrade_sql(version, admin)}COMMIT;\n" if version < len(MIGRATIONS) else "-- Nothing to do.\n"
+
+
+def shared_bases(server: Server) -> list[SharedBase]:
+    """Return the bases that one may read, by name."""
+    with server.reading() as connection, server.deadline(connection):
+        rows = connection.execute(
+            "SELECT name, description, memories, (SELECT max(number) FROM unnest(ARRAY[1, 2, 3]) AS number "
+            "WHERE base_id = ANY (kbhub.bases_of(current_user, number))), "
+            "(SELECT count(*) FROM kbhub.document d WHERE d.base_id = b.base_id), "
+            "(SELECT jsonb_object_agg(key, value) FROM kbhub.meta m WHERE m.base_id = b.base_id) "
+            "FROM kbhub.base b ORDER BY name"
+        ).fetchall()
+    names = {number: name for name, number in RIGHTS.items()}
+    return [
+        SharedBase(
+            *(name, description, memories, names[rights], documents, (meta or {}).get("synced")),
+            *((meta or {}).get("publisher"), (meta or {}).get("generation") or 0),
+        )
+        for name, description, memories, rights, documents, meta in rows
+    ]
+
+
+@contextmanager
+def changing(
+    server: Server,
+    name: str,
+    who: str,
+    *,
+    create: bool = False,
+    wait: bool = False,
+    undo: bool = False,
+) -> Iterator[tuple[Connection[Any], int]]:
+    """Hold the lock of a base and yield (connection, its number), in a transaction that is committed at the end.
+
+    Args:
+        server: the database.
+        name: name of the base.
+        who: what the server lists the connection as, for whoever wants the lock meanwhile.
+        create: create the base if there is none.
+        wait: wait for another writer, as for a memory, which is written in a moment.
+        undo: roll back at the end.
+
+    Raises:
+        EngineUnavailable: there is no such base, somebody else holds the lock, or the server refuses.
+    """
+    with server.writing(who) as connection, connection.transaction(force_rollback=undo):
+        connection.execute("SET LOCAL search_path = pg_catalog")
+        row = connection.execute("SELECT base_id FROM kbhub.base WHERE name = %s", (name,)).fetchone()
+        if row is None and create:
+            row = _created(server, connection, name)
+        if row is None:
+            raise no_base(server, name)
+        _lock(server, connection, name, int(row[0]), wait=wait)
+        yield connection, int(row[0])
+
+
+def _created(server: Server, connection: Connection[Any], name: str) -> tuple[Any, ...] | None:
+    try:
+        return connection.execute("SELECT kbhub.create_base(%s, current_user)", (name,)).fetchone()
+    except errors.UniqueViolation as error:
+        reason = f"the name {name!r} is taken by a base that you may not read"
+        raise EngineUnavailable(server.name, reason, "Publish under another name, or ask its admin.") from error
+    except errors.InsufficientPrivilege as error:
+        reason = f"there is no base {name!r} that you may write, and you may not create one"
+        remedy = "An administrator grants that with `kbhub team grant URL ROLE admin`."
+        raise EngineUnavailable(server.name, reason, remedy) from error
+
+
+def _lock(server: Server, connection: Connection[Any], name: str, number: int, *, wait: bool) -> None:
+    if wait:
+        connection.execute(f"SET LOCAL lock_timeout = {WAIT_MS}")
+        with suppress(errors.LockNotAvailable):
+            connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, number))
+            return
+    else:
+        row = connection.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCKS, number)).fetchone()
+        if row and row[0]:
+            return
+    with server.connect() as other:
+        row = other.execute(
+            "SELECT a.usename, a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
+            "WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objid = %s AND l.granted",
+            (LOCKS, number),
+        ).fetchone()
+    by = f"{row[1] or 'somebody'} (role {row[0]})" if row else "somebody else"
+    raise EngineUnavailable(server.name, f"{name!r} is being written by {by}", "Try again when that is over.")
+
+
+def no_base(server: Server, name: str) -> EngineUnavailable:
+    """Return the error about a base that does not exist or is hidden, which nobody can tell apart."""
+    return EngineUnavailable(
+        server.name,
+        f"there is no base {name!r} that you may read",
+        "`kbhub publish --status --to URL` lists those that you may.",
+    )
+
+
+def remove(server: Server, name: str) -> int:
+    """Remove a base with all its documents; return how many there were.
+
+    Raises:
+        EngineUnavailable: there is no such base, or one is not its admin.
+    """
+    with changing(server, name, f"kbhub publish --remove {name}") as (connection, number):
+        documents = connection.execute("SELECT count(*) FROM kbhub.document WHERE base_id = %s", (number,)).fetchone()
+        for table in reversed(TABLES):
+            gone = connection.execute(f"DELETE FROM kbhub.{table} WHERE base_id = %s", (number,)).rowcount
+            if table == "base" and not gone:
+                raise EngineUnavailable(server.name, f"you are no admin of {name!r}", "Ask one to remove it.")
+        return int(documents[0]) if documents else 0
+
+
+def describe(server: Server, name: str, *, description: str | None = None, memories: bool | None = None) -> None:
+    """Change what a base is said to be about, or whether agents may remember in it.
+
+    Raises:
+        EngineUnavailable: one is not its admin.
+    """
+    with changing(server, name, f"kbhub publish {name}") as (connection, number):
+        changed = connection.execute(
+            "UPDATE kbhub.base SET description = coalesce(%s, description), memories = coalesce(%s, memories) "
+            "WHERE base_id = %s",
+            (description, memories, number),
+        ).rowcount
+        if not changed:
+            raise EngineUnavailable(server.name, f"you are no admin of {name!r}", "Ask one to change it.")
+
+
+def grant(server: Server, role: str, rights: str, name: str | None = None) -> None:
+    """Give a role rights on a base, or on bases to come.
+
+    Args:
+        server: the database.
+        role: an existing role, of a person or a group.
+        rights: one of `RIGHTS`.
+        name: the base; None for the right to create bases, which is that of an admin.
+
+    Raises:
+        EngineUnavailable: the role or the base does not exist, or one is not an admin.
+        UsageError: only admins create bases.
+    """
+    if name is None and rights != "admin":
+        raise UsageError("Without a base, a role is made an admin, who may create bases; name the base with --base.")
+    with _ruling(server, name) as (connection, number):
+        connection.execute(
+            "SELECT kbhub.grant_rights(%s, %s, %s::smallint, current_user)", (number, role, RIGHTS[rights])
+        )
+
+
+def revoke(server: Server, role: str, name: str | None = None) -> bool:
+    """Take a role's rights on a base; return whether it had any. Raises as `grant` does."""
+    with _ruling(server, name) as (connection, number):
+        row = connection.execute("SELECT kbhub.revoke_rights(%s, %s, current_user)", (number, role)).fetchone()
+        return bool(row and row[0])
+
+
+def members(server: Server, name: str | None = None) -> list[Member]:
+    """Return who may do what with a base, or create bases. Raises as `grant` does."""
+    names = {number: rights for rights, number in RIGHTS.items()}
+    with _ruling(server, name) as (connection, number):
+        rows = connection.execute("SELECT role, rights FROM kbhub.members(%s, current_user)", (number,)).fetchall()
+    return [Member(role, names[rights]) for role, rights in rows]
+
+
+@contextmanager
+def _ruling(server: Server, name: str | None) -> Iterator[tuple[Connection[Any], int]]:
+    with server.writing("kbhub team") as connection, connection.transaction():
+        number = EVERY_BASE
+        if name is not None:
+            row = connection.execute("SELECT base_id FROM kbhub.base WHERE name = %s", (name,)).fetchone()
+            if row is None:
+                raise no_base(server, name)
+            number = int(row[0])
+        yield connection, number
+
+
+@contextmanager
+def _connected(server: Server) -> Iterator[Connection[Any]]:
+    """Yield a connection to a database of any version."""
+    connection = server.connect("kbhub team init")
+    try:
+        yield connection
+    except psycopg.Error as error:
+        raise server.fault(error) from error
+    finally:
+        connection.close()

@@ -1,0 +1,264 @@
+"""Read a shared base: the same tables as in an index file, those of one base among many, through one transaction."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kbhub.errors import EngineUnavailable, IndexUnavailable
+from kbhub.index.columns import made
+from kbhub.index.engine import PACKED_FROM, WORD, Index, Snapshot, numbers
+from kbhub.index.postgres.blocks import LONGEST_TERM, Block, occurrences, phrase, united
+from kbhub.index.postings import Postings
+from kbhub.index.signatures import Signatures, sign
+from kbhub.index.sqlite.similarity import similarities_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from kbhub.index.columns import Columns
+    from kbhub.index.postgres.server import Server
+    from kbhub.index.query import Term
+
+MOST_ENDINGS = 2_000
+"""Most terms with a prefix that are looked up, the first by alphabet."""
+
+LAST_CHARACTER = "\U0010ffff"
+
+_WORDS = {
+    "ids": "(SELECT unnest(%s::bigint[]) AS value)",
+    "texts": "(SELECT unnest(%s::text[]) AS value)",
+    "number": "number",
+    "iso_date": "value ~ '^[0-9]{4}-[0-9]{2}'",
+    "greatest": "greatest",
+    "position": "strpos",
+    "each": "",
+}
+"""What engines write differently."""
+
+_TABLES = {
+    "meta": "key, value",
+    "document": "*",
+    "chunk": "*",
+    "vector": "chunk_id, key, embedding",
+    "property": "document_id, key, value, number",
+    "link": "document_id, place AS rowid, target, fragment, text, line, kind",
+    "problem": "path, message",
+    "vocabulary": "term, chunks AS doc",
+}
+"""Table as statements name it → its columns."""
+
+_NAME = re.compile(rf"\b({'|'.join(_TABLES)})\b")
+
+
+class PostgresIndex(Index):
+    """Read a shared base; thread-safe.
+
+    Args:
+        path: identifies the index; files that belong to it lie beside it.
+        base: id of the base here, for messages.
+        server: its database.
+        name: its name there.
+    """
+
+    def __init__(self, path: Path, base: str, server: Server, name: str) -> None:
+        super().__init__(path, base)
+        self.server, self.name = server, name
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """See `Index`."""
+        outer = getattr(self._local, "seen", None)
+        try:
+            with self.server.reading() as connection:
+                self._local.seen = Snapshot(connection, (self._number(connection), 0))
+                yield
+        except EngineUnavailable as error:
+            raise self._unavailable(error.reason, error.remedy) from error
+        finally:
+            self._local.seen = outer
+
+    def close(self) -> None:
+        """See `Index`. The connections belong to the server, which other bases share."""
+
+    def rows(self, statement: str, *values: Any) -> list[Any]:
+        """See `Index`."""
+        number = self._seen().file[0]
+        return self._fetch(_written(statement, number), *map(_bound, values))
+
+    def damaged(self, what: str) -> IndexUnavailable:
+        """See `Index`."""
+        return self._unavailable(f"it is damaged: {what}", "`kbhub publish --full` by its publisher makes it anew.")
+
+    def faults(self) -> list[str]:
+        """See `Index`."""
+        astray = "SELECT count(*) FROM {} WHERE {} NOT IN (SELECT id FROM {})"
+        wrong = {
+            "chunks without a document": astray.format("chunk", "document_id", "document"),
+            "vectors without a chunk": astray.format("vector", "chunk_id", "chunk"),
+            "links without a document": astray.format("link", "document_id", "document"),
+        }
+        return [f"{count} {what}" for what, statement in wrong.items() if (count := self.rows(statement)[0][0])]
+
+    def file(self, path: str) -> bytes | None:
+        """See `Index`."""
+        rows = self._of(
+            "SELECT content FROM kbhub.file WHERE base_id = %s AND document_id = "
+            "(SELECT id FROM kbhub.document WHERE base_id = %s AND path = %s)",
+            self._seen().file[0],
+            path,
+        )
+        return rows[0][0] if rows else None
+
+    def chunks_with(self, stem: str, limit: int) -> list[int]:
+        """See `Index`."""
+        found: list[int] = self._ids(self._blocks([stem])[stem])[:limit].tolist()
+        return found
+
+    def expect(self, stems: Iterable[str]) -> None:
+        """See `Index`."""
+        known = self._seen().postings
+        if missing := [stem for stem in stems if stem not in known]:
+            known |= {stem: self._counted(blocks) for stem, blocks in self._blocks(missing).items()}
+
+    def similarities(
+        self, vector: NDArray[np.int8], chunks: Sequence[int] | NDArray[np.signedinteger]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """See `Index`."""
+        return similarities_of(self._vectors(chunks), vector)
+
+    def _read_meta(self) -> dict[str, Any]:
+        return dict(self.rows("SELECT key, value FROM meta"))
+
+    def _read_columns(self, before: Columns | None) -> Columns:
+        pack = self.meta("pack") or 0
+        if before is None or before.pack != pack:
+            before = made(pack, 0, np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
+        last = int(before.ids[-1]) if len(before.ids) else -1
+        # As one value each: a hundred thousand rows would take ten times as long.
+        ((ids, documents, lengths),) = self._of(
+            "SELECT string_agg(int8send(chunk_id), '' ORDER BY chunk_id), string_agg(int4send(document_id), '' "
+            "ORDER BY chunk_id), string_agg(int4send(tokens), '' ORDER BY chunk_id) FROM kbhub.extent "
+            "WHERE base_id = %s AND chunk_id > %s",
+            last,
+        )
+        new = np.frombuffer(ids or b"", ">i8").astype(np.int64)
+        gone = [chunk for (chunk,) in self._of("SELECT chunk_id FROM kbhub.gone WHERE base_id = %s")]
+        return made(
+            pack,
+            0,
+            np.concatenate([before.ids, new]),
+            np.concatenate([before.documents, np.frombuffer(documents or b"", ">i4").astype(np.int32)]),
+            np.concatenate([before.lengths, np.frombuffer(lengths or b"", ">i4").astype(np.int32)]),
+            gone,
+        )
+
+    def _read_signatures(self, before: Signatures | None, columns: Columns) -> Signatures:
+        packed = dict(self._of("SELECT name, data FROM kbhub.packed WHERE base_id = %s"))
+        if "mean" not in packed or columns.chunks < PACKED_FROM:
+            return sign(before, columns.ids, self._vectors)
+        mean = np.frombuffer(packed["mean"], np.float32)
+        meant = int(packed["meant"])
+        known = len(before.signed) if before is not None and before.meant == meant else 0
+        last = int(columns.ids[known - 1]) if known else -1
+        ((ids, raw),) = self._of(
+            "SELECT string_agg(int8send(chunk_id), '' ORDER BY chunk_id), string_agg(signature, '' ORDER BY chunk_id) "
+            "FROM kbhub.signature WHERE base_id = %s AND chunk_id > %s",
+            last,
+        )
+        words = -(-2 * len(mean) // 64)
+        bits, signed = np.zeros((words, len(columns.ids)), np.uint64), np.zeros(len(columns.ids), np.bool_)
+        if before is not None and known:
+            bits[:, :known], signed[:known] = before.bits, before.signed
+        positions = columns.positions(np.frombuffer(ids or b"", ">i8").astype(np.int64))
+        bits[:, positions] = np.frombuffer(raw or b"", np.uint64).reshape(-1, words).T
+        signed[positions] = True
+        return Signatures(bits, signed, mean, meant)
+
+    def _read_postings(self, term: Term, columns: Columns) -> Postings:
+        ahead = self._seen().postings
+        stems = [token[:LONGEST_TERM] for token in term.tokens]
+        if term.plain:
+            self.expect(stems)
+            return ahead[stems[0]]
+        endings = stems[-1:]
+        if term.match.endswith(" *"):
+            rows = self.rows(
+                "SELECT term FROM vocabulary WHERE term >= ? AND term < ? ORDER BY term LIMIT ?",
+                *(stems[-1], stems[-1] + LAST_CHARACTER, MOST_ENDINGS),
+            )
+            endings = [ending for (ending,) in rows]
+        blocks = self._blocks([*stems[:-1], *endings], places=True)
+        parts = [occurrences(blocks[stem]) for stem in stems[:-1]]
+        chunks, counts = phrase([*parts, united([occurrences(blocks[stem]) for stem in endings])])
+        return Postings(columns.positions(chunks), counts)
+
+    def _blocks(self, stems: Sequence[str], *, places: bool = False) -> dict[str, list[Block]]:
+        """Return the postings of stems, as stored."""
+        wanted = [stem[:LONGEST_TERM] for stem in stems]
+        rows = self._of(
+            f"SELECT term, first, last, chunks, counts, {'places' if places else 'NULL::bytea'} FROM kbhub.posting "
+            "WHERE base_id = %s AND term = ANY(%s) ORDER BY term, first",
+            wanted,
+        )
+        found: dict[str, list[Block]] = {stem: [] for stem in wanted}
+        for stem, *block in rows:
+            found[stem].append(Block(*block))
+        return {stem: found[stem[:LONGEST_TERM]] for stem in stems}
+
+    def _ids(self, blocks: Sequence[Block]) -> NDArray[np.int64]:
+        return np.concatenate([np.zeros(0, np.int64), *(block.ids() for block in blocks)])
+
+    def _counted(self, blocks: Sequence[Block]) -> Postings:
+        counts = np.concatenate([np.zeros(0), *(block.weights() for block in blocks)])
+        return Postings(self.columns().positions(self._ids(blocks)), counts)
+
+    def _vectors(self, chunks: Sequence[int] | NDArray[np.signedinteger]) -> list[tuple[int, bytes]]:
+        return self.rows(
+            "SELECT chunk_id, embedding FROM vector WHERE chunk_id IN @ids AND embedding IS NOT NULL", numbers(chunks)
+        )
+
+    def _of(self, statement: str, *values: Any) -> list[Any]:
+        """Run a statement whose first values are the number of the base."""
+        number = self._seen().file[0]
+        return self._fetch(statement, *[number] * statement.count("base_id = %s"), *values)
+
+    def _fetch(self, statement: str, *values: Any) -> list[Any]:
+        connection = self._seen().connection
+        with self.server.deadline(connection):
+            return connection.execute(statement, values, binary=True).fetchall()  # type: ignore[no-any-return]
+
+    def _number(self, connection: Any) -> int:
+        with self.server.deadline(connection):
+            row = connection.execute("SELECT base_id FROM kbhub.base WHERE name = %s", (self.name,)).fetchone()
+        if row is None:
+            raise self._unavailable(
+                f"there is no base {self.name!r} that you may read", "Its publisher or an admin there can say more."
+            )
+        return int(row[0])
+
+    def _unavailable(self, why: str, remedy: str = "") -> IndexUnavailable:
+        return IndexUnavailable(self.base, f"{self.server.name}: {why}", remedy)
+
+
+@lru_cache(maxsize=1024)
+def _written(statement: str, number: int) -> str:
+    """Return a statement for one base: the tables it names stand for this base's rows."""
+    tables = [
+        f"{name} AS NOT MATERIALIZED (SELECT {_TABLES[name]} FROM "
+        f"kbhub.{'term' if name == 'vocabulary' else name} WHERE base_id = {number})"
+        for name in dict.fromkeys(_NAME.findall(statement))
+    ]
+    sql = WORD.sub(lambda word: _WORDS[word[1]], statement.replace("%", "%%").replace("?", "%s"))
+    return f"WITH {', '.join(tables)} {sql}"
+
+
+def _bound(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value

@@ -1,0 +1,325 @@
+"""Connections to a database of shared bases: opened on first use, pooled, and given up on after a deadline."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from contextlib import contextmanager, suppress
+from socket import SHUT_RDWR, socket
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from kbhub.errors import EngineUnavailable
+from kbhub.index.postgres.schema import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from psycopg import Connection
+
+MOST_CONNECTIONS = 4
+"""Connections of a process to one database, one per concurrent read (`hub.READERS`)."""
+
+LEAST_SECONDS = 2
+"""Least seconds that libpq waits for a connection."""
+
+GRACE_SECONDS = 1.0
+"""Seconds after the deadline of a statement at which its connection is cut: the server did not keep the deadline."""
+
+AGAIN_SECONDS = 5.0
+"""Seconds for which a server that could not be reached is not tried again: each try can take the whole deadline."""
+
+WATCHED_SECONDS = 0.25
+"""How often connections are looked at for overdue statements."""
+
+LEAST_VERSION = 150_000
+"""Oldest usable PostgreSQL, as `server_version_num`."""
+
+LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
+
+
+class Server:
+    """One database with shared bases, as one role. Thread-safe.
+
+    Args:
+        url: `postgresql://…`, without a password.
+        timeout: seconds for a connection and for each statement.
+        env: environment variables; libpq reads some of its own process's.
+    """
+
+    def __init__(self, url: str, timeout: float, env: Mapping[str, str]) -> None:
+        self.url, self.timeout = url, timeout
+        self._info = connection_info(url, env)
+        self._lock = threading.Lock()
+        self._pool: ConnectionPool[Connection[Any]] | None = None
+        self._failed: tuple[float, EngineUnavailable] | None = None
+        """When the last try failed (monotonic), and why."""
+        self._busy: dict[Connection[Any], float] = {}
+        """Connection → when its statement is overdue (monotonic)."""
+        self._watch: threading.Thread | None = None
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection[Any]]:
+        """Yield a connection in a read-only transaction that sees one state of the database.
+
+        Raises:
+            EngineUnavailable: the server cannot be reached or refuses.
+        """
+        with self._taken() as connection:
+            with self.deadline(connection):
+                connection.execute(
+                    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = pg_catalog; "
+                    f"SET LOCAL statement_timeout = {round(self.timeout * 1000)}"
+                )
+            try:
+                yield connection
+            finally:
+                with suppress(psycopg.Error), self.deadline(connection):
+                    connection.execute("COMMIT")
+
+    @contextmanager
+    def deadline(self, connection: Connection[Any]) -> Iterator[None]:
+        """Run a statement; cut the connection if the server does not answer in time, and word its errors.
+
+        Raises:
+            EngineUnavailable: it fails.
+        """
+        self._busy[connection] = time.monotonic() + self.timeout + GRACE_SECONDS
+        try:
+            yield
+        except psycopg.Error as error:
+            if time.monotonic() > self._busy[connection]:
+                raise EngineUnavailable(self.name, f"it did not answer within {self.timeout:g} s") from error
+            raise self.fault(error) from error
+        finally:
+            self._busy.pop(connection, None)
+
+    @contextmanager
+    def writing(self, application: str) -> Iterator[Connection[Any]]:
+        """Yield a connection of its own, without a deadline and in no transaction.
+
+        Args:
+            application: what the server lists it as.
+
+        Raises:
+            EngineUnavailable: the server cannot be reached or refuses.
+        """
+        with self._opened(application) as connection:
+            self._check(connection)
+            yield connection
+
+    @property
+    def name(self) -> str:
+        """The database, as a person knows it: the URL without options."""
+        parts = urlsplit(self.url)
+        return urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
+
+    def connect(self, application: str = "kbhub") -> Connection[Any]:
+        """Open a connection, whatever the database holds.
+
+        Raises:
+            EngineUnavailable: the server cannot be reached or refuses.
+        """
+        try:
+            return psycopg.connect(
+                self._info,
+                autocommit=True,
+                application_name=application,
+                connect_timeout=max(LEAST_SECONDS, math.ceil(self.timeout)),
+            )
+        except psycopg.Error as error:
+            raise self.fault(error) from error
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool:
+            pool.close(timeout=0)
+
+    def fault(self, error: psycopg.Error) -> EngineUnavailable:
+        """Return the error that says in words what went wrong."""
+        return EngineUnavailable(self.name, *reason(error, self.timeout))
+
+    @contextmanager
+    def _opened(self, application: str) -> Iterator[Connection[Any]]:
+        connection = self.connect(application)
+        try:
+            yield connection
+        except psycopg.Error as error:
+            raise self.fault(error) from error
+        finally:
+            connection.close()
+
+    @contextmanager
+    def _taken(self) -> Iterator[Connection[Any]]:
+        pool = self._opened_pool()
+        try:
+            connection = pool.getconn(timeout=self.timeout)
+        except PoolTimeout:
+            self.close()
+            raise self._failure(EngineUnavailable(self.name, f"no connection within {self.timeout:g} s")) from None
+        try:
+            yield connection
+        finally:
+            pool.putconn(connection)
+
+    def _opened_pool(self) -> ConnectionPool[Connection[Any]]:
+        with self._lock:
+            if self._pool:
+                return self._pool
+            if self._failed and time.monotonic() - self._failed[0] < AGAIN_SECONDS:
+                raise self._failed[1]
+            # The first connection is made here: a pool says only that it has none, not why.
+            try:
+                with self._opened("kbhub") as connection:
+                    self._check(connection)
+            except EngineUnavailable as error:
+                raise self._failure(error) from None
+            self._failed = None
+            self._pool = ConnectionPool(
+                self._info,
+                kwargs={"autocommit": True, "application_name": "kbhub", "connect_timeout": LEAST_SECONDS},
+                min_size=0,
+                max_size=MOST_CONNECTIONS,
+                check=ConnectionPool.check_connection,
+                reconnect_timeout=self.timeout,
+                open=True,
+                name=self.name,
+            )
+            self._watch = threading.Thread(target=self._cut_overdue, args=(self._pool,), daemon=True)
+            self._watch.start()
+            return self._pool
+
+    def _failure(self, error: EngineUnavailable) -> EngineUnavailable:
+        self._failed = time.monotonic(), error
+        return error
+
+    def _cut_overdue(self, pool: ConnectionPool[Connection[Any]]) -> None:
+        while self._pool is pool:
+            time.sleep(WATCHED_SECONDS)
+            now = time.monotonic()
+            for connection, due in list(self._busy.items()):
+                if now > due:
+                    with suppress(OSError, psycopg.Error), socket(fileno=os.dup(connection.fileno())) as wire:
+                        wire.shutdown(SHUT_RDWR)
+
+    def _check(self, connection: Connection[Any]) -> None:
+        """Raise EngineUnavailable unless the database is one of this version."""
+        if connection.info.server_version < LEAST_VERSION:
+            major = connection.info.server_version // 10_000
+            raise EngineUnavailable(self.name, f"it is PostgreSQL {major}, and kbhub needs 15", "Upgrade the server.")
+        version = schema_version(connection)
+        if version < VERSION:
+            state = "was not made for kbhub" if not version else f"has schema {version}, and this kbhub needs {VERSION}"
+            raise EngineUnavailable(
+                self.name, f"the database {state}", f"`kbhub team init {self.name}` by an administrator brings it up."
+            )
+        if version > VERSION:
+            raise EngineUnavailable(
+                self.name, f"the database has schema {version}, and this kbhub knows {VERSION}", "Upgrade kbhub."
+            )
+
+
+def schema_version(connection: Connection[Any]) -> int:
+    """Return the number of kbhub's schema in a database; 0 if it has none."""
+    if not connection.execute("SELECT to_regclass('kbhub.version')").fetchone()[0]:  # type: ignore[index]
+        return 0
+    row = connection.execute("SELECT version FROM kbhub.version").fetchone()
+    return int(row[0]) if row else 0
+
+
+def connection_info(url: str, env: Mapping[str, str]) -> str:
+    """Return the connection string of a URL, with TLS verified unless the server is on this machine.
+
+    Args:
+        url: `postgresql://…`; what it says of TLS wins.
+        env: environment variables; `PGSSLMODE` wins, too, and a service file may name the server.
+    """
+    info = conninfo_to_dict(url)
+    hosts = str(info.get("host") or env.get("PGHOST") or "").split(",")
+    said = "sslmode" in info or "PGSSLMODE" in env or "service" in info or "PGSERVICE" in env
+    if not said and not all(is_local(host) for host in hosts):
+        info["sslmode"] = "verify-full"
+        if "sslrootcert" not in info and "PGSSLROOTCERT" not in env:
+            info["sslrootcert"] = "system"
+    return make_conninfo(**{key: str(value) for key, value in info.items() if value is not None})
+
+
+def is_local(host: str) -> bool:
+    """Whether a host is this machine: a loopback address, or a folder with a socket."""
+    return host in LOOPBACK or host.startswith(("/", "@"))
+
+
+def has_password(url: str) -> bool:
+    """Whether a URL holds a password."""
+    parts = urlsplit(url)
+    return parts.password is not None or any(key == "password" for key, _ in parse_qsl(parts.query))
+
+
+def without_password(url: str) -> str:
+    """Return a URL without its password, to show it."""
+    parts = urlsplit(url)
+    place = parts.netloc
+    if parts.password is not None:
+        user, _, host = place.rpartition("@")
+        place = f"{user.partition(':')[0]}@{host}"
+    query = urlencode([(key, value) for key, value in parse_qsl(parts.query) if key != "password"])
+    return urlunsplit((parts.scheme, place, parts.path, query, ""))
+
+
+def reason(error: psycopg.Error, timeout: float) -> tuple[str, str]:
+    """Return in words why a statement or connection failed, and what to do.
+
+    Args:
+        error: what psycopg raised.
+        timeout: seconds of the deadline.
+    """
+    said = " ".join(str(error.diag.message_primary or error).rpartition("FATAL: ")[2].split())
+    if isinstance(error, errors.InsufficientPrivilege) and not said.startswith(("permission", "new row", "must be")):
+        return said, ""  # one of our own functions says who may not do what
+    for kinds, why, remedy in _REASONS:
+        if isinstance(error, kinds):
+            return why.format(timeout=timeout), remedy
+    for words, why, remedy in _BEFORE_LOGIN:
+        if words in said:
+            return why.format(timeout=timeout), remedy
+    return said.rstrip("."), ""
+
+
+_LOGIN = "Put the password into ~/.pgpass, a service file or PGPASSWORD."
+
+_REASONS: tuple[tuple[type[psycopg.Error] | tuple[type[psycopg.Error], ...], str, str], ...] = (
+    (errors.QueryCanceled, "it did not answer within {timeout:g} s", "Raise `timeout`, or try again later."),
+    (errors.InsufficientPrivilege, "the role lacks the right to do that", "An admin of the base can grant it."),
+    ((errors.DiskFull, errors.OutOfMemory), "its disk or memory is full", "Ask whoever runs the server."),
+    (errors.ReadOnlySqlTransaction, "it is a replica that takes no writes", "Name the primary server."),
+    (errors.TooManyConnections, "it has no connection left", "Try again later."),
+    (errors.AdminShutdown, "it is being shut down", "Try again later."),
+    (errors.CannotConnectNow, "it is starting up or shutting down", "Try again later."),
+    (errors.SerializationFailure, "the state that was being read is gone on this replica", "Ask again."),
+)
+
+_BEFORE_LOGIN = (
+    ("password authentication failed", "it did not accept the password", _LOGIN),
+    ("no password supplied", "it asks for a password", _LOGIN),
+    ("connection refused", "nothing listens there", "Start the server, or mend the URL."),
+    ("Connection refused", "nothing listens there", "Start the server, or mend the URL."),
+    ("timeout expired", "no connection within {timeout:g} s", "Check the network, or try again later."),
+    ("could not translate host name", "the host name is unknown", "Mend the URL, or connect to the network."),
+    ("failed to resolve host", "the host name is unknown", "Mend the URL, or connect to the network."),
+    ("server does not support SSL", "it offers no TLS", "Turn TLS on, or say `?sslmode=disable` in the URL."),
+    ("certificate verify failed", "its TLS certificate cannot be verified", "Name its root with `?sslrootcert=FILE`."),
+    ("no such file", "no server listens on that socket", "Start the server, or mend the URL."),
+    ("No such file", "no server listens on that socket", "Start the server, or mend the URL."),
+    ("server closed the connection", "the connection was cut", "Try again."),
+    ("starting up", "it is starting up", "Try again later."),
+    ("shutting down", "it is being shut down", "Try again later."),
+)

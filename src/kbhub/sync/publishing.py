@@ -1,0 +1,135 @@
+"""Bring a shared base in step with a folder of files, and give the files back."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import socket
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbhub.documents.walk import open_contained
+from kbhub.errors import PathNotContained, UsageError
+from kbhub.index.postgres.bases import changing
+from kbhub.index.postgres.reader import PostgresIndex
+from kbhub.index.postgres.writer import PostgresWriter
+from kbhub.sync.comparing import scan_base
+from kbhub.sync.deleted_texts import Keeping
+from kbhub.sync.indexing import DocumentReader
+from kbhub.sync.sync import Run
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from kbhub.documents.walk import Limits
+    from kbhub.index.new_documents import NewDocument
+    from kbhub.index.postgres.server import Server
+    from kbhub.models.embedding import Embedder
+    from kbhub.sync.report import SyncReport
+    from kbhub.sync.sync import Progress
+    from kbhub.types import Base
+
+PUBLISHER = "publisher"
+"""`meta` key: who brought the base in step last, and where."""
+
+
+@struct
+class Pulled:
+    """What `pull` did."""
+
+    written: int
+    same: int
+    """Files that were there with the same bytes."""
+    kept: tuple[str, ...]
+    """Files of the folder with other bytes, which were left alone."""
+    lacking: tuple[str, ...]
+    """Documents of which the base holds no file."""
+
+
+def publish(
+    base: Base,
+    server: Server,
+    name: str,
+    embedder: Embedder | None,
+    limits: Limits,
+    *,
+    full: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> SyncReport:
+    """Bring a shared base in step with the files of a base, in one transaction.
+
+    Args:
+        base: the base with the files.
+        server: the database.
+        name: name of the shared base, which is created if there is none.
+        embedder: computes the vectors; None leaves the semantic side out.
+        limits: size limits on the files.
+        full: read every file again, and compute every vector again.
+        dry_run: undo everything at the end.
+        progress: called after every batch with (base id, files done, files to do).
+
+    Raises:
+        BaseUnavailable: the folder of the base is gone.
+        EngineUnavailable: the database cannot be used, or somebody else is publishing the base.
+    """
+    started = time.monotonic()
+    keeping = Keeping(limits.kept, base)
+    files = DocumentReader(base, keeping, limits)
+    scan = scan_base(base, keeping, limits)
+    place = f"{getpass.getuser()}@{socket.gethostname()}"
+    with changing(server, name, f"kbhub publish {name} from {place}", create=True, undo=dry_run) as (held, number):
+        writer = PostgresWriter(held, number, lambda document: _content(base, document))
+        run = Run(base, writer, embedder, scan, files, full=full, progress=progress, notes=[])
+        run.all(None)
+        writer.set_meta({PUBLISHER: place})
+        counts = writer.counts()
+    return run.report(*counts, time.monotonic() - started)
+
+
+def _content(base: Base, document: NewDocument) -> bytes | None:
+    """Return the bytes of a document's file, unless it changed since it was read: the next run takes it then."""
+    try:
+        with open_contained(base, document.path) as file:
+            content = file.read()
+    except (OSError, PathNotContained):
+        return None
+    return content if hashlib.sha256(content).digest() == document.hash else None
+
+
+def pull(server: Server, name: str, folder: Path) -> Pulled:
+    """Write the files of a shared base into a folder, byte for byte; nothing there is overwritten.
+
+    Raises:
+        EngineUnavailable: the database cannot be used.
+        IndexUnavailable: there is no such base.
+        UsageError: the folder is a file, or cannot be written.
+    """
+    index = PostgresIndex(folder / f"{name}.shared", name, server, name)
+    written, same, kept, lacking = 0, 0, list[str](), list[str]()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with index.snapshot():
+            for path in index.paths():
+                content = index.file(path)
+                place = folder / path
+                inside = os.path.realpath(place.parent)
+                if not Path(inside).is_relative_to(os.path.realpath(folder)) or content is None:
+                    lacking.append(path)
+                elif place.exists() or place.is_symlink():
+                    known = place.is_file() and place.read_bytes() == content
+                    same, kept = same + known, kept if known else [*kept, path]
+                else:
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    _write(place, content)
+                    written += 1
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror}. Name another folder.") from error
+    return Pulled(written, same, tuple(kept), tuple(lacking))
+
+
+def _write(place: Path, content: bytes) -> None:
+    draft = place.with_name(f".{place.name}.kbhub")
+    draft.write_bytes(content)
+    draft.replace(place)
