@@ -147,6 +147,8 @@ class Hub:
 
     def index(self, base: Base) -> Index:
         """Return the index of a base, for reading; its file may not exist yet."""
+        if base.engine:
+            return self._shared.team_index(base, self.options.env)
         path = index_path(base, self.cache, own_model(self.config().settings.embedder.model))
         with self._lock:
             return self._indexes.setdefault((base.id, path), self._shared.index(base.id, path))

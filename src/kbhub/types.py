@@ -63,6 +63,17 @@ class Base(Value):
     """What its files are."""
     keep_deleted: tuple[str, ...] = ()
     """Patterns of files whose text is kept when they are gone."""
+    engine: str | None = None
+    """URL of the database that holds it, if it is shared by a team; then its folder here is empty."""
+    shared_as: str | None = None
+    """Its name in that database."""
+    timeout: float = 2.0
+    """Seconds that the database may take for an answer."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people: its folder, or the database that holds it."""
+        return f"{self.engine.partition('?')[0]}#{self.shared_as}" if self.engine else str(self.path)
 
 
 class Workspace(Value):

@@ -22,6 +22,7 @@ GROUPS = {
     "context": ("add", "list", "remove", "rm"),
     "log": ("clear", "show"),
     "memories": ("export", "import", "move"),
+    "team": ("grant", "init", "list", "revoke"),
 }
 """Command → its subcommands."""
 

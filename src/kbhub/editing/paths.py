@@ -84,6 +84,8 @@ def why_not_writable(hub: Hub, base: Base) -> str | None:
         return "kbhub is set to read only; take `readOnly` out of the global config, or KBHUB_READ_ONLY away"
     if base.origin == "memory":
         return MEMORIES_ONLY
+    if base.engine:
+        return f"the base {base.id!r} is shared, and changes where its publisher's files do"
     if base.kind != "document":
         return f"the base {base.id!r} holds files of kind {base.kind!r}, which other programs write"
     if base.origin == "docs":

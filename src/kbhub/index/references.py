@@ -44,7 +44,17 @@ _CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 def document_id(base: Base, path: str) -> str:
     """Return the full docid of a document: hex digits, of which six are shown."""
-    return hashlib.sha256(f"{base.path}\0{path}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return docid_in(f"team {base.shared_as}" if base.engine else str(base.path), path)
+
+
+def docid_in(place: str, path: str) -> str:
+    """Return the full docid of a document.
+
+    Args:
+        place: its folder; for a shared base, `team` and its name, the same for everybody.
+        path: its path in the base.
+    """
+    return hashlib.sha256(f"{place}\0{path}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def chunk_key(text: str) -> int:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.index.engine import Index
+    from kbhub.index.postgres.server import Server
     from kbhub.models.embedding import Embedder
+    from kbhub.types import Base
     from kbhub.workspace.settings import EmbedderSettings
 
 MOST_MODELS = 4
@@ -32,6 +34,9 @@ class Shared:
         self._indexes: WeakValueDictionary[tuple[str, Path], Index] = WeakValueDictionary()
         """Dropped when no hub uses them."""
         self._embedders: dict[str, Embedder] = {}
+        self._servers: dict[tuple[str, float], Server] = {}
+        self._team: dict[tuple[object, ...], Index] = {}
+        """Indexes of shared bases by what names them."""
 
     def index(self, base: str, path: Path) -> Index:
         """Return the index of a base, for reading.
@@ -45,6 +50,35 @@ class Shared:
             if index is None:
                 index = self._indexes[base, path] = SqliteIndex(path, base)
             return index
+
+    def team_index(self, base: Base, env: Mapping[str, str]) -> Index:
+        """Return the index of a shared base, for reading.
+
+        Args:
+            base: the base.
+            env: environment variables, from which the database's credentials come.
+        """
+        # The driver takes 80 ms to load, and few have such a base.
+        from kbhub.index.postgres.reader import PostgresIndex  # noqa: PLC0415
+
+        key = (base.id, base.engine, base.shared_as, base.timeout)
+        with self._lock:
+            if key not in self._team:
+                server = self.server(base.engine or "", base.timeout, env)
+                self._team[key] = PostgresIndex(base.path / "index", base.id, server, base.shared_as or base.id)
+            return self._team[key]
+
+    def server(self, url: str, timeout: float, env: Mapping[str, str]) -> Server:
+        """Return the database of a URL, whose connections all its bases share.
+
+        Args:
+            url: its URL, without a password.
+            timeout: seconds for an answer.
+            env: environment variables.
+        """
+        from kbhub.index.postgres.server import Server  # noqa: PLC0415
+
+        return self._servers.setdefault((url, timeout), Server(url, timeout, env))
 
     def embedder(self, settings: EmbedderSettings, env: Mapping[str, str]) -> Embedder | None:
         """Return the embedder of some settings, loaded once, or None if it is disabled.

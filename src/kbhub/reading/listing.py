@@ -67,7 +67,7 @@ def _base_status(hub: Hub, base: Base) -> BaseStatus:
             documents, chunks, vectors = index.counts()
             problems += [Problem(subject=path, message=message) for path, message in index.problems()]
             synced = index.meta("synced")
-            index_bytes = index.path.stat().st_size
+            index_bytes = 0 if base.engine else index.path.stat().st_size
     except FileNotFoundError:  # it has just been set aside
         return BaseStatus(base=base, indexing=indexing, problems=tuple(problems))
     except IndexUnavailable as error:
@@ -80,7 +80,7 @@ def _base_status(hub: Hub, base: Base) -> BaseStatus:
         chunks=chunks,
         vectors=vectors,
         reranked=embedded(hub, base) if is_used(hub) else None,
-        index=index.path,
+        index=None if base.engine else index.path,
         index_bytes=index_bytes,
         synced=synced,
         indexing=indexing,

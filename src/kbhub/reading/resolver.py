@@ -128,7 +128,7 @@ class ResolvedDocument:
 
 def resolver_of(hub: Hub) -> Resolver:
     """Return the documents of a hub's active bases, findable by name."""
-    return Resolver([(base, hub.index(base)) for base in hub.select()], Opener(hub.limits()), hub)
+    return Resolver([(base, hub.index(base)) for base in hub.select()], Opener(hub.limits(), hub.index), hub)
 
 
 class Resolver:
@@ -146,6 +146,8 @@ class Resolver:
         self._indexes = indexes
         self._names: dict[str, dict[str, list[ResolvedDocument]]] = {}
         self._opened: list[tuple[Base, Index]] = []
+        self._unreadable: dict[str, str] = {}
+        """Base → why its index could not be read."""
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -154,13 +156,14 @@ class Resolver:
             for base, index in self._indexes:
                 try:
                     stack.enter_context(index.snapshot())
-                except IndexUnavailable:
+                except IndexUnavailable as error:
+                    self._unreadable[base.id] = str(error)
                     continue
                 self._opened.append((base, index))
             try:
                 yield
             finally:
-                self._opened, self._names = [], {}
+                self._opened, self._names, self._unreadable = [], {}, {}
 
     def find(self, ref: str) -> tuple[Reference, ResolvedDocument] | None:
         """Find the one document that a ref leads to, with the parsed ref; None if no base has it.
@@ -358,6 +361,9 @@ class Resolver:
         """Return why a path is no document: a rule excludes it, it leaves all bases, or its base is unknown."""
         for target in dict.fromkeys(meaning.target for meaning in meanings):
             tried = [(base, path) for bases, path in self._groups(target) for base in bases]
+            for base, _ in tried:
+                if base.engine and base.id in self._unreadable:
+                    return self._unreadable[base.id].rstrip(".")
             for base, path in tried:
                 if reason := self._rule(base, path):
                     return reason

@@ -9,6 +9,7 @@ from kbhub.render.layout import table
 from kbhub.render.terminal import ago_text, size_text
 from kbhub.render.words import one_line, shortened
 from kbhub.values import counted
+from kbhub.workspace.engine_urls import shown_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,7 @@ def base_text(base: KnownBase, *, width: int | None = None) -> str:
         ("base", base.id),
         ("name", base.name or ""),
         ("about", base.description or ""),
-        ("path", str(base.path)),
+        ("path", base.engine or str(base.path)),
         ("found by", base.origin),
         ("active", "here" if base.active else "not here"),
         ("for", places_text(base.places)),
@@ -55,7 +56,7 @@ def base_text(base: KnownBase, *, width: int | None = None) -> str:
         ("include", ", ".join(base.include)),
         ("exclude", ", ".join(base.exclude)),
         ("documents", str(base.documents)),
-        ("index", f"{base.index} ({size_text(base.index_bytes)})" if base.index else "none yet"),
+        ("index", f"{base.index} ({size_text(base.index_bytes)})" if base.index else "" if base.engine else "none yet"),
         ("synced", base.synced or "never"),
         ("problem", base.problem or ""),
     ]
@@ -76,7 +77,7 @@ def bases_listing(bases: Sequence[KnownBase]) -> Listing:
             **base.model_dump(
                 mode="json", include={"id", "origin", "active", "documents", "writable", "name", "problem"}
             ),
-            "path": str(base.path),
+            "path": base.engine or str(base.path),
             "for": list(base.places),
             "description": base.description,
             "context": base.contexts.get("") or base.description,
@@ -93,7 +94,11 @@ def change_text(change: BaseChange, verb: str) -> str:
         change: the change.
         verb: `Added`, `Removed` or `Renamed`.
     """
-    lines = [one_line(f"{f'{verb} ' if change.changed else ''}{change.id}: {change.path}")]
+    lines = [
+        one_line(
+            f"{f'{verb} ' if change.changed else ''}{change.id}: {shown_url(change.engine) if change.engine else change.path}"
+        )
+    ]
     if verb != "Removed":
         here = "and here" if change.active else "but not here"
         everywhere = "*" in change.places and change.active
@@ -194,5 +199,6 @@ def _place(context: Context) -> str:
 def _base_row(base: KnownBase) -> tuple[str, ...]:
     where = places_text(base.places) if base.places else "" if base.origin == "config" else f"found: {base.origin}"
     state = "yes" if base.active else "no"
-    documents = str(base.documents) if base.index else "-"  # unknown without an index, rather than 0
-    return (one_line(base.id), state, one_line(where), documents, one_line(str(base.path)))
+    known = base.index or (base.engine and not base.problem)
+    documents = str(base.documents) if known else "-"  # unknown without an index, rather than 0
+    return (one_line(base.id), state, one_line(where), documents, one_line(base.engine or str(base.path)))

@@ -67,7 +67,7 @@ def _base(status: BaseStatus) -> str:
             else f", {one_line(status.watched, SENTENCE_BYTES)}"
         )
     fields = [
-        f"- {one_line(base.id, TITLE_BYTES)}: {one_line(str(base.path), NAME_BYTES)} ({base.origin})",
+        f"- {one_line(base.id, TITLE_BYTES)}: {one_line(base.place, NAME_BYTES)} ({base.origin})",
         ", ".join(
             (
                 counted(status.documents, "document"),

@@ -369,7 +369,7 @@ def _base_row(status: BaseStatus, now: datetime) -> tuple[str, ...]:
     if age and status.reranked and status.reranked < status.chunks:
         age += f", {status.reranked} ready to rerank"
     state = f"indexing {status.indexing}" if status.indexing else age or ("unfinished" if status.documents else "never")
-    return (one_line(name), base.origin, *counts, size, state, one_line(str(base.path)))
+    return (one_line(name), base.origin, *counts, size, state, one_line(base.place))
 
 
 def _overview_lines(status: Status) -> list[tuple[str, str]]:

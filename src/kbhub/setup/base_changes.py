@@ -13,9 +13,10 @@ from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.setup.bases import config_file, edit_config, places_of, portable, unknown_base
 from kbhub.values import struct
-from kbhub.workspace.config import directory_identity, id_fault
+from kbhub.workspace.config import directory_identity, folder_of, id_fault
 from kbhub.workspace.config_editing import add_item, remove_value, rename_key, set_value
 from kbhub.workspace.discovery import EVERYWHERE
+from kbhub.workspace.engine_urls import database_name, engine_fault, is_engine_url, shown_url, split_engine_url
 from kbhub.workspace.places import expand, is_directory, why_no_directory
 from kbhub.workspace.settings import BaseEntry
 from kbhub.workspace.validation import adapter
@@ -35,6 +36,7 @@ class BaseChange(Model):
 
     id: str = Field(description="The base, by the id that it has now or had last.")
     path: Path = Field(description="Its folder.")
+    engine: str | None = Field(None, description="The database that holds it, if it is shared.")
     config: Path = Field(description="The file that says so.")
     changed: bool = Field(description="Whether the file was changed; if not, it said so before.")
     active: bool = Field(False, description="Whether the base is active in this workspace now.")
@@ -82,14 +84,18 @@ def add_base(hub: Hub, new: NewBase) -> BaseChange:
         ConfigError: the config cannot be read or written.
     """
     home, cwd, path = hub.options.home, hub.options.cwd, config_file(hub)
-    name, folder = _named_folder(new, home, cwd)
     places = tuple(_real_folder(place, home, cwd) for place in new.places)
-    entry = {"knowledge": portable(folder, home), **new.fields()}
+    if is_engine_url(new.folder):
+        name, entry = _named_engine(new), {"engine": new.folder, **new.fields()}
+        folder = folder_of(name, BaseEntry(engine=new.folder), path.parent, home, hub.options.env)
+    else:
+        name, folder = _named_folder(new, home, cwd)
+        entry = {"knowledge": portable(folder, home), **new.fields()}
 
     def edit(text: str, settings: GlobalConfig) -> str:
-        _refuse_other(settings, name, folder, entry, path, home)
+        _refuse_other(settings, name, folder, entry, hub)
         if name not in settings.bases:
-            value = entry if len(entry) > 1 else entry["knowledge"]
+            value = entry if len(entry) > 1 or "engine" in entry else entry["knowledge"]
             text = set_value(text, ["bases", name], value, path)
         for key in _repo_keys(settings, places, path.parent, home):
             text = _activated(text, settings, key, name, path)
@@ -103,6 +109,7 @@ def add_base(hub: Hub, new: NewBase) -> BaseChange:
     return BaseChange(
         id=name,
         path=folder,
+        engine=entry.get("engine"),
         config=path,
         changed=changed,
         active=active,
@@ -133,9 +140,11 @@ def remove_base(hub: Hub, name: str) -> BaseChange:
         return text
 
     edit_config(hub, edit)
-    folder = expand(entry.knowledge, hub.options.home, path.parent)
+    folder = folder_of(name, entry, path.parent, hub.options.home, hub.options.env)
     note = f"The documents in {folder} were not touched; `kbhub cleanup` deletes the index."
-    return BaseChange(id=name, path=folder, config=path, changed=True, notes=(note,))
+    if entry.engine:
+        note = f"The base in {shown_url(entry.engine)} was not touched."
+    return BaseChange(id=name, path=folder, engine=entry.engine, config=path, changed=True, notes=(note,))
 
 
 def rename_base(hub: Hub, old: str, new: str) -> BaseChange:
@@ -168,7 +177,8 @@ def rename_base(hub: Hub, old: str, new: str) -> BaseChange:
     note = f"Refs are {new}@PATH now; links and `related` that say {old}@PATH are not changed."
     return BaseChange(
         id=new,
-        path=expand(entry.knowledge, hub.options.home, path.parent),
+        engine=entry.engine,
+        path=folder_of(new, entry, path.parent, hub.options.home, hub.options.env),
         config=path,
         changed=changed,
         active=active,
@@ -208,6 +218,15 @@ def _named_folder(new: NewBase, home: Path, cwd: Path) -> tuple[str, Path]:
     return name, folder
 
 
+def _named_engine(new: NewBase) -> str:
+    if fault := engine_fault(new.folder):
+        raise UsageError(f"The URL of a shared base {fault}.")
+    url, shared_as = split_engine_url(new.folder)
+    name = new.id or shared_as or _UNFIT.sub("-", database_name(url)).strip("-.")
+    _check_id(name)
+    return name
+
+
 def _check_id(name: str) -> None:
     if fault := id_fault(name):
         raise UsageError(f"{fault[0].upper()}{fault[1:]}.")
@@ -235,17 +254,16 @@ def _real_folder(text: str, home: Path, cwd: Path) -> str:
     return str(folder)
 
 
-def _refuse_other(
-    settings: GlobalConfig, name: str, folder: Path, entry: dict[str, Any], path: Path, home: Path
-) -> None:
+def _refuse_other(settings: GlobalConfig, name: str, folder: Path, entry: dict[str, Any], hub: Hub) -> None:
     """Raise if the config already uses the id or the folder for another base, or has it with other settings."""
+    path = config_file(hub)
     for other, other_entry in settings.entries().items():
-        other_folder = expand(other_entry.knowledge, home, path.parent)
+        other_folder = folder_of(other, other_entry, path.parent, hub.options.home, hub.options.env)
         same = directory_identity(other_folder) == directory_identity(folder)
         if other == name and not same:
             raise UsageError(
-                f"The base {name!r} is {other_folder} already. Choose another id with --id, or free this one first: "
-                f"kbhub bases remove {name}."
+                f"The base {name!r} is {other_entry.engine or other_folder} already. Choose another id with --id, "
+                f"or free this one first: kbhub bases remove {name}."
             )
         if other == name and len(entry) > 1:
             dumped = adapter(BaseEntry).dump_python(other_entry, mode="json", by_alias=True)

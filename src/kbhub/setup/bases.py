@@ -15,9 +15,8 @@ from kbhub.hub import Hub
 from kbhub.reading.listing import status
 from kbhub.types import Origin
 from kbhub.workspace.checking import nearest
-from kbhub.workspace.config import checked_config, config_path
+from kbhub.workspace.config import checked_config, config_path, folder_of
 from kbhub.workspace.config_editing import alone, edit_file
-from kbhub.workspace.places import expand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -84,6 +83,7 @@ class KnownBase(Model):
 
     id: str = Field(description="Its id.")
     path: Path = Field(description="Its folder.")
+    engine: str | None = Field(None, description="The database that holds it, if it is shared.")
     origin: Origin = Field(description="How it was found.")
     active: bool = Field(description="Whether it is active in this workspace.")
     places: tuple[str, ...] = Field((), description="Entries of `repos` that name it; `*` is every project.")
@@ -118,11 +118,17 @@ def list_bases(hub: Hub) -> KnownBases:
     problems = {problem.subject: problem.message for problem in everywhere.problems}
     for name, entry in settings.entries().items():
         if name not in listed:
-            folder = expand(entry.knowledge, hub.options.home, path.parent)
+            folder = folder_of(name, entry, path.parent, hub.options.home, hub.options.env)
             places = places_of(settings, name)
             bases.append(
                 KnownBase(
-                    id=name, path=folder, origin="config", active=False, places=places, problem=problems.get(name)
+                    id=name,
+                    path=folder,
+                    engine=entry.engine,
+                    origin="config",
+                    active=False,
+                    places=places,
+                    problem=problems.get(name),
                 )
             )
     return KnownBases(config=path, bases=tuple(sorted(bases, key=lambda base: (base.id != "project", base.id))))
@@ -149,6 +155,7 @@ def _known(status: BaseStatus, settings: GlobalConfig, active: set[str]) -> Know
     return KnownBase(
         id=base.id,
         path=base.path,
+        engine=base.place if base.engine else None,
         origin=base.origin,
         active=any(name in active for name in names),
         places=tuple(dict.fromkeys(place for name in names for place in places_of(settings, name))),

@@ -14,11 +14,11 @@ from kbhub.frozen import Model
 from kbhub.setup.bases import config_file, edit_config, unknown_base
 from kbhub.setup.init import create_file
 from kbhub.values import struct
+from kbhub.workspace.config import folder_of
 from kbhub.workspace.config_editing import alone, edit_file, remove_value, set_value
 from kbhub.workspace.config_files import checked
 from kbhub.workspace.discovery import covers, plain
 from kbhub.workspace.jsonc import read_jsonc
-from kbhub.workspace.places import expand
 from kbhub.workspace.pointer import POINTER_NAMES
 from kbhub.workspace.project import PROJECT_ID, clean, find_pointer
 from kbhub.workspace.settings import Pointer
@@ -200,7 +200,7 @@ def _home_of(hub: Hub, place: ContextTarget) -> _Home:
     entries = settings.entries()
     if place.base in entries:
         entry = entries[place.base]
-        folder = expand(entry.knowledge, hub.options.home, file.parent)
+        folder = folder_of(place.base, entry, file.parent, hub.options.home, hub.options.env)
         return _Home(file, ("bases", place.base, _FIELD), entry.contexts, folder)
     base = next((base for base in hub.discovery().bases if base.id == place.base), None)
     if base is None:

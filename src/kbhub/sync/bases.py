@@ -75,7 +75,9 @@ def sync(
         check: read all of the indexes, too, and rebuild a damaged one.
         progress: called with (base id, files done, files to do).
     """
-    return tuple(_sync(hub, base, full=full, check=check, progress=progress) for base in hub.select(names))
+    return tuple(
+        _sync(hub, base, full=full, check=check, progress=progress) for base in hub.select(names) if not base.engine
+    )
 
 
 def freshen(
@@ -101,6 +103,8 @@ def freshen(
     state, called, behind = hub.state(SyncState), time.perf_counter(), []
     comparisons = state.comparisons
     for base in hub.select(names):
+        if base.engine:  # its publisher keeps it in step
+            continue
         index = hub.index(base)
         if noted_damage(index.path) is not None:
             comparisons.forget(index.path)

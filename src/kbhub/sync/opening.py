@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO
 
 from kbhub.documents.sources.parts import PART_LEVEL
@@ -17,6 +18,8 @@ from kbhub.values import struct
 from kbhub.workspace.formats import byte_limit, kind_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kbhub.documents.walk import Limits
     from kbhub.index import Index
     from kbhub.types import Base, Document
@@ -41,6 +44,8 @@ class Opener:
     """Opens documents of bases."""
 
     limits: Limits
+    index_of: Callable[[Base], Index]
+    """Returns the index of a base, which for a shared one has the files."""
 
     def has(self, base: Base, path: str) -> bool:
         """Return whether a document exists, or its text is kept.
@@ -49,6 +54,11 @@ class Opener:
             base: the base.
             path: relative to the base, with `/`; untrusted.
         """
+        if base.engine:
+            try:
+                return self._shared_content(base, path) is not None
+            except OSError:
+                return False
         try:
             open_contained(base, path).close()
         except FileNotFoundError:
@@ -75,6 +85,10 @@ class Opener:
         """
         if reason := why_unreadable(base, path):
             raise OSError(errno.ENOSYS, reason, path)
+        if base.engine:
+            if (content := self._shared_content(base, path)) is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            return self._parsed(base, path, BytesIO(content))
         try:
             with open_contained(base, path) as file:
                 return self._read(base, path, file, index)
@@ -82,6 +96,14 @@ class Opener:
             if kept := Keeping(self.limits.kept, base).load(path):
                 return Opened(kept.document, kept.digest, deleted_words(kept.gone))
             raise
+
+    def _shared_content(self, base: Base, path: str) -> bytes | None:
+        index = self.index_of(base)
+        try:
+            with index.snapshot():
+                return index.file(path)
+        except IndexUnavailable as error:
+            raise OSError(errno.EIO, str(error), path) from error
 
     def _read(self, base: Base, path: str, file: BinaryIO, index: Index | None) -> Opened:
         kind = kind_of(base, path)
@@ -92,6 +114,10 @@ class Opener:
                     return Opened(*indexed)
             except IndexUnavailable:
                 pass  # read the file instead
+        return self._parsed(base, path, file)
+
+    def _parsed(self, base: Base, path: str, file: BinaryIO) -> Opened:
+        kind = kind_of(base, path)
         digest = hashlib.sha256()
         while block := file.read(_BLOCK):
             digest.update(block)

@@ -12,8 +12,20 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.walk import open_contained
 from kbhub.errors import PathNotContained, UsageError
-from kbhub.index.postgres.bases import changing
+from kbhub.index.postgres.bases import (
+    changing,
+    describe,
+    grant,
+    init,
+    init_sql,
+    members,
+    remove,
+    revoke,
+    shared_bases,
+)
 from kbhub.index.postgres.reader import PostgresIndex
+from kbhub.index.postgres.schema import VERSION
+from kbhub.index.postgres.server import Server
 from kbhub.index.postgres.writer import PostgresWriter
 from kbhub.sync.comparing import scan_base
 from kbhub.sync.deleted_texts import Keeping
@@ -24,11 +36,25 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from kbhub.documents.walk import Limits
     from kbhub.index.new_documents import NewDocument
-    from kbhub.index.postgres.server import Server
     from kbhub.models.embedding import Embedder
     from kbhub.sync.report import SyncReport
     from kbhub.sync.sync import Progress
     from kbhub.types import Base
+
+__all__ = [
+    "VERSION",
+    "Server",
+    "describe",
+    "grant",
+    "init",
+    "init_sql",
+    "members",
+    "publish",
+    "pull",
+    "remove",
+    "revoke",
+    "shared_bases",
+]
 
 PUBLISHER = "publisher"
 """`meta` key: who brought the base in step last, and where."""

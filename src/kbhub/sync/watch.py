@@ -124,6 +124,8 @@ class Watcher:
             bases = ()  # every answer reports it until it is fixed, which changes a place
         plan = _Plan(bases, places, looks)
         for base in bases:
+            if base.engine:
+                continue
             if system := remote_system(base.path):
                 plan.polled[base.id] = f"it lies on {system}"
             else:
@@ -165,6 +167,22 @@ class Watcher:
         )
         for changes in events:
             yield {path for _, path in changes}
+
+
+def until_changed(base: Base, seconds: float) -> None:
+    """Wait until something happens in the folder of a base, or for some seconds."""
+    folders = [path for path in watched_folders(base) if path.is_dir()]
+    events = watch(
+        *folders,
+        watch_filter=None,
+        debounce=DEBOUNCE_MS,
+        step=STEP_MS,
+        rust_timeout=round(seconds * 1000),
+        yield_on_timeout=True,
+        raise_interrupt=True,
+        ignore_permission_denied=True,
+    )
+    next(events, None)
 
 
 def changes_of(paths: Iterable[str], roots: Mapping[str, Base]) -> Changes:

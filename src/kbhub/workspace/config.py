@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import unicodedata
@@ -25,8 +26,9 @@ from kbhub.workspace.checking import (
     unknown_fields,
 )
 from kbhub.workspace.config_files import checked
+from kbhub.workspace.engine_urls import engine_fault, split_engine_url
 from kbhub.workspace.jsonc import read_jsonc
-from kbhub.workspace.places import expand
+from kbhub.workspace.places import data_dir, expand
 from kbhub.workspace.pointer import check_patterns, unknown_message
 from kbhub.workspace.settings import ENV_PREFIX, OTHER_VARIABLES, RESERVED_IDS, BaseEntry, GlobalConfig
 
@@ -100,6 +102,7 @@ def checked_config(data: Any, where: Path, home: Path) -> GlobalConfig:
     """
     settings = checked(GlobalConfig, data, where, more=_PLAIN)
     _check_ids(settings, where)
+    _check_engines(settings, where)
     for name, entry in settings.entries().items():
         check_patterns(entry, where, f"bases.{name}.")
     _check_directories(settings, where, home)
@@ -140,10 +143,45 @@ def _check_ids(settings: GlobalConfig, where: Path) -> None:
                 raise ConfigError(where, f"unknown base id {name!r}; {hint}`bases` defines: {known}", f"repos.{key}")
 
 
+def _check_engines(settings: GlobalConfig, where: Path) -> None:
+    """Refuse an entry with no place or with two, and a password in a file that is often copied and shown."""
+    seen: dict[tuple[str, str], str] = {}
+    for name, entry in settings.entries().items():
+        if (entry.engine is None) == (entry.knowledge is None):
+            raise ConfigError(
+                where, "needs `knowledge`, a folder, or `engine`, a database, and not both", f"bases.{name}"
+            )
+        if entry.engine is None:
+            continue
+        if fault := engine_fault(entry.engine):
+            raise ConfigError(where, fault, f"bases.{name}.engine")
+        url, shared_as = split_engine_url(entry.engine)
+        if (other := seen.setdefault((url, shared_as or name), name)) != name:
+            raise ConfigError(where, f"{other!r} and {name!r} are the same shared base; keep one of them", "bases")
+
+
+def folder_of(name: str, entry: BaseEntry, where: Path, home: Path, env: Mapping[str, str]) -> Path:
+    """Return the folder of an entry of `bases`; that of a shared base is an empty one of kbhub's own.
+
+    Args:
+        name: its id.
+        entry: the entry.
+        where: folder of the config.
+        home: the user's home directory.
+        env: environment variables.
+    """
+    if entry.knowledge is not None:
+        return expand(entry.knowledge, home, where)
+    digest = hashlib.sha256(f"{entry.engine}\0{name}".encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return data_dir(env) / "shared" / digest
+
+
 def _check_directories(settings: GlobalConfig, where: Path, home: Path) -> None:
     """Refuse two ids for one directory, even if they are never active together, as one of them is a mistake."""
     seen: dict[tuple[int, int] | Path, str] = {}
     for name, entry in settings.entries().items():
+        if entry.knowledge is None:
+            continue
         identity = directory_identity(expand(entry.knowledge, home, where.parent))
         if identity in seen:
             raise ConfigError(

@@ -6,15 +6,17 @@ import logging
 import os
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Base, Discovery, Problem, Workspace
-from kbhub.workspace.config import directory_identity, id_fault
+from kbhub.workspace.config import directory_identity, folder_of, id_fault
+from kbhub.workspace.engine_urls import split_engine_url
 from kbhub.workspace.git import git_root
-from kbhub.workspace.places import expand, is_directory, user_home, why_no_directory
+from kbhub.workspace.places import expand, is_directory, private_directory, user_home, why_no_directory
 from kbhub.workspace.project import PROJECT_ID, clean, docs_base, find_project, owned_by_user, trust_pointer
 
 if TYPE_CHECKING:
@@ -259,8 +261,10 @@ def discover(
     bases = []
     for name in sorted({*_active_ids(workspace.directory, config, home, case_insensitive=case_insensitive), *named}):
         entry = None if name in named else entries[name]
-        base = _config_base(name, entry, config, home) if entry else _named_base(name, named[name])
-        if is_directory(base.path):
+        base = _config_base(name, entry, config, home, env) if entry else _named_base(name, named[name])
+        if base.engine and (fault := _prepare_shared(base)):
+            problems.append(Problem(subject=name, message=fault))
+        elif is_directory(base.path):
             bases.append(base)
         else:
             where = f"`bases.{name}` in {config.path}" if entry else "the --base or KBHUB_BASES that names it"
@@ -312,12 +316,24 @@ def _folded(path: Path, *, case_insensitive: bool) -> tuple[str, ...]:
     return tuple(part.casefold() for part in path.parts) if case_insensitive else path.parts
 
 
-def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path) -> Base:
+def _prepare_shared(base: Base) -> str | None:
+    """Make the folder of a shared base; return what keeps it from being used here."""
+    if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
+        return "A shared base needs the extra `postgres`: install kbhub[postgres] where kbhub is installed."
+    try:
+        private_directory(base.path)
+    except OSError as error:
+        return f"{base.path} cannot be made: {error.strerror}. Make its folder writable, or set XDG_DATA_HOME."
+    return None
+
+
+def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path, env: Mapping[str, str]) -> Base:
+    engine, shared_as = split_engine_url(entry.engine) if entry.engine else (None, None)
     texts = clean({"name": entry.name or "", "description": entry.description or ""})
     cache = entry.cache_dir
     return Base(
         id=name,
-        path=Path(os.path.realpath(expand(entry.knowledge, home, config.folder))),
+        path=Path(os.path.realpath(folder_of(name, entry, config.folder, home, env))),
         origin="config",
         name=texts["name"] or name,
         description=texts["description"] or None,
@@ -326,8 +342,11 @@ def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path) 
         exclude=entry.exclude,
         cache_dir=Path(os.path.realpath(expand(cache, home, config.folder))) if cache else None,
         weight=entry.weight,
-        writable=entry.writable,
+        writable=entry.writable and engine is None,
         kind=entry.kind,
+        engine=engine,
+        shared_as=shared_as or name if engine else None,
+        timeout=entry.timeout,
         keep_deleted=entry.keep_deleted,
     )
 

@@ -108,8 +108,14 @@ class Pointer(BaseFields):
 class BaseEntry(BaseFields):
     """One entry of `bases`, where a path is not enough."""
 
-    knowledge: PathText
+    knowledge: PathText | None = None
     """Folder of the knowledge, relative to this file, `~` allowed."""
+    engine: PathText | None = None
+    """In place of a folder, the URL of the PostgreSQL database of a shared base, such as
+    `postgresql://kb.example/handbook`, with its name there after `#` if that is not the id; without a password, which
+    libpq finds in `~/.pgpass`, a service file or PGPASSWORD. Needs the extra `kbhub[postgres]`."""
+    timeout: Annotated[float, Field(gt=0, le=60)] = 2.0
+    """Seconds that such a database may take for an answer; after that the base is skipped."""
     kind: Literal["document", "session"] = "document"
     """What its files are: documents, or logs of agent sessions (`.jsonl` of Claude Code, Codex and Gemini CLI)."""
     keep_deleted: tuple[str, ...] = ()
@@ -282,6 +288,7 @@ class GlobalConfig(Settings):
             "bases": {
                 "notes": {"knowledge": "~/notes", "writable": True, "weight": 1.2},
                 "team": "~/work/handbook",
+                "handbook": {"engine": "postgresql://kb.example/handbook"},
             },
             "repos": {"*": ["notes"], "~/work": ["team"]},
             "docsFallback": False,

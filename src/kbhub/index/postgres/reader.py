@@ -110,9 +110,8 @@ class PostgresIndex(Index):
     def file(self, path: str) -> bytes | None:
         """See `Index`."""
         rows = self._of(
-            "SELECT content FROM kbhub.file WHERE base_id = %s AND document_id = "
-            "(SELECT id FROM kbhub.document WHERE base_id = %s AND path = %s)",
-            self._seen().file[0],
+            "SELECT f.content FROM kbhub.file f JOIN kbhub.document d ON d.base_id = f.base_id "
+            "AND d.id = f.document_id WHERE f.base_id = %s AND d.path = %s",
             path,
         )
         return rows[0][0] if rows else None

@@ -9,7 +9,6 @@ import time
 from contextlib import contextmanager, suppress
 from socket import SHUT_RDWR, socket
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import psycopg
 from psycopg import errors
@@ -18,6 +17,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from kbhub.errors import EngineUnavailable
 from kbhub.index.postgres.schema import VERSION
+from kbhub.workspace.engine_urls import shown_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -94,6 +94,10 @@ class Server:
         self._busy[connection] = time.monotonic() + self.timeout + GRACE_SECONDS
         try:
             yield
+        except psycopg.ProgrammingError as error:
+            if error.sqlstate is None:  # a statement of ours that is none
+                raise
+            raise self.fault(error) from error
         except psycopg.Error as error:
             if time.monotonic() > self._busy[connection]:
                 raise EngineUnavailable(self.name, f"it did not answer within {self.timeout:g} s") from error
@@ -118,8 +122,7 @@ class Server:
     @property
     def name(self) -> str:
         """The database, as a person knows it: the URL without options."""
-        parts = urlsplit(self.url)
-        return urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
+        return shown_url(self.url)
 
     def connect(self, application: str = "kbhub") -> Connection[Any]:
         """Open a connection, whatever the database holds.
@@ -258,23 +261,6 @@ def is_local(host: str) -> bool:
     return host in LOOPBACK or host.startswith(("/", "@"))
 
 
-def has_password(url: str) -> bool:
-    """Whether a URL holds a password."""
-    parts = urlsplit(url)
-    return parts.password is not None or any(key == "password" for key, _ in parse_qsl(parts.query))
-
-
-def without_password(url: str) -> str:
-    """Return a URL without its password, to show it."""
-    parts = urlsplit(url)
-    place = parts.netloc
-    if parts.password is not None:
-        user, _, host = place.rpartition("@")
-        place = f"{user.partition(':')[0]}@{host}"
-    query = urlencode([(key, value) for key, value in parse_qsl(parts.query) if key != "password"])
-    return urlunsplit((parts.scheme, place, parts.path, query, ""))
-
-
 def reason(error: psycopg.Error, timeout: float) -> tuple[str, str]:
     """Return in words why a statement or connection failed, and what to do.
 
@@ -290,7 +276,7 @@ def reason(error: psycopg.Error, timeout: float) -> tuple[str, str]:
             return why.format(timeout=timeout), remedy
     for words, why, remedy in _BEFORE_LOGIN:
         if words in said:
-            return why.format(timeout=timeout), remedy
+            return why.format(timeout=timeout, said=said.rstrip(".")), remedy
     return said.rstrip("."), ""
 
 
@@ -307,7 +293,10 @@ _REASONS: tuple[tuple[type[psycopg.Error] | tuple[type[psycopg.Error], ...], str
     (errors.SerializationFailure, "the state that was being read is gone on this replica", "Ask again."),
 )
 
+_NO_DATABASE = "Create it, or mend the URL."
+
 _BEFORE_LOGIN = (
+    ("does not exist", "{said}", _NO_DATABASE),
     ("password authentication failed", "it did not accept the password", _LOGIN),
     ("no password supplied", "it asks for a password", _LOGIN),
     ("connection refused", "nothing listens there", "Start the server, or mend the URL."),

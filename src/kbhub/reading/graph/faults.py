@@ -13,7 +13,7 @@ from kbhub.errors import IndexUnavailable
 from kbhub.reading.graph.building import found_document, graph_of, in_project, inside_of, places_on_disk
 from kbhub.reading.graph.resolving import PATH_KINDS, folded
 from kbhub.values import struct
-from kbhub.workspace.formats import SKIPPED_FOLDERS
+from kbhub.workspace.formats import SKIPPED_FOLDERS, is_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -182,6 +182,8 @@ def _existing(base: Base, path: str) -> str | None:
     """Return a path in a base if a file or folder exists there within the base, symlinks resolved."""
     if "\0" in path or not path.strip("/"):
         return None
+    if base.engine:  # it holds documents only, so that nobody can tell whether another file is there
+        return None if is_markdown(path) else path
     return path if _exists_below(base.path, f"{base.path.as_posix()}/{path}") else None
 
 

@@ -122,7 +122,7 @@ def read_document(hub: Hub, uri: str) -> tuple[str, str]:
     if address is None:
         raise DocumentNotFound(uri, "documents have addresses such as kbhub://project/path.md")
     base = next(iter(hub.select((address[0],))))
-    opener = Opener(hub.limits())
+    opener = Opener(hub.limits(), hub.index)
     # File systems differ in how they encode accents.
     forms = (address[1], unicodedata.normalize("NFC", address[1]), unicodedata.normalize("NFD", address[1]))
     for path in dict.fromkeys(forms):

@@ -189,7 +189,8 @@ class Calls:
 
     def _indexed(self, names: tuple[str, ...]) -> dict[str, bool]:
         """Return whether each base (all if none are named) has an index file."""
-        return {base.id: self.hub.index(base).path.exists() for base in self.hub.select(names)}
+        bases = self.hub.select(names)
+        return {base.id: base.engine is not None or self.hub.index(base).path.exists() for base in bases}
 
     def _compare(self, names: tuple[str, ...], max_age: float | None) -> dict[str, bool]:
         """Compare bases with their files as far as due, then return `_indexed`."""

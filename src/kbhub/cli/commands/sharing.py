@@ -1,0 +1,415 @@
+"""Bases that a team shares in PostgreSQL: publish, pull, team."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+from pydantic import Field
+
+from kbhub.cli import INTERRUPTED
+from kbhub.cli.console import complain, progress_bars, show_json, show_text, terminal_width
+from kbhub.cli.hubs import complain_all, hub_options
+from kbhub.cli.options import Common
+from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
+from kbhub.frozen import Model
+from kbhub.hub import Hub
+from kbhub.render.layout import table
+from kbhub.render.terminal import report_text
+from kbhub.sync.report import SyncReport
+from kbhub.sync.watch import until_changed
+from kbhub.values import counted
+from kbhub.workspace.engine_urls import engine_fault, is_engine_url, split_engine_url
+from kbhub.workspace.project import PROJECT_ID
+
+if TYPE_CHECKING:
+    from kbhub.types import Base
+
+DEADLINE_SECONDS = 10.0
+"""How long a command waits for the database, unless `--timeout` says otherwise: a person waits, not an agent."""
+
+LOOK_SECONDS = 30.0
+"""How often `--watch` looks for changes of which no event came, as on network file systems."""
+
+Url = Annotated[str, Parameter(name="--to", metavar="URL")]
+Seconds = Annotated[float, Parameter(metavar="SECONDS", validator=Number(gt=0))]
+
+
+class Shared(Model):
+    """A shared base that one may read."""
+
+    name: str = Field(description="Its name in the database.")
+    description: str | None = Field(None, description="What it is about.")
+    memories: bool = Field(False, description="Whether agents may remember in it.")
+    rights: Literal["reader", "author", "admin"] = Field(description="What one may do with it.")
+    documents: int = Field(description="How many it has.")
+    published: str | None = Field(None, description="When it was last brought in step (ISO 8601, UTC).")
+    publisher: str | None = Field(None, description="Who did that, and where.")
+
+
+class Published(Model):
+    """What `kbhub publish` did, or found."""
+
+    database: str = Field(description="The database, without options.")
+    dry_run: bool = Field(False, description="Whether all of it was undone.")
+    report: SyncReport | None = Field(None, description="What was done.")
+    removed: int | None = Field(None, description="Documents of the base that was removed.")
+    bases: tuple[Shared, ...] | None = Field(None, description="With `--status`, the bases that one may read.")
+
+
+class Pulled(Model):
+    """What `kbhub pull` did."""
+
+    written: int = Field(description="Files written.")
+    same: int = Field(description="Files that were there already.")
+    kept: tuple[str, ...] = Field((), description="Files that are different there, and were left alone.")
+    lacking: tuple[str, ...] = Field((), description="Documents without a file in the base.")
+
+
+class Member(Model):
+    """A role with rights on a base."""
+
+    role: str = Field(description="Role of the database.")
+    rights: Literal["reader", "author", "admin"] = Field(description="What it may do.")
+
+
+class Members(Model):
+    """What `kbhub team list` shows."""
+
+    base: str | None = Field(description="The base; none for those who may create bases.")
+    members: tuple[Member, ...] = Field(description="By role.")
+
+
+def publish(
+    base: Annotated[str | None, Parameter(metavar="BASE")] = None,
+    /,
+    *,
+    to: Url,
+    watch: bool = False,
+    full: bool = False,
+    dry_run: bool = False,
+    status: bool = False,
+    remove: bool = False,
+    description: Annotated[str | None, Parameter(metavar="TEXT")] = None,
+    memories: Annotated[bool | None, Parameter(negative="--no-memories")] = None,
+    timeout: Seconds = DEADLINE_SECONDS,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Publish a base to a team's PostgreSQL database, or bring what is there in step.
+
+    Only what changed travels, in one transaction: readers see the base as it was or as it is. One publisher at a time;
+    a second one is told who the first is. Needs kbhub[postgres].
+
+    Example: kbhub publish handbook --to postgresql://kb.example/team
+
+    Args:
+        base: Id of the base; its name in the database, too, unless the URL ends in #NAME.
+        to: URL of the database, without a password: that belongs into ~/.pgpass, a service file or PGPASSWORD.
+        watch: Go on publishing what changes, until Ctrl-C.
+        full: Read every file again, and make every vector anew.
+        dry_run: Undo everything at the end, and say what would have been done.
+        status: List the bases there that you may read.
+        remove: Remove the base there with all that is in it; your files stay.
+        description: Say what it is about, for people and agents.
+        memories: Let agents remember in it (scope `team`); --no-memories ends that.
+        timeout: Seconds to wait for the database.
+        common: Options of every command.
+
+    Returns:
+        The exit code: 130 if interrupted.
+    """
+    engine, server, shared_as = _server(to, timeout)
+    if status:
+        listed = tuple(Shared(**_fields(one, Shared)) for one in engine.shared_bases(server))
+        return _present(common, Published(database=server.name, bases=listed), lambda: _bases_text(listed, server.name))
+    if base is None:
+        raise UsageError("Name the base to publish. `kbhub bases list` shows them.")
+    if remove:
+        name = shared_as or base
+        removed = engine.remove(server, name)
+        text = f"{name}: removed from {server.name} with {counted(removed, 'document')}; your files are untouched"
+        return _present(common, Published(database=server.name, removed=removed), lambda: text)
+    hub = Hub(hub_options(common))
+    (chosen,) = hub.select([base])
+    name = shared_as or _own_name(hub, chosen)
+    try:
+        _publish_once(engine, server, hub, chosen, name, common, full=full, dry_run=dry_run)
+        if (description is not None or memories is not None) and not dry_run:
+            engine.describe(server, name, description=description, memories=memories)
+        while watch and not dry_run:
+            until_changed(chosen, LOOK_SECONDS)
+            try:
+                _publish_once(engine, server, hub, chosen, name, common, quiet=True)
+            except EngineUnavailable as error:
+                complain(str(error))
+                time.sleep(DEADLINE_SECONDS)
+    except KeyboardInterrupt:
+        complain("Interrupted. Whatever was under way was undone; what was published before stays.")
+        return INTERRUPTED
+    return 0
+
+
+def pull(
+    url: Annotated[str, Parameter(metavar="URL")],
+    base: Annotated[str, Parameter(metavar="BASE")],
+    folder: Annotated[Path, Parameter(metavar="DIR")],
+    /,
+    *,
+    timeout: Seconds = DEADLINE_SECONDS,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Write the files of a shared base into a folder, byte for byte. Files that are there stay as they are.
+
+    Example: kbhub pull postgresql://kb.example/team handbook ~/handbook
+
+    Args:
+        url: URL of the database.
+        base: Name of the base there.
+        folder: The folder, made if it does not exist.
+        timeout: Seconds to wait for the database.
+        common: Options of every command.
+
+    Returns:
+        The exit code: 1 if a file is different there, or the base has none.
+    """
+    engine, server, _ = _server(url, timeout)
+    done = engine.pull(server, base, Path(os.path.abspath(folder)))  # noqa: PTH100 - pathlib keeps `..`
+    result = Pulled(**_fields(done, Pulled))
+    text = f"{counted(done.written, 'file')} written to {folder}, {done.same} there already"
+    code = _present(common, result, lambda: text)
+    if not common.json:
+        complain_all(f"{path}: something else is there, and was left alone." for path in done.kept)
+        complain_all(f"{path}: the base has no file of it." for path in done.lacking)
+    return 1 if done.kept or done.lacking else code
+
+
+team_app = App(
+    name="team",
+    help="Set up a PostgreSQL database for shared bases, and say who may do what. Needs kbhub[postgres].",
+    usage="kbhub team COMMAND",
+)
+
+
+def team_init(
+    url: Annotated[str | None, Parameter(metavar="URL")] = None,
+    /,
+    *,
+    sql: bool = False,
+    admin: Annotated[str | None, Parameter(metavar="ROLE")] = None,
+    timeout: Seconds = DEADLINE_SECONDS,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Make kbhub's schema in a database, or bring it to this version.
+
+    Whoever runs it may create bases from then on, and let others do so. Nothing outside the schema `kbhub` is touched,
+    but for one role without login, `kbhub_owner`, which owns the tables.
+
+    Example: kbhub team init postgresql://kb.example/team
+
+    Args:
+        url: URL of the database. With --sql it may be left out: then the SQL is for a database without the schema.
+        sql: Print the SQL and run nothing, for administrators who want to run it themselves.
+        admin: With --sql, the role that may create bases; otherwise the one that runs it.
+        timeout: Seconds to wait for the database.
+        common: Options of every command.
+    """
+    if admin and not sql:
+        raise UsageError("--admin goes with --sql; otherwise whoever runs this is the admin.")
+    if url is None:
+        if not sql:
+            raise UsageError("Name the database, such as postgresql://kb.example/team; or print the SQL with --sql.")
+        show_text(_engine().init_sql(admin=admin))
+        return 0
+    engine, server, _ = _server(url, timeout)
+    if sql:
+        show_text(engine.init_sql(server, admin))
+        return 0
+    before = engine.init(server)
+    if before == engine.VERSION:
+        show_text(f"{server.name} has schema {before} already; nothing was changed")
+    else:
+        show_text(f"{server.name}: schema {engine.VERSION}, {f'it was {before}' if before else 'new'}")
+    del common
+    return 0
+
+
+def team_grant(
+    url: Annotated[str, Parameter(metavar="URL")],
+    role: Annotated[str, Parameter(metavar="ROLE")],
+    rights: Annotated[Literal["reader", "author", "admin"], Parameter(metavar="RIGHTS")],
+    /,
+    *,
+    base: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    timeout: Seconds = DEADLINE_SECONDS,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Let a role of the database read a base, write it, or rule over it.
+
+    A reader searches and reads. An author publishes, or remembers where that is allowed. An admin also grants,
+    removes, and forgets what others remembered. A role can be a group.
+
+    Example: kbhub team grant postgresql://kb.example/team everybody reader --base handbook
+
+    Args:
+        url: URL of the database.
+        role: An existing role.
+        rights: What it may do: `reader`, `author` or `admin`.
+        base: Name of the base there. Without it, an admin may create bases.
+        timeout: Seconds to wait for the database.
+        common: Options of every command.
+    """
+    engine, server, shared_as = _server(url, timeout)
+    engine.grant(server, role, rights, base or shared_as)
+    del common
+    what = f"{rights} of {base or shared_as}" if base or shared_as else "may create bases"
+    show_text(f"{role}: {what}")
+    return 0
+
+
+def team_revoke(
+    url: Annotated[str, Parameter(metavar="URL")],
+    role: Annotated[str, Parameter(metavar="ROLE")],
+    /,
+    *,
+    base: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    timeout: Seconds = DEADLINE_SECONDS,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Take a role's rights on a base; its next query sees nothing of it.
+
+    Example: kbhub team revoke postgresql://kb.example/team everybody --base handbook
+
+    Args:
+        url: URL of the database.
+        role: The role.
+        base: Name of the base there. Without it, the right to create bases.
+        timeout: Seconds to wait for the database.
+        common: Options of every command.
+
+    Returns:
+        The exit code: 1 if it had none.
+    """
+    engine, server, shared_as = _server(url, timeout)
+    had = engine.revoke(server, role, base or shared_as)
+    del common
+    show_text(f"{role}: {'revoked' if had else 'had no rights of its own there'}")
+    return 0 if had else 1
+
+
+def team_list(
+    url: Annotated[str, Parameter(metavar="URL")],
+    /,
+    *,
+    base: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    timeout: Seconds = DEADLINE_SECONDS,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """List who may do what with a base; its admins may see that.
+
+    Example: kbhub team list postgresql://kb.example/team --base handbook
+
+    Args:
+        url: URL of the database.
+        base: Name of the base there. Without it, who may create bases.
+        timeout: Seconds to wait for the database.
+        common: Options of every command.
+    """
+    engine, server, shared_as = _server(url, timeout)
+    name = base or shared_as
+    found = tuple(Member(**_fields(one, Member)) for one in engine.members(server, name))
+    rows = [(one.role, one.rights) for one in found]
+    return _present(common, Members(base=name, members=found), lambda: "\n".join(table([("role", "rights"), *rows])))
+
+
+for _name, _usage in {
+    "init": "kbhub team init [OPTIONS] [URL]",
+    "grant": "kbhub team grant [OPTIONS] URL ROLE RIGHTS",
+    "revoke": "kbhub team revoke [OPTIONS] URL ROLE",
+    "list": "kbhub team list [OPTIONS] URL",
+}.items():
+    team_app.command(f"{__name__}:team_{_name}", name=_name, usage=_usage)
+
+
+def _publish_once(
+    engine: Any,
+    server: Any,
+    hub: Hub,
+    base: Base,
+    name: str,
+    common: Common,
+    *,
+    full: bool = False,
+    dry_run: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Publish, and say what was done; with `quiet` only if that is anything."""
+    try:
+        embedder = hub.embedder()
+    except EmbedderError as error:
+        complain(f"Published for keyword search only: {error}")
+        embedder = None
+    with progress_bars("publishing ") as progress:
+        report = engine.publish(
+            base, server, name, embedder, hub.limits(), full=full, dry_run=dry_run, progress=progress
+        )
+    report = report.model_copy(update={"base": name})
+    if quiet and not (report.added or report.changed or report.removed):
+        return
+    undone = " (a dry run; nothing was changed)" if dry_run else ""
+    _present(
+        common,
+        Published(database=server.name, dry_run=dry_run, report=report),
+        lambda: f"{report_text(report)}{undone}",
+    )
+
+
+def _own_name(hub: Hub, base: Base) -> str:
+    if base.engine:
+        raise UsageError(f"The base {base.id!r} is a shared one itself; publish the folder that its publisher has.")
+    directory = hub.discovery().workspace.directory
+    return directory.name if base.id == PROJECT_ID and directory else base.id
+
+
+def _server(url: str, timeout: float) -> tuple[Any, Any, str | None]:
+    """Return the engine, the database of a URL, and the name of the base in it if the URL has one."""
+    if fault := engine_fault(url):
+        hint = "" if is_engine_url(url) else f" (it is {url[:60]!r})"
+        raise UsageError(f"The URL of the database {fault}{hint}.")
+    engine = _engine()
+    database, shared_as = split_engine_url(url)
+    return engine, engine.Server(database, timeout, os.environ), shared_as
+
+
+def _engine() -> Any:
+    try:
+        from kbhub.sync import publishing  # noqa: PLC0415 - the driver is an extra
+    except ModuleNotFoundError as error:
+        raise UsageError("A shared base needs the extra `postgres`: install kbhub[postgres].") from error
+    return publishing
+
+
+def _fields(value: Any, model: type[Model]) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in model.model_fields}
+
+
+def _present(common: Common, result: Model, text: Any) -> int:
+    if common.json:
+        show_json(result.model_dump_json(indent=2))
+    else:
+        show_text(text())
+    return 0
+
+
+def _bases_text(bases: tuple[Shared, ...], database: str) -> str:
+    if not bases:
+        return f"{database} has no base that you may read"
+    rows = [
+        (one.name, one.rights, str(one.documents), one.published or "never", one.publisher or "", one.description or "")
+        for one in bases
+    ]
+    header = ("base", "rights", "documents", "published", "by", "about")
+    return "\n".join(table([header, *rows], right=frozenset({2}), width=terminal_width()))
