@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.documents.walk import scan
-from kbhub.errors import BaseUnavailable, IndexUnavailable, MemoryNotFound
+from kbhub.errors import BaseUnavailable, IndexUnavailable, MemoryNotFound, UsageError
 from kbhub.index.catalogue import memory_rows
 from kbhub.index.references import ref_of
 from kbhub.memory.documents import in_namespace, title_of
 from kbhub.memory.results import Memory
 from kbhub.memory.store import read
-from kbhub.search.memory_boost import facts_of, strength, timestamp, uses_of
+from kbhub.search.memory_boost import data_of, facts_of, strength, timestamp, uses_of
 from kbhub.values import struct
-from kbhub.workspace.memory_folders import shelves
+from kbhub.workspace.memory_folders import NO_TEAM, Shelf, shelf_for_writing, shelves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kbhub.memory.store import Stored
     from kbhub.reading.reports import ReadResult
     from kbhub.search.memory_boost import Facts
-    from kbhub.workspace.memory_folders import Scope, Shelf
+    from kbhub.workspace.memory_folders import Scope
 
 SHOWN_CHARACTERS = 400
 """Length of a memory's text in a list; `read` returns all of it."""
@@ -58,7 +58,36 @@ class Known:
 
 def active_shelves(hub: Hub, scope: Scope | None = None) -> list[Shelf]:
     """Return the active memory folders of one scope, or of all."""
-    return [shelf for shelf in shelves(hub.discovery(), hub.config().settings) if scope in (None, shelf.scope)]
+    active = [*shelves(hub.discovery(), hub.config().settings), *_team_shelves(hub)]
+    return [shelf for shelf in active if scope in (None, shelf.scope)]
+
+
+def _team_shelves(hub: Hub) -> list[Shelf]:
+    bases = [base for base in hub.discovery().bases if base.engine and base.kind == "memory"]
+    if not bases or not hub.config().settings.memory.enabled:
+        return []
+    # The driver takes 80 ms to load, and few have such a base.
+    from kbhub.memory.team import TeamFiles  # noqa: PLC0415
+
+    return [Shelf("team", base, files=TeamFiles(hub, base)) for base in bases]
+
+
+def shelf_to_write(hub: Hub, scope: Scope) -> Shelf:
+    """Return the folder for new memories of a scope.
+
+    Raises:
+        UsageError: the scope is not available here, or not enabled.
+        OSError: the folder cannot be created.
+    """
+    if scope != "team":
+        return shelf_for_writing(hub.discovery(), data_of(hub), hub.config().settings, scope)
+    shelves = _team_shelves(hub)
+    if len(shelves) > 1:
+        names = ", ".join(shelf.base.id for shelf in shelves)
+        raise UsageError(f"Several shared bases take memories here ({names}); leave `memories` to one of them.")
+    if not shelves:
+        raise UsageError(NO_TEAM)
+    return shelves[0]
 
 
 def known(hub: Hub, shelf: Shelf) -> list[Known]:
@@ -79,6 +108,8 @@ def known(hub: Hub, shelf: Shelf) -> list[Known]:
             times, rows = index.files(), memory_rows(index, shelf.prefix)
     except IndexUnavailable:
         times, rows = {}, []
+    if shelf.files:
+        files = times
     for row in rows:
         file = files.get(row.path)
         if file and times.get(row.path) == file:
@@ -108,7 +139,7 @@ def located(hub: Hub, name: str, scope: Scope | None = None, among: Sequence[Kno
     Args:
         hub: owner of the bases.
         name: the id, ref or file name.
-        scope: only `project`, `user` or `shared`.
+        scope: only `project`, `user`, `shared` or `team`.
         among: result of `all_known`, to save listing the folders for several lookups.
 
     Raises:
@@ -159,6 +190,7 @@ def described(hub: Hub, one: Known, *, text: str = "", score: float | None = Non
         last_use=timestamp(use.last) if use else None,
         created=timestamp(facts.created) if facts.created is not None else None,
         updated=timestamp(facts.updated) if facts.updated is not None else None,
+        author=facts.author,
         by=facts.by,
         source=facts.source,
         project=facts.project,

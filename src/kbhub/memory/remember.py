@@ -16,7 +16,7 @@ from kbhub.memory.documents import (
     slug,
     title_of,
 )
-from kbhub.memory.known import active_shelves, known_as_stored, located, ref, shortened
+from kbhub.memory.known import active_shelves, known_as_stored, located, ref, shelf_to_write, shortened
 from kbhub.memory.likeness import id_of, nearest, wording
 from kbhub.memory.moving import ATTEMPTS
 from kbhub.memory.results import Near, Remembered
@@ -24,7 +24,6 @@ from kbhub.memory.store import Stored, create, locked, sweep, taken_ids, with_id
 from kbhub.memory.subjects import hashes_of
 from kbhub.search.memory_boost import data_of, timestamp
 from kbhub.workspace.git import head_commit
-from kbhub.workspace.memory_folders import shelf_for_writing
 from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def remember(
         hub: what owns the bases.
         text: what to remember, Markdown. With `id`, the text that takes the place of the old one; none confirms it.
         tags: with `id`, those that take the place of the old ones; none keeps them.
-        scope: `project` (the default), `user` or `shared`; with `id`, where to look for it.
+        scope: `project` (the default), `user`, `shared` or `team`; with `id`, where to look for it.
         about: documents (`path.md`, `id@path.md`, with `#Heading`) or code (`file`, `file::symbol`) it is about.
         id: of a memory to change or confirm; its ref or file name serves, too.
         supersedes: ids of older memories that this one takes the place of.
@@ -105,6 +104,8 @@ def _new(hub: Hub, wanted: Wanted, scope: Scope) -> Remembered:
         if same := _same(other, id_of(wanted.text), words):
             return strengthen(hub, same, wanted)
     fields = _fields(hub, wanted)
+    if shelf.files:
+        fields["author"] = shelf.files.author()
     near = nearest(hub, shelves, _name(wanted.text, "new"), new_file(fields, wanted.text))
     for memory, _ in near:
         if wording(memory.content.body) == words:
@@ -143,11 +144,10 @@ def _stored(hub: Hub, stored: Stored, wanted: Wanted, near: Sequence[tuple[Store
 
 
 def _writable_shelf(hub: Hub, scope: Scope) -> Shelf:
-    data, settings = data_of(hub), hub.config().settings
-    if not settings.memory.enabled:
+    if not hub.config().settings.memory.enabled:
         raise WriteRefused("memories", "`memory.enabled` is false in ~/.kbhub.json")
-    with locked(data, "folders"):
-        return shelf_for_writing(hub.discovery(), data, settings, scope)
+    with locked(data_of(hub), "folders"):
+        return shelf_to_write(hub, scope)
 
 
 def _same(shelf: Shelf, name: str, words: str) -> Stored | None:

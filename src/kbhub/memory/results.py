@@ -18,7 +18,7 @@ class Memory(Model):
 
     id: str = Field(description="Id, for `remember(id=…)` and `forget`.")
     ref: str = Field(description="Ref, for `read`.")
-    scope: Scope = Field(description="`project`, `user` or `shared`.")
+    scope: Scope = Field(description="`project`, `user`, `shared` or `team`.")
     title: str = Field(description="Its title.")
     text: str = Field("", description="What was remembered; a list shortens it.")
     tags: tuple[str, ...] = Field((), description="Its tags.")
@@ -28,6 +28,7 @@ class Memory(Model):
     last_use: str | None = Field(None, description="When it was last (ISO 8601, UTC).")
     created: str | None = Field(None, description="When it was remembered.")
     updated: str | None = Field(None, description="When its text or tags were last changed.")
+    author: str = Field("", description="Role of the database that wrote it, in a team's base.")
     by: str = Field("", description="Client that remembered it, or `user`.")
     source: Source = Field("agent", description="On whose word it rests: `user`, `agent` or `promoted`.")
     project: str = Field("", description="Project it was learned in.")

@@ -92,6 +92,10 @@ def read(shelf: Shelf, path: str) -> Stored | None:
     Raises:
         PathNotContained: the path leads out of the base.
     """
+    if shelf.files:
+        if (file_of := shelf.files.read(path)) is None:
+            return None
+        return Stored(shelf, path, parse_memory(path, file_of[0]), file_of[1])
     try:
         with open_contained(shelf.base, path) as file:
             content = parse_memory(path, file.read(MAX_FILE_BYTES + 1))
@@ -103,8 +107,7 @@ def read(shelf: Shelf, path: str) -> Stored | None:
 def with_id(shelf: Shelf, name: str) -> Stored | None:
     """Find a memory by the id in its file name, or return None if no file name has it."""
     try:
-        with os.scandir(shelf.folder) as entries:
-            names = sorted(entry.name for entry in entries if f"-{entry.name}".endswith(f"-{name}.md"))
+        names = sorted(file for file in _names(shelf) if f"-{file}".endswith(f"-{name}.md"))
     except OSError:
         return None
     files = (read(shelf, f"{shelf.prefix}{file_name}") for file_name in names)
@@ -118,13 +121,21 @@ def taken_ids(data: Path, shelves: Iterable[Shelf] = ()) -> set[str]:
         data: kbhub's data directory.
         shelves: additional folders.
     """
-    folders = {*project_folders(data), memories_folder(data) / USER_ID, *(shelf.folder for shelf in shelves)}
-    ids: set[str] = set()
-    for folder in folders:
+    every: list[str] = []
+    for folder in {*project_folders(data), memories_folder(data) / USER_ID}:
         with suppress(OSError), os.scandir(folder) as entries:
-            names = (_NUMBERED.sub("", entry.name.removesuffix(MARKDOWN_SUFFIX)) for entry in entries)
-            ids |= {name.rpartition("-")[2] for name in names}
-    return ids
+            every += [entry.name for entry in entries]
+    for shelf in shelves:
+        with suppress(OSError):
+            every += _names(shelf)
+    return {_NUMBERED.sub("", name.removesuffix(MARKDOWN_SUFFIX)).rpartition("-")[2] for name in every}
+
+
+def _names(shelf: Shelf) -> list[str]:
+    if shelf.files:
+        return shelf.files.names()
+    with os.scandir(shelf.folder) as entries:
+        return [entry.name for entry in entries]
 
 
 def create(shelf: Shelf, name: str, text: str) -> str:
@@ -142,6 +153,9 @@ def create(shelf: Shelf, name: str, text: str) -> str:
         FileExistsError: the name is taken.
         OSError: it cannot be written; nothing is left behind.
     """
+    if shelf.files:
+        shelf.files.create(name, text.encode())
+        return name
     folder = private_directory(shelf.folder)
     final, temporary = folder / name, folder / f".{name}.{os.getpid()}.new"
     write_atomically(temporary, text)
@@ -176,6 +190,9 @@ def replace(stored: Stored, data: bytes) -> None:
     Raises:
         OSError: it cannot be written; the old content is intact.
     """
+    if stored.shelf.files:
+        stored.shelf.files.replace(stored.path, data)
+        return
     path = _contained(stored)
     write_atomically(path, data, mode=path.stat().st_mode & 0o777)
 
@@ -194,14 +211,20 @@ def discard(stored: Stored, data: Path, now: float) -> Path:
     Raises:
         OSError: it cannot be moved; it stays where it was.
     """
-    path = _contained(stored)
-    label = stored.shelf.place if stored.shelf.scope != "shared" else f"shared-{stored.shelf.base.path.name}"
+    path, files = _contained(stored), stored.shelf.files
+    place = f"{stored.shelf.scope}-{stored.shelf.base.path.name}"
+    label = place if stored.shelf.scope in ("shared", "team") else stored.shelf.place
     folder = private_directory(Path(os.path.realpath(data)) / TRASH / label)
     target, number = folder / f"{path.stem}.{int(now)}{path.suffix}", 0
     while target.exists():
         number += 1
         target = folder / f"{path.stem}.{int(now)}-{number}{path.suffix}"
-    shutil.move(path, target)
+    if files:
+        content = files.read(stored.path)
+        write_atomically(target, content[0] if content else b"")
+        files.remove(stored.path)
+    else:
+        shutil.move(path, target)
     os.utime(target, (now, now))  # it expires from now on
     return folder
 

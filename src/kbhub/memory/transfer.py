@@ -24,7 +24,7 @@ from kbhub.memory.documents import (
     slug,
     title_of,
 )
-from kbhub.memory.known import active_shelves, all_known, known_as_stored
+from kbhub.memory.known import active_shelves, all_known, known_as_stored, shelf_to_write
 from kbhub.memory.likeness import ID_CHARACTERS, id_of, wording
 from kbhub.memory.moving import ATTEMPTS, follow
 from kbhub.memory.results import Exported, Imported, Incoming, Record
@@ -32,7 +32,6 @@ from kbhub.memory.store import create, locked, read, taken_ids, with_id
 from kbhub.search.memory_boost import data_of, facts_of, timestamp, uses_of
 from kbhub.types import Base, Problem
 from kbhub.workspace.checking import first_error
-from kbhub.workspace.memory_folders import Shelf, shelf_for_writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from kbhub.hub import Hub
-    from kbhub.workspace.memory_folders import Scope
+    from kbhub.workspace.memory_folders import Scope, Shelf
 
 
 MOST_FILES = 100_000
@@ -260,7 +259,7 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None) -> Impo
             target = scope or record.scope
             if target not in shelves:
                 with locked(data_of(hub), "folders"):
-                    shelves[target] = shelf_for_writing(hub.discovery(), data_of(hub), settings, target)
+                    shelves[target] = shelf_to_write(hub, target)
             new_id, path = _take(hub, shelves[target], record, taken)
             names |= {record.id: new_id} if record.id not in ("", new_id) else {}
             if path:

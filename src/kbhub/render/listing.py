@@ -94,11 +94,8 @@ def change_text(change: BaseChange, verb: str) -> str:
         change: the change.
         verb: `Added`, `Removed` or `Renamed`.
     """
-    lines = [
-        one_line(
-            f"{f'{verb} ' if change.changed else ''}{change.id}: {shown_url(change.engine) if change.engine else change.path}"
-        )
-    ]
+    place = shown_url(change.engine) if change.engine else change.path
+    lines = [one_line(f"{f'{verb} ' if change.changed else ''}{change.id}: {place}")]
     if verb != "Removed":
         here = "and here" if change.active else "but not here"
         everywhere = "*" in change.places and change.active

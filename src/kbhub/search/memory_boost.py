@@ -105,6 +105,8 @@ class Facts:
     updated: float | None = None
     """Seconds since the epoch."""
     by: str = ""
+    author: str = ""
+    """Role that wrote it, in a team's base."""
     source: Source = "agent"
     project: str = ""
     commit: str = ""
@@ -136,6 +138,7 @@ def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts
         created=_moment(values.get("created")),
         updated=_moment(values.get("updated")),
         by=_text(values.get("by")),
+        author=_text(values.get("author")),
         source=source if source in ("user", "agent", "promoted") else "agent",
         project=_text(values.get("project")),
         commit=_text(values.get("commit")),

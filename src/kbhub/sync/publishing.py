@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.documents.walk import open_contained
-from kbhub.errors import PathNotContained, UsageError
+from kbhub.errors import EngineUnavailable, PathNotContained, UsageError
 from kbhub.index.postgres.bases import (
     changing,
     describe,
@@ -106,7 +106,11 @@ def publish(
     scan = scan_base(base, keeping, limits)
     place = f"{getpass.getuser()}@{socket.gethostname()}"
     with changing(server, name, f"kbhub publish {name} from {place}", create=True, undo=dry_run) as (held, number):
-        writer = PostgresWriter(held, number, lambda document: _content(base, document))
+        row = held.execute("SELECT memories FROM kbhub.base WHERE base_id = %s", (number,)).fetchone()
+        if row and row[0]:
+            reason = f"agents remember in {name!r}, and publishing a folder would remove that"
+            raise EngineUnavailable(server.name, reason, "Publish under another name.")
+        writer = PostgresWriter(held, number, name, lambda document: _content(base, document))
         run = Run(base, writer, embedder, scan, files, full=full, progress=progress, notes=[])
         run.all(None)
         writer.set_meta({PUBLISHER: place})

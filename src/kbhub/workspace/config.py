@@ -151,6 +151,9 @@ def _check_engines(settings: GlobalConfig, where: Path) -> None:
             raise ConfigError(
                 where, "needs `knowledge`, a folder, or `engine`, a database, and not both", f"bases.{name}"
             )
+        if entry.engine is None and entry.memories:
+            reason = "is for a shared base; memories in a folder of the project are `memory.shared`"
+            raise ConfigError(where, reason, f"bases.{name}.memories")
         if entry.engine is None:
             continue
         if fault := engine_fault(entry.engine):

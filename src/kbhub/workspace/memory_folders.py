@@ -7,7 +7,7 @@ import os
 import re
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from kbhub.errors import UsageError
 from kbhub.types import Base, Discovery
@@ -22,14 +22,20 @@ if TYPE_CHECKING:
     from kbhub.workspace.settings import Settings
 
 
-Scope = Literal["project", "user", "shared"]
-"""Scope of a memory: this project, all of the user's projects, or this project for everyone who has a copy."""
+Scope = Literal["project", "user", "shared", "team"]
+"""Scope of a memory: this project, all of the user's projects, this project for everyone who has a copy, or a shared
+base for everyone who may read it."""
 
 MEMORY_ID, USER_ID, PROJECT_ID = "memory", "user", "project"
 """Ids of the bases with memories of the scopes `project`, `user` and `shared`."""
 
 SHARED_FOLDER = "memories"
 """Folder of shared memories in the project base."""
+
+NO_TEAM = (
+    'No shared base here takes memories. In ~/.kbhub.json, give one `"memories": true`; its admin allows it with '
+    "`kbhub publish --to URL --memories`."
+)
 
 ABOUT_NAME = ".project.json"
 """File that identifies a folder's project, for people and `kbhub memories move`; hidden, so that it is not indexed."""
@@ -45,6 +51,22 @@ COMPLETIONS_ID = "completions"
 """Id of the base; a base of the user's with this id takes precedence."""
 
 
+class Files(Protocol):
+    """The files of a shelf that are in no folder; see `memory.team.TeamFiles`."""
+
+    def names(self) -> list[str]: ...  # noqa: D102
+
+    def read(self, path: str) -> tuple[bytes, float] | None: ...  # noqa: D102
+
+    def author(self) -> str: ...  # noqa: D102
+
+    def create(self, name: str, data: bytes) -> None: ...  # noqa: D102
+
+    def replace(self, path: str, data: bytes) -> None: ...  # noqa: D102
+
+    def remove(self, path: str) -> None: ...  # noqa: D102
+
+
 @struct
 class Shelf:
     """A folder of memories."""
@@ -53,6 +75,8 @@ class Shelf:
     base: Base
     prefix: str = ""
     """Path prefix in the base: `memories/` for shared ones, else empty."""
+    files: Files | None = None
+    """Its files, if they are in no folder."""
 
     @property
     def folder(self) -> Path:
@@ -150,6 +174,8 @@ def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scop
     """
     if scope == "shared":
         return _shared_shelf(discovery, settings)
+    if scope == "team":
+        raise UsageError(NO_TEAM)
     if scope == "user":
         return Shelf("user", _user_base(private_directory(memories_folder(data) / USER_ID)))
     identity = identify(discovery.workspace)

@@ -120,6 +120,9 @@ class BaseEntry(BaseFields):
     """What its files are: documents, or logs of agent sessions (`.jsonl` of Claude Code, Codex and Gemini CLI)."""
     keep_deleted: tuple[str, ...] = ()
     """Patterns, as in `.gitignore`, of files whose text is kept and stays searchable when they are deleted."""
+    memories: bool = False
+    """Whether agents may remember in such a database with the scope `team`; an admin of the base must allow it there,
+    too."""
     weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     """Factor on the score of its hits; 1 is neutral."""
     writable: bool = False

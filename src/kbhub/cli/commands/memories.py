@@ -48,7 +48,7 @@ MOST_LISTED = 1000
 Tags = Annotated[tuple[str, ...], Parameter(name="--tag", metavar="TAG")]
 Namespace = Annotated[str | None, Parameter(metavar="A/B")]
 Limit = Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1, lte=MOST_LISTED))]
-AnyScope = Literal["project", "user", "shared"]
+AnyScope = Literal["project", "user", "shared", "team"]
 
 RECALLED = 3
 """Memories that `recall` prints, unless it is asked for more: all of their text is shown."""

@@ -115,7 +115,7 @@ def publish(
         status: List the bases there that you may read.
         remove: Remove the base there with all that is in it; your files stay.
         description: Say what it is about, for people and agents.
-        memories: Let agents remember in it (scope `team`); --no-memories ends that.
+        memories: Make a base that agents remember in (scope `team`), with no folder; --no-memories ends that.
         timeout: Seconds to wait for the database.
         common: Options of every command.
 
@@ -126,6 +126,8 @@ def publish(
     if status:
         listed = tuple(Shared(**_fields(one, Shared)) for one in engine.shared_bases(server))
         return _present(common, Published(database=server.name, bases=listed), lambda: _bases_text(listed, server.name))
+    if memories is not None or (base is None and description is not None):
+        return _describe(engine, server, base or shared_as, description, memories)
     if base is None:
         raise UsageError("Name the base to publish. `kbhub bases list` shows them.")
     if remove:
@@ -138,8 +140,8 @@ def publish(
     name = shared_as or _own_name(hub, chosen)
     try:
         _publish_once(engine, server, hub, chosen, name, common, full=full, dry_run=dry_run)
-        if (description is not None or memories is not None) and not dry_run:
-            engine.describe(server, name, description=description, memories=memories)
+        if description is not None and not dry_run:
+            engine.describe(server, name, description=description)
         while watch and not dry_run:
             until_changed(chosen, LOOK_SECONDS)
             try:
@@ -365,6 +367,15 @@ def _publish_once(
         Published(database=server.name, dry_run=dry_run, report=report),
         lambda: f"{report_text(report)}{undone}",
     )
+
+
+def _describe(engine: Any, server: Any, name: str | None, description: str | None, memories: bool | None) -> int:
+    if name is None:
+        raise UsageError("Name the base in the database: end the URL in #NAME.")
+    engine.describe(server, name, description=description, memories=memories)
+    state = "" if memories is None else f"; agents may {'' if memories else 'not '}remember in it"
+    show_text(f"{server.name}#{name}: {description or 'described as before'}{state}")
+    return 0
 
 
 def _own_name(hub: Hub, base: Base) -> str:

@@ -197,12 +197,23 @@ def remove(server: Server, name: str) -> int:
 
 
 def describe(server: Server, name: str, *, description: str | None = None, memories: bool | None = None) -> None:
-    """Change what a base is said to be about, or whether agents may remember in it.
+    """Change what a base is said to be about, or whether agents may remember in it; that creates an empty one.
 
     Raises:
         EngineUnavailable: one is not its admin.
     """
-    with changing(server, name, f"kbhub publish {name}") as (connection, number):
+    with changing(server, name, f"kbhub publish {name}", create=memories is True) as (connection, number):
+        if (
+            memories
+            and connection.execute(
+                "SELECT FROM kbhub.file f JOIN kbhub.document d ON d.base_id = f.base_id AND d.id = f.document_id "
+                "WHERE f.base_id = %s AND d.kind <> 'memory' LIMIT 1",
+                (number,),
+            ).fetchone()
+            is not None
+        ):
+            reason = f"{name!r} has documents of a folder, and agents remember in a base of their own"
+            raise EngineUnavailable(server.name, reason, "Name another base with #NAME.")
         changed = connection.execute(
             "UPDATE kbhub.base SET description = coalesce(%s, description), memories = coalesce(%s, memories) "
             "WHERE base_id = %s",

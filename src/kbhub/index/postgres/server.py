@@ -17,6 +17,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from kbhub.errors import EngineUnavailable
 from kbhub.index.postgres.schema import VERSION
+from kbhub.values import struct
 from kbhub.workspace.engine_urls import shown_url
 
 if TYPE_CHECKING:
@@ -43,6 +44,21 @@ LEAST_VERSION = 150_000
 """Oldest usable PostgreSQL, as `server_version_num`."""
 
 LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
+
+
+@struct
+class Session:
+    """Who one is in a database."""
+
+    role: str
+    version: str
+    """Of PostgreSQL."""
+    tls: str | None
+    """Version of TLS; None without."""
+    now: float
+    """The server's clock, seconds since the epoch."""
+    local: bool
+    """Whether the server is on this machine."""
 
 
 class Server:
@@ -139,6 +155,25 @@ class Server:
             )
         except psycopg.Error as error:
             raise self.fault(error) from error
+
+    def session(self) -> Session:
+        """Open a connection and return who one is there, for `doctor`.
+
+        Raises:
+            EngineUnavailable: the database cannot be used.
+        """
+        with self._opened("kbhub doctor") as connection:
+            self._check(connection)
+            row = connection.execute(
+                "SELECT current_user, extract(epoch FROM clock_timestamp()), current_setting('server_version')"
+            ).fetchone()
+            role, now, version = row or ("", 0, "")
+            tls = (
+                connection.pgconn.ssl_in_use
+                and connection.execute("SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid()").fetchone()
+            )
+            local = all(is_local(host) for host in str(connection.info.host or "").split(","))
+            return Session(str(role), version.split()[0], tls[0] if tls else None, float(now), local)
 
     def close(self) -> None:
         """Close all connections."""

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kbhub.errors import WriteRefused
 from kbhub.index.engine import PACKED_FROM
 from kbhub.index.new_documents import NewChunk, NewDocument, properties, searched_texts
 from kbhub.index.postgres.blocks import Inverter
 from kbhub.index.postgres.inverted import write_postings
+from kbhub.index.references import docid_in
 from kbhub.index.rows import title_above
 from kbhub.index.signatures import bits_of, sign
 
@@ -67,13 +69,14 @@ class PostgresWriter:
     Args:
         connection: in a transaction that holds the base's lock.
         number: number of the base.
+        name: name of the base, which the docids depend on.
         content: returns the bytes of a document's file; None if it has none.
     """
 
     def __init__(
-        self, connection: Connection[Any], number: int, content: Callable[[NewDocument], bytes | None]
+        self, connection: Connection[Any], number: int, name: str, content: Callable[[NewDocument], bytes | None]
     ) -> None:
-        self._connection, self._number, self._content = connection, number, content
+        self._connection, self._number, self._name, self._content = connection, number, name, content
         self._pending: list[tuple[NewDocument, dict[int, bytes | None]]] = []
         self._pending_chunks = 0
         self._added, self._removed = Inverter(), Inverter()
@@ -268,8 +271,9 @@ class PostgresWriter:
             self._write_postings()
 
     def _document_row(self, number: int, document: NewDocument, committed: int | None) -> tuple[Any, ...]:
+        docid = docid_in(f"team {self._name}", document.path)
         return (
-            *(self._number, number, document.path, document.docid, document.size, document.mtime_ns, document.hash),
+            *(self._number, number, document.path, docid, document.size, document.mtime_ns, document.hash),
             *(_storable(document.title), document.kind, json.dumps(document.tags), json.dumps(document.aliases)),
             *(json.dumps(document.front_matter), document.dated, committed, document.problem),
         )
@@ -303,16 +307,19 @@ class PostgresWriter:
             list(documents),
         )
         ids = [chunk for _, chunk, *_ in chunks]
+        mine, theirs = (self._number, ids), (self._number, list(documents))
+        removed = self._connection.execute("DELETE FROM kbhub.document WHERE base_id = %s AND id = ANY(%s)", theirs)
+        if removed.rowcount < len(documents):
+            name = next(iter(documents.values()))[0]
+            raise WriteRefused(name, "somebody else wrote it; its author or an admin of the base can change it")
         for document, chunk, headings, line, text in chunks:
             (searched,) = searched_texts(_of_stored(documents[document], headings, line, text))
             self._removed.add(chunk, searched)
-        mine, theirs = (self._number, ids), (self._number, list(documents))
         for table in ("extent", "vector", "signature"):
             self._connection.execute(f"DELETE FROM kbhub.{table} WHERE base_id = %s AND chunk_id = ANY(%s)", mine)
         for table in ("chunk", "file", "property", "link"):
             self._connection.execute(f"DELETE FROM kbhub.{table} WHERE base_id = %s AND document_id = ANY(%s)", theirs)
         self._connection.execute("INSERT INTO kbhub.gone SELECT %s, unnest(%s::bigint[])", mine)
-        self._connection.execute("DELETE FROM kbhub.document WHERE base_id = %s AND id = ANY(%s)", theirs)
         return {row[1]: row[-1] for row in rows}
 
     def _write_postings(self) -> None:

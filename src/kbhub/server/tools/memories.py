@@ -31,7 +31,8 @@ class RememberOptions(Model):
 
 
 OnlyScope = Annotated[
-    Scope | None, Field(description="Only those of the project, the user, or shared.", json_schema_extra=brief())
+    Scope | None,
+    Field(description="Only those of one scope.", json_schema_extra=brief()),
 ]
 OnlyNamespace = Annotated[
     str | None, Field(description="Only those filed in it or below it, `a/b`.", json_schema_extra=brief())
@@ -49,7 +50,10 @@ class Memories:
         context: Context[None, Any],
         text: Annotated[str | None, Field(description="One fact, in Markdown, clear without this chat.")] = None,
         tags: Annotated[Names | None, Field(description="Tags to find it by.", json_schema_extra=brief())] = None,
-        scope: Annotated[Scope | None, Field(description="`project` unless given; `user`: for every project.")] = None,
+        scope: Annotated[
+            Scope | None,
+            Field(description="`project` unless given; `user`: every project; `team`: colleagues."),
+        ] = None,
         about: Annotated[Names | None, Field(description="Documents, files or `file::symbol` it is about.")] = None,
         id: Annotated[  # noqa: A002 - the name agents know
             str | None, Field(description="Of one to change or, without `text`, to confirm because it helped.")

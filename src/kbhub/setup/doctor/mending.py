@@ -33,6 +33,7 @@ from kbhub.setup.doctor.machine import (
     sqlite,
     watch_findings,
 )
+from kbhub.setup.doctor.shared import shared_findings
 from kbhub.sync.bases import sync
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def examine(hub: Hub) -> Diagnosis:
         findings += reranking_findings(hub, bases)
     findings += folder_findings(hub, bases)
     for base in bases:
-        findings += base_findings(hub, base)
+        findings += shared_findings(hub, base) if base.engine else base_findings(hub, base)
     return Diagnosis(findings=(*findings, *watch_findings(bases), *client_findings(hub)))
 
 

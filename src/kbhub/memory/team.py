@@ -1,0 +1,134 @@
+"""Memories of a team, in a shared base: files that are in its database."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from kbhub.documents.sources.reading import read_source
+from kbhub.errors import EmbedderError, IndexUnavailable, WriteRefused
+from kbhub.index.postgres.bases import changing
+from kbhub.index.postgres.reader import PostgresIndex
+from kbhub.index.postgres.writer import PostgresWriter
+from kbhub.sync.indexing import keyed_texts, new_document, stored_vectors
+from kbhub.types import FileEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kbhub.hub import Hub
+    from kbhub.index.new_documents import NewDocument
+    from kbhub.types import Base
+
+
+class TeamFiles:
+    """The memories of a shared base, by path. Every write is one transaction.
+
+    Args:
+        hub: the hub in which the base is active.
+        base: the base.
+    """
+
+    def __init__(self, hub: Hub, base: Base) -> None:
+        self._hub, self._base = hub, base
+
+    def names(self) -> list[str]:
+        """Return the names of all files; none if the database cannot be read."""
+        index = self._index()
+        try:
+            with index.snapshot():
+                return index.paths()
+        except IndexUnavailable:
+            return []
+
+    def read(self, path: str) -> tuple[bytes, float] | None:
+        """Return the bytes of a file and when it was written, seconds since the epoch; None if there is none.
+
+        Raises:
+            IndexUnavailable: the database cannot be read.
+        """
+        index = self._index()
+        with index.snapshot():
+            content, document = index.file(path), index.document(path)
+        return (content, document.mtime_ns / 1e9) if content is not None and document else None
+
+    def author(self) -> str:
+        """Return one's role in the database.
+
+        Raises:
+            EngineUnavailable: the database cannot be used.
+        """
+        return self._index().server.session().role
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write a new file.
+
+        Raises:
+            FileExistsError: the name is taken.
+            EngineUnavailable: the database cannot be used, or one may not write there.
+        """
+        self._write(name, data, new=True)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Write a file anew.
+
+        Raises:
+            WriteRefused: it is somebody else's.
+            EngineUnavailable: as for `create`.
+        """
+        self._write(path, data, new=False)
+
+    def remove(self, path: str) -> None:
+        """Remove a file; raises as `replace` does."""
+        with self._writer(None) as writer:
+            writer.remove(path)
+            writer.tidy(0)
+
+    def _write(self, path: str, data: bytes, *, new: bool) -> None:
+        entry = FileEntry(path, len(data), time.time_ns())
+        document, kind = read_source(self._base, path, BytesIO(data), self._hub.limits().file_bytes)
+        written = new_document(self._base, entry, document, kind, hashlib.sha256(data).digest())
+        with self._writer(data) as writer:
+            if new and writer.files([path]):
+                raise FileExistsError(path)
+            writer.put(written, self._vectors(writer, written))
+            writer.tidy(0)
+
+    def _vectors(self, writer: PostgresWriter, document: NewDocument) -> dict[int, bytes | None]:
+        """Return the vectors of a document, by the model whose vectors the base has; without them it is found by
+        words.
+        """
+        try:
+            embedder = self._hub.embedder()
+            if embedder is None:
+                return {}
+            if writer.meta("embedder") is None:
+                writer.set_meta({"embedder": embedder.fingerprint, "dimensions": embedder.dimensions})
+            if writer.meta("embedder") == embedder.fingerprint:
+                return stored_vectors(embedder, dict(keyed_texts(document)))
+        except EmbedderError:
+            pass
+        return {}
+
+    @contextmanager
+    def _writer(self, data: bytes | None) -> Iterator[PostgresWriter]:
+        index = self._index()
+        with changing(index.server, index.name, "kbhub remember", wait=True) as (connection, number):
+            row = connection.execute("SELECT memories FROM kbhub.base WHERE base_id = %s", (number,)).fetchone()
+            if not row or not row[0]:
+                reason = f"its admin has not allowed agents to remember in {self._base.place}"
+                raise WriteRefused(self._base.id, f"{reason}; `kbhub publish --to URL --memories` does")
+            writer = PostgresWriter(connection, number, index.name, lambda _: data)
+            with writer.transaction():
+                yield writer
+            writer.set_meta({"synced": datetime.now(UTC).isoformat(timespec="seconds")})
+
+    def _index(self) -> PostgresIndex:
+        index = self._hub.index(self._base)
+        if not isinstance(index, PostgresIndex):
+            raise TypeError(f"{self._base.id} is no shared base")
+        return index
