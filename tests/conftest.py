@@ -20,6 +20,8 @@ from kbhub.__main__ import main
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
 
+pytest_plugins = ["shared_bases"]
+
 HOUR_NS = 3_600_000_000_000
 
 START = 1_800_000_000.0

@@ -222,6 +222,12 @@ ERRORS = {
         "An index can always be made anew from the files. Free space on the disk or mend the rights of the cache "
         "folder first, if it names one of these.",
     ),
+    "EngineUnavailable": (
+        errors.EngineUnavailable(
+            "postgresql://kb.example/team", "it did not answer within 10 s", "Raise `timeout`, or try again later."
+        ),
+        "Do what it says. A search goes on without the database and names it as skipped; `kbhub doctor` looks closer.",
+    ),
     "ModelUnavailable": (
         errors.ModelUnavailable("missing", "Ollama has no model 'qwen3:0.6b'; `ollama pull qwen3:0.6b` fetches it."),
         "Do what it says, or go on without: searches and answers do, and say so.",

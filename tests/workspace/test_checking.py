@@ -83,7 +83,7 @@ def test_what_people_write_is_plain(value):
         {"search": {"limit": True}},
         {"search": {"limit": 1.0}},
         {"search": []},
-        {"bases": {"a": {"weight": 2}}},
+        {"bases": {"a": {"weight": "2"}}},
         {"bases": {"a": ""}},
         {"docsFallback": 1},
         {"repos": {"*": [1]}},

@@ -257,7 +257,7 @@ def texts_with_term(index: Index, term: str, limit: int) -> list[str]:
     rows = index.rows(
         "SELECT text, headings, title, path, tags FROM chunk JOIN document ON document.id = document_id "
         "WHERE chunk.id IN (SELECT chunk.id FROM chunk JOIN document ON document.id = document_id "
-        "WHERE chunk.id IN @ids ORDER BY path, chunk.id LIMIT ?)",
+        "WHERE chunk.id IN @ids ORDER BY path, chunk.id LIMIT ?) ORDER BY path, chunk.id",
         numbers(index.chunks_with(term, MOST_PLACED)),
         limit,
     )

@@ -221,12 +221,9 @@ class Index(ABC):
         Returns:
             (chunk id, cosine similarity), nearest first; fewer if the base has fewer vectors.
         """
-        # Imports numpy, which `status` and the like do without.
-        from kbhub.index.signatures import likely  # noqa: PLC0415
-        from kbhub.models.vectors import quantise  # noqa: PLC0415
-
-        (near,) = likely([self.signed(selection, len(vector))], vector, limit)
-        ids, values = self.similarities(quantise(vector), self.columns().ids[near])
+        signatures, reachable = self.signed(selection, len(vector))
+        near, quantised = signatures.nearest(reachable, vector, limit)
+        ids, values = self.similarities(quantised, self.columns().ids[near])
         best = (-values).argsort(kind="stable")[:limit]
         return list(zip(ids[best].tolist(), values[best].tolist(), strict=True))
 

@@ -59,26 +59,16 @@ class Shared:
             env: environment variables, from which the database's credentials come.
         """
         # The driver takes 80 ms to load, and few have such a base.
-        from kbhub.index.postgres.reader import PostgresIndex  # noqa: PLC0415
+        from kbhub.index.postgres import PostgresIndex, Server  # noqa: PLC0415
 
-        key = (base.id, base.engine, base.shared_as, base.timeout)
+        url, name = base.engine or "", base.shared_as or base.id
         with self._lock:
+            if (url, base.timeout) not in self._servers:
+                self._servers[url, base.timeout] = Server(url, base.timeout, env)
+            key = (base.id, url, name, base.timeout)
             if key not in self._team:
-                server = self.server(base.engine or "", base.timeout, env)
-                self._team[key] = PostgresIndex(base.path / "index", base.id, server, base.shared_as or base.id)
+                self._team[key] = PostgresIndex(base.path / "index", base.id, self._servers[url, base.timeout], name)
             return self._team[key]
-
-    def server(self, url: str, timeout: float, env: Mapping[str, str]) -> Server:
-        """Return the database of a URL, whose connections all its bases share.
-
-        Args:
-            url: its URL, without a password.
-            timeout: seconds for an answer.
-            env: environment variables.
-        """
-        from kbhub.index.postgres.server import Server  # noqa: PLC0415
-
-        return self._servers.setdefault((url, timeout), Server(url, timeout, env))
 
     def embedder(self, settings: EmbedderSettings, env: Mapping[str, str]) -> Embedder | None:
         """Return the embedder of some settings, loaded once, or None if it is disabled.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kbhub.models.vectors import quantise
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -94,6 +95,19 @@ class Signatures:
         if size < len(reachable):
             counts[~reachable] = 64 * len(asked) + 1
         return None, counts
+
+    def nearest(
+        self, reachable: NDArray[np.bool_], vector: NDArray[np.float32], least: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+        """Return the positions of the chunks likely nearest to a vector, and the vector as stored ones are compared.
+
+        Args:
+            reachable: mask of the chunks.
+            vector: shape (dimensions,), a unit vector.
+            least: least number to return, if available.
+        """
+        (near,) = likely([(self, reachable)], vector, least)
+        return near, quantise(vector)
 
     def estimated(self, vector: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """Estimate the similarity of chunks to a vector, from its components and their bits.

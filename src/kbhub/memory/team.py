@@ -7,12 +7,11 @@ import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from kbhub.documents.sources.reading import read_source
 from kbhub.errors import EmbedderError, IndexUnavailable, WriteRefused
-from kbhub.index.postgres.bases import changing
-from kbhub.index.postgres.reader import PostgresIndex
+from kbhub.index.postgres.bases import changing, takes_memories
 from kbhub.index.postgres.writer import PostgresWriter
 from kbhub.sync.indexing import keyed_texts, new_document, stored_vectors
 from kbhub.types import FileEntry
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from kbhub.hub import Hub
     from kbhub.index.new_documents import NewDocument
+    from kbhub.index.postgres import PostgresIndex
     from kbhub.types import Base
 
 
@@ -118,8 +118,7 @@ class TeamFiles:
     def _writer(self, data: bytes | None) -> Iterator[PostgresWriter]:
         index = self._index()
         with changing(index.server, index.name, "kbhub remember", wait=True) as (connection, number):
-            row = connection.execute("SELECT memories FROM kbhub.base WHERE base_id = %s", (number,)).fetchone()
-            if not row or not row[0]:
+            if not takes_memories(connection, number):
                 reason = f"its admin has not allowed agents to remember in {self._base.place}"
                 raise WriteRefused(self._base.id, f"{reason}; `kbhub publish --to URL --memories` does")
             writer = PostgresWriter(connection, number, index.name, lambda _: data)
@@ -128,7 +127,4 @@ class TeamFiles:
             writer.set_meta({"synced": datetime.now(UTC).isoformat(timespec="seconds")})
 
     def _index(self) -> PostgresIndex:
-        index = self._hub.index(self._base)
-        if not isinstance(index, PostgresIndex):
-            raise TypeError(f"{self._base.id} is no shared base")
-        return index
+        return cast("PostgresIndex", self._hub.index(self._base))

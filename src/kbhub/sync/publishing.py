@@ -22,6 +22,7 @@ from kbhub.index.postgres.bases import (
     remove,
     revoke,
     shared_bases,
+    takes_memories,
 )
 from kbhub.index.postgres.reader import PostgresIndex
 from kbhub.index.postgres.schema import VERSION
@@ -106,8 +107,7 @@ def publish(
     scan = scan_base(base, keeping, limits)
     place = f"{getpass.getuser()}@{socket.gethostname()}"
     with changing(server, name, f"kbhub publish {name} from {place}", create=True, undo=dry_run) as (held, number):
-        row = held.execute("SELECT memories FROM kbhub.base WHERE base_id = %s", (number,)).fetchone()
-        if row and row[0]:
+        if takes_memories(held, number):
             reason = f"agents remember in {name!r}, and publishing a folder would remove that"
             raise EngineUnavailable(server.name, reason, "Publish under another name.")
         writer = PostgresWriter(held, number, name, lambda document: _content(base, document))

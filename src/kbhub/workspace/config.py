@@ -147,10 +147,10 @@ def _check_engines(settings: GlobalConfig, where: Path) -> None:
     """Refuse an entry with no place or with two, and a password in a file that is often copied and shown."""
     seen: dict[tuple[str, str], str] = {}
     for name, entry in settings.entries().items():
-        if (entry.engine is None) == (entry.knowledge is None):
-            raise ConfigError(
-                where, "needs `knowledge`, a folder, or `engine`, a database, and not both", f"bases.{name}"
-            )
+        if entry.engine is None and entry.knowledge is None:
+            raise ConfigError(where, "is missing; a base has a folder, or an `engine`", f"bases.{name}.knowledge")
+        if entry.engine and entry.knowledge:
+            raise ConfigError(where, "excludes `knowledge`; keep one of them", f"bases.{name}.engine")
         if entry.engine is None and entry.memories:
             reason = "is for a shared base; memories in a folder of the project are `memory.shared`"
             raise ConfigError(where, reason, f"bases.{name}.memories")

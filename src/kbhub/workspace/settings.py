@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from kbhub.types import Mode  # noqa: TC001 - pydantic reads it
 from kbhub.workspace.checking import Declared, with_examples
@@ -107,6 +107,11 @@ class Pointer(BaseFields):
 
 class BaseEntry(BaseFields):
     """One entry of `bases`, where a path is not enough."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {
+        **Declared.__pydantic_config__,
+        "json_schema_extra": {"oneOf": [{"required": ["knowledge"]}, {"required": ["engine"]}]},
+    }
 
     knowledge: PathText | None = None
     """Folder of the knowledge, relative to this file, `~` allowed."""

@@ -196,6 +196,12 @@ def remove(server: Server, name: str) -> int:
         return int(documents[0]) if documents else 0
 
 
+def takes_memories(connection: Connection[Any], number: int) -> bool:
+    """Return whether agents may remember in a base."""
+    row = connection.execute("SELECT memories FROM kbhub.base WHERE base_id = %s", (number,)).fetchone()
+    return bool(row and row[0])
+
+
 def describe(server: Server, name: str, *, description: str | None = None, memories: bool | None = None) -> None:
     """Change what a base is said to be about, or whether agents may remember in it; that creates an empty one.
 

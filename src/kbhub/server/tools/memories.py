@@ -48,19 +48,19 @@ class Memories:
     async def remember(
         self,
         context: Context[None, Any],
-        text: Annotated[str | None, Field(description="One fact, in Markdown, clear without this chat.")] = None,
+        text: Annotated[str | None, Field(description="One fact, clear without this chat.")] = None,
         tags: Annotated[Names | None, Field(description="Tags to find it by.", json_schema_extra=brief())] = None,
         scope: Annotated[
             Scope | None,
-            Field(description="`project` unless given; `user`: every project; `team`: colleagues."),
+            Field(description="`user`: all projects."),
         ] = None,
-        about: Annotated[Names | None, Field(description="Documents, files or `file::symbol` it is about.")] = None,
+        about: Annotated[Names | None, Field(description="Documents, files, `file::symbol`.")] = None,
         id: Annotated[  # noqa: A002 - the name agents know
-            str | None, Field(description="Of one to change or, without `text`, to confirm because it helped.")
+            str | None, Field(description="Of one to change; without `text`, to confirm: it helped.")
         ] = None,
         options: RememberOptions | None = None,
     ) -> Annotated[CallToolResult, Remembered]:
-        """Keep something learned for later sessions: a decision, a preference, a pitfall. What is known already is
+        """Keep something learned for later sessions: a decision, a preference, a pitfall. What is known is
         strengthened, not doubled.
         """
         calls, options = self._calls, options or RememberOptions()

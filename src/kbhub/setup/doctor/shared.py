@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from kbhub.errors import EngineUnavailable, IndexUnavailable
 from kbhub.reading.reports import Finding
@@ -11,6 +11,7 @@ from kbhub.values import counted
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
+    from kbhub.index.postgres import PostgresIndex
     from kbhub.types import Base
 
 MOST_SKEW_SECONDS = 60
@@ -24,12 +25,7 @@ def shared_findings(hub: Hub, base: Base) -> list[Finding]:
         hub: the hub in which the base is active.
         base: the base.
     """
-    # The driver takes 80 ms to load, and few have such a base.
-    from kbhub.index.postgres.reader import PostgresIndex  # noqa: PLC0415
-
-    index = hub.index(base)
-    if not isinstance(index, PostgresIndex):
-        return []
+    index = cast("PostgresIndex", hub.index(base))
     try:
         session = index.server.session()
     except EngineUnavailable as error:

