@@ -59,7 +59,7 @@ class Database:
     def run(self, statement: str, *values: object) -> list[tuple]:
         """Run a statement in it as superuser."""
         with psycopg.connect(self.url(), autocommit=True) as connection:
-            cursor = connection.execute(statement, values)
+            cursor = connection.execute(statement, values or None)
             return cursor.fetchall() if cursor.description else []
 
 

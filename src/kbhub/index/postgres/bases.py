@@ -189,10 +189,11 @@ def remove(server: Server, name: str) -> int:
     """
     with changing(server, name, f"kbhub publish --remove {name}") as (connection, number):
         documents = connection.execute("SELECT count(*) FROM kbhub.document WHERE base_id = %s", (number,)).fetchone()
-        for table in reversed(TABLES):
-            gone = connection.execute(f"DELETE FROM kbhub.{table} WHERE base_id = %s", (number,)).rowcount
-            if table == "base" and not gone:
-                raise EngineUnavailable(server.name, f"you are no admin of {name!r}", "Ask one to remove it.")
+        for table in TABLES[1:]:
+            connection.execute(f"DELETE FROM kbhub.{table} WHERE base_id = %s", (number,))
+        row = connection.execute("SELECT kbhub.remove_base(%s, current_user)", (number,)).fetchone()
+        if not row or not row[0]:
+            raise EngineUnavailable(server.name, f"you are no admin of {name!r}", "Ask one to remove it.")
         return int(documents[0]) if documents else 0
 
 

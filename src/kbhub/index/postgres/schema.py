@@ -203,6 +203,19 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION kbhub.remove_base(of_base integer, who name) RETURNS boolean
+  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog
+AS $$
+BEGIN
+  IF NOT of_base = ANY (kbhub.bases_of(who, 3)) THEN
+    RETURN false;
+  END IF;
+  DELETE FROM kbhub.member WHERE base_id = of_base;
+  DELETE FROM kbhub.base WHERE base_id = of_base;
+  RETURN true;
+END
+$$;
+
 CREATE FUNCTION kbhub.members(of_base integer, who name) RETURNS TABLE(role name, rights smallint)
   LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog
 AS $$
@@ -256,7 +269,6 @@ def _policies() -> str:
         "CREATE POLICY created ON kbhub.base TO kbhub_owner USING (true) WITH CHECK (true);",
         f"CREATE POLICY readable ON kbhub.base FOR SELECT USING ({_MAY_READ});",
         f"CREATE POLICY ruled ON kbhub.base FOR UPDATE USING ({_MAY_RULE}) WITH CHECK ({_MAY_RULE});",
-        f"CREATE POLICY removed ON kbhub.base FOR DELETE USING ({_MAY_RULE});",
         "CREATE POLICY everybody ON kbhub.version FOR SELECT USING (true);",
         "CREATE POLICY owned ON kbhub.version TO kbhub_owner USING (true) WITH CHECK (true);",
     ]
@@ -281,7 +293,7 @@ REVOKE ALL ON SCHEMA kbhub FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA kbhub FROM PUBLIC;
 GRANT USAGE ON SCHEMA kbhub TO PUBLIC;
 GRANT SELECT ON kbhub.version TO PUBLIC;
-GRANT SELECT, UPDATE, DELETE ON kbhub.base TO PUBLIC;
+GRANT SELECT, UPDATE ON kbhub.base TO PUBLIC;
 GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO PUBLIC;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA kbhub TO PUBLIC;
 """

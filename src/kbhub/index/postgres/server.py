@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import threading
@@ -61,6 +62,9 @@ class Session:
     """Whether the server is on this machine."""
 
 
+logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what it warns of is told as errors here
+
+
 class Server:
     """One database with shared bases, as one role. Thread-safe.
 
@@ -73,7 +77,7 @@ class Server:
     def __init__(self, url: str, timeout: float, env: Mapping[str, str]) -> None:
         self.url, self.timeout = url, timeout
         self._info = connection_info(url, env)
-        self._lock = threading.Lock()
+        self._lock, self._local = threading.Lock(), threading.local()
         self._pool: ConnectionPool[Connection[Any]] | None = None
         self._failed: tuple[float, EngineUnavailable] | None = None
         """When the last try failed (monotonic), and why."""
@@ -88,16 +92,21 @@ class Server:
         Raises:
             EngineUnavailable: the server cannot be reached or refuses.
         """
+        if (held := getattr(self._local, "connection", None)) is not None:
+            yield held  # one state of all bases that a thread reads at once, and one connection however many they are
+            return
         with self._taken() as connection:
             with self.deadline(connection):
                 connection.execute(
                     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = pg_catalog; "
                     f"SET LOCAL statement_timeout = {round(self.timeout * 1000)}"
                 )
+            self._local.connection = connection
             try:
                 yield connection
             finally:
-                with suppress(psycopg.Error), self.deadline(connection):
+                self._local.connection = None
+                with suppress(psycopg.Error, EngineUnavailable), self.deadline(connection):
                     connection.execute("COMMIT")
 
     @contextmanager

@@ -1,0 +1,334 @@
+"""Publishing, pulling and removing: all or nothing, one at a time, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psycopg
+import pytest
+
+from corpus import sentences
+from kbhub.errors import EngineUnavailable, IndexUnavailable
+from kbhub.index.postgres import bases as team
+from kbhub.search.search import search
+from kbhub.sync.publishing import pull
+
+KILLS = 8
+"""As many as a test has time for; `benchmarks/team.py --kills` takes 100."""
+
+PATIENCE = 60.0
+"""Seconds to wait for what another process does."""
+
+
+def fill(twin, count: int = 30) -> None:
+    """Write some notes."""
+    for path, text in sentences(count).items():
+        twin.write(path, f"# {path}\n\n{text}\n")
+
+
+def refs(hub, text: str) -> list[str]:
+    """Refs of what is found."""
+    return [hit.ref for hit in search(hub, text).hits]
+
+
+def test_only_what_changed_travels(twin):
+    """A second run writes nothing, a changed file is written, a renamed one keeps its vectors."""
+    fill(twin)
+    first, second = twin.publish(), twin.publish()
+    twin.write("notes/000.md", "# Changed\n\nAn unheard-of xylophone.\n")
+    (twin.folder / "notes/001.md").rename(twin.folder / "moved.md")
+    third = twin.publish()
+
+    assert (first.added, first.vectors_made) == (30, first.chunks)
+    assert (second.added, second.changed, second.unchanged, second.vectors_made) == (0, 0, 30, 0)
+    assert (third.added, third.changed, third.removed, third.vectors_made) == (1, 1, 1, 1)
+    assert refs(twin.shared(), "xylophone") == ["notes@notes/000.md"]
+
+
+def test_an_open_hub_finds_what_was_just_published(twin):
+    """Without a restart, and without reading the whole base again."""
+    fill(twin)
+    twin.publish()
+    hub = twin.shared()
+    assert refs(hub, "xylophone") == []
+
+    twin.write("new.md", "# New\n\nA xylophone.\n")
+    twin.publish()
+    assert refs(hub, "xylophone") == ["notes@new.md"]
+
+    (twin.folder / "new.md").unlink()
+    twin.publish()
+    assert refs(hub, "xylophone") == []
+
+
+def test_a_dry_run_changes_nothing(twin):
+    """It says what would be done."""
+    fill(twin)
+
+    report = twin.publish(dry_run=True)
+
+    assert report.added == 30
+    assert team.shared_bases(twin.database.server()) == []
+
+
+def test_a_second_publisher_is_told_who_the_first_is(twin):
+    """And the first is not disturbed."""
+    fill(twin)
+    twin.publish()
+    with team.changing(twin.database.server(), "notes", "kbhub publish notes from ada@laptop"):
+        with pytest.raises(EngineUnavailable, match=r"'notes' is being written by kbhub publish notes from ada@laptop"):
+            twin.publish()
+        assert refs(twin.shared(), "deploy")
+
+
+def test_readers_see_the_base_as_it_was_until_all_is_done(twin):
+    """What is written in between is seen by nobody."""
+    fill(twin)
+    twin.publish()
+    hub, seen = twin.shared(), []
+    for path in list(twin.folder.rglob("*.md")):
+        path.write_text("# All different\n\nxylophone\n")
+
+    twin.publish(progress=lambda *_: seen.append((refs(hub, "xylophone"), len(refs(hub, "deploy")))))
+
+    assert seen
+    assert all(found == [] and count for found, count in seen)
+    assert len(refs(hub, "xylophone")) == 5
+
+
+def test_the_files_come_back_byte_for_byte(twin, tmp_path):
+    """With line ends, byte order marks and bytes that are no text; what is there is left alone."""
+    twin.write("crlf.md", b"# A\r\n\r\nb\r\n")
+    twin.write("bom.md", b"\xef\xbb\xbf# A\n")
+    twin.write("sub/raw.md", b"# A\n\n\xff\xfe\0\n")
+    twin.publish()
+    target = tmp_path / "copy"
+
+    first, again = (pull(twin.database.server(), "notes", target) for _ in range(2))
+
+    assert (first.written, again.written, again.same) == (3, 0, 3)
+    for path in ("crlf.md", "bom.md", "sub/raw.md"):
+        assert (target / path).read_bytes() == (twin.folder / path).read_bytes()
+    (target / "bom.md").write_text("mine")
+    third = pull(twin.database.server(), "notes", target)
+    assert third.kept == ("bom.md",)
+    assert (target / "bom.md").read_text() == "mine"
+
+
+def test_a_pulled_path_stays_in_its_folder(twin, tmp_path):
+    """A path that leads out, or through a link that leads out, is left out."""
+    twin.write("a.md", "# A\n")
+    twin.publish()
+    twin.database.run("UPDATE kbhub.document SET path = '../../out.md'")
+    result = pull(twin.database.server(), "notes", tmp_path / "copy")
+    twin.database.run("UPDATE kbhub.document SET path = 'link/out.md'")
+    (tmp_path / "copy/link").symlink_to(tmp_path)
+    linked = pull(twin.database.server(), "notes", tmp_path / "copy")
+
+    assert (result.written, result.lacking) == (0, ("../../out.md",))
+    assert linked.lacking == ("link/out.md",)
+    assert not (tmp_path / "out.md").exists()
+
+
+def test_a_removed_base_is_gone_with_all_rows(twin):
+    """And can be published again."""
+    fill(twin)
+    twin.publish()
+
+    assert team.remove(twin.database.server(), "notes") == 30
+
+    for table in team.TABLES:
+        assert twin.database.run(f"SELECT count(*) FROM kbhub.{table}") == [(0,)], table
+    with pytest.raises(IndexUnavailable, match="no base 'notes'"):
+        pull(twin.database.server(), "notes", twin.folder)
+    assert twin.publish().added == 30
+
+
+def test_what_a_database_cannot_hold_is_said(twin):
+    """A path that is too long for a key is left out; the rest is published."""
+    twin.write("good.md", "# Good\n\nxylophone\n")
+    deep = "/".join(["n" * 200] * 12)
+    twin.write(f"{deep}/long.md", "# Long\n")
+
+    twin.publish()
+
+    hub = twin.shared()
+    assert refs(hub, "xylophone") == ["notes@good.md"]
+    (base,) = hub.select(["notes"])
+    index = hub.index(base)
+    with index.snapshot():
+        ((path, message),) = index.problems()
+    assert path.endswith("long.md")
+    assert "2,000 bytes" in message
+
+
+def test_another_model_makes_all_vectors_anew(twin):
+    """Vectors of two models are never mixed; who has another model searches by words and is told so."""
+    fill(twin)
+    twin.publish()
+    twin.database.run("UPDATE kbhub.meta SET value = '\"another\"' WHERE key = 'embedder'")
+
+    result = search(twin.shared(), "deploy")
+
+    assert any("keyword search only, until its vectors are made" in note for note in result.notes)
+    report = twin.publish()
+    assert report.vectors_made == report.chunks
+
+
+def found(twin, word: str) -> list[tuple]:
+    """The documents whose text has a word, as the database has them."""
+    return twin.database.run("SELECT DISTINCT document_id FROM kbhub.chunk WHERE strpos(text, %s) > 0", word)
+
+
+WRITER = """
+import json, sys
+from pathlib import Path
+from kbhub.hub import Hub, HubOptions
+from kbhub.index.postgres.server import Server
+from kbhub.sync.publishing import publish
+folder, url, cache = sys.argv[1:]
+hub = Hub(HubOptions(bases={"notes": Path(folder)}, cwd=Path(folder), cache=Path(cache)))
+(base,) = hub.select(["notes"])
+print("ready", flush=True)
+publish(base, Server(url, 20, {}), "notes", hub.embedder(), hub.limits())
+print("done", flush=True)
+"""
+
+
+def started(twin, folder) -> subprocess.Popen:
+    """Start a publisher in a process of its own."""
+    arguments = [sys.executable, "-W", "ignore", "-c", WRITER, str(twin.folder), twin.database.url(), str(folder)]
+    environment = {**os.environ, **twin.environment.env}
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def test_a_publisher_killed_at_any_moment_leaves_what_was(twin, tmp_path):
+    """The next run does all of it, without waiting for anything."""
+    fill(twin, 200)
+    twin.publish()
+    before = refs(twin.shared(), "deploy release")
+    for path in twin.folder.rglob("*.md"):
+        path.write_text(path.read_text() + "\nxylophone\n")
+    took = time.monotonic()
+    with started(twin, tmp_path) as whole:
+        whole.wait(PATIENCE)
+    took = time.monotonic() - took
+    assert len(refs(twin.shared(), "xylophone")) == 5
+    for number in range(KILLS):
+        word = f"word{number}x"
+        for path in twin.folder.rglob("*.md"):
+            path.write_text(path.read_text() + f"\n{word}\n")
+        with started(twin, tmp_path) as process:
+            process.stdout.readline()
+            threading.Event().wait(took * number / KILLS / 2)
+            process.send_signal(signal.SIGKILL)
+            process.wait(PATIENCE)
+        assert len(found(twin, word)) in (0, 200)
+
+    report = twin.publish()
+
+    assert report.unchanged + report.changed == 200
+    assert before
+    assert len(found(twin, word)) == 200
+
+
+def test_a_cut_connection_undoes_the_run(twin):
+    """The server forgets it, the error says so, and the next run goes on."""
+    fill(twin)
+    twin.publish()
+    for path in twin.folder.rglob("*.md"):
+        path.write_text("# New\n\nxylophone\n")
+
+    def cut(*_) -> None:
+        with psycopg.connect(twin.database.url(), autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'kbhub publish%'"
+            )
+
+    with pytest.raises(EngineUnavailable, match=r"shut down|cut|terminat"):
+        twin.publish(progress=cut)
+
+    assert refs(twin.shared(), "xylophone") == []
+    assert twin.publish().changed == 30
+
+
+def test_the_command_line_publishes_lists_and_pulls(twin, kbhub, tmp_path):
+    """In the words of a person's shell."""
+    fill(twin, 3)
+    url = twin.database.url()
+    config = twin.environment.home / ".kbhub.json"
+    config.write_text(json.dumps({"bases": {"notes": str(twin.folder)}, "repos": {"*": ["notes"]}}))
+
+    done = kbhub("publish", "notes", "--to", url, "--description", "What we know", code=0)
+    listed = kbhub("publish", "--status", "--to", url, "--json", code=0).json
+    pulled = kbhub("pull", url, "notes", str(tmp_path / "copy"), code=0)
+    grants = kbhub("team", "list", url, "--base", "notes", "--json", code=0).json
+    removed = kbhub("publish", "notes", "--to", url, "--remove", code=0)
+
+    assert done.out.startswith("notes: 3 added")
+    assert [(base["name"], base["documents"], base["description"]) for base in listed["bases"]] == [
+        ("notes", 3, "What we know")
+    ]
+    assert "3 files written" in pulled.out
+    assert grants["members"] == [{"role": "postgres", "rights": "admin"}]
+    assert "removed" in removed.out
+    assert "with 3 documents" in removed.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["publish", "notes", "--to", "postgresql://a:secret@kb.example/x"], "has a password"),
+        (["publish", "notes", "--to", "kb.example/x"], "must be a URL such as"),
+        (["publish", "--to", "postgresql:///x?host=/nowhere"], "Name the base to publish"),
+        (["publish", "--status", "--to", "postgresql:///x?host=/nowhere"], "no server listens on that socket"),
+        (["team", "init"], "Name the database"),
+        (["team", "init", "postgresql://127.0.0.1:1/x"], "nothing listens there"),
+        (["bases", "add", "postgresql://a:secret@kb.example/x"], "has a password"),
+    ],
+)
+def test_a_wrong_call_is_told_in_a_sentence(kbhub, arguments, said):
+    """And a password is never shown."""
+    result = kbhub(*arguments)
+
+    assert result.code != 0
+    assert said in result.err
+    assert "secret" not in result.err + result.out
+    assert "Traceback" not in result.err
+
+
+def test_watching_publishes_what_changes(twin):
+    """Until it is interrupted."""
+    fill(twin, 3)
+    config = twin.environment.home / ".kbhub.json"
+    config.write_text(json.dumps({"bases": {"notes": str(twin.folder)}, "repos": {"*": ["notes"]}}))
+    arguments = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "kbhub",
+        "publish",
+        "notes",
+        "--to",
+        twin.database.url(),
+        "--watch",
+    ]
+    environment = {**os.environ, **twin.environment.env, "HOME": str(twin.environment.home)}
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment, cwd=twin.folder) as process:
+        try:
+            assert "3 added" in process.stdout.readline()
+            hub, until = twin.shared(), time.monotonic() + PATIENCE
+            while not refs(hub, "xylophone") and time.monotonic() < until:
+                (twin.folder / "new.md").write_text(f"# New\n\nxylophone {time.monotonic()}\n")
+                threading.Event().wait(0.5)
+            assert refs(hub, "xylophone") == ["notes@new.md"]
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 130

@@ -1,0 +1,220 @@
+"""What a role may not read changes nothing that it sees: the database decides, row by row."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+
+import psycopg
+import pytest
+
+from corpus import sentences
+from kbhub.errors import EngineUnavailable, UsageError
+from kbhub.index.postgres import bases as team
+from kbhub.index.postgres.schema import MIGRATIONS, TABLES
+from kbhub.reading.graph.tags import tags
+from kbhub.reading.listing import list_documents
+from kbhub.search.search import search
+from kbhub.server.resources.documents import complete_path
+from kbhub.sync.bases import sync
+from kbhub.sync.publishing import publish
+from kbhub.types import Query
+
+BASES, ROLES, STEPS = 6, 5, 40
+"""As many as a test has time for; `benchmarks/team.py --rights` takes 40, 50 and 2,000."""
+
+QUERIES = ("deploy rollback", "databse", "#topic1", '"payment refund"', "zebra0 order")
+
+
+@pytest.fixture
+def filled(twin):
+    """Bases of a few notes each, published, and the folders they are of."""
+    texts = list(sentences(BASES * 4).values())
+    folders = {}
+    for number in range(BASES):
+        name = f"b{number}"
+        folders[name] = twin.environment.project.parent / name
+        for part in range(4):
+            text = f"---\ntags: [topic{number}, all]\n---\n# Note {part}\n\nzebra{number} {texts[number * 4 + part]}\n"
+            twin.environment.write(f"{folders[name]}/n{part}.md", text)
+    hub = twin.hub({name: str(folder) for name, folder in folders.items()})
+    for base in hub.select(list(folders)):
+        publish(base, twin.database.server(), base.id, hub.embedder(), hub.limits())
+    return folders
+
+
+def seen(hub) -> list:
+    """What a member sees of all bases, but for docids."""
+    results = [search(hub, Query(text=query, limit=20)) for query in QUERIES]
+    results += [list_documents(hub), tags(hub)]
+    plain = [
+        re.sub(r'"docid":"[^"]*"', '"docid":""', re.sub(r"#[0-9a-f]{6,16}\b", "#", one.model_dump_json()))
+        for one in results
+    ]
+    return [*map(json.loads, plain), complete_path(hub, "n")]
+
+
+def test_after_any_grant_a_role_sees_exactly_its_bases(twin, filled):
+    """Hits, scores, totals, corrections, tags, lists and completions are those of a local index of just these."""
+    choose = random.Random(7)
+    database, admin = twin.database, twin.database.server()
+    roles = [f"r{number}" for number in range(ROLES)]
+    for role in roles:
+        database.role(role)
+    granted: dict[str, set[str]] = {role: set() for role in roles}
+    local = {}
+    for _ in range(STEPS):
+        role, name = choose.choice(roles), choose.choice(list(filled))
+        if name in granted[role]:
+            team.revoke(admin, database.role_name(role), name)
+            granted[role].discard(name)
+        else:
+            team.grant(admin, database.role_name(role), choose.choice(["reader", "author"]), name)
+            granted[role].add(name)
+        asked = choose.choice(roles)
+        mine = tuple(sorted(granted[asked]))
+        if mine not in local:
+            hub = twin.hub({name: str(filled[name]) for name in mine})
+            sync(hub)
+            local[mine] = seen(hub)
+        url = database.url(database.role_name(asked))
+        shared = twin.hub({name: {"engine": url, "timeout": 20} for name in mine})
+
+        if mine:
+            for found, expected in zip(seen(shared), local[mine], strict=True):
+                assert found == expected
+        assert [base.name for base in team.shared_bases(database.server(database.role_name(asked)))] == list(mine)
+
+
+def test_no_statement_of_a_role_shows_a_hidden_row(twin, filled):
+    """Not in any table, not by counting, not through the functions, and not by writing."""
+    database = twin.database
+    outsider = database.role("outsider")
+    team.grant(database.server(), database.role_name("outsider"), "reader", "b0")
+    with psycopg.connect(outsider.url, autocommit=True) as connection:
+        for table in TABLES:
+            ids = connection.execute(f"SELECT DISTINCT base_id FROM kbhub.{table}").fetchall()
+            assert {base for (base,) in ids} <= {1}, table
+        assert connection.execute("SELECT count(*) FROM kbhub.document").fetchone() == (4,)
+        assert connection.execute("SELECT kbhub.bases_of('postgres', 1)").fetchone() == ([],)
+        assert connection.execute("SELECT kbhub.remove_base(2, current_user)").fetchone() == (False,)
+        assert connection.execute("SELECT * FROM kbhub.members(2, current_user)").fetchall() == []
+        for statement in (
+            "SELECT * FROM kbhub.member",
+            "INSERT INTO kbhub.document SELECT 2, 99, 'x', '', 0, 0, '', '', '', '', '', '', 0, 0, ''",
+            "INSERT INTO kbhub.meta VALUES (1, 'embedder', '\"x\"')",
+            "SELECT kbhub.grant_rights(2, current_user, 3::smallint, current_user)",
+            "SELECT kbhub.grant_rights(2, current_user, 3::smallint, 'postgres')",
+            "SELECT kbhub.create_base('mine', 'postgres')",
+            "SET ROLE kbhub_owner",
+            "CREATE TABLE kbhub.other(x int)",
+            "DELETE FROM kbhub.base",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(statement)
+        for statement in (
+            "DELETE FROM kbhub.document",
+            "UPDATE kbhub.meta SET value = '1'",
+            "UPDATE kbhub.base SET name = 'x'",
+        ):
+            assert connection.execute(statement).rowcount == 0
+
+
+def test_a_hidden_base_and_none_are_told_in_the_same_words(twin, filled):
+    """Nobody learns from an error that something is there."""
+    database = twin.database
+    outsider = database.role("outsider")
+    reasons = []
+    for name in ("b1", "b9"):
+        hub = twin.hub({"x": {"engine": f"{outsider.url}#{name}", "timeout": 20}})
+        (skipped,) = search(hub, "deploy").skipped
+        reasons.append(skipped.reason.replace(name, "NAME"))
+        with pytest.raises(EngineUnavailable) as refused:
+            team.grant(outsider, "postgres", "reader", name)
+        reasons.append(str(refused.value).replace(name, "NAME"))
+
+    assert reasons[:2] == reasons[2:]
+    assert "there is no base 'NAME' that you may read" in reasons[0]
+
+
+def test_the_tables_can_be_cut_by_base(database):
+    """Every key begins with the base, and row security is forced everywhere, so nothing ties two bases together."""
+    keys = database.run(
+        "SELECT c.relname, a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid "
+        "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0] "
+        "WHERE c.relnamespace = 'kbhub'::regnamespace"
+    )
+    forced = database.run(
+        "SELECT relname, relrowsecurity AND relforcerowsecurity FROM pg_class "
+        "WHERE relnamespace = 'kbhub'::regnamespace AND relkind = 'r'"
+    )
+    ties = database.run(
+        "SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND connamespace = 'kbhub'::regnamespace"
+    )
+
+    assert {table: column for table, column in keys if column != "base_id"} == {"base": "name"}
+    assert {table for table, _ in keys} >= set(TABLES)
+    assert dict(forced) == dict.fromkeys((*TABLES, "member", "version"), True)
+    assert ties == [(0,)]
+
+
+def test_an_admin_grants_and_nobody_is_left_without_one(twin, filled):
+    """An admin of a base rules over that one; the last one cannot be taken away."""
+    database = twin.database
+    boss = database.role("boss")
+    team.grant(database.server(), database.role_name("boss"), "admin", "b2")
+    database.role("guest")
+
+    team.grant(boss, database.role_name("guest"), "reader", "b2")
+
+    assert {(one.role, one.rights) for one in team.members(boss, "b2")} == {
+        ("postgres", "admin"), (database.role_name("boss"), "admin"), (database.role_name("guest"), "reader"),
+    }  # fmt: skip
+    assert team.revoke(boss, "postgres", "b2")
+    with pytest.raises(EngineUnavailable, match="nobody else is an admin"):
+        team.revoke(boss, database.role_name("boss"), "b2")
+    with pytest.raises(EngineUnavailable, match="there is no role"):
+        team.grant(boss, "nobody_at_all", "reader", "b2")
+    with pytest.raises(EngineUnavailable, match="no base 'b3'"):
+        team.grant(boss, database.role_name("guest"), "reader", "b3")
+    with pytest.raises(EngineUnavailable, match="is no admin"):
+        team.grant(boss, database.role_name("guest"), "admin")
+    with pytest.raises(UsageError, match="name the base"):
+        team.grant(boss, database.role_name("guest"), "reader")
+
+
+def test_a_role_in_a_group_has_its_rights(twin, filled):
+    """Rights are given to groups, too, and a role that is dropped has none."""
+    database = twin.database
+    database.role("group")
+    member = database.role("member")
+    database.run(f"GRANT {database.role_name('group')} TO {database.role_name('member')}")
+
+    team.grant(database.server(), database.role_name("group"), "reader", "b4")
+
+    assert [base.name for base in team.shared_bases(member)] == ["b4"]
+
+
+def test_the_schema_is_made_once_by_whoever_may(bare):
+    """A role without the right is told so; two at once make one schema; the SQL can be run by hand."""
+    plain = bare.role("plain")
+    with pytest.raises(EngineUnavailable, match=r"lacks the right|permission"):
+        team.init(plain)
+
+    bare.run(team.init_sql(admin=bare.role_name("plain")))
+
+    assert team.init(bare.server()) == len(MIGRATIONS)
+    assert [member.role for member in team.members(bare.server())] == [bare.role_name("plain")]
+    assert team.init_sql(bare.server()) == "-- Nothing to do.\n"
+
+
+def test_a_newer_schema_is_refused_and_an_older_one_brought_up(database):
+    """In a sentence, wherever one meets it."""
+    database.run("UPDATE kbhub.version SET version = 99")
+    for attempt in (team.init, team.shared_bases):
+        with pytest.raises(EngineUnavailable, match=r"has schema 99, and this kbhub knows 1\. Upgrade kbhub"):
+            attempt(database.server())
+    database.run("UPDATE kbhub.version SET version = 0")
+    with pytest.raises(EngineUnavailable, match="team init"):
+        team.shared_bases(database.server())
