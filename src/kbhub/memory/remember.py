@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
@@ -106,6 +107,8 @@ def _new(hub: Hub, wanted: Wanted, scope: Scope) -> Remembered:
     fields = _fields(hub, wanted)
     if shelf.files:
         fields["author"] = shelf.files.author()
+        if PurePath(fields["project"]).is_absolute():  # a folder of this machine says nothing to others
+            fields["project"] = ""
     near = nearest(hub, shelves, _name(wanted.text, "new"), new_file(fields, wanted.text))
     for memory, _ in near:
         if wording(memory.content.body) == words:

@@ -231,8 +231,11 @@ class PostgresIndex(Index):
 
     def _fetch(self, statement: str, *values: Any) -> list[Any]:
         connection = self._seen().connection
-        with self.server.deadline(connection):
-            return connection.execute(statement, values, binary=True).fetchall()  # type: ignore[no-any-return]
+        try:
+            with self.server.deadline(connection):
+                return connection.execute(statement, values, binary=True).fetchall()  # type: ignore[no-any-return]
+        except EngineUnavailable as error:
+            raise self._unavailable(error.reason, error.remedy) from error
 
     def _number(self, connection: Any) -> int:
         with self.server.deadline(connection):

@@ -95,18 +95,13 @@ class Server:
         if (held := getattr(self._local, "connection", None)) is not None:
             yield held  # one state of all bases that a thread reads at once, and one connection however many they are
             return
-        with self._taken() as connection:
-            with self.deadline(connection):
-                connection.execute(
-                    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = pg_catalog; "
-                    f"SET LOCAL statement_timeout = {round(self.timeout * 1000)}"
-                )
-            self._local.connection = connection
+        with self._begun() as connection:
+            self._local.connection, self._local.failure = connection, None
             try:
                 yield connection
             finally:
                 self._local.connection = None
-                with suppress(psycopg.Error, EngineUnavailable), self.deadline(connection):
+                with suppress(EngineUnavailable), self.deadline(connection):
                     connection.execute("COMMIT")
 
     @contextmanager
@@ -114,19 +109,22 @@ class Server:
         """Run a statement; cut the connection if the server does not answer in time, and word its errors.
 
         Raises:
-            EngineUnavailable: it fails.
+            EngineUnavailable: it fails, or one before it in the same transaction did.
         """
         self._busy[connection] = time.monotonic() + self.timeout + GRACE_SECONDS
         try:
             yield
-        except psycopg.ProgrammingError as error:
-            if error.sqlstate is None:  # a statement of ours that is none
-                raise
-            raise self.fault(error) from error
         except psycopg.Error as error:
+            if isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None:  # a statement of ours is wrong
+                raise
+            if (first := getattr(self._local, "failure", None)) is not None:
+                raise first from error
+            fault = self.fault(error)
             if time.monotonic() > self._busy[connection]:
-                raise EngineUnavailable(self.name, f"it did not answer within {self.timeout:g} s") from error
-            raise self.fault(error) from error
+                fault = self._failure(EngineUnavailable(self.name, f"it did not answer within {self.timeout:g} s"))
+                self.close()
+            self._local.failure = fault
+            raise fault from error
         finally:
             self._busy.pop(connection, None)
 
@@ -206,17 +204,33 @@ class Server:
             connection.close()
 
     @contextmanager
-    def _taken(self) -> Iterator[Connection[Any]]:
-        pool = self._opened_pool()
-        try:
-            connection = pool.getconn(timeout=self.timeout)
-        except PoolTimeout:
-            self.close()
-            raise self._failure(EngineUnavailable(self.name, f"no connection within {self.timeout:g} s")) from None
-        try:
-            yield connection
-        finally:
-            pool.putconn(connection)
+    def _begun(self) -> Iterator[Connection[Any]]:
+        """Take a connection from the pool and begin a read-only transaction."""
+        begin = (
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = pg_catalog; "
+            f"SET LOCAL statement_timeout = {round(self.timeout * 1000)}"
+        )
+        for left in reversed(range(MOST_CONNECTIONS + 1)):
+            pool = self._opened_pool()
+            try:
+                connection = pool.getconn(timeout=self.timeout)
+            except PoolTimeout:
+                self.close()
+                raise self._failure(EngineUnavailable(self.name, f"no connection within {self.timeout:g} s")) from None
+            try:
+                self._local.failure = None
+                try:
+                    with self.deadline(connection):
+                        connection.execute(begin)
+                except EngineUnavailable:
+                    # A server that was started anew has closed the connections that were idle here.
+                    if connection.closed and left and self._pool is pool:
+                        continue
+                    raise
+                yield connection
+                return
+            finally:
+                pool.putconn(connection)
 
     def _opened_pool(self) -> ConnectionPool[Connection[Any]]:
         with self._lock:
@@ -236,7 +250,6 @@ class Server:
                 kwargs={"autocommit": True, "application_name": "kbhub", "connect_timeout": LEAST_SECONDS},
                 min_size=0,
                 max_size=MOST_CONNECTIONS,
-                check=ConnectionPool.check_connection,
                 reconnect_timeout=self.timeout,
                 open=True,
                 name=self.name,

@@ -1,0 +1,296 @@
+"""A server that is gone, slow or refuses: one sentence each, and the other bases answer."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from corpus import sentences
+from kbhub.errors import EngineUnavailable
+from kbhub.index.postgres.server import Server, connection_info
+from kbhub.reading.listing import status
+from kbhub.reading.reading import read
+from kbhub.search.search import search
+from kbhub.setup.doctor import examine
+from kbhub.sync.bases import sync
+from kbhub.sync.publishing import shared_bases
+
+QUICK = 0.3
+"""Seconds of a deadline that is missed on purpose."""
+
+
+@pytest.fixture
+def published(twin):
+    """A shared base, and a local one beside it."""
+    for path, text in sentences(10).items():
+        twin.write(path, f"# {path}\n\n{text} xylophone\n")
+    twin.publish()
+    twin.environment.write("../own/a.md", "# Own\n\nA xylophone of my own.\n")
+    return twin
+
+
+def both(twin, url: str, **entry):
+    """Open a hub with the shared base and the local one."""
+    own = str(twin.environment.project.parent / "own")
+    hub = twin.hub({"notes": {"engine": url, **entry}, "own": own})
+    sync(hub)
+    return hub
+
+
+def skipped(hub) -> str:
+    """Search, and return why the shared base was left out; the local one answers."""
+    result = search(hub, "xylophone")
+    assert [hit.ref for hit in result.hits] == ["own@a.md"]
+    (one,) = result.skipped
+    assert one.base == "notes"
+    return one.reason
+
+
+def test_a_server_that_is_not_there_is_skipped_with_the_reason(published):
+    """By search, status and doctor alike; a ref into it says so, too."""
+    hub = both(published, "postgresql://127.0.0.1:1/team")
+
+    reason = skipped(hub)
+    assert "nothing listens there" in reason
+    assert "nothing listens there" in status(hub).bases[0].problems[0].message
+    (unread,) = read(hub, ["notes@a.md"]).unread
+    assert "nothing listens there" in unread.message
+    levels = {(one.check, one.level) for one in examine(hub).findings if one.subject == "notes"}
+    assert levels == {("engine", "error")}
+
+
+def test_a_server_that_is_gone_is_not_waited_for_each_time(published):
+    """And is asked again a little later."""
+    server = Server("postgresql://127.0.0.1:1/team", 1, {})
+    errors = []
+    for _ in range(2):
+        with pytest.raises(EngineUnavailable) as refused:
+            shared_bases(server)
+        errors.append(refused.value)
+
+    assert errors[0] is errors[1]
+
+
+@contextmanager
+def deaf():
+    """A port at which somebody takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+def test_a_server_that_never_answers_is_given_up_on(published):
+    """After the deadline."""
+    with deaf() as port:
+        reason = skipped(both(published, f"postgresql://127.0.0.1:{port}/team", timeout=QUICK))
+
+    assert f"no connection within {QUICK} s" in reason
+
+
+def test_a_statement_that_takes_too_long_is_given_up_on(published):
+    """The server itself ends it; afterwards the base answers again."""
+    hub = both(published, published.database.url(), timeout=QUICK)
+    with psycopg.connect(published.database.url()) as other:
+        other.execute("LOCK TABLE kbhub.posting IN ACCESS EXCLUSIVE MODE")
+        assert f"did not answer within {QUICK} s" in skipped(hub)
+
+    assert len(search(hub, "xylophone").hits) == 5
+
+
+class Relay:
+    """Passes bytes on to a socket, until it is told to keep them."""
+
+    def __init__(self, path: str) -> None:
+        self.silent = threading.Event()
+        self._path, self._server = path, socket.create_server(("127.0.0.1", 0))
+        self.port = self._server.getsockname()[1]
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._server.accept()
+            except OSError:
+                return
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self._path)
+            self._open += [client, server]
+            for source, target in ((client, server), (server, client)):
+                threading.Thread(target=self._pass, args=(source, target), daemon=True).start()
+
+    def _pass(self, source: socket.socket, target: socket.socket) -> None:
+        try:
+            while data := source.recv(65536):
+                if not self.silent.is_set():
+                    target.sendall(data)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        for one in (self._server, *self._open):
+            one.close()
+
+
+def test_a_network_that_swallows_everything_is_given_up_on(published):
+    """The server cannot keep a deadline that it does not hear of."""
+    relay = Relay(str(next(published.database.socket.glob(".s.PGSQL.*[0-9]"))))
+    try:
+        url = f"postgresql://postgres@127.0.0.1:{relay.port}/{published.database.name}"
+        hub = both(published, url, timeout=QUICK)
+        assert len(search(hub, "xylophone").hits) == 5
+        relay.silent.set()
+        began = time.monotonic()
+        reason = skipped(hub)
+    finally:
+        relay.close()
+
+    assert "within" in reason or "cut" in reason
+    assert time.monotonic() - began < 20
+
+
+def test_connections_that_are_cut_are_made_anew(published):
+    """Twenty times, in the middle of the work."""
+    hub = both(published, published.database.url(), timeout=10)
+    for _ in range(20):
+        published.database.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'kbhub'"
+        )
+        assert len(search(hub, "xylophone").hits) == 5
+
+
+def reasons(database, role: str) -> str:
+    """Return why a role cannot list the bases."""
+    with pytest.raises(EngineUnavailable) as refused:
+        shared_bases(database.server(role))
+    return str(refused.value)
+
+
+def test_who_may_not_log_in_is_told_what_to_do(database):
+    """Without a login, with a database that is not there, and with a role that is not."""
+    database.run(f"CREATE ROLE nologin_{database.name}")
+    assert "not permitted to log in" in reasons(database, f"nologin_{database.name}")
+    assert 'role "nobody" does not exist' in reasons(database, "nobody")
+    url = database.url().replace(database.name, "no_such_database")
+    with pytest.raises(EngineUnavailable, match=r'database "no_such_database" does not exist.* Create it, or mend'):
+        shared_bases(Server(url, 5, {}))
+
+
+def test_a_database_without_the_schema_says_what_makes_it(bare):
+    """A reader is sent to an administrator."""
+    with pytest.raises(EngineUnavailable, match=r"was not made for kbhub\. `kbhub team init .*` by an administrator"):
+        shared_bases(bare.server())
+
+
+def test_a_replica_takes_no_writes(published):
+    """It is read like any other; publishing says to name the primary."""
+    name = published.database.name
+    published.database.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    assert len(search(published.shared(), "xylophone").hits) == 5
+    published.write("new.md", "# New\n")
+    with pytest.raises(EngineUnavailable, match=r"it is a replica that takes no writes\. Name the primary server"):
+        published.publish()
+
+
+def test_a_full_disk_undoes_the_run(published):
+    """The server's own error, as when its disk is full."""
+    published.database.run(
+        "CREATE FUNCTION public.full() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE disk_full USING MESSAGE = 'could not extend file: No space left on device'; END $$;"
+        "CREATE TRIGGER fill BEFORE INSERT ON kbhub.chunk FOR EACH ROW EXECUTE FUNCTION public.full()"
+    )
+    published.write("new.md", "# New\n\nzebra\n")
+    with pytest.raises(EngineUnavailable, match="its disk or memory is full"):
+        published.publish()
+
+    assert search(published.shared(), "zebra").total == 0
+    published.database.run("DROP TRIGGER fill ON kbhub.chunk")
+    assert published.publish().added == 1
+
+
+def test_tls_is_verified_off_this_machine():
+    """Unless the user says otherwise; between processes of one machine there is no network."""
+    far = connection_info("postgresql://kb.example/team", {})
+    assert "sslmode=verify-full" in far
+    assert "sslrootcert=system" in far
+    assert "sslmode=require" in connection_info("postgresql://kb.example/team?sslmode=require", {})
+    assert "sslrootcert=/ca.pem" in connection_info("postgresql://kb.example/team?sslrootcert=/ca.pem", {})
+    for url in (
+        "postgresql:///team",
+        "postgresql://localhost/team",
+        "postgresql://[::1]/team",
+        "postgresql:///t?host=/tmp",
+    ):
+        assert "sslmode" not in connection_info(url, {})
+    assert "sslmode" not in connection_info("postgresql://kb.example/team", {"PGSSLMODE": "require"})
+    assert "verify-full" in connection_info("postgresql:///team", {"PGHOST": "kb.example"})
+
+
+def test_a_password_never_stands_in_the_config(environment, kbhub):
+    """The message says where it belongs, and does not repeat it."""
+    config = environment.home / ".kbhub.json"
+    config.write_text(json.dumps({"bases": {"t": {"engine": "postgresql://me:s3cret@kb.example/t"}}}))
+
+    result = kbhub("status")
+
+    assert "~/.pgpass" in result.err
+    assert "s3cret" not in result.err + result.out
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({}, "is missing"),
+        ({"knowledge": "~/a", "engine": "postgresql://h/d"}, "excludes `knowledge`"),
+        ({"engine": "mysql://h/d"}, "must be a URL such as postgresql://"),
+        ({"engine": "postgresql://h:x/d"}, "is no URL"),
+        ({"knowledge": "~/a", "memories": True}, "is for a shared base"),
+    ],
+)
+def test_a_wrong_entry_is_told(environment, kbhub, entry, said):
+    """With the field that is wrong."""
+    (environment.home / ".kbhub.json").write_text(json.dumps({"bases": {"t": entry}}))
+
+    result = kbhub("status")
+
+    assert result.code == 2
+    assert said in result.err
+    assert "bases.t" in result.err
+
+
+def test_a_pointer_of_a_repository_names_no_database(environment, kbhub):
+    """Only the user's own config does: a clone cannot make anybody connect anywhere."""
+    environment.write(".kbhub.json", json.dumps({"knowledge": "knowledge", "engine": "postgresql://127.0.0.1:1/x"}))
+    environment.write("knowledge/a.md", "# A\n\nxylophone\n")
+
+    result = kbhub("search", "xylophone", code=0)
+
+    assert "knowledge" not in result.err or "engine" in result.err
+    assert "a.md" in result.out
+
+
+def test_doctor_says_who_one_is_there(published):
+    """Role, version, TLS and content of a sound base."""
+    found = {one.check: one for one in examine(published.shared()).findings if one.subject == "notes"}
+
+    assert found["engine"].level == found["index"].level == "ok"
+    assert "role postgres" in found["engine"].message
+    assert "10 documents" in found["index"].message
+
+
+def test_without_the_driver_the_base_is_a_problem_and_not_more(published, monkeypatch):
+    """It says which extra to install."""
+    import kbhub.workspace.discovery
+
+    found = kbhub.workspace.discovery.find_spec
+    monkeypatch.setattr("kbhub.workspace.discovery.find_spec", lambda name: None if "psycopg" in name else found(name))
+
+    result = search(both(published, published.database.url()), "xylophone")
+
+    assert [hit.ref for hit in result.hits] == ["own@a.md"]
+    assert any("kbhub[postgres]" in problem.message for problem in both(published, published.database.url()).missing())

@@ -1,0 +1,136 @@
+"""Memories of a team: written by agents into a shared base, each its author's."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kbhub.errors import EngineUnavailable, MemoryNotFound, UsageError, WriteRefused
+from kbhub.index.postgres import bases as team
+from kbhub.memory.changing import forget
+from kbhub.memory.known import all_known
+from kbhub.memory.listing import memories
+from kbhub.memory.remember import remember
+from kbhub.search.search import search
+
+FRIDAY = "Never deploy on Fridays: the on-call is alone."
+
+
+@pytest.fixture
+def people(twin):
+    """A base for memories, and the hubs of two authors, an admin and a reader."""
+    admin = twin.database.server()
+    team.describe(admin, "lore", memories=True, description="What we learned")
+    hubs = {"postgres": admin}
+    for role, rights in (("ada", "author"), ("ben", "author"), ("kim", "admin"), ("eve", "reader")):
+        twin.database.role(role)
+        team.grant(admin, twin.database.role_name(role), rights, "lore")
+        url = twin.database.url(twin.database.role_name(role))
+        hubs[role] = twin.hub({"lore": {"engine": f"{url}#lore", "memories": True, "timeout": 20}})
+    return hubs
+
+
+def test_what_one_remembers_the_others_find(people, twin):
+    """At once, with the role that wrote it, when, and on whose word."""
+    done = remember(people["ada"], FRIDAY, scope="team", tags=["deploy"], client="claude")
+
+    assert done.did == "stored"
+    for reader in ("ben", "eve"):
+        (hit,) = search(people[reader], "deploy on friday").hits
+        assert hit.ref == done.memory.ref
+    (listed,) = memories(people["ben"], scope="team").memories
+    assert listed.author == twin.database.role_name("ada")
+    assert (listed.by, listed.source, listed.tags) == ("claude", "agent", ("deploy",))
+    assert twin.database.run("SELECT author FROM kbhub.document") == [(twin.database.role_name("ada"),)]
+
+
+def test_nothing_of_a_machine_goes_along(people, twin):
+    """A path of the author's machine says nothing to colleagues."""
+    remember(people["ada"], FRIDAY, scope="team")
+
+    ((text,),) = twin.database.run("SELECT convert_from(content, 'UTF8') FROM kbhub.file")
+    assert str(twin.environment.project) not in text
+
+
+def test_the_same_said_again_strengthens_for_oneself_alone(people):
+    """Uses are counted per person."""
+    name = remember(people["ada"], FRIDAY, scope="team").memory.id
+
+    again = remember(people["ben"], "never deploy on fridays: the on-call is alone.", scope="team")
+
+    assert (again.did, again.memory.id) == ("strengthened", name)
+    assert memories(people["ben"], scope="team").memories[0].uses == 1
+
+
+def test_only_the_author_or_an_admin_changes_or_forgets(people):
+    """The database refuses others, whatever the client says."""
+    name = remember(people["ada"], FRIDAY, scope="team").memory.id
+
+    for attempt in (
+        lambda: forget(people["ben"], [name]),
+        lambda: remember(people["ben"], "Deploy whenever you like.", id=name),
+        lambda: forget(people["eve"], [name]),
+        lambda: remember(people["eve"], "I may only read.", scope="team"),
+    ):
+        with pytest.raises((WriteRefused, EngineUnavailable)):
+            attempt()
+    assert [known.facts.id for known in all_known(people["eve"], "team")] == [name]
+
+    changed = remember(people["ada"], "Never deploy on Fridays or Mondays.", id=name)
+    assert "Mondays" in changed.memory.text
+    assert search(people["ben"], "mondays").total == 1
+    forgotten = forget(people["kim"], [name])
+    assert [memory.id for memory in forgotten.memories] == [name]
+    assert all_known(people["ada"], "team") == []
+    assert search(people["ada"], "fridays").total == 0
+
+
+def test_what_is_forgotten_is_kept_in_the_trash(people):
+    """As for any memory."""
+    name = remember(people["ada"], FRIDAY, scope="team").memory.id
+
+    result = forget(people["ada"], [name])
+
+    (file,) = result.trash.iterdir()
+    assert FRIDAY in file.read_text()
+    with pytest.raises(MemoryNotFound):
+        forget(people["ada"], [name])
+
+
+def test_a_base_must_be_made_for_memories_and_named_so(twin):
+    """In the database by its admin, in the config by its user."""
+    twin.write("a.md", "# A\n")
+    twin.publish()
+    with pytest.raises(UsageError, match="No shared base here takes memories"):
+        remember(twin.shared(), FRIDAY, scope="team")
+    with pytest.raises(WriteRefused, match="admin has not allowed"):
+        remember(twin.shared(memories=True), FRIDAY, scope="team")
+    with pytest.raises(EngineUnavailable, match="has documents of a folder"):
+        team.describe(twin.database.server(), "notes", memories=True)
+
+
+def test_a_folder_is_never_published_over_memories(twin):
+    """That would remove them."""
+    team.describe(twin.database.server(), "notes", memories=True)
+    remember(twin.shared(memories=True), FRIDAY, scope="team")
+    twin.write("a.md", "# A\n")
+
+    with pytest.raises(EngineUnavailable, match="agents remember in 'notes'"):
+        twin.publish()
+
+    assert search(twin.shared(), "fridays").total == 1
+
+
+def test_documents_of_shared_bases_are_read_only(twin, kbhub):
+    """An agent that would write one is told who does."""
+    twin.write("a.md", "# A\n")
+    twin.publish()
+    config = twin.environment.home / ".kbhub.json"
+    entry = {"engine": twin.database.url(), "writable": True, "timeout": 20}
+    config.write_text(json.dumps({"bases": {"notes": entry}, "repos": {"*": ["notes"]}}))
+
+    result = kbhub("write", "notes@b.md", "--text", "# B")
+
+    assert result.code != 0
+    assert "is shared, and changes where its publisher's files do" in result.err
