@@ -104,12 +104,20 @@ def written(numbers: NDArray[np.signedinteger]) -> bytes:
     Args:
         numbers: shape (n,).
     """
-    steps = np.diff(numbers, prepend=0)
+    return encoded(np.diff(numbers, prepend=0))[0]
+
+
+def encoded(steps: NDArray[np.signedinteger]) -> tuple[bytes, NDArray[np.int64]]:
+    """Encode the steps between ascending numbers; return the bytes, and the end of each step in them.
+
+    Args:
+        steps: shape (n,), not negative.
+    """
     more = steps // MORE
-    ends = np.cumsum(more + 1) - 1
-    raw = np.full(int(ends[-1]) + 1 if len(ends) else 0, MORE, np.uint8)
-    raw[ends] = steps % MORE
-    return raw.tobytes()
+    ends: NDArray[np.int64] = np.cumsum(more + 1)
+    raw = np.full(int(ends[-1]) if len(ends) else 0, MORE, np.uint8)
+    raw[ends - 1] = steps % MORE
+    return raw.tobytes(), ends
 
 
 def growing(raw: bytes) -> NDArray[np.int64]:

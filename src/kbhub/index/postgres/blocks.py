@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.index.columns import growing, written
+from kbhub.index.columns import encoded, growing
 from kbhub.index.query import tokens
 from kbhub.index.ranking import FTS_WEIGHTS
 from kbhub.values import struct
@@ -134,39 +134,67 @@ class Inverter:
             self._split[text] = stems
         return stems
 
-    def terms(self) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """Yield each term with its occurrences (see `Block.occurrences`)."""
+    def sorted(self) -> Occurrences:
+        """Return all occurrences by term."""
         if not self._terms:
+            return Occurrences((), np.zeros(0, np.int64), np.zeros(0, np.int64))
+        numbers = np.concatenate(self._terms)
+        every = np.concatenate(self._at)[np.argsort(numbers, kind="stable")]
+        return Occurrences(tuple(self._numbers), np.cumsum(np.bincount(numbers, minlength=len(self._numbers))), every)
+
+
+@struct
+class Occurrences:
+    """Where terms occur."""
+
+    terms: tuple[str, ...]
+    ends: NDArray[np.int64]
+    """End of each term's occurrences in `every`."""
+    every: NDArray[np.int64]
+    """See `Block.occurrences`."""
+
+    def by_term(self) -> dict[str, NDArray[np.int64]]:
+        """Return the occurrences of each term."""
+        return dict(zip(self.terms, np.split(self.every, self.ends[:-1]), strict=True)) if self.terms else {}
+
+    def sizes(self) -> dict[str, int]:
+        """Return in how many chunks each term occurs."""
+        return dict(zip(self.terms, np.bincount(self._pairs()[1], minlength=len(self.terms)).tolist(), strict=True))
+
+    def _pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where each pair of a term and a chunk with it begins in `every`, and the number of its term."""
+        terms = np.repeat(np.arange(len(self.terms)), np.diff(self.ends, prepend=0))
+        chunks = self.every >> CHUNK_SHIFT
+        begins = np.flatnonzero((np.diff(chunks, prepend=-1) != 0) | (np.diff(terms, prepend=-1) != 0))
+        return begins, terms[begins]
+
+    def blocks(self) -> Iterator[tuple[str, int, int, int, bytes, bytes, bytes]]:
+        """Yield (term, first, last, size, chunks, counts, places) of blocks; see `Block`.
+
+        All are encoded at once and cut: one by one they would take 40 µs each, and a base has a hundred thousand.
+        """
+        if not len(self.every):
             return
-        order_by = np.concatenate(self._terms)
-        order = np.argsort(order_by, kind="stable")
-        every = np.concatenate(self._at)[order]
-        ends = np.cumsum(np.bincount(order_by, minlength=len(self._numbers)))
-        start = 0
-        for term, end in zip(self._numbers, ends.tolist(), strict=True):
-            yield term, every[start:end]
-            start = end
-
-
-def blocks_of(every: NDArray[np.int64]) -> Iterator[tuple[int, int, int, bytes, bytes, bytes]]:
-    """Yield (first, last, size, chunks, counts, places) of the blocks of a term's occurrences.
-
-    Args:
-        every: see `Block.occurrences`.
-    """
-    if not len(every):
-        return
-    chunks, places = every >> CHUNK_SHIFT, every & ((1 << CHUNK_SHIFT) - 1)
-    begins = np.flatnonzero(np.diff(chunks, prepend=-1))
-    counts = np.add.reduceat(1 + (places & 1), begins)
-    ids = chunks[begins]
-    for start in range(0, len(begins), BLOCK):
-        stop = min(start + BLOCK, len(begins))
-        until = begins[stop] if stop < len(begins) else len(every)
-        mine = ids[start:stop]
-        yield (
-            *(int(mine[0]), int(mine[-1]), stop - start),
-            written(mine - mine[0]),
-            written(np.cumsum(counts[start:stop])),
-            written(np.cumsum(places[begins[start] : until])),
-        )
+        places = self.every & ((1 << CHUNK_SHIFT) - 1)
+        begins, owners = self._pairs()
+        ids = self.every[begins] >> CHUNK_SHIFT
+        starts_of_terms = np.flatnonzero(np.diff(owners, prepend=-1))
+        within = np.arange(len(begins)) - np.repeat(starts_of_terms, np.diff(starts_of_terms, append=len(begins)))
+        starts = np.flatnonzero(within % BLOCK == 0)
+        stops = np.append(starts[1:], len(begins))
+        steps = np.diff(ids, prepend=0)
+        steps[starts] = 0
+        raw_chunks, chunk_ends = encoded(steps)
+        raw_counts, count_ends = encoded(np.add.reduceat(1 + (places & 1), begins))
+        raw_places, place_ends = encoded(places)
+        cuts = [
+            np.stack([np.append(0, ends)[starts], np.append(0, ends)[stops]], axis=1).tolist()
+            for ends in (chunk_ends, count_ends, np.append(place_ends[begins[1:] - 1], place_ends[-1]))
+        ]
+        heads = zip(owners[starts].tolist(), ids[starts].tolist(), ids[stops - 1].tolist(), strict=True)
+        sizes = (stops - starts).tolist()
+        for (owner, first, last), size, of_chunks, of_counts, of_places in zip(heads, sizes, *cuts, strict=True):
+            yield (
+                *(self.terms[owner], first, last, size, raw_chunks[slice(*of_chunks)]),
+                *(raw_counts[slice(*of_counts)], raw_places[slice(*of_places)]),
+            )

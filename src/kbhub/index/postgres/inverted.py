@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbhub.index.postgres.blocks import BLOCK, CHUNK_SHIFT, Block, blocks_of
+from kbhub.index.postgres.blocks import BLOCK, CHUNK_SHIFT, Block, Occurrences
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from numpy.typing import NDArray
     from psycopg import Connection
 
@@ -39,25 +42,35 @@ def write_postings(connection: Connection[Any], number: int, added: Inverter, re
     connection.execute(
         "CREATE TEMP TABLE IF NOT EXISTS new_term ON COMMIT DROP AS SELECT * FROM kbhub.term WITH NO DATA"
     )
-    new = dict(added.terms())
-    gone = {term: np.unique(every >> CHUNK_SHIFT) for term, every in removed.terms()}
-    terms = sorted({*new, *gone})
+    new = added.sorted()
+    gone = {term: np.unique(every >> CHUNK_SHIFT) for term, every in removed.sorted().by_term().items()}
     stored = connection.execute("SELECT FROM kbhub.posting WHERE base_id = %s LIMIT 1", (number,)).fetchone()
+    if stored is None and not gone:
+        _insert(connection, number, new.blocks())
+        _count(connection, number, Counter(new.sizes()))
+        return
+    fresh_by_term = new.by_term()
+    terms = sorted({*fresh_by_term, *gone})
     for start in range(0, len(terms), TERMS_AT_ONCE):
         some = terms[start : start + TERMS_AT_ONCE]
-        blocks = _touched(connection, number, some, gone) if stored is not None else {}
-        rows = []
+        blocks = _touched(connection, number, some, gone)
+        parts: list[tuple[str, NDArray[np.int64]]] = []
         for term in some:
             lost = gone.get(term, _NOTHING)
-            fresh = _without(new.get(term, _NOTHING), lost)
+            fresh = _without(fresh_by_term.get(term, _NOTHING), lost)
             for block, is_last in blocks.get(term, ()):
                 kept = _without(block.occurrences(), lost)
                 if is_last:
                     kept, fresh = np.concatenate([kept, fresh]), _NOTHING
-                rows += [(number, term, *made) for made in blocks_of(kept)]
-            rows += [(number, term, *made) for made in blocks_of(fresh)]
-        _insert(connection, rows)
-    counts = {term: len(np.unique(new.get(term, _NOTHING) >> CHUNK_SHIFT)) - len(gone.get(term, ())) for term in terms}
+                parts.append((term, kept))
+            parts.append((term, fresh))
+        parts = [(term, every) for term, every in parts if len(every)]
+        if parts:
+            ends = np.cumsum([len(every) for _, every in parts])
+            every = np.concatenate([every for _, every in parts])
+            _insert(connection, number, Occurrences(tuple(term for term, _ in parts), ends, every).blocks())
+    counts = Counter(new.sizes())
+    counts.subtract({term: len(chunks) for term, chunks in gone.items()})
     _count(connection, number, counts)
 
 
@@ -88,17 +101,17 @@ def _without(every: NDArray[np.int64], gone: NDArray[np.int64]) -> NDArray[np.in
     return every[~np.isin(every >> CHUNK_SHIFT, gone)] if len(gone) else every
 
 
-def _insert(connection: Connection[Any], rows: list[tuple[Any, ...]]) -> None:
+def _insert(connection: Connection[Any], number: int, blocks: Iterable[tuple[Any, ...]]) -> None:
     with connection.cursor() as cursor:
         with cursor.copy("COPY new_posting FROM STDIN (FORMAT BINARY)") as copy:
             copy.set_types(_TYPES)
-            for row in rows:
-                copy.write_row(row)
+            for block in blocks:
+                copy.write_row((number, *block))
         cursor.execute(f"INSERT INTO kbhub.posting(base_id, {_POSTING}) SELECT base_id, {_POSTING} FROM new_posting")
         cursor.execute("TRUNCATE new_posting")
 
 
-def _count(connection: Connection[Any], number: int, changes: dict[str, int]) -> None:
+def _count(connection: Connection[Any], number: int, changes: Mapping[str, int]) -> None:
     with connection.cursor() as cursor:
         with cursor.copy("COPY new_term FROM STDIN (FORMAT BINARY)") as copy:
             copy.set_types(("int4", "text", "int4"))

@@ -175,6 +175,10 @@ class PostgresWriter:
     def without_vector(self, limit: int) -> list[tuple[int, str, tuple[str, ...], str]]:
         """Return chunks without a vector: (id, title above it, headings, text after the front matter)."""
         self._flush()
+        ((chunks,),) = self._rows("SELECT count(*) FROM kbhub.extent WHERE base_id = %s")
+        ((vectors,),) = self._rows("SELECT count(*) FROM kbhub.vector WHERE base_id = %s")
+        if chunks == vectors:  # many times as fast as checking each chunk
+            return []
         rows = self._rows(
             "SELECT c.id, d.title, d.kind, c.start_line, c.headings, substr(c.text, c.prose + 1) FROM kbhub.chunk c "
             "JOIN kbhub.document d ON d.base_id = c.base_id AND d.id = c.document_id WHERE c.base_id = %s "
