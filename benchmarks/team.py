@@ -98,7 +98,16 @@ class Stand:
     def hub(self, bases: dict[str, Any]) -> Hub:
         home = Path(tempfile.mkdtemp(dir=self.folder))
         config = home / "kbhub.json"
-        config.write_text(json.dumps({"bases": bases, "repos": {"*": list(bases)}, "log": {"queries": False}}))
+        config.write_text(
+            json.dumps(
+                {
+                    "bases": bases,
+                    "repos": {"*": list(bases)},
+                    "log": {"queries": False},
+                    "search": {"secondLook": False},
+                }
+            )
+        )
         return Hub(HubOptions(env=environment(self.folder, home), home=home, cwd=home, config=config))
 
     def publish(self, database: str, hub: Hub) -> None:
@@ -364,7 +373,14 @@ def asked(folder: str, bases: dict[str, Any], seed: int) -> list[float]:
     with quiet():
         home = Path(tempfile.mkdtemp(dir=folder))
         (home / "kbhub.json").write_text(
-            json.dumps({"bases": bases, "repos": {"*": list(bases)}, "log": {"queries": False}})
+            json.dumps(
+                {
+                    "bases": bases,
+                    "repos": {"*": list(bases)},
+                    "log": {"queries": False},
+                    "search": {"secondLook": False},
+                }
+            )
         )
         options = HubOptions(env=environment(Path(folder), home), home=home, cwd=home, config=home / "kbhub.json")
         hub, questions = Hub(options), list(QUESTIONS)

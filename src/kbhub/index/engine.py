@@ -122,11 +122,11 @@ class Index(ABC):
     def similarities(
         self, vector: NDArray[np.int8], chunks: Sequence[int] | NDArray[np.signedinteger]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the ids and cosine similarities of those chunks that have a vector.
+        """Return the ids, ascending, and cosine similarities of those chunks that have a vector.
 
         Args:
             vector: as `vectors.quantise` returns it.
-            chunks: chunk ids.
+            chunks: chunk ids, ascending.
         """
 
     @abstractmethod

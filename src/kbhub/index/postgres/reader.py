@@ -221,7 +221,8 @@ class PostgresIndex(Index):
 
     def _vectors(self, chunks: Sequence[int] | NDArray[np.signedinteger]) -> list[tuple[int, bytes]]:
         return self.rows(
-            "SELECT chunk_id, embedding FROM vector WHERE chunk_id IN @ids AND embedding IS NOT NULL", numbers(chunks)
+            "SELECT chunk_id, embedding FROM vector WHERE chunk_id IN @ids AND embedding IS NOT NULL ORDER BY chunk_id",
+            numbers(chunks),
         )
 
     def _of(self, statement: str, *values: Any) -> list[Any]:
