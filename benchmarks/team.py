@@ -213,13 +213,17 @@ def compare_rights(stand: Stand, steps: int) -> None:
         asked = choose.choice([role, choose.choice(roles)])
         mine = sorted(granted[asked])
         texts = [" ".join(choose.choices(words, k=3)), "wrod12 word9", f"#t{choose.randrange(20)}"]
-        readable = [base.name for base in team.shared_bases(stand.server(database, asked))]
+        theirs = stand.server(database, asked)
+        readable = [base.name for base in team.shared_bases(theirs)]
+        theirs.close()
         if readable != mine:
             different += 1
         elif mine:
             local = stand.hub({name: str(folders[name]) for name in mine})
             sync(local)
-            different += views(local, texts) != views(stand.shared(database, mine, asked), texts)
+            shared = stand.shared(database, mine, asked)
+            different += views(local, texts) != views(shared, texts)
+            shared.index(shared.select()[0]).server.close()
         if step % 100 == 99:
             report_step(f"{step + 1} of {steps}: {different} differ")
     print(f"{ROLES} roles, {BASES} bases, {steps} grants and revokes: {different} answers differ")

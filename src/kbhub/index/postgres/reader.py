@@ -33,6 +33,10 @@ MOST_ENDINGS = 2_000
 LAST_CHARACTER = "\U0010ffff"
 
 _WORDS = {
+    "IN ids": "= ANY(%s::bigint[])",
+    "IN texts": "= ANY(%s::text[])",
+    "NOT IN ids": "<> ALL(%s::bigint[])",
+    "NOT IN texts": "<> ALL(%s::text[])",
     "ids": "(SELECT unnest(%s::bigint[]) AS value)",
     "texts": "(SELECT unnest(%s::text[]) AS value)",
     "number": "number",
@@ -41,7 +45,7 @@ _WORDS = {
     "position": "strpos",
     "each": "",
 }
-"""What engines write differently."""
+"""What engines write differently. A list that is a condition is an array, which the planner looks up in an index."""
 
 _TABLES = {
     "meta": "key, value",
@@ -54,6 +58,8 @@ _TABLES = {
     "vocabulary": "term, chunks AS doc",
 }
 """Table as statements name it → its columns."""
+
+_LISTED = re.compile(rf"(?:(?:NOT )?IN )?{WORD.pattern}")
 
 _NAME = re.compile(rf"\b({'|'.join(_TABLES)})\b")
 
@@ -259,7 +265,7 @@ def _written(statement: str, number: int) -> str:
         f"kbhub.{'term' if name == 'vocabulary' else name} WHERE base_id = {number})"
         for name in dict.fromkeys(_NAME.findall(statement))
     ]
-    sql = WORD.sub(lambda word: _WORDS[word[1]], statement.replace("%", "%%").replace("?", "%s"))
+    sql = _LISTED.sub(lambda word: _WORDS[word[0].replace("@", "")], statement.replace("%", "%%").replace("?", "%s"))
     return f"WITH {', '.join(tables)} {sql}"
 
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 MOST_CONNECTIONS = 4
 """Connections of a process to one database, one per concurrent read (`hub.READERS`)."""
 
+IDLE_SECONDS = 60.0
+"""After which an idle connection is given back: fifty people with some processes each share what the server has."""
+
 LEAST_SECONDS = 2
 """Least seconds that libpq waits for a connection."""
 
@@ -159,6 +162,7 @@ class Server:
                 autocommit=True,
                 application_name=application,
                 connect_timeout=max(LEAST_SECONDS, math.ceil(self.timeout)),
+                prepare_threshold=None,
             )
         except psycopg.Error as error:
             raise self.fault(error) from error
@@ -247,9 +251,17 @@ class Server:
             self._failed = None
             self._pool = ConnectionPool(
                 self._info,
-                kwargs={"autocommit": True, "application_name": "kbhub", "connect_timeout": LEAST_SECONDS},
+                kwargs={
+                    "autocommit": True,
+                    "application_name": "kbhub",
+                    "connect_timeout": LEAST_SECONDS,
+                    # A pooler between here and the server may give each transaction another session; and a plan for
+                    # any list of ids reads whole tables.
+                    "prepare_threshold": None,
+                },
                 min_size=0,
                 max_size=MOST_CONNECTIONS,
+                max_idle=IDLE_SECONDS,
                 reconnect_timeout=self.timeout,
                 open=True,
                 name=self.name,
