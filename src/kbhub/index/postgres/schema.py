@@ -223,6 +223,15 @@ AS $$
   WHERE m.base_id = of_base AND of_base = ANY (kbhub.bases_of(who, 3)) ORDER BY m.role
 $$;
 
+CREATE FUNCTION kbhub.analyze() RETURNS void
+  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog
+AS $$
+BEGIN
+  ANALYZE kbhub.document, kbhub.file, kbhub.chunk, kbhub.extent, kbhub.signature, kbhub.vector, kbhub.property,
+    kbhub.link, kbhub.term, kbhub.posting;
+END
+$$;
+
 CREATE FUNCTION kbhub.grant_rights(of_base integer, whom name, level smallint, who name) RETURNS void
   LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog
 AS $$

@@ -36,6 +36,9 @@ OCCURRENCES_AT_ONCE = 6_000_000
 LOOSE_SHARE = 0.1
 """Share of chunks that come or go until all signatures are computed anew, as in an index file."""
 
+ANALYZED_FROM = 1_000
+"""Chunks written in one go from which the server's statistics of the tables are made anew; it takes a second."""
+
 LONGEST_KEY = 2_000
 """Bytes of a path or a value that PostgreSQL takes as a key: 2,704 at most, with the other columns."""
 
@@ -229,14 +232,20 @@ class PostgresWriter:
         return int(documents), int(chunks)
 
     def tidy(self, written: int) -> None:
-        """Write what is derived from all documents: postings, signatures, and the state that readers compare."""
-        del written  # counted here
+        """Write what is derived from all documents: postings, signatures, and the state that readers compare.
+
+        Args:
+            written: chunks written in this transaction.
+        """
         self._flush()
         self._write_postings()
         self._sign()
         if self._changed:
             generation = self._meta.get("generation")
             self.set_meta({"generation": generation + 1 if generation else random.getrandbits(62)})
+        if written > max(LOOSE_SHARE * self.counts()[1], ANALYZED_FROM):
+            # Until the server does it by itself, a minute later, searches would be planned as for empty tables.
+            self._connection.execute("SELECT kbhub.analyze()")
 
     def _rows(self, statement: str, *values: Any) -> list[Any]:
         return self._connection.execute(statement, (self._number, *values), binary=True).fetchall()
