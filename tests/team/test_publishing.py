@@ -287,6 +287,18 @@ def test_the_command_line_publishes_lists_and_pulls(twin, kbhub, tmp_path):
     assert "with 3 documents" in removed.out
 
 
+def test_indexing_a_shared_base_says_who_does(twin, kbhub):
+    """Nothing is done, and nothing fails."""
+    fill(twin, 3)
+    twin.publish()
+    config = twin.environment.home / ".kbhub.json"
+    config.write_text(json.dumps({"bases": {"notes": {"engine": twin.database.url()}}, "repos": {"*": ["notes"]}}))
+
+    result = kbhub("index", "notes", code=0)
+
+    assert "notes is shared: its publisher brings it in step" in result.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

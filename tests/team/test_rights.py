@@ -121,6 +121,21 @@ def test_no_statement_of_a_role_shows_a_hidden_row(twin, filled):
             assert connection.execute(statement).rowcount == 0
 
 
+def test_a_role_cannot_stand_in_for_the_catalog(twin, filled):
+    """Temporary tables come before others of their name, unless a function says otherwise."""
+    outsider = twin.database.role("outsider")
+    with psycopg.connect(outsider.url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE TEMP TABLE pg_roles AS SELECT 'postgres'::name AS rolname, oid FROM pg_catalog.pg_roles "
+            "WHERE rolname = current_user"
+        )
+        connection.execute("GRANT SELECT ON pg_roles TO PUBLIC")
+        connection.execute("CREATE TEMP TABLE member AS SELECT 1 AS base_id, current_user AS role, 3 AS rights")
+
+        assert connection.execute("SELECT kbhub.bases_of(current_user, 1)").fetchone() == ([],)
+        assert connection.execute("SELECT count(*) FROM kbhub.document").fetchone() == (0,)
+
+
 def test_a_hidden_base_and_none_are_told_in_the_same_words(twin, filled):
     """Nobody learns from an error that something is there."""
     database = twin.database

@@ -148,6 +148,8 @@ def _index_one(
     progress: Progress | None,
 ) -> None:
     try:
+        if any(base.engine for base in hub.select((name,))):
+            complain(f"{name} is shared: its publisher brings it in step, with `kbhub publish`.")
         reports += sync(hub, (name,), full=full, check=True, progress=progress)
     except KbhubError as error:
         failed.append(Problem(subject=name, message=_why(hub, name, error)))

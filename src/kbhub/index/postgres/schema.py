@@ -181,14 +181,14 @@ CREATE TABLE kbhub.packed(
 # roles that the session may take on anyway.
 _FUNCTIONS = """
 CREATE FUNCTION kbhub.bases_of(who name, level integer) RETURNS integer[]
-  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
-  SELECT coalesce(array_agg(DISTINCT base_id), '{}') FROM kbhub.member JOIN pg_roles ON rolname = role
-  WHERE rights >= level AND pg_has_role(session_user, who, 'MEMBER') AND pg_has_role(who, pg_roles.oid, 'USAGE')
+  SELECT coalesce(array_agg(DISTINCT base_id), '{}') FROM kbhub.member JOIN pg_catalog.pg_roles r ON r.rolname = role
+  WHERE rights >= level AND pg_has_role(session_user, who, 'MEMBER') AND pg_has_role(who, r.oid, 'USAGE')
 $$;
 
 CREATE FUNCTION kbhub.create_base(called text, who name) RETURNS integer
-  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog
+  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE made integer;
 BEGIN
@@ -204,7 +204,7 @@ END
 $$;
 
 CREATE FUNCTION kbhub.remove_base(of_base integer, who name) RETURNS boolean
-  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog
+  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
   IF NOT of_base = ANY (kbhub.bases_of(who, 3)) THEN
@@ -217,14 +217,14 @@ END
 $$;
 
 CREATE FUNCTION kbhub.members(of_base integer, who name) RETURNS TABLE(role name, rights smallint)
-  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog
+  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
   SELECT m.role, m.rights FROM kbhub.member m
   WHERE m.base_id = of_base AND of_base = ANY (kbhub.bases_of(who, 3)) ORDER BY m.role
 $$;
 
 CREATE FUNCTION kbhub.analyze() RETURNS void
-  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog
+  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
   ANALYZE kbhub.document, kbhub.file, kbhub.chunk, kbhub.extent, kbhub.signature, kbhub.vector, kbhub.property,
@@ -233,13 +233,13 @@ END
 $$;
 
 CREATE FUNCTION kbhub.grant_rights(of_base integer, whom name, level smallint, who name) RETURNS void
-  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog
+  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
   IF NOT of_base = ANY (kbhub.bases_of(who, 3)) THEN
     RAISE insufficient_privilege USING MESSAGE = format('role %I is no admin of this base', who);
   END IF;
-  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = whom) THEN
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = whom) THEN
     RAISE undefined_object USING MESSAGE = format('there is no role %I', whom);
   END IF;
   INSERT INTO kbhub.member VALUES (of_base, whom, level)
@@ -248,7 +248,7 @@ END
 $$;
 
 CREATE FUNCTION kbhub.revoke_rights(of_base integer, whom name, who name) RETURNS boolean
-  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog
+  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
   IF NOT of_base = ANY (kbhub.bases_of(who, 3)) THEN
