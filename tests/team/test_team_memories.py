@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import psycopg
 import pytest
 
 from kbhub.errors import EngineUnavailable, MemoryNotFound, UsageError, WriteRefused
@@ -84,6 +85,17 @@ def test_only_the_author_or_an_admin_changes_or_forgets(people):
     assert [memory.id for memory in forgotten.memories] == [name]
     assert all_known(people["ada"], "team") == []
     assert search(people["ada"], "fridays").total == 0
+
+
+def test_no_statement_changes_what_somebody_else_remembered(people, twin):
+    """The rows of a memory are its author's, whatever speaks to the database."""
+    remember(people["ada"], FRIDAY, scope="team")
+    with psycopg.connect(twin.database.url(twin.database.role_name("ben")), autocommit=True) as connection:
+        for table in ("document", "file", "chunk", "property", "link", "extent"):
+            for statement in (f"DELETE FROM kbhub.{table}", f"UPDATE kbhub.{table} SET base_id = base_id"):
+                assert connection.execute(statement).rowcount == 0, statement
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("INSERT INTO kbhub.file VALUES (1, 1, 'x') ON CONFLICT DO NOTHING")
 
 
 def test_what_is_forgotten_is_kept_in_the_trash(people):

@@ -267,9 +267,22 @@ _MAY_READ = "base_id = ANY ((SELECT kbhub.bases_of(current_user, 1))::integer[])
 _MAY_WRITE = "base_id = ANY ((SELECT kbhub.bases_of(current_user, 2))::integer[])"
 _MAY_RULE = "base_id = ANY ((SELECT kbhub.bases_of(current_user, 3))::integer[])"
 
-_SHARED = "(SELECT memories FROM kbhub.base b WHERE b.base_id = document.base_id)"
-_MAY_CHANGE = f"({_MAY_RULE} OR ({_MAY_WRITE} AND (author = current_user OR NOT {_SHARED})))"
-"""Where agents remember, authors change their own documents; elsewhere authors publish."""
+_PARTS = ("file", "chunk", "extent", "property", "link")
+"""Tables with parts of documents, each of which belongs to the document's author."""
+
+
+def _may_change(table: str) -> str:
+    """Return who may change a row: where agents remember, an author changes what is their own; elsewhere, anything."""
+    if table not in ("document", *_PARTS):
+        return _MAY_WRITE
+    own = "author = current_user"
+    if table in _PARTS:
+        own = (
+            f"EXISTS (SELECT FROM kbhub.document d WHERE d.base_id = {table}.base_id AND d.id = {table}.document_id "
+            "AND d.author = current_user)"
+        )
+    remembering = f"(SELECT memories FROM kbhub.base b WHERE b.base_id = {table}.base_id)"
+    return f"({_MAY_RULE} OR ({_MAY_WRITE} AND (NOT {remembering} OR {own})))"
 
 
 def _policies() -> str:
@@ -282,7 +295,7 @@ def _policies() -> str:
         "CREATE POLICY owned ON kbhub.version TO kbhub_owner USING (true) WITH CHECK (true);",
     ]
     for table in TABLES[1:]:
-        changing = _MAY_CHANGE if table == "document" else _MAY_WRITE
+        changing = _may_change(table)
         statements += [
             f"CREATE POLICY readable ON kbhub.{table} FOR SELECT USING ({_MAY_READ});",
             f"CREATE POLICY added ON kbhub.{table} FOR INSERT WITH CHECK ({changing});",

@@ -321,10 +321,6 @@ class PostgresWriter:
         )
         ids = [chunk for _, chunk, *_ in chunks]
         mine, theirs = (self._number, ids), (self._number, list(documents))
-        removed = self._connection.execute("DELETE FROM kbhub.document WHERE base_id = %s AND id = ANY(%s)", theirs)
-        if removed.rowcount < len(documents):
-            name = next(iter(documents.values()))[0]
-            raise WriteRefused(name, "somebody else wrote it; its author or an admin of the base can change it")
         for document, chunk, headings, line, text in chunks:
             (searched,) = searched_texts(_of_stored(documents[document], headings, line, text))
             self._removed.add(chunk, searched)
@@ -332,6 +328,10 @@ class PostgresWriter:
             self._connection.execute(f"DELETE FROM kbhub.{table} WHERE base_id = %s AND chunk_id = ANY(%s)", mine)
         for table in ("chunk", "file", "property", "link"):
             self._connection.execute(f"DELETE FROM kbhub.{table} WHERE base_id = %s AND document_id = ANY(%s)", theirs)
+        removed = self._connection.execute("DELETE FROM kbhub.document WHERE base_id = %s AND id = ANY(%s)", theirs)
+        if removed.rowcount < len(documents):
+            name = next(iter(documents.values()))[0]
+            raise WriteRefused(name, "somebody else wrote it; its author or an admin of the base can change it")
         self._connection.execute("INSERT INTO kbhub.gone SELECT %s, unnest(%s::bigint[])", mine)
         return {row[1]: row[-1] for row in rows}
 
