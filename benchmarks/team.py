@@ -283,7 +283,9 @@ def kill(stand: Stand, kills: int) -> None:
         half += len(rows) != 1
         lost += sum(count for _, count in rows) != 300
         if number % 10 == 0:
-            subprocess.run(command, check=True, capture_output=True)
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                report_step(done.stderr.strip().splitlines()[-1])
             shared = stand.shared(database, ["notes"])
             healed += search(shared, Query(text=f'"version {number}"', mode="keyword", limit=1)).total == 300
             report_step(f"{number} of {kills}: {half} half visible, {lost} lost, {healed} of {number // 10} healed")

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 LOCKS = 1801613413
 """First number of kbhub's advisory locks ("kbhe"); the second is that of the base."""
 
+PATIENCE_MS = 3_000
+"""How long a publisher waits, in ms: the server may take a moment to notice that another one was killed."""
+
 WAIT_MS = 10_000
 """How long to wait for another writer of a base before a memory is refused, in ms."""
 
@@ -153,15 +156,11 @@ def _created(server: Server, connection: Connection[Any], name: str) -> tuple[An
 
 
 def _lock(server: Server, connection: Connection[Any], name: str, number: int, *, wait: bool) -> None:
-    if wait:
-        connection.execute(f"SET LOCAL lock_timeout = {WAIT_MS}")
-        with suppress(errors.LockNotAvailable):
-            connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, number))
-            return
-    else:
-        row = connection.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCKS, number)).fetchone()
-        if row and row[0]:
-            return
+    connection.execute(f"SET LOCAL lock_timeout = {WAIT_MS if wait else PATIENCE_MS}")
+    with suppress(errors.LockNotAvailable):
+        connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, number))
+        connection.execute("SET LOCAL lock_timeout = 0")
+        return
     with server.connect() as other:
         row = other.execute(
             "SELECT a.usename, a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
