@@ -215,6 +215,9 @@ def _counted(
         occur nowhere; names of which only words occur.
     """
     counted: dict[str, list[Postings]] = {}
+    stems = dict.fromkeys(term.tokens[0] for wording in (terms, *others, passage) for term in wording if term.plain)
+    for index in indexes:
+        index.expect(stems)
 
     def occurs(term: Term) -> bool:
         if term.match not in counted:
