@@ -23,7 +23,11 @@ from kbhub.search.search import search
 from kbhub.sync.bases import sync
 from kbhub.types import Query
 
+LONG = "w" * 600
+
 QUERIES = [
+    "owner:12", "owner:>3", "version:1.5", "version:1.50", "version:>1", "build:700",
+    LONG, f"{LONG}x", f"{LONG}y", f"{LONG}*", f'"{LONG} {LONG}x"', "q" * 564, "n:>1",
     "roll back a release", "the of and to", '"release rollback"', "user-account", "deplo*", "database mig*", "naïve",
     "NO_COLOR", "maxRetries", "--no-track", "-draft deploy", "tag:ops", "tag:ops/db deploy", "kind:document replica",
     "status:accepted", "priority:>2", "priority:2", "date:2025", "date:>2024-06", "path:guides/ refund", "age:<1000",
@@ -40,7 +44,8 @@ def fill(twin, documents: int = 60) -> None:
                "date: 2025-03-01\naliases: [install, Einrichtung]\nnested: {deep: [1, 2.5, yes]}\n---\n# Setup\n\n"
                "Set `NO_COLOR` or `maxRetries`; see [[retry]] and [gone](gone.md) and ![x](pic.png).\n\n## Deploy\n\n"
                "Use --no-track.\n")  # fmt: skip
-    twin.write("guides/retry.md", "---\ntags: ops\npriority: 2\nsupersedes: guides/old.md\nowner: '12'\n---\n"
+    twin.write("guides/retry.md", "---\ntags: ops\npriority: 2\nsupersedes: guides/old.md\nowner: '12'\n"
+               "version: '1.50'\nbuild: ' 7e2'\n---\n"
                "max_retries is set to 3. Release rollback.\n")  # fmt: skip
     twin.write(
         "guides/old.md", "---\nexpires: 2020-01-01\ndate: 2024-07-01\n---\n# Old\n\nStatus: superseded\n\nDatabase.\n"
@@ -48,6 +53,7 @@ def fill(twin, documents: int = 60) -> None:
     twin.write("日本.md", "# リリース\n\n回滚发布。リリースを戻す。 naïve café\r\nwith CRLF\r\n")
     twin.write("odd.md", b"\xef\xbb\xbf# BOM\n\nA byte \xff and a NUL \0 here.\n")
     twin.write("empty.md", "")
+    twin.write("long.md", f"---\nn: 1{'0' * 400}\n---\n# Long\n\n{LONG} {LONG}x {'q' * 564}\n")
     twin.write("drafts/ſharp s ß.md", "# ſharp\n\nit's a Straße\n")
 
 

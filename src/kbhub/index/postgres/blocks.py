@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,9 @@ BLOCK = 512
 """Chunks of a block: `facts/postgres.md` measured a fetch of 9,500 postings at 1.2 ms with it."""
 
 LONGEST_TERM = 500
-"""Characters of a term that are stored and looked up: keys have 2,700 bytes at most, and words end long before."""
+"""Characters of a term that is stored as it is: keys have 2,700 bytes at most, and words end long before."""
+
+HASH_DIGITS = 64
 
 APART = 4
 """Twice the distance of the last place of a column from the first of the next, so that no phrase spans both."""
@@ -88,6 +91,13 @@ def phrase(parts: Sequence[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArr
     return chunks, np.bincount(inverse, 1 + (begins & 1), len(chunks)).astype(np.float64)
 
 
+def stored(stem: str) -> str:
+    """Return a stem as it is stored and looked up: the end of an endless one is a hash. Twice is once."""
+    if len(stem) <= LONGEST_TERM or len(stem) == LONGEST_TERM + HASH_DIGITS:
+        return stem
+    return stem[:LONGEST_TERM] + hashlib.sha256(stem.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 class Inverter:
     """Collects the terms of chunks, to be written as blocks."""
 
@@ -127,7 +137,7 @@ class Inverter:
             return []
         if shared and (known := self._split.get(text)) is not None:
             return known
-        stems = [stem[:LONGEST_TERM] for _, _, stem in tokens(text.encode("utf-8", "replace"))]
+        stems = [stored(stem) for _, _, stem in tokens(text.encode("utf-8", "replace"))]
         if shared:
             if len(self._split) > BLOCK:
                 self._split.clear()

@@ -12,7 +12,7 @@ import numpy as np
 from kbhub.errors import EngineUnavailable, IndexUnavailable
 from kbhub.index.columns import made
 from kbhub.index.engine import PACKED_FROM, WORD, Index, Snapshot, numbers
-from kbhub.index.postgres.blocks import LONGEST_TERM, Block, occurrences, phrase, united
+from kbhub.index.postgres.blocks import Block, occurrences, phrase, stored, united
 from kbhub.index.postings import Postings
 from kbhub.index.signatures import Signatures, sign
 from kbhub.index.sqlite.similarity import similarities_of
@@ -189,7 +189,7 @@ class PostgresIndex(Index):
 
     def _read_postings(self, term: Term, columns: Columns) -> Postings:
         ahead = self._seen().postings
-        stems = [token[:LONGEST_TERM] for token in term.tokens]
+        stems = [stored(token) for token in term.tokens]
         if term.plain:
             self.expect(stems)
             return ahead[stems[0]]
@@ -207,7 +207,7 @@ class PostgresIndex(Index):
 
     def _blocks(self, stems: Sequence[str], *, places: bool = False) -> dict[str, list[Block]]:
         """Return the postings of stems, as stored."""
-        wanted = [stem[:LONGEST_TERM] for stem in stems]
+        wanted = [stored(stem) for stem in stems]
         rows = self._of(
             f"SELECT term, first, last, chunks, counts, {'places' if places else 'NULL::bytea'} FROM kbhub.posting "
             "WHERE base_id = %s AND term = ANY(%s) ORDER BY term, first",
@@ -216,7 +216,7 @@ class PostgresIndex(Index):
         found: dict[str, list[Block]] = {stem: [] for stem in wanted}
         for stem, *block in rows:
             found[stem].append(Block(*block))
-        return {stem: found[stem[:LONGEST_TERM]] for stem in stems}
+        return {stem: found[stored(stem)] for stem in stems}
 
     def _ids(self, blocks: Sequence[Block]) -> NDArray[np.int64]:
         return np.concatenate([np.zeros(0, np.int64), *(block.ids() for block in blocks)])

@@ -62,8 +62,8 @@ _TYPES = {
 }
 """Type → columns of it; others are `int4`."""
 
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
-_FRACTION = re.compile(r"-?[0-9]+\.[0-9]+")
+_NUMBER = re.compile(r"[ \t\n\f\r]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t\n\f\r]*")
+"""A text that SQLite stores as a number in a column of numeric affinity, as that of its properties is."""
 
 
 class PostgresWriter:
@@ -407,12 +407,8 @@ def _property(key: str, value: str | float) -> tuple[str, str, float | None]:
     if not isinstance(value, str):
         return key, str(value), float(value)
     text = _storable(value.encode("utf-8", "replace")[:LONGEST_KEY].decode("utf-8", "ignore"))
-    number = float(value) if _WHOLE.fullmatch(value) or _is_fraction(value) else None
+    number = float(value) if _NUMBER.fullmatch(value) else None
     return key, text, number
-
-
-def _is_fraction(value: str) -> bool:
-    return bool(_FRACTION.fullmatch(value)) and repr(float(value)) == value and not float(value).is_integer()
 
 
 def _of_stored(document: Sequence[Any], headings: str, line: int, text: str) -> NewDocument:
