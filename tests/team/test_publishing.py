@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -339,7 +340,11 @@ def test_watching_publishes_what_changes(twin):
         "--watch",
     ]
     environment = {**os.environ, **twin.environment.env, "HOME": str(twin.environment.home)}
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=environment, cwd=twin.folder) as process:
+    # A shell that runs the tests in the background has them ignore interrupts, and what they start.
+    interruptible = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, text=True, env=environment, cwd=twin.folder, preexec_fn=interruptible
+    ) as process:
         try:
             assert "3 added" in process.stdout.readline()
             hub, until = twin.shared(), time.monotonic() + PATIENCE
@@ -347,9 +352,10 @@ def test_watching_publishes_what_changes(twin):
                 (twin.folder / "new.md").write_text(f"# New\n\nxylophone {time.monotonic()}\n")
                 threading.Event().wait(0.5)
             assert refs(hub, "xylophone") == ["notes@new.md"]
-        finally:
             process.send_signal(signal.SIGINT)
             assert process.wait(PATIENCE) == 130
+        finally:
+            process.kill()
 
 
 def test_the_example_works_as_its_page_says(twin, kbhub, tmp_path):
