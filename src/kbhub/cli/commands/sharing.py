@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -367,6 +368,7 @@ def _publish_once(
         Published(database=server.name, dry_run=dry_run, report=report),
         lambda: f"{report_text(report)}{undone}",
     )
+    sys.stdout.flush()  # with --watch, a log that is written to has it at once
 
 
 def _describe(engine: Any, server: Any, name: str | None, description: str | None, memories: bool | None) -> int:
