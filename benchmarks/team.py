@@ -52,6 +52,7 @@ DEPTH = 100
 ROLES, BASES, STEPS = 50, 40, 2_000
 KILLS = 100
 SECONDS = 20.0
+FILES = 1_000_000
 
 QUESTIONS = (
     "how do I list all files", "transaction gas limit", "borrow checker lifetime", "compress a directory",
@@ -105,6 +106,7 @@ class Stand:
                     "repos": {"*": list(bases)},
                     "log": {"queries": False},
                     "search": {"secondLook": False},
+                    "limits": {"files": FILES},
                 }
             )
         )
@@ -137,6 +139,7 @@ def main() -> None:
             compare_rights(stand, arguments.steps or STEPS)
         elif arguments.part == "kills":
             kill(stand, arguments.steps or KILLS)
+            kill_administration(stand, arguments.steps or KILLS)
         else:
             measure_speed(stand, arguments.places, arguments.times, arguments.clients)
     finally:
@@ -292,6 +295,54 @@ def kill(stand: Stand, kills: int) -> None:
     print(f"{kills} kills: {half} half visible, {lost} with documents lost, {healed} of {kills // 10} next runs whole")
 
 
+ADMINISTRATION = """
+import sys
+from kbhub.index.postgres import Server, bases
+server = Server(sys.argv[1], 20, {})
+print("ready", flush=True)
+if sys.argv[2:]:
+    bases.grant(server, sys.argv[2], "author", "notes")
+else:
+    bases.init(server)
+"""
+
+
+def kill_administration(stand: Stand, kills: int) -> None:
+    """End `team init` and `team grant`, or their connection, at a random moment: all of it holds, or nothing."""
+    choose = random.Random(3)
+    half = healed = done = 0
+    granted = "bench1"  # has the base that `kill` published to
+    took = 0.1
+    for number in range(kills):
+        role, database = f"killed{number}", f"init{number}"
+        stand.run(f"CREATE ROLE {role}")
+        stand.run(f"CREATE DATABASE {database}")
+        granting = bool(number % 2)
+        arguments = [stand.url(granted), role] if granting else [stand.url(database)]
+        command = [sys.executable, "-W", "ignore", "-c", ADMINISTRATION, *arguments]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            process.stdout.readline()
+            threading.Event().wait(choose.uniform(0, took))
+            if choose.random() < 0.5:
+                process.send_signal(signal.SIGKILL)
+            else:
+                stand.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'kbhub%'")
+            process.wait(120)
+        if granting:
+            rights = {member.role: member.rights for member in team.members(stand.server(granted), "notes")}
+            done += role in rights
+            half += rights.get(role, "author") != "author"
+        else:
+            tables = stand.run("SELECT count(*) FROM pg_tables WHERE schemaname = 'kbhub'", database)[0][0]
+            done += bool(tables)
+            team.init(stand.server(database))
+            whole = stand.run("SELECT count(*) FROM pg_tables WHERE schemaname = 'kbhub'", database)[0][0]
+            half += tables not in (0, whole)
+            healed += team.shared_bases(stand.server(database)) == []
+    print(f"{kills} kills of init and grant, {done} of them too late: {half} half done, "
+          f"{healed} of {kills - kills // 2} databases made by the next run")  # fmt: skip
+
+
 def started_again(stand: Stand) -> None:
     """Start the server again, and wait until it answers."""
     for _ in range(240):
@@ -385,6 +436,7 @@ def asked(folder: str, bases: dict[str, Any], seed: int) -> list[float]:
                     "repos": {"*": list(bases)},
                     "log": {"queries": False},
                     "search": {"secondLook": False},
+                    "limits": {"files": FILES},
                 }
             )
         )
