@@ -23,7 +23,8 @@ from kbhub.evaluation.corpus import NOW, Corpus, Setup, open_corpus
 from kbhub.evaluation.datasets import Dataset, EvalQuery, load_dataset
 from kbhub.evaluation.metrics import METRICS, judge
 from kbhub.hub import Hub
-from kbhub.index.querylog import Asked, Opening, QueryLog
+from kbhub.index.logged import Asked, Opening
+from kbhub.index.querylog import QueryLog
 from kbhub.memory.querylog.recording import flush, note_read, record
 from kbhub.models.embedding import PACKAGED_SHA256
 from kbhub.search.learned import learned

@@ -7,8 +7,9 @@ import sys
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
-from kbhub.cli import INTERRUPTED
+from kbhub.cli import INTERRUPTED, UNWRITTEN
 from kbhub.cli.quick import ALONE, arranged, quickly
+from kbhub.errors import KbhubError
 from kbhub.workspace.process_tuning import be_frugal, collect_rarely, end_frugally
 
 if TYPE_CHECKING:
@@ -37,9 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return code
         code = _answered(given)
         if code == 0 and len(typed) == 1 and typed[0] in ALONE:
-            sys.stdout.flush()
+            _write_out()
             print(f"kbhub: `kbhub {typed[0]} --help` shows what else it does.", file=sys.stderr)  # noqa: T201
-        sys.stdout.flush()
+        _write_out()
         if arguments is None:  # the process is over, and not only a call
             end_frugally()
     except KeyboardInterrupt:
@@ -48,13 +49,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_results()
         return PIPE_CLOSED
+    except KbhubError as error:
+        _discard_results()
+        print(f"kbhub: {error}", file=sys.stderr)  # noqa: T201
+        return error.exit_code
     except OSError as error:
         if _results_can_be_written():
             raise
         _discard_results()
-        print(f"kbhub: The results cannot be written: {error.strerror}.", file=sys.stderr)  # noqa: T201
+        print(f"kbhub: {UNWRITTEN.format(error.strerror)}", file=sys.stderr)  # noqa: T201
         return 1
     return code
+
+
+def _write_out() -> None:
+    """Write what is buffered; a standard output that fails may have dropped it, so that a second try would not tell."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise KbhubError(UNWRITTEN.format(error.strerror)) from error
 
 
 def _results_can_be_written() -> bool:

@@ -36,8 +36,9 @@ from conformance import fixture_tools
 from conformance.fixture_tools import PNG, SCHEMA, SCHEMA_TOOL, TOOLS, Ctx, embedded, filled, form
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
-from kbhub.server.daemon.http import HOST, MCP_PATH, Guarded, HttpServer, bind_port, mcp_app
+from kbhub.server.daemon.http import MCP_PATH, Guarded, mcp_app
 from kbhub.server.server import KbhubServer
+from kbhub.ui.loopback import HOST, HttpServer, bind_port
 from kbhub.workspace.tool_names import ALL
 
 CONTEXT = {"type": "object", "properties": {"context": {"type": "string"}}, "required": ["context"]}

@@ -212,12 +212,17 @@ def test_another_project_does_not_learn_from_it(environment, hub, clock):
     assert reasons(ask(there)) == {}
 
 
-def test_a_log_of_the_version_before_goes_on(hub):
+UNLEARNED = "DROP TRIGGER forget; DROP TABLE question; DROP TABLE lesson;"
+
+
+@pytest.mark.parametrize(("version", "without"), [(1, UNLEARNED), (2, "")])
+def test_a_log_of_a_version_before_goes_on(hub, version, without):
     """Its queries are kept, and learning begins."""
     ask(hub)
     flush()
     connection = apsw.Connection(str(log_path(hub)))
-    connection.execute("DROP TRIGGER forget; DROP TABLE question; DROP TABLE lesson; PRAGMA user_version=1").fetchall()
+    statements = f"{without} ALTER TABLE asked DROP COLUMN took; PRAGMA user_version={version}"
+    connection.execute(statements).fetchall()
     connection.close()
     assert reasons(ask(hub)) == {}
     occasion(hub, "one")

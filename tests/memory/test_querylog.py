@@ -17,7 +17,8 @@ import kbhub.sync.background
 from conftest import DAY
 from kbhub.errors import QueryLogUnavailable
 from kbhub.evaluation.corpus import logged_dataset
-from kbhub.index.querylog import JOURNAL_BYTES, Asked, Distinct, QueryLog
+from kbhub.index.logged import Asked, Distinct
+from kbhub.index.querylog import JOURNAL_BYTES, QueryLog
 from kbhub.memory.querylog import maintenance, recording
 from kbhub.memory.querylog.clusters import clusters
 from kbhub.memory.querylog.gaps import summary
@@ -61,6 +62,18 @@ def test_a_query_is_noted_with_what_it_found(hub):
     assert (first.asked, first.mode, first.bases) == ("2027-01-15T08:00:00+00:00", "hybrid", ("project",))
     assert (first.score, first.hits[0]) == (result.hits[0].score, "rollback.md")
     assert (second.client, second.mode) == ("user", "keyword")
+
+
+def test_how_long_a_search_took_is_noted(hub, kbhub):
+    """By the command, too; a query whose time nobody measured has none."""
+    result = hub.search(Query(text="rollback"))
+    record(hub, result, Query(text="rollback"), took=0.0123)
+    ask(hub, "cache")
+
+    assert [query.seconds for query in show_log(hub).queries] == [None, 0.0123]
+    kbhub("search", "sessions", code=0)
+    (asked,) = [one for one in kbhub("log", "show", "--json", code=0).json["queries"] if one["text"] == "sessions"]
+    assert asked["seconds"] > 0
 
 
 def test_the_log_is_the_users_alone_and_in_the_data_directory(environment, hub):

@@ -20,12 +20,13 @@ import pytest
 
 from conftest import make_environment
 from daemons import CONNECT, INITIALIZE, PATIENCE, folder_of, settings, until, windows
-from kbhub.server.daemon import http, sockets
+from kbhub.server.daemon import http
 from kbhub.server.daemon.connections import MOST_GREETING
 from kbhub.server.daemon.folder import read_record
 from kbhub.server.daemon.http import BURST
 from kbhub.server.daemon.workspaces import Workspaces
 from kbhub.server.frames import FRAME_BYTES
+from kbhub.ui import loopback, sockets
 from test_daemon import furnish
 from test_daemon_http import HTTP, headers_of, question
 
@@ -169,14 +170,14 @@ def quick(environment, monkeypatch):
     monkeypatch.setattr(sockets, "HEADER_SECONDS", 0.2)
     monkeypatch.setattr(http, "BODY_SECONDS", 0.2)
     monkeypatch.setattr(http, "DRAIN_SECONDS", 0.2)
-    bound = http.bind_port(0)
+    bound = loopback.bind_port(0)
     port = bound.getsockname()[1]
     endpoints = []
 
     async def serve():
         async with anyio.create_task_group() as group:
             workspaces = Workspaces(environment.hub().options, False, http.mcp_app, group)
-            endpoints.append(http.HttpServer(http.Guarded(workspaces, "token", port, dict)))
+            endpoints.append(loopback.HttpServer(http.Guarded(workspaces, "token", port, dict)))
             await endpoints[0].serve(sockets=[bound])
             group.cancel_scope.cancel()
 

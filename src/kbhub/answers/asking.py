@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from kbhub.answers.answer import Answer, AskOptions, Passage, Prepared, Reference, Source, Weight, estimated_tokens
@@ -23,7 +24,7 @@ from kbhub.values import struct
 from kbhub.workspace.settings import DEFAULT_OLLAMA_MODEL
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from kbhub.answers.answer import Outcome, Writer
     from kbhub.hub import Hub
@@ -239,9 +240,10 @@ def prepare(
         limit=SEARCHED_HITS,
         granularity="chunk",
     )
+    began = time.perf_counter()
     result = search_assisted(hub, query)
     if asker:
-        record(hub, result, query, asker)
+        record(hub, result, query, asker, took=time.perf_counter() - began)
     prepared = Prepared(
         question=beginning(question),
         options=options,
@@ -269,20 +271,23 @@ def prepare(
     return prepared.model_copy(update={"passages": passages, "sent": sent, "weights": _weights(hub, result, queries)})
 
 
-def answer_without_client(hub: Hub, prepared: Prepared, why: Sequence[str] = ()) -> Answer:
+def answer_without_client(
+    hub: Hub, prepared: Prepared, why: Sequence[str] = (), *, on_text: Callable[[str], object] | None = None
+) -> Answer:
     """Answer a prepared question, with a local model if one is configured, else by quoting sentences.
 
     Args:
         hub: hub it was prepared with.
         prepared: the question with its passages.
         why: why the client's own model did not write, if it should have.
+        on_text: called with each piece that a local model writes, before its citations are checked.
     """
     reasons = list(why)
     writer = prepared.options.written_by
     if prepared.outcome:
         return counted(hub, finish_unwritten(prepared, [FORCED] if writer == "none" else []))
     if writer in (None, "ollama"):
-        finished = _by_ollama(hub, prepared, [*reasons, FORCED if writer else CONFIGURED])
+        finished = _by_ollama(hub, prepared, [*reasons, FORCED if writer else CONFIGURED], on_text)
         if not isinstance(finished, str):
             return counted(hub, finished)
         reasons.append(finished)
@@ -298,7 +303,9 @@ def counted(hub: Hub, answer: Answer) -> Answer:
     return answer
 
 
-def _by_ollama(hub: Hub, prepared: Prepared, why: Sequence[str]) -> Answer | str:
+def _by_ollama(
+    hub: Hub, prepared: Prepared, why: Sequence[str], on_text: Callable[[str], object] | None
+) -> Answer | str:
     """Return the answer of a local model, or why there is none."""
     settings = hub.config().settings.answers
     model = settings.model or (DEFAULT_OLLAMA_MODEL if prepared.options.written_by else None)
@@ -311,6 +318,7 @@ def _by_ollama(hub: Hub, prepared: Prepared, why: Sequence[str]) -> Answer | str
             Prompt(request.system, request.prompt),
             Deadline(settings.seconds, "answers.seconds"),
             most_tokens=request.max_tokens,
+            on_text=on_text,
         )
     except ModelUnavailable as error:
         return str(error)

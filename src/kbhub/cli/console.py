@@ -8,6 +8,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from kbhub.cli import UNWRITTEN
 from kbhub.errors import KbhubError
 from kbhub.render.layout import fitted, wrapped
 from kbhub.render.words import json_escaped, one_line
@@ -101,7 +102,7 @@ def write_verbatim(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise KbhubError(f"The results cannot be written: {error.strerror}.") from error
+        raise KbhubError(UNWRITTEN.format(error.strerror)) from error
 
 
 def show_json(document: str) -> None:
@@ -112,7 +113,12 @@ def show_json(document: str) -> None:
 def complain(message: str) -> None:
     """Print a message on one line of standard error; in a terminal, broken at words to its width."""
     # What is printed may quote a file; results must come before what is said about them.
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:  # said at the end, if this is not the message that says so
+        pass
     line = f"kbhub: {one_line(shortened(message))}"
     if sys.stderr.isatty():
         line = "\n  ".join(wrapped(line, line_width(os.environ) - len("  ")))

@@ -67,6 +67,7 @@ app.command("kbhub.cli.commands.bases:cleanup", name="cleanup", usage="kbhub cle
 app.command("kbhub.cli.commands.searching:search", name="search", usage="kbhub search [OPTIONS] QUERY…")
 app.command("kbhub.cli.commands.basics:read", name="read", usage="kbhub read [OPTIONS] REF…")
 app.command("kbhub.cli.commands.indexing:index", name="index", usage="kbhub index [OPTIONS] [BASE…]")
+app.command("kbhub.cli.commands.looking:ui", name="ui", usage="kbhub ui [OPTIONS]")
 app.command("kbhub.cli.commands.basics:status", name="status", usage="kbhub status [OPTIONS]")
 app.command("kbhub.cli.commands.indexing:doctor", name="doctor", usage="kbhub doctor [OPTIONS]")
 app.command("kbhub.cli.commands.basics:init", name="init", usage="kbhub init [OPTIONS]")

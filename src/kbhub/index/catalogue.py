@@ -98,6 +98,17 @@ def tag_counts(index: Index) -> dict[str, int]:
     return dict(index.rows("SELECT value, count(DISTINCT document_id) FROM property WHERE key = 'tag' GROUP BY value"))
 
 
+def tags_of(index: Index, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the tags of some documents, by path; those that do not exist are left out.
+
+    Args:
+        index: an index, in a snapshot.
+        paths: paths in the base.
+    """
+    rows = index.rows("SELECT path, tags FROM document WHERE path IN @texts ORDER BY path", list(paths))
+    return {path: tuple(json.loads(tags)) for path, tags in rows}
+
+
 def document_names(index: Index) -> Iterator[tuple[str, str]]:
     """Yield (path, name) for the title and every alias of every document.
 

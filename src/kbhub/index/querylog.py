@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import os
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import apsw
 import filelock
 
 from kbhub.errors import QueryLogUnavailable
 from kbhub.index import lessons
+from kbhub.index.logged import Asked, Distinct, Opening, Topic
 from kbhub.index.sqlite.schema import BUSY_MS, set_aside
-from kbhub.values import struct
 from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from kbhub.index.logged import Kind, State
+
 APPLICATION_ID = 0x6B62716C
 """Marks a SQLite file as a query log of kbhub ("kbql")."""
 
-VERSION = 2
+VERSION = 3
 """Schema version; a file with a higher one belongs to a later release and is left alone."""
 
 JOURNAL_BYTES = 1 << 20
@@ -53,7 +55,8 @@ CREATE TABLE asked(
   bases TEXT NOT NULL,
   verdict TEXT,
   score REAL,
-  client TEXT NOT NULL
+  client TEXT NOT NULL,
+  took REAL
 );
 CREATE INDEX asked_at ON asked(at);
 CREATE INDEX asked_key ON asked(key);
@@ -82,92 +85,6 @@ CREATE TABLE topic(
 ) WITHOUT ROWID;
 CREATE TABLE state(key TEXT PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID;
 """
-
-Kind = Literal["gap", "promotion"]
-State = Literal["open", "answered", "closed", "promoted", "withdrawn", "forgotten", "own"]
-
-
-@struct
-class Asked:
-    """A query and its result."""
-
-    at: float
-    """Seconds since the epoch."""
-    text: str
-    subject: str
-    """The text on one line, without filters."""
-    key: str
-    """Normalised key of equivalent queries."""
-    mode: str
-    bases: tuple[str, ...]
-    verdict: str | None
-    score: float | None
-    """Score of the best hit; None without hits."""
-    client: str
-    hits: tuple[str, ...]
-    """Refs, best first."""
-    opened: tuple[str, ...] = ()
-    """Hits that were read afterwards."""
-    session: str = ""
-    model: str = ""
-    """The model of the vector."""
-    vector: bytes = b""
-    """Of the subject, int8; empty if nothing is to be learned from it."""
-
-
-@struct
-class Opening:
-    """An event: a document was read."""
-
-    at: float
-    refs: tuple[str, ...]
-    """Refs the read one may mean; any of them."""
-    client: str
-    session: str = ""
-    remembered: bool = False
-    """Whether a memory was written about it, rather than it was read."""
-
-
-@struct
-class Distinct:
-    """Queries with the same key."""
-
-    subject: str
-    key: str
-    count: int
-    """How often they were asked; repetitions by one client within `ONCE_SECONDS` count once."""
-    last: float
-    """Seconds since the epoch."""
-    clients: tuple[str, ...]
-    strong: int
-    weak: int
-    none: int
-
-
-@struct
-class Topic:
-    """A recurring question: a gap, or one whose answer was promoted to a memory."""
-
-    id: str
-    kind: Kind
-    key: str
-    """Hash of the query it was found by."""
-    question: str
-    """Empty once the queries have expired."""
-    state: State
-    since: float
-    """Time of the last change of state, seconds since the epoch."""
-    count: int = 0
-    last: float = 0.0
-    clients: tuple[str, ...] = ()
-    ref: str = ""
-    """The document that answers."""
-    memory: str = ""
-    """Id of the promoted memory."""
-    digest: str = ""
-    """Digest of the ref's target when last checked."""
-    reopened: float | None = None
-    """When an answered gap was opened again."""
 
 
 class QueryLog:
@@ -214,7 +131,7 @@ class QueryLog:
         listed = "(SELECT json_group_array(ref) FROM (SELECT ref FROM listed WHERE asked_id = id {} ORDER BY place))"
         rows = self._rows(
             f"SELECT at, text, subject, key, mode, bases, verdict, score, client, {listed.format('')}, "
-            f"{listed.format('AND opened')} FROM asked WHERE at >= ? ORDER BY at DESC, id DESC LIMIT ?",
+            f"{listed.format('AND opened')}, took FROM asked WHERE at >= ? ORDER BY at DESC, id DESC LIMIT ?",
             *(since, limit),
         )
         return [_asked(row) for row in rows]
@@ -396,8 +313,11 @@ class QueryLog:
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION}").fetchall()
         elif application != APPLICATION_ID:
             raise QueryLogUnavailable(self.path, "it is not a query log of kbhub")
-        elif version == 1:  # before documents were learned from reading
-            connection.execute(f"{lessons.TABLES} PRAGMA user_version={VERSION}").fetchall()
+        elif version in (1, 2):  # before documents were learned from reading, and before searches were timed
+            learned = lessons.TABLES if version == 1 else ""
+            connection.execute(
+                f"{learned} ALTER TABLE asked ADD COLUMN took REAL; PRAGMA user_version={VERSION}"
+            ).fetchall()
         elif version != VERSION:
             raise QueryLogUnavailable(self.path, f"it has format {version}, this version of kbhub uses {VERSION}")
         connection.execute("COMMIT")
@@ -413,11 +333,11 @@ _WORDLESS = "UPDATE topic SET question = '', clients = '[]', ref = '' WHERE stat
 
 def _append(connection: apsw.Connection, query: Asked) -> None:
     connection.execute(
-        "INSERT INTO asked(at, text, subject, key, mode, bases, verdict, score, client) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO asked(at, text, subject, key, mode, bases, verdict, score, client, took) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *(query.at, query.text, query.subject, query.key, query.mode, json.dumps(query.bases)),
-            *(query.verdict, query.score, query.client),
+            *(query.verdict, query.score, query.client, query.took),
         ),
     )
     number = connection.last_insert_rowid()
@@ -445,6 +365,7 @@ def _open(connection: apsw.Connection, opening: Opening) -> None:
 
 
 def _asked(row: Sequence[Any]) -> Asked:
-    at, text, subject, key, mode, bases, verdict, score, client, hits, opened = row
+    at, text, subject, key, mode, bases, verdict, score, client, hits, opened, took = row
     listed, read = tuple(json.loads(hits)), tuple(json.loads(opened))
-    return Asked(at, text, subject, key, mode, tuple(json.loads(bases)), verdict, score, client, listed, read)
+    told = text, subject, key, mode, tuple(json.loads(bases)), verdict, score, client
+    return Asked(at, *told, listed, read, took=took)

@@ -6,12 +6,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbhub.errors import UsageError, WriteRefused
+from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
+from kbhub.memory.changing import as_it_is, bring_in_step
 from kbhub.memory.documents import changed_file, slug
-from kbhub.memory.known import all_known, known_as_stored, ref
+from kbhub.memory.known import all_known, known_as_stored, located, ref, shelf_to_write
 from kbhub.memory.likeness import id_of, wording
 from kbhub.memory.results import Moved
-from kbhub.memory.store import discard, locked, read, replace
+from kbhub.memory.store import create, discard, locked, read, remove, replace, with_id
 from kbhub.search.memory_boost import data_of, uses_of
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.git import git_root
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from kbhub.hub import Hub
+    from kbhub.memory.results import Memory
+    from kbhub.workspace.memory_folders import Scope
 
 
 ATTEMPTS = 100
@@ -71,6 +74,46 @@ def follow(hub: Hub, files: Iterable[tuple[Shelf, str]], names: Mapping[str, str
                 replace(stored, changed_file(ref(hub, known_as_stored(hub, stored)), stored.content, changes))
             except WriteRefused:  # its front matter cannot be edited safely; the memory works without
                 continue
+
+
+def refile(hub: Hub, name: str, scope: Scope) -> Memory:
+    """Move a memory to another scope, with its id and its uses.
+
+    Args:
+        hub: owner of the bases.
+        name: its id, ref or file name.
+        scope: where it belongs from now on.
+
+    Raises:
+        MemoryNotFound: there is none of this name.
+        UsageError: it is there already, another memory there says the same, or the scope is not available.
+        WriteRefused: the settings allow no writing.
+        MemoriesUnavailable: it cannot be written.
+    """
+    if hub.config().settings.read_only:
+        raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
+    data, old = data_of(hub), located(hub, name)
+    if old.shelf.scope == scope:
+        raise UsageError(f"The memory {old.facts.id} is in the scope {scope!r} already.")
+    with locked(data, "folders"):
+        shelf = shelf_to_write(hub, scope)
+    with locked(data, old.shelf.place):
+        stored = read(old.shelf, old.path)
+    if stored is None:
+        raise MemoryNotFound(name, [])
+    with locked(data, shelf.place):
+        if with_id(shelf, old.facts.id):
+            raise UsageError(f"The scope {scope!r} has a memory {old.facts.id} already.")
+        file = old.path.rpartition("/")[2]
+        path = create(shelf, file, stored.content.data.decode("utf-8", "surrogateescape"))
+    uses_of(hub).put(shelf.place, {old.facts.id: old.use} if old.use else {})
+    with locked(data, old.shelf.place):
+        remove(stored)
+    uses_of(hub).forget(old.shelf.place, [old.facts.id])
+    for changed in (old.shelf, shelf):
+        hub.rediscover()
+        bring_in_step(hub, changed)
+    return as_it_is(hub, shelf, path)
 
 
 def move(hub: Hub, old: str) -> Moved:

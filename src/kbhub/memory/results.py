@@ -78,6 +78,23 @@ class Forgotten(Model):
     notes: tuple[str, ...] = Field((), description="How long they are kept there, and how to have them back.")
 
 
+class Trashed(Model):
+    """A forgotten memory that the trash still has."""
+
+    name: str = Field(description="Its path there, for `kbhub memories restore`.")
+    id: str = Field(description="The id that it had.")
+    scope: Scope = Field(description="`project`, `user`, `shared` or `team`.")
+    title: str = Field(description="Its title.")
+    text: str = Field(description="What it says, shortened.")
+    forgotten: str = Field(description="When it was forgotten (ISO 8601, UTC).")
+
+
+class TrashedList(Model):
+    """What `kbhub memories restore` can bring back."""
+
+    memories: tuple[Trashed, ...] = Field((), description="The latest forgotten first.")
+
+
 class Moved(Model):
     """What `move` did."""
 

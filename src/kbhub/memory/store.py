@@ -197,6 +197,11 @@ def replace(stored: Stored, data: bytes) -> None:
     write_atomically(path, data, mode=path.stat().st_mode & 0o777)
 
 
+def label_of(shelf: Shelf) -> str:
+    """Return the name of the folder in the trash for the memories of a shelf."""
+    return f"{shelf.scope}-{shelf.base.path.name}" if shelf.scope in ("shared", "team") else shelf.place
+
+
 def discard(stored: Stored, data: Path, now: float) -> Path:
     """Move a file to the trash; the caller holds the lock.
 
@@ -212,9 +217,7 @@ def discard(stored: Stored, data: Path, now: float) -> Path:
         OSError: it cannot be moved; it stays where it was.
     """
     path, files = _contained(stored), stored.shelf.files
-    place = f"{stored.shelf.scope}-{stored.shelf.base.path.name}"
-    label = place if stored.shelf.scope in ("shared", "team") else stored.shelf.place
-    folder = private_directory(Path(os.path.realpath(data)) / TRASH / label)
+    folder = private_directory(Path(os.path.realpath(data)) / TRASH / label_of(stored.shelf))
     target, number = folder / f"{path.stem}.{int(now)}{path.suffix}", 0
     while target.exists():
         number += 1
@@ -227,6 +230,18 @@ def discard(stored: Stored, data: Path, now: float) -> Path:
         shutil.move(path, target)
     os.utime(target, (now, now))  # it expires from now on
     return folder
+
+
+def remove(stored: Stored) -> None:
+    """Delete a file that has been written elsewhere; the caller holds the lock.
+
+    Raises:
+        OSError: it cannot be deleted.
+    """
+    if stored.shelf.files:
+        stored.shelf.files.remove(stored.path)
+    else:
+        _contained(stored).unlink()
 
 
 def empty_trash(data: Path, days: int, now: float) -> None:

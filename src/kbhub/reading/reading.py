@@ -273,7 +273,7 @@ class Library:
         except OSError as error:
             raise DocumentNotFound(name, f"its file cannot be read ({error.strerror})") from error
         document = opened.document
-        first, last = _lines_of(document, entry.reference, name)
+        first, last = lines_of(document, entry.reference, name)
         offset = entry.reference.offset
         if offset and offset >= len(document.lines[first - 1]):
             raise DocumentNotFound(name, f"its line {first} has {len(document.lines[first - 1])} characters only")
@@ -349,7 +349,7 @@ def fit(lines: Sequence[str], room: int, extra: int = 0) -> tuple[list[str], int
     return taken, 0
 
 
-def _lines_of(document: Document, reference: Reference, name: str) -> tuple[int, int]:
+def lines_of(document: Document, reference: Reference, name: str) -> tuple[int, int]:
     """Return the first and last line that a reference selects."""
     last = len(document.lines)
     if reference.heading:

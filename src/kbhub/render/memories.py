@@ -9,8 +9,10 @@ from kbhub.render.words import REMEMBERED, neutralised, one_line
 from kbhub.values import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kbhub.memory.querylog.log import Cleared, Gaps, LoggedQueries, Maintained, Unanswered
-    from kbhub.memory.results import Forgotten, Imported, Memory, MemoryList, Moved, Remembered
+    from kbhub.memory.results import Forgotten, Imported, Memory, MemoryList, Moved, Remembered, Trashed
     from kbhub.reading.reports import Gap, QuerySummary
 
 
@@ -156,6 +158,13 @@ def forgotten_text(done: Forgotten) -> str:
     if where or done.notes:
         lines.append(" ".join([*where, *done.notes]))
     return "\n".join(lines)
+
+
+def trashed_text(found: Sequence[Trashed]) -> str:
+    """Return the memories that can be restored, a line each."""
+    if not found:
+        return "The trash has no memory of this project or yours."
+    return "\n".join(f"{one_line(one.id)}  {one_line(one.title)}  ({one.scope}, {one.forgotten[:10]})" for one in found)
 
 
 def imported_text(done: Imported) -> str:

@@ -23,6 +23,7 @@ from mcp.types import (
     GetPromptResult,
     InputRequiredResult,
     ListResourcesResult,
+    ListToolsResult,
     NotificationParams,
     PaginatedRequestParams,
     PromptReference,
@@ -39,6 +40,7 @@ from kbhub import __version__
 from kbhub.documents.safe_text import one_line, quoted
 from kbhub.errors import KbhubError, UsageError
 from kbhub.render import model
+from kbhub.server.apps import Apps, page_at, shows_views, with_view
 from kbhub.server.notifications import Announcer
 from kbhub.server.parameters import bad_argument, check_names, check_tool
 from kbhub.server.resources.addresses import TEMPLATE
@@ -99,16 +101,19 @@ class KbhubServer(MCPServer[None]):
             log_level=log_level(hub),
             lifespan=_connection,
             subscriptions=self.announcer.bus,
+            extensions=[Apps()],
             middleware=[self.announcer.remember],
             request_state_security=request_state,
         )
         self.completion()(self._complete)  # type: ignore[no-untyped-call]
-        # MCPServer has no public way to handle this notification of the handshake era, to page or to subscribe, nor to
+        # MCPServer has no public way to handle this notification of the handshake era, to know who asks for the tools,
+        # to page or to subscribe, nor to
         # announce list changes to clients of that era.
         low = self._lowlevel_server
         announced = NotificationOptions(tools_changed=True, resources_changed=True)
         low.create_initialization_options = partial(low.create_initialization_options, announced)  # type: ignore[method-assign]
         low.add_notification_handler(ROOTS_CHANGED, NotificationParams, self._ask_roots_again)
+        low.add_request_handler("tools/list", PaginatedRequestParams, self._list_tools)
         low.add_request_handler("resources/list", PaginatedRequestParams, self._page)
         low.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
         low.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
@@ -168,7 +173,9 @@ class KbhubServer(MCPServer[None]):
     async def read_resource(
         self, uri: Any, context: Context[None, Any] | None = None
     ) -> Iterable[ReadResourceContents] | InputRequiredResult:
-        """Read a document."""
+        """Read a document, or the page of a view."""
+        if page := await run_sync(page_at, str(uri)):
+            return page
         return await (await self.session()).resources.read(str(uri), context)
 
     async def list_prompts(self) -> list[PromptDefinition]:
@@ -270,6 +277,10 @@ class KbhubServer(MCPServer[None]):
             for prompt in () if self._prompted else session.prompts(self._offered):
                 self.add_prompt(prompt)
             self._prompted = True
+
+    async def _list_tools(self, context: Any, _params: PaginatedRequestParams | None) -> ListToolsResult:
+        tools = await self.list_tools()
+        return ListToolsResult(tools=[with_view(tool) for tool in tools] if shows_views(context) else tools)
 
     async def _page(self, context: Any, params: PaginatedRequestParams | None) -> ListResourcesResult:
         return await (await self.session()).resources.page(context, params)

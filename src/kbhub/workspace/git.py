@@ -167,6 +167,31 @@ def _log(base: Base, commits: Sequence[str], paths: Sequence[str]) -> dict[str, 
     return times
 
 
+@struct
+class Commit:
+    """A commit that changed a file."""
+
+    hash: str
+    at: int
+    """Seconds since the epoch."""
+    author: str
+    subject: str
+
+
+def history(base: Base, path: str, limit: int) -> list[Commit]:
+    """Return the last commits that changed a file, the latest first; none without git.
+
+    Args:
+        base: the base.
+        path: path of the file in it.
+        limit: commits at most.
+    """
+    options = ("--format=%h%x1f%ct%x1f%an%x1f%s%x1e", f"--max-count={limit}", "--no-ext-diff", "--no-textconv")
+    log = _git(base.path, "log", *options, "--", f":(literal){path}")
+    fields = (entry.strip("\n").split("\x1f", 3) for entry in (log or "").split("\x1e"))
+    return [Commit(one[0], int(one[1]), one[2], one[3]) for one in fields if len(one) == 4 and one[1].isdecimal()]
+
+
 def head_commit(folder: Path) -> str | None:
     """Return the hash of the commit checked out at a folder, or None."""
     return _hash(_git(folder, "rev-parse", "--verify", "--quiet", "HEAD"))

@@ -198,6 +198,17 @@ DEFAULT_MODELS = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
 """Alias → name of a model for `kbhub distil`: which version answered, only its owner knows."""
 
 
+Editor = Literal["vscode", "vscodium", "cursor", "windsurf", "zed", "idea", "sublime", "obsidian"]
+"""Editors that open a file by an address."""
+
+
+class UiSettings(Declared):
+    """The page of `kbhub ui`."""
+
+    editor: Editor = "vscode"
+    """Editor that "Open in editor" opens."""
+
+
 class DistilSettings(Declared):
     """How `kbhub distil` names models."""
 
@@ -285,6 +296,8 @@ class Settings(Declared):
     """Log."""
     distil: DistilSettings = field(default_factory=DistilSettings)
     """Saving chat answers."""
+    ui: UiSettings = field(default_factory=UiSettings)
+    """The page for people."""
 
 
 class GlobalConfig(Settings):

@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import sys
+import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -22,6 +24,7 @@ from kbhub.errors import UsageError
 from kbhub.evaluation import Options, load_dataset
 from kbhub.evaluation import evaluate as measure
 from kbhub.evaluation.corpus import Setup, logged_dataset
+from kbhub.evaluation.kept import keep
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.index.query import excerpt, parsed
@@ -139,6 +142,8 @@ def evaluate(
         places = common.cache_dir, common.config
         setup = Setup(dict(os.environ), *places, fresh=fresh, transformer=transformer, progress=progress)
         report = measure(judged, unanswerable, options, setup)
+    with suppress(OSError):
+        keep(setup, report, time.time())
     if common.json:
         show_json(report.model_dump_json(indent=2))
     else:

@@ -23,6 +23,9 @@ from kbhub.memory.querylog.log import SHOWN, Gaps, clear_log, show_log
 from kbhub.memory.querylog.maintenance import MOST_QUERIES, gaps_and_unanswered, maintain
 from kbhub.memory.querylog.recording import flush, note_read
 from kbhub.memory.remember import remember as remember_text
+from kbhub.memory.restoring import restore as restore_memory
+from kbhub.memory.restoring import trashed
+from kbhub.memory.results import TrashedList
 from kbhub.memory.transfer import MAX_IMPORT_BYTES
 from kbhub.memory.transfer import export as export_memories
 from kbhub.memory.transfer import import_ as import_memories
@@ -40,6 +43,7 @@ from kbhub.render.memories import (
     queries_text,
     recalled_text,
     remembered_text,
+    trashed_text,
 )
 from kbhub.workspace.places import expand
 
@@ -56,7 +60,7 @@ RECALLED = 3
 
 memories_app = App(
     name="memories",
-    help="List what is remembered, or search in it; export, import and move it.\n\n"
+    help="List what is remembered, or search in it; export, import, move and restore it.\n\n"
     "Example: kbhub memories --tag deploy",
     usage="kbhub memories [OPTIONS] [QUERY…] | COMMAND",
 )
@@ -314,10 +318,41 @@ def move(old: Annotated[str, Parameter(metavar="OLD")], /, *, common: Common = C
     return 0
 
 
+def restore(
+    name: Annotated[str | None, Parameter(metavar="ID")] = None,
+    /,
+    *,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Bring a forgotten memory back, or list those that can be.
+
+    Example: kbhub memories restore 37els4kp
+
+    Args:
+        name: Its id, or its path in the trash; without one, the forgotten memories are listed.
+        common: Options of every command.
+    """
+    hub = Hub(hub_options(common))
+    if name is None:
+        found = trashed(hub)
+        if common.json:
+            show_json(TrashedList(memories=found).model_dump_json(indent=2))
+        else:
+            show_text(trashed_text(found))
+        return 0
+    memory = restore_memory(hub, name)
+    if common.json:
+        show_json(memory.model_dump_json(indent=2))
+    else:
+        show_text(f"Restored {memory.ref}: {memory.title}")
+    return 0
+
+
 memories_app.default(memories)
 memories_app.command(f"{__name__}:export", name="export", usage="kbhub memories export [OPTIONS]")
 memories_app.command(f"{__name__}:import_", name="import", usage="kbhub memories import [OPTIONS] PATH | -")
 memories_app.command(f"{__name__}:move", name="move", usage="kbhub memories move [OPTIONS] OLD")
+memories_app.command(f"{__name__}:restore", name="restore", usage="kbhub memories restore [OPTIONS] [ID]")
 
 
 def show(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -90,7 +91,7 @@ def search(
         granularity=granularity,
         explain=explain,
     )
-    result = _found(hub, asked, hits)
+    result, took = _found(hub, asked, hits)
     complain_all(_said_first(result, form))
     _print(hub, result, hits, formats)
     if form != "json":  # which says all of it
@@ -100,19 +101,21 @@ def search(
         complain_all(broken)
         if not result.searched and not result.skipped:
             complain_nothing(hub)
-    record(hub, result, asked)
+    record(hub, result, asked, took=took)
     flush()
     return 0 if result.searched else 1
 
 
-def _found(hub: Hub, query: Query, hits: Hits) -> SearchResult:
-    """Bring small bases in step and search; once more if the search met a damaged index."""
+def _found(hub: Hub, query: Query, hits: Hits) -> tuple[SearchResult, float]:
+    """Bring small bases in step and search, once more if the search met a damaged index; with the seconds it took."""
     bring_in_step(hub, query.bases)
+    began = time.perf_counter()
     result = search_with(hub, query, hits)
     if any(noted_damage(hub.index(base).path) for base in hub.select(query.bases)):
         bring_in_step(hub, query.bases)
+        began = time.perf_counter()
         result = search_with(hub, query, hits)
-    return result
+    return result, time.perf_counter() - began
 
 
 def _print(hub: Hub, result: SearchResult, hits: Hits, formats: Formats) -> None:

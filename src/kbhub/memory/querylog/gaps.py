@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
 from kbhub.errors import QueryLogUnavailable, UsageError
-from kbhub.index.querylog import Topic
+from kbhub.index.logged import Topic
 from kbhub.memory.querylog.answers import answer_anywhere
 from kbhub.memory.querylog.log import Gaps
 from kbhub.memory.querylog.recording import log_of

@@ -18,7 +18,7 @@ from kbhub.types import Mode, Verdict
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
-    from kbhub.index.querylog import Asked
+    from kbhub.index.logged import Asked
 
 
 SHOWN = 20
@@ -37,6 +37,7 @@ class LoggedQuery(Model):
     client: str = Field(description="Name of the MCP client, or `user`.")
     hits: tuple[str, ...] = Field((), description="Refs of the best hits.")
     read: tuple[str, ...] = Field((), description="Those of them that were read within half an hour.")
+    seconds: float | None = Field(None, description="How long the search took, if that was measured.")
 
 
 class LoggedQueries(Model):
@@ -145,4 +146,5 @@ def _described(query: Asked) -> LoggedQuery:
         client=query.client,
         hits=query.hits,
         read=query.opened,
+        seconds=None if query.took is None else round(query.took, 4),
     )

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, MemoryNotFound, UsageError, WriteRefused
-from kbhub.index.querylog import Topic
+from kbhub.index.logged import Topic
 from kbhub.memory.changing import bring_in_step, forget, rewrite
 from kbhub.memory.known import active_shelves, known
 from kbhub.memory.querylog.answers import answer_in_documents, digest, is_known, target_of, text_at
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kbhub.hub import Hub
-    from kbhub.index.querylog import QueryLog, State
+    from kbhub.index.logged import State
+    from kbhub.index.querylog import QueryLog
     from kbhub.memory.known import Known
     from kbhub.memory.querylog.clusters import Cluster
     from kbhub.memory.querylog.topics import Deadline, Topics

@@ -9,8 +9,9 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from kbhub.errors import KbhubError, QueryLogUnavailable
+from kbhub.index.logged import Asked, Opening
 from kbhub.index.query import normalise, parsed
-from kbhub.index.querylog import Asked, Opening, QueryLog
+from kbhub.index.querylog import QueryLog
 from kbhub.index.references import parse_reference
 from kbhub.models.embedding import PACKAGED_SHA256
 from kbhub.search.querylog import MODEL_DIGITS, Session, log_path, question_vector
@@ -58,7 +59,9 @@ _writer: list[threading.Thread] = []
 """The thread that writes the queue, if one is running."""
 
 
-def record(hub: Hub, result: SearchResult, query: Query, client: str | None = None) -> None:
+def record(
+    hub: Hub, result: SearchResult, query: Query, client: str | None = None, *, took: float | None = None
+) -> None:
     """Queue a query of the user or an agent for the log. Returns at once and never fails.
 
     Further pages of an answer, and queries for which nothing could be searched, are not logged.
@@ -68,6 +71,7 @@ def record(hub: Hub, result: SearchResult, query: Query, client: str | None = No
         result: the answer.
         query: the query.
         client: name of the MCP client; None for the user.
+        took: seconds that the search took, if that was measured.
     """
     if query.offset or not result.searched or not query.text.strip():
         return
@@ -84,6 +88,7 @@ def record(hub: Hub, result: SearchResult, query: Query, client: str | None = No
         client=client or USER,
         hits=tuple(dict.fromkeys(hit.ref for hit in result.hits))[:TOP_HITS],  # several chunks may have one ref
         session=hub.state(Session).at(hub.options.clock()),
+        took=took,
     )
     _put(_Note(hub, entry))
 
@@ -166,6 +171,7 @@ def _with_subject(entry: Asked | Opening) -> Asked | Opening:
         session=entry.session,
         model=PACKAGED_SHA256[:MODEL_DIGITS],
         vector=question_vector(subject) if entry.mode == "hybrid" else b"",
+        took=entry.took,
     )
 
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kbhub.index.querylog import Kind, QueryLog, Topic
+    from kbhub.index.logged import Kind, Topic
+    from kbhub.index.querylog import QueryLog
     from kbhub.memory.querylog.clusters import Cluster
 
     Embed = Callable[[Sequence[str]], NDArray[np.float32]]

@@ -63,7 +63,13 @@ class Connection:
             raise ModelUnavailable("unreachable", f"{where}: that is no address ({shown(str(error))}).") from None
 
     def chat(
-        self, model: str, prompt: Prompt, schema: dict[str, Any] | None, most_tokens: int, deadline: Deadline
+        self,
+        model: str,
+        prompt: Prompt,
+        schema: dict[str, Any] | None,
+        most_tokens: int,
+        deadline: Deadline,
+        on_text: Callable[[str], object] | None = None,
     ) -> str:
         """Return a model's answer; see `Ollama.generate`."""
         parts: list[str] = []
@@ -78,6 +84,8 @@ class Connection:
                 options={**OPTIONS, "num_predict": most_tokens},
             ):
                 parts.append(part.message.content or "")
+                if on_text and parts[-1]:
+                    on_text(parts[-1])
                 if not deadline.left:
                     raise deadline.passed(self._where)
                 if sum(map(len, parts)) > ANSWER_CHARACTERS:

@@ -16,7 +16,7 @@ from kbhub.workspace.files import read_regular
 from kbhub.workspace.places import private_directory, write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from kbhub.models.inference.calls import Deadline
@@ -111,7 +111,15 @@ class Ollama:
         """Its name in messages: the address without a password."""
         return f"Ollama at {shown_address(self._host)}"
 
-    def generate(self, model: str, prompt: Prompt, deadline: Deadline, *, most_tokens: int) -> str:
+    def generate(
+        self,
+        model: str,
+        prompt: Prompt,
+        deadline: Deadline,
+        *,
+        most_tokens: int,
+        on_text: Callable[[str], object] | None = None,
+    ) -> str:
         """Generate text.
 
         Args:
@@ -119,6 +127,7 @@ class Ollama:
             prompt: the prompt.
             deadline: deadline of the whole step.
             most_tokens: length limit of the answer.
+            on_text: called with each piece as it comes, the model's thinking included.
 
         Returns:
             The answer without the model's thinking; not empty.
@@ -126,7 +135,7 @@ class Ollama:
         Raises:
             ModelUnavailable: the request failed, or the answer is empty.
         """
-        return self._generate(model, prompt, deadline, None, most_tokens)
+        return self._generate(model, prompt, deadline, None, most_tokens, on_text)
 
     def generate_as(
         self, shape: type[Shape], model: str, prompt: Prompt, deadline: Deadline, *, most_tokens: int
@@ -180,12 +189,18 @@ class Ollama:
         raise connection.missing(model)
 
     def _generate(
-        self, model: str, prompt: Prompt, deadline: Deadline, shape: type[BaseModel] | None, most_tokens: int
+        self,
+        model: str,
+        prompt: Prompt,
+        deadline: Deadline,
+        shape: type[BaseModel] | None,
+        most_tokens: int,
+        on_text: Callable[[str], object] | None = None,
     ) -> str:
         connection = self._connected()
         schema = shape.model_json_schema() if shape else None
         answer = deadline.wait_for(
-            lambda: connection.chat(model, prompt, schema, most_tokens, deadline), self._asked(model)
+            lambda: connection.chat(model, prompt, schema, most_tokens, deadline, on_text), self._asked(model)
         )
         if text := without_thinking(answer):
             return text

@@ -19,5 +19,6 @@ asked        the start parameters
 process      the process: its lock, log, endpoints, idle times, end
 connections  one client on the wire, with its own hub
 workspaces   the servers behind HTTP, one per workspace
+page         has the page of `kbhub ui` served by the daemon
 http         the HTTP endpoint and its access control
 """

@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from kbhub.hub import Hub, HubOptions
 from kbhub.server.daemon.link import GREETING_BYTES, GREETING_SECONDS, LINK, OURS, PASSED_ON
 from kbhub.server.server import KbhubServer, create_server
 from kbhub.server.wire import PROTOCOLS, converse
+from kbhub.ui.loopback import bind_port
 from kbhub.values import struct
 from kbhub.workspace.discovery import parse_base_arguments
 from kbhub.workspace.places import cache_dir
@@ -57,6 +59,16 @@ class WantedModel(BaseModel):
     read_only: bool = False
 
 
+class PageModel(BaseModel):
+    """Where a page is wanted; see `ui.serving.Door`."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    port: int
+    token: str
+    session: str
+
+
 class Greeting(BaseModel):
     """The first line of a client."""
 
@@ -70,6 +82,7 @@ class Greeting(BaseModel):
     home: Path = Path("/")
     env: dict[str, str] = {}
     wanted: WantedModel = WantedModel()
+    page: PageModel | None = None
 
 
 @struct
@@ -157,6 +170,9 @@ class Connections:
         server = None
         if greeting and greeting.kbhub == "hello":
             server, answer = await self._server(greeting)
+        if greeting and greeting.kbhub == "ui" and greeting.page:
+            await self._show(stream, buffered, greeting, greeting.page)
+            return
         await stream.send(_line(answer))
         if server and greeting:
             await self._converse(stream, buffered, server, greeting.wanted.protocol or _protocol(greeting))
@@ -188,7 +204,7 @@ class Connections:
             return {OURS: "status", **self._status()}, greeting
         if greeting.kbhub == "stop":
             return {OURS: "stop", "version": __version__}, greeting
-        if greeting.kbhub != "hello":
+        if greeting.kbhub not in ("hello", "ui"):
             return _refusal("greeting", "The greeting cannot be understood."), None
         if self._leaving:
             return _refusal("leaving", "The daemon is ending."), None
@@ -217,6 +233,31 @@ class Connections:
         return create_server(
             Hub(options), structured=greeting.wanted.structured, request_state=RequestStateSecurity(keys=[key])
         )
+
+    async def _show(
+        self, stream: ByteStream, buffered: BufferedByteReceiveStream, greeting: Greeting, wanted: PageModel
+    ) -> None:
+        """Serve the page of `kbhub ui` for as long as the command is there."""
+        # Few daemons serve a page, which loads templates and the web framework.
+        from kbhub.ui.serving import Door, Page  # noqa: PLC0415
+
+        door = Door(wanted.port, wanted.token, wanted.session)
+        try:
+            options = replace(self._options(greeting), serve=False, ask_roots=False)
+            page = await run_sync(lambda: Page(Hub(options), bind_port(door.port), door))
+        except KbhubError as error:
+            await stream.send(_line(_refusal("failed", str(error))))
+            return
+        number, lock = id(stream), anyio.Lock()
+        self._open[number], self._sending[number] = stream, lock
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(page.serve, lambda: stream.send(_line({OURS: "ui", "version": __version__})))
+                with suppress(*GONE):
+                    await buffered.receive()
+                page.end()
+        finally:
+            del self._open[number], self._sending[number]
 
     def _options(self, greeting: Greeting) -> HubOptions:
         wanted, env = greeting.wanted, self._base_env | greeting.env

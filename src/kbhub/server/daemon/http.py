@@ -9,29 +9,24 @@ from __future__ import annotations
 import hmac
 import logging
 import os
-import re
 import socket
 import stat
 import time
-from asyncio import CancelledError
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import anyio
-import uvicorn
 from anyio.to_thread import run_sync
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from kbhub.errors import KbhubError, UsageError
-from kbhub.server.daemon.sockets import IDLE_SECONDS, patient
 from kbhub.server.frames import FRAME_BYTES, read
 from kbhub.server.frames import refusal as refusal_frame
-from kbhub.values import struct
+from kbhub.ui.loopback import Refusal, foreign
 from kbhub.workspace.places import is_directory
 
 if TYPE_CHECKING:
@@ -43,7 +38,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HOST = "127.0.0.1"
 MCP_PATH, HEALTH_PATH = "/mcp", "/health"
 
 ROOT_HEADER = "kbhub-root"
@@ -71,15 +65,10 @@ SESSION_SECONDS = 30 * 60.0
 MOST_SESSIONS = 200
 """Sessions of the handshake era per workspace; beyond it the SDK answers 503."""
 
-BACKLOG = 128
-"""Listen backlog: connections accepted at once before overdue ones are closed."""
-
 MUCH_BYTES = 64 * 1024
 """Size from which a request is parsed on a thread."""
 
 SESSION_HEADER = "mcp-session-id"
-
-_OUR_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?", re.ASCII | re.IGNORECASE)
 
 
 def mcp_app(server: KbhubServer) -> Starlette:
@@ -112,22 +101,6 @@ class Rate:
             return False
         self._left -= 1
         return True
-
-
-@struct
-class Refusal:
-    """Why a request is not served."""
-
-    status: int
-    message: str
-    header: tuple[str, str] | None = None
-
-    @property
-    def response(self) -> JSONResponse:
-        """Return the refusal as a response."""
-        return JSONResponse(
-            {"error": self.message}, status_code=self.status, headers=dict([self.header]) if self.header else None
-        )
 
 
 TOO_LONG = Refusal(413, f"A request has at most {FRAME_BYTES} bytes.")
@@ -184,16 +157,9 @@ class Guarded:
 
     def _foreign(self, request: Request) -> Refusal | None:
         """Refuse cross-site requests from browsers, including DNS rebinding."""
-        origin = request.headers.get("origin")
         if self._port is None:
-            return Refusal(403, "A web page cannot speak to this socket.") if origin else None
-        host = request.headers.get("host", "")
-        if not _OUR_HOST.fullmatch(host):
-            return Refusal(421, f"This server answers to {HOST} and localhost alone.")
-        ours = {f"http://{name}:{self._port}" for name in (HOST, "localhost", "[::1]")}
-        if origin is not None and origin not in ours:
-            return Refusal(403, "Requests of web pages of other sites are not answered.")
-        return None
+            return Refusal(403, "A web page cannot speak to this socket.") if "origin" in request.headers else None
+        return foreign(request, self._port)
 
     def _known(self, request: Request) -> bool:
         if self._token is None:
@@ -278,64 +244,6 @@ def workspace_of(header: str | None) -> Path | None:
     if "\0" in str(path) or not path.is_absolute() or not is_directory(path):
         raise UsageError("The header Kbhub-Root must be the absolute path of a directory of this machine.")
     return Path(os.path.realpath(path))
-
-
-class HttpServer(uvicorn.Server):
-    """uvicorn without its signal handlers: the daemon has its own."""
-
-    def __init__(self, app: Guarded) -> None:
-        async def asgi(scope: Scope, receive: Receive, send: Callable[[Message], Any]) -> None:
-            await app(scope, receive, send)
-
-        logging.getLogger("uvicorn.error").addFilter(_is_news)
-        super().__init__(
-            uvicorn.Config(
-                asgi,
-                http=patient(),
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=IDLE_SECONDS,
-                backlog=BACKLOG,
-                timeout_graceful_shutdown=1,
-            )
-        )
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone."""
-        yield
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    """Whether a uvicorn log record is about more than streams cut off at shutdown."""
-    broken_off = record.exc_info is not None and isinstance(record.exc_info[1], CancelledError)
-    return not broken_off and "timeout graceful shutdown" not in record.getMessage()
-
-
-def bind_port(port: int) -> socket.socket:
-    """Bind a loopback port.
-
-    Args:
-        port: the port; 0 for a free one.
-
-    Raises:
-        UsageError: the port is in use.
-    """
-    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    if os.name != "nt":  # on Windows it would let another program take over the port
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((HOST, port))
-    except OSError as error:
-        bound.close()
-        raise UsageError(
-            f"Port {port} cannot be used ({error.strerror}); name another one with --port, or 0 for a free one."
-        ) from error
-    return bound
 
 
 def bind_path(path: Path) -> socket.socket:

@@ -30,9 +30,10 @@ from kbhub.index.shared import Shared
 from kbhub.memory.querylog.recording import flush
 from kbhub.server.daemon.connections import Connections, Dismissal
 from kbhub.server.daemon.folder import DaemonFolder, DaemonRecord, make_token, process_mark, write_record
-from kbhub.server.daemon.http import HOST, MCP_PATH, Guarded, HttpServer, bind_path, bind_port, mcp_app
+from kbhub.server.daemon.http import MCP_PATH, Guarded, bind_path, mcp_app
 from kbhub.server.daemon.workspaces import Workspaces
 from kbhub.server.stdio import LOG_FORMAT
+from kbhub.ui.loopback import HOST, HttpServer, bind_port
 from kbhub.workspace.config import load_config
 from kbhub.workspace.process_tuning import serve_frugally
 from kbhub.workspace.settings import ServeSettings

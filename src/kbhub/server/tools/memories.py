@@ -16,6 +16,7 @@ from kbhub.memory.querylog.recording import note_read
 from kbhub.memory.remember import remember
 from kbhub.memory.results import Forgotten, MemoryList, Remembered
 from kbhub.render.memory_answers import forgotten_answer, memories_answer, remembered_answer
+from kbhub.server.apps import shows_views, with_memories
 from kbhub.server.parameters import Names, as_list, brief, cleaned
 from kbhub.server.tools.calls import Calls, client_name
 from kbhub.workspace.memory_folders import Scope
@@ -84,6 +85,7 @@ class Memories:
 
     async def memories(
         self,
+        context: Context[None, Any],
         query: Annotated[str | None, Field(description="None lists, the strongest first.")] = None,
         scope: OnlyScope = None,
         tags: Annotated[Names | None, Field(description="All of these.")] = None,
@@ -109,7 +111,8 @@ class Memories:
                 offset=offset,
             )
         )
-        return calls.result(*memories_answer(result, offset))
+        told = calls.result(*memories_answer(result, offset))
+        return await calls.run(with_memories, told, calls.hub, result) if shows_views(context) else told
 
     async def forget(
         self,

@@ -2,6 +2,7 @@
 
 # No `from __future__ import annotations`: the SDK builds the tools' schemas from the annotations at run time.
 
+import time
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
@@ -14,6 +15,7 @@ from kbhub.memory.querylog.recording import record
 from kbhub.reading.reading import ReadOptions, make_cursor, offset_of, read
 from kbhub.render import model
 from kbhub.search.llm_assistance import search_assisted
+from kbhub.server.apps import shows_views, with_hits
 from kbhub.server.parameters import Names, Wordings, brief, cleaned
 from kbhub.server.tools.calls import Calls, client_name
 from kbhub.server.tools.published import model_of
@@ -107,24 +109,32 @@ class Searching:
             return await calls.nothing(SearchResult(query=query, mode=asked.mode))
         await calls.freshen(context, asked.bases, first_index=True)
         try:
-            return await calls.run(self._answer, asked, options, client_name(context))
+            return await calls.run(self._answer, asked, options, client_name(context), shows_views(context))
         finally:
             calls.background.searched()
 
-    def _answer(self, asked: Query, options: SearchOptions, client: str | None) -> CallToolResult:
-        result = self._found(asked, options, client)
+    def _answer(self, asked: Query, options: SearchOptions, client: str | None, views: bool) -> CallToolResult:
+        found = self._found(asked.model_copy(update={"explain": asked.explain or views}), options, client)
+        result = found if asked.explain else without_traces(found)
         answer = model.search_answer(
             result,
             asked,
             lambda offset: make_cursor(asked, offset),
             full=options.full,
         )
-        return self._calls.result(*answer)
+        told = self._calls.result(*answer)
+        return with_hits(told, found) if views else told
 
     def _found(self, asked: Query, options: SearchOptions, client: str | None) -> SearchResult:
+        began = time.perf_counter()
         result = search_assisted(self._calls.hub, asked)
-        record(self._calls.hub, result, asked, client)
+        record(self._calls.hub, result, asked, client, took=time.perf_counter() - began)
         return with_whole_chunks(self._calls.hub, result) if options.full else result
+
+
+def without_traces(result: SearchResult) -> SearchResult:
+    """Leave the traces out, which nobody asked for."""
+    return result.model_copy(update={"hits": tuple(hit.model_copy(update={"trace": None}) for hit in result.hits)})
 
 
 def with_whole_chunks(hub: Hub, result: SearchResult) -> SearchResult:

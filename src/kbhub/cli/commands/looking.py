@@ -1,0 +1,85 @@
+"""The page for people: ui."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from kbhub.cli.commands.daemon import MOST_PORT
+from kbhub.cli.console import complain, show_text
+from kbhub.cli.hubs import hub_options
+from kbhub.cli.options import Places
+from kbhub.errors import UsageError
+from kbhub.hub import Hub
+from kbhub.server.daemon.link import ConnectOptions
+from kbhub.server.daemon.page import serve_by_daemon
+from kbhub.ui.loopback import bind_port
+from kbhub.ui.serving import door_at, open_browser, serve
+
+if TYPE_CHECKING:
+    import socket
+
+TAKE_OVER_SECONDS = 10.0
+"""How long a daemon that ends may keep the port."""
+
+
+def ui(
+    *,
+    port: Annotated[int, Parameter(metavar="N", validator=Number(gte=0, lte=MOST_PORT))] = 0,
+    no_open: Annotated[bool, Parameter(name="--no-open")] = False,
+    read_only: bool = False,
+    places: Places = Places(),  # noqa: B008 - frozen
+) -> int:
+    """Open a page in the browser: search with its reasons, documents, their graph, memories, gaps, health, answers.
+
+    It is served on this machine alone until Ctrl-C, by the shared daemon if one runs, and opens only from the address
+    that is printed.
+
+    Example: kbhub ui
+
+    Args:
+        port: Port on this machine; 0 for a free one.
+        no_open: Only print the address.
+        read_only: Take everything away that writes.
+        places: Options of every command.
+    """
+    options = replace(hub_options(places), read_only=read_only)
+    bound = bind_port(port)
+    door = door_at(bound.getsockname()[1])
+
+    def ready() -> None:
+        show_text(door.address)
+        sys.stdout.flush()  # a program that reads it would wait for ever
+        if not no_open and not open_browser(door.address):
+            complain("No browser was found; open the address in one.")
+
+    config, cache = (str(place) if place else None for place in (places.config, places.cache_dir))
+    wanted = ConnectOptions(places.root, config, cache, places.base, read_only=read_only)
+    bound.close()  # for the daemon; nobody else knows the port
+    try:
+        if serve_by_daemon(wanted, os.environ, door, ready):
+            no_open = True
+            door = door_at(door.port, door.session)
+            complain("The daemon has ended; the page goes on here. Open tabs stay open, or use this address:")
+        serve(Hub(options), _bound_again(door.port), door, ready)
+    except KeyboardInterrupt:
+        pass
+    return 0
+
+
+def _bound_again(port: int) -> socket.socket:
+    """Bind the port once whoever had it has let it go."""
+    end = time.monotonic() + TAKE_OVER_SECONDS
+    while True:
+        try:
+            return bind_port(port)
+        except UsageError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)

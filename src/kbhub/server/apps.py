@@ -1,0 +1,97 @@
+"""Views in clients that show them (MCP Apps, SEP-1865): hits with their traces, and memories to review.
+
+A view is a page that the client shows in a sandbox; a result carries the part that fills it in, in `_meta`, which no
+model reads. To other clients nothing changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID, client_supports_apps
+from mcp.server.extension import Extension
+from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.server.mcpserver import Context
+
+from kbhub import __version__
+
+if TYPE_CHECKING:
+    from mcp.server import ServerRequestContext
+    from mcp.types import CallToolResult, Tool
+
+    from kbhub.hub import Hub
+    from kbhub.memory.results import MemoryList
+    from kbhub.render.html import views
+    from kbhub.types import SearchResult
+
+VIEWS: dict[str, views.View] = {"search": "search", "memories": "memories"}
+"""Tool → the view of its results."""
+
+HTML = "kbhub/html"
+"""Key of the part in `_meta`."""
+
+
+class Apps(Extension):
+    """Tells clients that results have views."""
+
+    identifier = EXTENSION_ID
+
+
+def address_of(view: views.View) -> str:
+    """Return the address of a view's page."""
+    return f"ui://kbhub/{view}"
+
+
+def shows_views(context: Context[Any] | ServerRequestContext[Any, Any]) -> bool:
+    """Return whether the calling client shows views."""
+    called_directly = isinstance(context, Context) and context.protocol_version is None
+    return not called_directly and client_supports_apps(context)
+
+
+def with_view(tool: Tool) -> Tool:
+    """Return a tool's definition that names its view, if it has one."""
+    if tool.name not in VIEWS:
+        return tool
+    return tool.model_copy(update={"meta": {"ui": {"resourceUri": address_of(VIEWS[tool.name])}}})
+
+
+def page_at(address: str) -> list[ReadResourceContents] | None:
+    """Return the page at an address; None if there is none."""
+    view = next((view for view in VIEWS.values() if address_of(view) == address), None)
+    if view is None:
+        return None
+    html = _views().page(view, __version__)
+    return [ReadResourceContents(html, APP_MIME_TYPE, {"ui": {"prefersBorder": True}})]
+
+
+def with_hits(answer: CallToolResult, result: SearchResult) -> CallToolResult:
+    """Return the answer of `search` with what its view shows.
+
+    Args:
+        answer: the answer.
+        result: what was found, with traces.
+    """
+    return _filled(answer, _views().hits(result))
+
+
+def with_memories(answer: CallToolResult, hub: Hub, found: MemoryList) -> CallToolResult:
+    """Return the answer of `memories` with what its view shows.
+
+    Args:
+        answer: the answer.
+        hub: whose memories they are.
+        found: the memories.
+    """
+    writable = not hub.config().settings.read_only
+    return _filled(answer, _views().memories(hub, found, writable=writable))
+
+
+def _filled(answer: CallToolResult, html: str) -> CallToolResult:
+    return answer.model_copy(update={"meta": {**(answer.meta or {}), HTML: html}})
+
+
+def _views() -> Any:
+    # The templates take 0.1 s to load, and most clients show no views.
+    from kbhub.render.html import views  # noqa: PLC0415
+
+    return views

@@ -1,0 +1,50 @@
+"""The page of `kbhub ui` by way of the shared daemon: the command's side."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kbhub import __version__
+from kbhub.server.daemon.connecting import greeting
+from kbhub.server.daemon.folder import DaemonFolder, read_token
+from kbhub.server.daemon.link import Refused, dial, greet
+from kbhub.server.daemon.starting import running
+from kbhub.workspace.places import data_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kbhub.server.daemon.link import ConnectOptions
+    from kbhub.ui.serving import Door
+
+KIND = "ui"
+"""Of the greeting."""
+
+
+def serve_by_daemon(wanted: ConnectOptions, env: Mapping[str, str], door: Door, ready: Callable[[], object]) -> bool:
+    """Have the running daemon serve the page; blocks until the daemon ends, or until this process is interrupted.
+
+    Args:
+        wanted: the command line.
+        env: environment variables.
+        door: how the page is opened.
+        ready: called once browsers can connect.
+
+    Returns:
+        Whether the page was served; if there is no daemon, or it is of another version or refuses, it was not.
+    """
+    folder = DaemonFolder(data_dir(env))
+    record, token = running(folder), read_token(folder)
+    if record is None or token is None or record.version != __version__:
+        return False
+    hello = greeting(wanted, env, os.getcwd())  # noqa: PTH109 - a string is needed
+    try:
+        with dial(record.link) as link:
+            greet(link, KIND, token, **hello, page=door._asdict())
+            ready()
+            for _ in link.lines():
+                break  # it is leaving
+    except (OSError, Refused):
+        return False
+    return True

@@ -1,0 +1,103 @@
+"""The routes of the page, and what is answered when something is wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from kbhub.errors import (
+    BaseNotFound,
+    DocumentChanged,
+    DocumentNotFound,
+    KbhubError,
+    MemoryNotFound,
+    PathNotContained,
+    UsageError,
+    WriteRefused,
+)
+from kbhub.render.html.templates import STATIC
+from kbhub.ui import asking, gaps, graph, health, memories, reading, searching
+from kbhub.ui.site import Site, site_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from kbhub.hub import Hub
+
+STATIC_SECONDS = 3600
+"""Age to which scripts and styles are kept by the browser; their addresses have the version."""
+
+STATUSES: Mapping[type[KbhubError], int] = {
+    UsageError: 400,
+    BaseNotFound: 404,
+    DocumentNotFound: 404,
+    MemoryNotFound: 404,
+    PathNotContained: 404,
+    WriteRefused: 403,
+    DocumentChanged: 409,
+}
+"""Kind of error → status of HTTP; 500 for others."""
+
+ROUTES = (
+    Route("/", searching.search_page),
+    Route("/compare", searching.compare_page),
+    Route("/documents", reading.documents_page),
+    Route("/read", reading.document_page),
+    Route("/image", reading.image),
+    Route("/graph", graph.graph_page),
+    Route("/graph/data", graph.graph_data),
+    Route("/memories", memories.memories_page),
+    Route("/memories/one", memories.memory_page),
+    Route("/memories/change", memories.change, methods=["POST"]),
+    Route("/gaps", gaps.gaps_page),
+    Route("/gaps/close", gaps.close, methods=["POST"]),
+    Route("/gaps/start", gaps.start_document, methods=["POST"]),
+    Route("/health", health.health_page),
+    Route("/health/audit", health.audit_part),
+    Route("/health/index", health.index, methods=["POST"]),
+    Route("/health/mend", health.mend, methods=["POST"]),
+    Route("/health/fix", health.fix, methods=["POST"]),
+    Route("/events", health.events),
+    Route("/ask", asking.ask_page),
+    Route("/ask/stream", asking.stream),
+)
+
+
+class StaticParts(StaticFiles):
+    """Scripts, styles and icons, kept by the browser for a while."""
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        """Return a file."""
+        response = super().file_response(*arguments, **options)
+        response.headers["Cache-Control"] = f"max-age={STATIC_SECONDS}"
+        return response
+
+
+def create_app(hub: Hub) -> Starlette:
+    """Create the application.
+
+    Args:
+        hub: the hub it shows.
+    """
+    app = Starlette(
+        routes=[*ROUTES, Mount("/static", StaticParts(directory=STATIC))],
+        exception_handlers={KbhubError: _at_fault, 404: _missing},
+    )
+    app.state.site = Site(hub)
+    return app
+
+
+def _at_fault(request: Request, error: Exception) -> Response:
+    assert isinstance(error, KbhubError)
+    status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 500)
+    return site_of(request).fault(request, error, status)
+
+
+def _missing(request: Request, _error: Exception) -> Response:
+    return site_of(request).fault(request, KbhubError(f"There is no page {request.url.path}."), 404)

@@ -1,0 +1,162 @@
+"""The link graph of a base, or around a document: drawn by the browser from the data of one request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import JSONResponse
+
+from kbhub.errors import UsageError
+from kbhub.reading.graph.building import Node, found_document, graph_of
+from kbhub.reading.graph.faults import Faults
+from kbhub.reading.graph.neighbours import walk
+from kbhub.reading.reports import EDGE_KINDS
+from kbhub.ui.drawing import near_pairs, positions
+from kbhub.ui.reading import read_address
+from kbhub.ui.site import site_of
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from kbhub.reading.graph.building import Graph
+    from kbhub.reading.reports import EdgeKind
+    from kbhub.ui.site import Site
+
+MOST_NODES = 5_000
+"""Documents drawn at once: as many as a browser moves fluently."""
+
+HOPS = 2
+"""Steps around a document."""
+
+LISTED = 100
+"""Orphans and broken links in the lists beside the picture."""
+
+GROUPS = 8
+"""Colours: the folders or tags with the most documents; the others are grey."""
+
+AROUND_KINDS: tuple[EdgeKind, ...] = tuple(kind for kind in EDGE_KINDS if kind in ("link", "backlink", "related"))
+
+
+@struct
+class Chosen:
+    """What a request wants to see."""
+
+    base: str
+    """Id of a base; empty for all."""
+    around: str
+    """Ref of the document in the middle; empty for a whole base."""
+    color: str
+    """`folder` or `tag`."""
+    near: bool
+    """Whether documents near in meaning are joined, too."""
+
+
+def graph_page(request: Request) -> Response:
+    """Show the picture's frame, and as lists what it shows."""
+    site, chosen = site_of(request), _chosen(request)
+    site.look()
+    graph = graph_of(site.hub)
+    nodes = _nodes(site, graph, chosen)
+    faults = Faults(graph)
+    edges = [edge for node in nodes for edge in graph.leaving.get(node, ())]
+    judged = ((edge, faults.verdict(edge)) for edge in edges if edge.goal is None)
+    broken = [(graph.ref(edge.source), edge.link, why) for edge, (status, why) in judged if status == "broken"]
+    orphans = [node for node in nodes if not (graph.leaving.get(node) or graph.coming.get(node))]
+    linked = Counter({node: len(graph.coming.get(node, ())) for node in nodes})
+    return site.page(
+        request,
+        "graph.html",
+        title="Graph",
+        chosen=chosen,
+        bases=site.bases(),
+        nodes=len(nodes),
+        drawn=min(len(nodes), MOST_NODES),
+        links=sum(edge.goal is not None for edge in edges),
+        orphans=[(read_address(graph.ref(node)), graph.document(node).title) for node in orphans[:LISTED]],
+        orphan_count=len(orphans),
+        broken=[(read_address(ref), link, why) for ref, link, why in broken[:LISTED]],
+        broken_count=len(broken),
+        most=[
+            (read_address(graph.ref(node)), graph.document(node).title, count)
+            for node, count in linked.most_common(10)
+            if count
+        ],
+    )
+
+
+def graph_data(request: Request) -> Response:
+    """Return the nodes with their places, and the edges, for the browser to draw."""
+    site, chosen = site_of(request), _chosen(request)
+    graph = graph_of(site.hub)
+    nodes = _most_linked(graph, _nodes(site, graph, chosen))
+    number = {node: at for at, node in enumerate(nodes)}
+    links = sorted(
+        {
+            (number[edge.source], number[edge.goal])
+            for node in nodes
+            for edge in graph.leaving.get(node, ())
+            if edge.goal in number and edge.goal != edge.source
+        }
+    )
+    near = near_pairs(site.hub, graph, nodes) if chosen.near else []
+    places = positions(site.hub, graph, nodes, links)
+    groups = _groups(graph, nodes, chosen.color)
+    names = [name for name, _ in Counter(filter(None, groups)).most_common(GROUPS)]
+    degrees = Counter(at for link in links for at in link)
+    data: dict[str, Any] = {
+        "groups": names,
+        "nodes": [
+            {
+                "x": x,
+                "y": y,
+                "label": graph.document(node).title,
+                "ref": graph.ref(node),
+                "group": names.index(group) if group in names else -1,
+                "links": degrees[at],
+            }
+            for at, (node, (x, y), group) in enumerate(zip(nodes, places, groups, strict=True))
+        ],
+        "links": links,
+        "near": near,
+    }
+    return JSONResponse(data)
+
+
+def _chosen(request: Request) -> Chosen:
+    values = request.query_params
+    color = values.get("color", "folder")
+    if color not in ("folder", "tag"):
+        raise UsageError(f"Documents are coloured by folder or tag, not by {color!r}.")
+    return Chosen(values.get("base", ""), values.get("around", ""), color, values.get("near") == "1")
+
+
+def _nodes(site: Site, graph: Graph, chosen: Chosen) -> list[Node]:
+    if chosen.around:
+        start = found_document(site.hub, graph, chosen.around)
+        return [start, *dict.fromkeys(hop.node for hop in walk(graph, [start], HOPS, AROUND_KINDS))]
+    names = [base.id for base in site.hub.select([chosen.base] if chosen.base else [])]
+    return [(name, path) for name in names if name in graph.bases for path in graph.bases[name].documents]
+
+
+def _most_linked(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """Return as many documents as are drawn, those with the most links."""
+    if len(nodes) <= MOST_NODES:
+        return list(nodes)
+    links = {node: len(graph.leaving.get(node, ())) + len(graph.coming.get(node, ())) for node in nodes}
+    return sorted(sorted(nodes, key=lambda node: -links[node])[:MOST_NODES])
+
+
+def _groups(graph: Graph, nodes: Iterable[Node], color: str) -> list[str]:
+    """Return the first tag or the folder of each document; empty without."""
+    if color == "tag":
+        return [next(iter(graph.document(node).tags), "") for node in nodes]
+    several = len(graph.bases) > 1
+    return [
+        "/".join(filter(None, [base if several else "", path.partition("/")[0] if "/" in path else ""]))
+        for base, path in nodes
+    ]

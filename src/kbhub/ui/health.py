@@ -1,0 +1,123 @@
+"""What `status`, `doctor` and `audit` know, with their fixes, and the progress of indexing as it happens."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+from starlette.responses import RedirectResponse, StreamingResponse
+
+from kbhub.editing.audit import audit as audit_bases
+from kbhub.editing.audit import fix as fix_findings
+from kbhub.errors import ConfigError, WriteRefused
+from kbhub.evaluation.kept import kept_reports
+from kbhub.reading.listing import status
+from kbhub.render.html.plots import WIDTH
+from kbhub.setup.doctor import examine
+from kbhub.setup.doctor import mend as mend_findings
+from kbhub.ui.site import site_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from kbhub.reading.reports import Status
+    from kbhub.ui.site import Site
+
+EVENT_SECONDS = 0.1
+"""How often the progress is looked at."""
+
+QUIET_SECONDS = 15.0
+"""After so long without news a comment is sent, so that a dead connection is noticed."""
+
+FINDINGS = 100
+"""Findings of the audit that are shown."""
+
+
+def health_page(request: Request) -> Response:
+    """Show the bases, and what is wrong with them and with this machine."""
+    site = site_of(request)
+    site.look()
+    return site.page(
+        request,
+        "health.html",
+        title="Health",
+        overview=_overview(site),
+        diagnosis=examine(site.hub),
+        evaluations=kept_reports(site.hub),
+        width=WIDTH,
+    )
+
+
+def _overview(site: Site) -> Status | None:
+    """Return the status; None while the configuration is wrong, of which `doctor` says more."""
+    try:
+        return status(site.hub)
+    except ConfigError:
+        return None
+
+
+def audit_part(request: Request) -> Response:
+    """Show the findings of an audit, which takes a while in large bases."""
+    site = site_of(request)
+    return site.page(request, "audit.html", report=audit_bases(site.hub, limit=FINDINGS))
+
+
+async def index(request: Request) -> Response:
+    """Look at all files now."""
+    site = site_of(request)
+    site.background.look()
+    return RedirectResponse("/health", 303)
+
+
+async def mend(request: Request) -> Response:
+    """Do what `kbhub doctor --fix` does."""
+    await anyio.to_thread.run_sync(_mended, site_of(request))
+    return RedirectResponse("/health", 303)
+
+
+async def fix(request: Request) -> Response:
+    """Do what `kbhub audit --fix` does."""
+    await anyio.to_thread.run_sync(_fixed, site_of(request))
+    return RedirectResponse("/health#audit", 303)
+
+
+def _mended(site: Site) -> None:
+    _check(site)
+    mend_findings(site.hub, examine(site.hub))
+
+
+def _fixed(site: Site) -> None:
+    _check(site)
+    fix_findings(site.hub, audit_bases(site.hub))
+
+
+def _check(site: Site) -> None:
+    if not site.writable():
+        raise WriteRefused("this hub", "`readOnly` is set; only searching and reading are allowed")
+
+
+async def events(request: Request) -> Response:
+    """Stream the progress of indexing: an event whenever it changes."""
+    return StreamingResponse(
+        _progress(request, site_of(request)), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+    )
+
+
+async def _progress(request: Request, site: Site) -> AsyncIterator[str]:
+    before: dict[str, Any] | None = None
+    quiet = 0.0
+    while not await request.is_disconnected():
+        done, todo = site.background.progress()
+        now = {"bases": site.background.busy(), "done": done, "todo": todo}
+        if now != before:
+            yield f"data: {json.dumps(now)}\n\n"
+            before, quiet = now, 0.0
+        elif (quiet := quiet + EVENT_SECONDS) >= QUIET_SECONDS:
+            yield ":\n\n"
+            quiet = 0.0
+        await anyio.sleep(EVENT_SECONDS)

@@ -1,0 +1,120 @@
+"""A port of this machine alone: binding it, and refusing the web pages that would speak to it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from starlette.responses import JSONResponse
+
+from kbhub.errors import UsageError
+from kbhub.ui.sockets import IDLE_SECONDS, patient
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope
+
+HOST = "127.0.0.1"
+
+BACKLOG = 128
+"""Listen backlog: connections accepted at once before overdue ones are closed."""
+
+_OUR_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d+)?", re.ASCII | re.IGNORECASE)
+
+
+@struct
+class Refusal:
+    """Why a request is not served."""
+
+    status: int
+    message: str
+    header: tuple[str, str] | None = None
+
+    @property
+    def response(self) -> JSONResponse:
+        """Return the refusal as a response."""
+        return JSONResponse(
+            {"error": self.message}, status_code=self.status, headers=dict([self.header]) if self.header else None
+        )
+
+
+def foreign(request: Request, port: int) -> Refusal | None:
+    """Refuse cross-site requests from browsers, including DNS rebinding; None for others.
+
+    Args:
+        request: any request.
+        port: the port it came to.
+    """
+    if not _OUR_HOST.fullmatch(request.headers.get("host", "")):
+        return Refusal(421, f"This server answers to {HOST} and localhost alone.")
+    origin = request.headers.get("origin")
+    ours = {f"http://{name}:{port}" for name in (HOST, "localhost", "[::1]")}
+    if origin is not None and origin not in ours:
+        return Refusal(403, "Requests of web pages of other sites are not answered.")
+    return None
+
+
+def bind_port(port: int) -> socket.socket:
+    """Bind a loopback port.
+
+    Args:
+        port: the port; 0 for a free one.
+
+    Raises:
+        UsageError: the port is in use.
+    """
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    if os.name != "nt":  # on Windows it would let another program take over the port
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((HOST, port))
+    except OSError as error:
+        bound.close()
+        raise UsageError(
+            f"Port {port} cannot be used ({error.strerror}); name another one with --port, or 0 for a free one."
+        ) from error
+    return bound
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn without its signal handlers: the daemon has its own."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        async def asgi(scope: Scope, receive: Receive, send: Callable[[Message], Any]) -> None:
+            await app(scope, receive, send)
+
+        logging.getLogger("uvicorn.error").addFilter(_is_news)
+        super().__init__(
+            uvicorn.Config(
+                asgi,
+                http=patient(),
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=IDLE_SECONDS,
+                backlog=BACKLOG,
+                timeout_graceful_shutdown=1,
+            )
+        )
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a uvicorn log record is about more than streams cut off at shutdown."""
+    broken_off = record.exc_info is not None and isinstance(record.exc_info[1], CancelledError)
+    return not broken_off and "timeout graceful shutdown" not in record.getMessage()

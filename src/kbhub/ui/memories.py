@@ -1,0 +1,198 @@
+"""The memories of this project and its user: what there is, how strong it is, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
+from urllib.parse import urlencode
+
+import anyio.to_thread
+from starlette.responses import RedirectResponse
+
+from kbhub.errors import UsageError, WriteRefused
+from kbhub.memory.alike import alike
+from kbhub.memory.changing import forget
+from kbhub.memory.known import active_shelves, all_known, described, located
+from kbhub.memory.known import ref as ref_of_known
+from kbhub.memory.likeness import nearest
+from kbhub.memory.listing import memories
+from kbhub.memory.moving import refile
+from kbhub.memory.remember import remember
+from kbhub.memory.restoring import restore, trashed
+from kbhub.memory.store import read
+from kbhub.memory.subjects import subjects_changed
+from kbhub.render.html.plots import strength_curve
+from kbhub.ui.site import number_of, site_of
+from kbhub.workspace.memory_folders import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.datastructures import FormData
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from kbhub.hub import Hub
+    from kbhub.ui.site import Site
+
+PAGE = 50
+"""Memories of one page."""
+
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+MOVES: tuple[Scope, ...] = ("project", "user", "shared")
+"""Scopes that a memory can be moved to; in a team's base each row is its author's."""
+
+
+def memories_page(request: Request) -> Response:
+    """List the memories, strongest first, or search among them."""
+    site, values = site_of(request), request.query_params
+    site.look()
+    query, tag = values.get("q", ""), values.get("tag", "")
+    scope = _scope(values.get("scope", ""))
+    offset = number_of(values.get("offset", ""))
+    listed = memories(site.hub, query or None, scope=scope, tags=[tag] if tag else [], limit=PAGE, offset=offset)
+    every = all_known(site.hub)
+    known = {memory.facts.id: memory for memory in every}
+    changed = subjects_changed(site.hub) if not query else ()
+    return site.page(
+        request,
+        "memories.html",
+        title="Memories",
+        query=query,
+        tag=tag,
+        scope=scope or "",
+        scopes=SCOPES,
+        listed=[
+            (memory, strength_curve(known[memory.id], site.hub.options.clock()))
+            for memory in listed.memories
+            if memory.id in known
+        ],
+        total=listed.total,
+        notes=listed.notes,
+        offset=offset,
+        next_page=f"/memories?{urlencode({'q': query, 'tag': tag, 'scope': scope or '', 'offset': offset + PAGE})}"
+        if offset + PAGE < listed.total
+        else None,
+        changed=changed,
+        alike=[]
+        if query
+        else [
+            (one, ref_of_known(site.hub, one), other, ref_of_known(site.hub, other), similarity)
+            for one, other, similarity in alike(site.hub, every)
+        ],
+        trash=trashed(site.hub),
+    )
+
+
+def memory_page(request: Request) -> Response:
+    """Show one memory, what it replaces and what is near to it."""
+    site = site_of(request)
+    hub, every = site.hub, all_known(site.hub)
+    memory = located(hub, request.query_params.get("id", ""), None, every)
+    stored = read(memory.shelf, memory.path)
+    text = stored.content.body if stored else ""
+    shelves = active_shelves(hub)
+    near = [
+        (described(hub, other), similarity)
+        for found, similarity in (nearest(hub, shelves, memory.path, text) if stored else [])
+        for other in every
+        if (other.shelf.place, other.path) == (found.shelf.place, found.path) and other.facts.id != memory.facts.id
+    ]
+    by_id = {one.facts.id: described(hub, one) for one in every}
+    return site.page(
+        request,
+        "memory.html",
+        title=memory.title,
+        memory=described(hub, memory, text=text),
+        curve=strength_curve(memory, hub.options.clock()),
+        near=near,
+        older=[by_id.get(name, name) for name in memory.facts.supersedes],
+        newer=[by_id.get(name, name) for name in memory.facts.superseded_by],
+        changed=[one for one in subjects_changed(hub) if one.id == memory.facts.id],
+        moves=[scope for scope in MOVES if scope != memory.shelf.scope],
+    )
+
+
+async def change(request: Request) -> Response:
+    """Confirm, edit, merge, move, forget or restore, as the tools and commands do."""
+    form = await request.form()
+    target = await anyio.to_thread.run_sync(_changed, site_of(request), form)
+    return RedirectResponse(target, 303)
+
+
+def _changed(site: Site, form: FormData) -> str:
+    """Make a change; return the address of the page that shows it."""
+    if not site.writable():
+        raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
+    fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
+    ids = [value for name, value in form.multi_items() if name == "id" and isinstance(value, str)]
+    action = fields.get("action", "")
+    if action not in _ACTIONS:
+        raise UsageError(f"There is no action {action!r}; there are {', '.join(_ACTIONS)}.")
+    if not ids:
+        raise UsageError("Choose a memory first.")
+    name = _ACTIONS[action](site.hub, ids, fields)
+    return f"/memories/one?{urlencode({'id': name})}" if name else "/memories"
+
+
+def _confirm(hub: Hub, ids: list[str], _fields: Mapping[str, str]) -> str:
+    for name in ids:
+        remember(hub, id=name)
+    return ids[0] if len(ids) == 1 else ""
+
+
+def _edit(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
+    return remember(hub, fields.get("text", ""), id=ids[0], tags=fields.get("tags", "").split()).memory.ref
+
+
+def _merge(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
+    """Write one memory in the place of several."""
+    if len(ids) < 2:
+        raise UsageError("Choose two memories or more to merge.")
+    every = all_known(hub)
+    chosen = [located(hub, name, None, every) for name in ids]
+    scopes = {memory.shelf.scope for memory in chosen}
+    if len(scopes) > 1:
+        raise UsageError(f"They are in several scopes ({', '.join(sorted(scopes))}); move them into one first.")
+    texts = [stored.content.body for memory in chosen if (stored := read(memory.shelf, memory.path))]
+    done = remember(
+        hub,
+        fields.get("text", "").strip() or "\n\n".join(texts),
+        tags=dict.fromkeys(tag for memory in chosen for tag in memory.facts.tags),
+        about=dict.fromkeys(subject for memory in chosen for subject in memory.facts.about),
+        scope=scopes.pop(),
+        supersedes=[memory.facts.id for memory in chosen],
+    )
+    return done.memory.ref
+
+
+def _move(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
+    scope = _scope(fields.get("scope", ""))
+    if scope not in MOVES:
+        raise UsageError(f"A memory can be moved to {', '.join(MOVES)}.")
+    return refile(hub, ids[0], scope).ref
+
+
+def _forget(hub: Hub, ids: list[str], _fields: Mapping[str, str]) -> str:
+    forget(hub, ids)
+    return ""
+
+
+def _restore(hub: Hub, ids: list[str], _fields: Mapping[str, str]) -> str:
+    return restore(hub, ids[0]).ref
+
+
+_ACTIONS = {
+    "confirm": _confirm,
+    "edit": _edit,
+    "merge": _merge,
+    "move": _move,
+    "forget": _forget,
+    "restore": _restore,
+}
+
+
+def _scope(name: str) -> Scope | None:
+    if name and name not in SCOPES:
+        raise UsageError(f"There is no scope {name!r}; there are {', '.join(SCOPES)}.")
+    return name or None

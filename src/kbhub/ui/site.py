@@ -1,0 +1,143 @@
+"""What the pages share: the hub, its bases kept in step, and how a page is made."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import HTMLResponse
+
+from kbhub import __version__
+from kbhub.errors import IndexUnavailable, KbhubError
+from kbhub.memory.querylog import recording
+from kbhub.memory.querylog.maintenance import maintain
+from kbhub.render.html.templates import environment, rendered
+from kbhub.sync.background import Background
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+
+    from kbhub.hub import Hub
+    from kbhub.types import Base
+
+LOOK_SECONDS = 2.0
+"""Age at which the last look for changed files is too old for a page that is opened now."""
+
+STOP_SECONDS = 2.0
+
+MOST_DIGITS = 9
+
+PAGES = (
+    ("/", "Search", "s"),
+    ("/documents", "Documents", "d"),
+    ("/graph", "Graph", "g"),
+    ("/memories", "Memories", "m"),
+    ("/gaps", "Gaps", "u"),
+    ("/health", "Health", "h"),
+    ("/ask", "Ask", "a"),
+)
+"""Address, name and key after `g` of each page."""
+
+
+class Site:
+    """The state behind all pages.
+
+    Args:
+        hub: the hub.
+    """
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.background = Background(hub, tidy=self._tidy)
+        self._lock, self._looked = threading.Lock(), -LOOK_SECONDS
+
+    def begin(self) -> None:
+        """Load the templates and look at the files, before somebody waits for it."""
+        environment()
+        self.look()
+
+    def end(self) -> None:
+        """Stop indexing, and write what was noted of queries."""
+        self.background.stop(STOP_SECONDS)
+        recording.flush()
+
+    def look(self) -> None:
+        """Compare the bases with their files in the background, unless that was done a moment ago."""
+        with self._lock:
+            if time.monotonic() - self._looked < LOOK_SECONDS:
+                return
+            self._looked = time.monotonic()
+        self.background.called()
+        self.background.look()
+
+    def page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+        """Return a page, or for a request of htmx only what changes of it.
+
+        Args:
+            request: the request.
+            template: its file.
+            status: of HTTP.
+            values: variables of the template.
+        """
+        return HTMLResponse(rendered(template, **self._common(request), **values), status)
+
+    def fault(self, request: Request, error: KbhubError, status: int) -> HTMLResponse:
+        """Return a page that says what is wrong."""
+        return self.page(request, "fault.html", status=status, message=str(error), title="That did not work")
+
+    def writable(self) -> bool:
+        """Return whether anything may be written from the page."""
+        try:
+            return not self.hub.config().settings.read_only
+        except KbhubError:
+            return False
+
+    def bases(self) -> tuple[Base, ...]:
+        """Return the active bases; none while the configuration is wrong."""
+        try:
+            return self.hub.discovery().bases
+        except KbhubError:
+            return ()
+
+    def documents(self) -> int:
+        """Return how many documents are indexed."""
+        count = 0
+        for base in self.bases():
+            index = self.hub.index(base)
+            with suppress(IndexUnavailable), index.snapshot():
+                count += index.counts()[0]
+        return count
+
+    def _common(self, request: Request) -> Mapping[str, Any]:
+        try:
+            workspace = self.hub.discovery().workspace.directory
+        except KbhubError:
+            workspace = None
+        return {
+            "pages": PAGES,
+            "here": request.url.path,
+            "partial": "hx-request" in request.headers,
+            "version": __version__,
+            "writable": self.writable(),
+            "workspace": workspace.name if workspace else "",
+            "now": self.hub.options.clock(),
+            "indexing": bool(self.background.busy()),
+        }
+
+    def _tidy(self, *, at_most_every: float, seconds: float) -> bool:
+        return maintain(self.hub, at_most_every=at_most_every, seconds=seconds).ran
+
+
+def number_of(text: str, otherwise: int = 0) -> int:
+    """Return a parameter as a number; what is none, or has more digits than any line or page, is something else."""
+    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else otherwise
+
+
+def site_of(request: Request) -> Site:
+    """Return the site that a request came to."""
+    site: Site = request.app.state.site
+    return site

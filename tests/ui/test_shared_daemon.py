@@ -1,0 +1,74 @@
+"""Where the shared daemon runs, it serves the page, too; the page outlives it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+import psutil
+import pytest
+
+from browsers import served
+from daemons import folder_of, pid_of, until, windows
+from kbhub.server.daemon.starting import running
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
+
+
+def owner(port: int) -> int | None:
+    """Return the process that listens on a port."""
+    for process in psutil.process_iter():
+        try:
+            if any(
+                one.laddr.port == port for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN
+            ):
+                return process.pid
+        except psutil.Error:
+            continue
+    return None
+
+
+@pytest.fixture
+def daemon(environment):
+    """A daemon that a window has started."""
+    environment.write("knowledge/deploy.md", "# Deploy\n\nRun the xylophone.\n")
+    with windows(environment) as open_window:
+        window = open_window()
+        window.handshake()
+        yield window
+
+
+def test_the_daemon_serves_the_page(environment, daemon):
+    """With the indexes and the model that it has in memory; the command only waits."""
+    with served(environment) as page:
+        cookie = page.enter()
+        assert owner(page.port) == pid_of(environment)
+        until(lambda: "<mark>xylophone</mark>" in page.ask("/?q=xylophone", Cookie=cookie)[2])
+        port = page.port
+    until(lambda: owner(port) is None)
+    assert running(folder_of(environment))
+
+
+def test_the_page_goes_on_when_the_daemon_ends(environment, daemon):
+    """At the same address, for the tabs that are open; the old token opens nothing."""
+    with served(environment) as page:
+        cookie = page.enter()
+        os.kill(pid_of(environment), signal.SIGTERM)
+        until(lambda: owner(page.port) not in (None, pid_of_or_none(environment)))
+        assert page.ask("/?q=xylophone", Cookie=cookie)[0] == 200
+        assert page.ask(f"/?token={page.token}")[0] == 401
+
+
+def pid_of_or_none(environment) -> int | None:
+    """Return the process of the daemon, if one is running."""
+    record = running(folder_of(environment))
+    return record.pid if record else None
+
+
+def test_read_only_is_passed_on(environment, daemon):
+    """The daemon writes nothing for a page that may not."""
+    with served(environment, "--read-only") as page:
+        cookie = page.enter()
+        form = {"Content_Type": "application/x-www-form-urlencoded", "Cookie": cookie, "Origin": page.origin}
+        assert page.ask("/memories/change", "POST", "action=forget&id=x", **form)[0] == 403

@@ -1,0 +1,26 @@
+"""The vendored scripts are those that their list names, and nothing else lies beside them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from kbhub.render.html.templates import STATIC
+from kbhub.ui.editors import EDITORS
+from kbhub.workspace.settings import Editor
+
+
+def test_each_script_is_the_one_that_was_published():
+    """By its hash."""
+    folder = STATIC / "vendor"
+    listed = dict(
+        re.findall(r"^\| `([\w.]+)` .*`([0-9a-f]{64})` \|$", (folder / "README.md").read_text(), re.MULTILINE)
+    )
+
+    assert {file.name for file in folder.iterdir()} == {*listed, "README.md"}
+    assert {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in listed} == listed
+
+
+def test_every_editor_of_the_settings_has_an_address():
+    """Nobody can choose one that does nothing."""
+    assert set(EDITORS) == set(Editor.__args__)

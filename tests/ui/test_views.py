@@ -1,0 +1,138 @@
+"""A view in the sandbox of a host that speaks MCP Apps, in front of a real server."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.client.extension import advertise
+from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
+from playwright.sync_api import expect
+
+from kbhub.memory.listing import memories
+from kbhub.server.server import create_server
+
+HOST = """<!doctype html><meta charset=utf-8><title>host</title>
+<iframe id=view sandbox=allow-scripts width=800></iframe>
+<script>
+const seen = window.seen = [];
+const frame = document.querySelector("#view");
+const post = message => frame.contentWindow.postMessage({jsonrpc: "2.0", ...message}, "*");
+addEventListener("message", async ({data}) => {
+  seen.push(data);
+  if (data.method === "ui/initialize") post({id: data.id, result: {
+    protocolVersion: data.params.protocolVersion, hostInfo: {name: "host", version: "1"},
+    hostCapabilities: {serverTools: {}}, hostContext: {theme: "dark"}}});
+  else if (data.method === "ui/notifications/initialized") {
+    post({method: "ui/notifications/tool-input", params: {arguments: window.wanted}});
+    post({method: "ui/notifications/tool-result", params: window.result});
+  } else if (data.method === "ui/notifications/size-changed") frame.height = data.params.height;
+  else if (data.method === "tools/call") {
+    const result = await callTool(data.params.name, data.params.arguments);
+    post({id: data.id, result});
+  }
+});
+window.open_view = (html, wanted, result) => { window.wanted = wanted; window.result = result; frame.srcdoc = html; };
+</script>"""
+
+POLICY = (
+    "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "media-src 'self' data:; object-src 'none'; connect-src 'none'"
+)
+"""What a host allows a view that declares nothing."""
+
+
+def in_thread(work):
+    """Run asynchronous work: in the test's own thread playwright has a loop already."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(anyio.run, work).result()
+
+
+class Server:
+    """Calls tools of a server as a client that shows views does."""
+
+    def __init__(self, environment) -> None:
+        self._environment = environment
+
+    def call(self, name: str, arguments: dict) -> dict:
+        """Call a tool."""
+
+        async def call() -> dict:
+            async with self._client() as client:
+                answer = await client.call_tool(name, arguments)
+                return answer.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+        return in_thread(call)
+
+    def page(self, address: str) -> str:
+        """Read the page of a view."""
+
+        async def read() -> str:
+            async with self._client() as client:
+                return (await client.read_resource(address)).contents[0].text
+
+        return in_thread(read)
+
+    def _client(self) -> Client:
+        shows = advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})
+        return Client(create_server(self._environment.hub()), extensions=[shows])
+
+
+@pytest.fixture
+def view(project, chromium, patient):
+    """Opens a view in a host; tool calls of the view reach the server after the browser has waited for them."""
+    server = Server(project)
+    context = chromium.new_context()
+    tab = context.new_page()
+    complaints = []
+    tab.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+
+    def open_view(tool: str, **arguments):
+        html = server.page(f"ui://kbhub/{tool}")
+        secured = html.replace("<head>", f'<head><meta http-equiv="Content-Security-Policy" content="{POLICY}">', 1)
+        result = server.call(tool, arguments)
+        tab.evaluate("([html, wanted, result]) => open_view(html, wanted, result)", [secured, arguments, result])
+        return tab.frame_locator("#view")
+
+    tab.expose_function("callTool", server.call)
+    tab.set_content(HOST)
+    yield tab, open_view
+    assert complaints == []
+    context.close()
+
+
+def test_hits_are_shown_and_read_in_the_client(view):
+    """With their traces, in the host's theme, as high as they are."""
+    tab, open_view = view
+    frame = open_view("search", query="rollback")
+
+    expect(frame.locator(".hit").first).to_contain_text("Rolling back")
+    frame.locator(".hit summary").first.click()
+    expect(frame.locator(".trace tbody tr").first).to_contain_text("keyword")
+    assert frame.locator("html").evaluate("root => getComputedStyle(root).colorScheme") == "dark"
+    methods = [message.get("method") for message in tab.evaluate("seen")]
+    assert methods[0] == "ui/initialize"
+    assert "ui/notifications/initialized" in methods
+    expect(tab.locator("#view")).not_to_have_attribute("height", "150")
+    frame.locator("[data-read]").first.click()
+    expect(frame.locator("#opened-text")).to_contain_text("orchard rollback")
+    frame.get_by_role("button", name="Back").click()
+    expect(frame.locator(".hit").first).to_be_visible()
+
+
+def test_memories_are_reviewed_in_the_client(view, project):
+    """Confirming counts a use, forgetting takes it out of the list."""
+    _, open_view = view
+    frame = open_view("memories")
+    expect(frame.locator(".memory")).to_have_count(2)
+
+    frame.get_by_role("button", name="Confirm The staging").click()
+    expect(frame.locator(".memory").first).to_contain_text("1 use")
+    frame.get_by_role("button", name="Forget Roll back").click()
+    expect(frame.locator(".memory")).to_have_count(1)
+
+    (left,) = memories(project.hub()).memories
+    assert (left.title, left.uses) == ("The staging database is wiped on Sundays", 1)
