@@ -197,6 +197,10 @@ ERRORS = {
         ),
         "Nothing was written. Change the setting that it names if you want it written.",
     ),
+    "SecretFound": (
+        errors.SecretFound("The memory", "GitHub token", 2, "ghp_…"),
+        "Nothing was written. Write where the credential is kept; if it was pasted somewhere, revoke it.",
+    ),
     "DocumentChanged": (
         errors.DocumentChanged("rollback.md", "4be0a1b2c3d4", "9f8e7d6c5b4a", "12 lines, saved 2 minutes ago"),
         "Nothing was written. Read the document again and repeat the edit on what it says now.",

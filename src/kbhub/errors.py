@@ -9,6 +9,7 @@ KbhubError
 ├── PathNotContained      a path leads out of its base                exit 1
 ├── BaseUnavailable       the folder of a base cannot be read         exit 1
 ├── WriteRefused          a document may not be written               exit 1
+├── SecretFound           a text holds what looks like a credential   exit 1
 ├── DocumentChanged       a document changed since it was read        exit 1
 ├── MemoryNotFound        no memory has this id                       exit 1
 ├── MemoriesUnavailable   memories cannot be written                  exit 1
@@ -131,6 +132,24 @@ class WriteRefused(KbhubError):
     def __init__(self, ref: str, reason: str) -> None:
         self.ref, self.reason = ref, reason
         super().__init__(f"{ref!r} is left as it is: {reason}.")
+
+
+class SecretFound(KbhubError):
+    """A text that was not stored, because it seems to hold a credential.
+
+    Args:
+        what: the text, `The memory`.
+        kind: what was found, `GitHub token`.
+        line: its line in the text, from 1.
+        shown: its first characters.
+    """
+
+    def __init__(self, what: str, kind: str, line: int, shown: str) -> None:
+        self.kind, self.line = kind, line
+        super().__init__(
+            f"{what} was not stored: line {line} holds what looks like a credential ({kind}, {shown}). Say where it is "
+            "kept instead; if it is none, a person can store it with `--allow-secret`."
+        )
 
 
 class DocumentChanged(KbhubError):

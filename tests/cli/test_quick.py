@@ -60,7 +60,7 @@ def test_a_search_does_not_load_what_only_others_need(environment):
         ("context list", "bases"),
         ("memories", "memories"),
         ("memories export", "memories"),
-        ("log show", "memories"),
+        ("log show", "querylog"),
         ("schema", "setup"),
         ("restore --list", "editing"),
     ],

@@ -19,6 +19,7 @@ import psycopg
 import pytest
 
 from corpus import sentences
+from documents.secret_corpus import secrets
 from kbhub.errors import EngineUnavailable, IndexUnavailable
 from kbhub.index.postgres import bases as team
 from kbhub.search.search import search
@@ -42,6 +43,23 @@ def fill(twin, count: int = 30) -> None:
 def refs(hub, text: str) -> list[str]:
     """Refs of what is found."""
     return [hit.ref for hit in search(hub, text).hits]
+
+
+@pytest.mark.parametrize("count", [3, 1500])
+def test_a_document_with_a_credential_stays_at_home(twin, count):
+    """Read here or by workers: it is named with its line, the others are published, and a person may say otherwise."""
+    fill(twin, count)
+    _, token = next((name, text) for name, text in secrets(400, seed=2) if name == "stripe")
+    twin.write("deploy.md", f"# Deploy\n\nThe xylophone uses\n{token}\n")
+
+    (problem,) = twin.publish().failed
+
+    assert problem.subject == "deploy.md"
+    assert "Stripe key" in problem.message
+    assert "--allow-secret" in problem.message
+    assert "notes@deploy.md" not in refs(twin.shared(), "xylophone")
+    assert twin.publish(allow_secret=True).failed == ()
+    assert refs(twin.shared(), "xylophone")[0] == "notes@deploy.md"
 
 
 def test_only_what_changed_travels(twin):

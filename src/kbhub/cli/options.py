@@ -38,6 +38,10 @@ FORMAT = "kbhub: %(relativeCreated)d ms %(levelname)s %(name)s: %(message)s"
 log = logging.getLogger(__name__)
 
 
+AllowSecret = Annotated[bool, Parameter(name="--allow-secret", negative="")]
+"""For a person who knows that what looks like a credential is none."""
+
+
 @_SHARED
 @dataclass(frozen=True, kw_only=True)
 class Places:

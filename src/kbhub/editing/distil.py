@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from kbhub.documents.secrets import refuse_secrets
 from kbhub.editing import write_document
 from kbhub.editing.paths import why_not_writable
 from kbhub.errors import KbhubError, UsageError
@@ -76,7 +77,7 @@ class Distilled(Model):
     notes: tuple[str, ...] = Field((), description="Anything else to know, in sentences.")
 
 
-def distil(hub: Hub, model: str, text: str, *, base: str | None = None) -> Distilled:
+def distil(hub: Hub, model: str, text: str, *, base: str | None = None, allow_secret: bool = False) -> Distilled:
     """Save a chat answer as a document with front matter, and index it.
 
     Args:
@@ -84,14 +85,18 @@ def distil(hub: Hub, model: str, text: str, *, base: str | None = None) -> Disti
         model: name of the model, or an alias: `c`, `x`, `g`, or one from the setting `distil.models`.
         text: the answer.
         base: id of the target base; None for the project base if it is writable, else a base in the user's data.
+        allow_secret: save a text even if it seems to hold a credential.
 
     Raises:
         UsageError: the text or the model's name is empty.
+        SecretFound: the text seems to hold a credential.
         BaseNotFound: the base does not exist.
         WriteRefused: the base is read-only.
     """
     if not text.strip():
         raise UsageError("There is no text to save.")
+    if not allow_secret:
+        refuse_secrets("The answer", text)
     name = model_name(model, hub.config().settings.distil.models)
     home = _home(hub, base)
     now = datetime.fromtimestamp(hub.options.clock(), UTC)

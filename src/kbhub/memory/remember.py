@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from kbhub.documents.secrets import refuse_secrets
 from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.memory.changing import Wanted, as_it_is, bring_in_step, change, strengthen, supersede
 from kbhub.memory.documents import (
@@ -47,6 +48,7 @@ def remember(
     source: Source | None = None,
     origin: str | None = None,
     refers: str | None = None,
+    allow_secret: bool = False,
 ) -> Remembered:
     """Remember something, or change or confirm what is remembered.
 
@@ -66,9 +68,11 @@ def remember(
         source: on whose word it rests, if that does not follow from `client`.
         origin: what it was learned from, in words.
         refers: ref of a document that it follows.
+        allow_secret: store a text even if it seems to hold a credential; for a person to say.
 
     Raises:
         UsageError: the text, a tag, the namespace, a subject or the scope cannot be used; nothing was changed.
+        SecretFound: the text seems to hold a credential.
         MemoryNotFound: `id` or `supersedes` names none.
         WriteRefused: the settings allow no writing, or a file cannot be changed without losing something of it.
         MemoriesUnavailable: it cannot be written.
@@ -77,6 +81,8 @@ def remember(
         raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
     if id is None and text is None:
         raise UsageError("There is nothing to remember: give a text, or the id of a memory to confirm.")
+    if text is not None and not allow_secret:
+        refuse_secrets("The memory", text)
     wanted = Wanted(
         text=checked_text(text) if text is not None else "",
         tags=checked_tags(tags),

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from kbhub.documents.markdown import parse_document
+from kbhub.documents.secrets import masked, refuse_secrets
 from kbhub.documents.walk import open_contained, scan
-from kbhub.errors import KbhubError, UsageError, WriteRefused
+from kbhub.errors import KbhubError, SecretFound, UsageError, WriteRefused
 from kbhub.index.uses import Use
 from kbhub.memory.changing import bring_in_step
 from kbhub.memory.documents import (
@@ -185,12 +186,15 @@ def _json(text: str) -> Any:
         return None
 
 
-def export(hub: Hub, *, scope: Scope | None = None) -> Exported:
+def export(hub: Hub, *, scope: Scope | None = None, allow_secret: bool = False) -> Exported:
     """Return the active memories as one document, with all data from their files and uses.
+
+    What looks like a credential is replaced by its kind.
 
     Args:
         hub: owner of the bases.
         scope: only `project`, `user` or `shared`.
+        allow_secret: leave credentials in.
     """
     records = []
     for memory in all_known(hub, scope):
@@ -201,7 +205,7 @@ def export(hub: Hub, *, scope: Scope | None = None) -> Exported:
                 Record(
                     id=facts.id,
                     scope=memory.shelf.scope,
-                    text=body,
+                    text=body if allow_secret else masked(body),
                     title="" if title == title_of(body) else title,
                     tags=facts.tags,
                     namespace=facts.namespace,
@@ -225,7 +229,7 @@ def export(hub: Hub, *, scope: Scope | None = None) -> Exported:
     return Exported(format="kbhub-memories", version=1, memories=tuple(records))
 
 
-def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None) -> Imported:
+def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None, allow_secret: bool = False) -> Imported:
     """Import memories. Existing ones are left unchanged; a memory that cannot be imported does not stop the others.
 
     Args:
@@ -233,6 +237,7 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None) -> Impo
         source: kbhub's own export (its text, or its file), the `.jsonl` file of the MCP reference memory server, or a
             folder of basic-memory's Markdown.
         scope: target scope; None keeps that of an export, and means `project` for the other formats.
+        allow_secret: take in also what seems to hold a credential.
 
     Raises:
         UsageError: the source has none of these formats.
@@ -260,6 +265,8 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None) -> Impo
             if target not in shelves:
                 with locked(data_of(hub), "folders"):
                     shelves[target] = shelf_to_write(hub, target)
+            if not allow_secret:
+                refuse_secrets("It", record.text)
             new_id, path = _take(hub, shelves[target], record, taken)
             names |= {record.id: new_id} if record.id not in ("", new_id) else {}
             if path:
@@ -268,7 +275,7 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None) -> Impo
                 known += 1
         except ValidationError as error:
             problems.append(Problem(subject=name, message=f"It is no memory of an export: {_reason(error)}."))
-        except (UsageError, WriteRefused) as error:
+        except (UsageError, WriteRefused, SecretFound) as error:
             problems.append(Problem(subject=name, message=str(error)))
     follow(hub, files, names)
     hub.rediscover()

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from kbhub.documents.secrets import find_secrets
 from kbhub.documents.sources.reading import chunks_of, read_source, why_unreadable
 from kbhub.documents.walk import open_contained
 from kbhub.errors import EmbedderError, PathNotContained
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
 RACY_NS = 2_000_000_000
 """A file changed less than this long (ns) before it was read may change again within one tick of its clock (2 s on
 FAT), so its time is stored negated, which no file has, and its content is compared next time."""
+
+LEFT_OUT = (
+    "Line {} holds what looks like a credential ({}), so it was left out. Take that out; if it is none, "
+    "`--allow-secret` publishes it."
+)
+"""Why a document is not published; takes the line and the kind."""
 
 _BLOCK = 1 << 20
 """Bytes hashed at a time."""
@@ -91,6 +98,8 @@ class DocumentReader:
     failed: list[Problem] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
     """Unreadable paths."""
+    refuse_secrets: bool = False
+    """Whether documents that seem to hold a credential are left out, as for others to read."""
 
     def can_read(self, entry: FileEntry) -> bool:
         """Return whether a file that was unreadable before can be opened now."""
@@ -131,6 +140,9 @@ class DocumentReader:
         except (OSError, PathNotContained) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             self._fail(entry, f"It cannot be read: {reason}.")
+            return None
+        if self.refuse_secrets and (found := find_secrets(text := "\n".join(document.lines))):
+            self._fail(entry, LEFT_OUT.format(found[0].line(text), found[0].kind))
             return None
         if self.keeping.wants(entry.path):
             try:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbhub.documents.secrets import find_secrets
 from kbhub.documents.walk import open_contained
 from kbhub.errors import EngineUnavailable, PathNotContained, UsageError
 from kbhub.index.postgres.bases import (
@@ -83,6 +84,7 @@ def publish(
     *,
     full: bool = False,
     dry_run: bool = False,
+    allow_secret: bool = False,
     progress: Progress | None = None,
 ) -> SyncReport:
     """Bring a shared base in step with the files of a base, in one transaction.
@@ -95,6 +97,7 @@ def publish(
         limits: size limits on the files.
         full: read every file again, and compute every vector again.
         dry_run: undo everything at the end.
+        allow_secret: publish also what seems to hold a credential.
         progress: called after every batch with (base id, files done, files to do).
 
     Raises:
@@ -103,14 +106,14 @@ def publish(
     """
     started = time.monotonic()
     keeping = Keeping(limits.kept, base)
-    files = DocumentReader(base, keeping, limits)
+    files = DocumentReader(base, keeping, limits, refuse_secrets=not allow_secret)
     scan = scan_base(base, keeping, limits)
     place = f"{getpass.getuser()}@{socket.gethostname()}"
     with changing(server, name, f"kbhub publish {name} from {place}", create=True, undo=dry_run) as (held, number):
         if takes_memories(held, number):
             reason = f"agents remember in {name!r}, and publishing a folder would remove that"
             raise EngineUnavailable(server.name, reason, "Publish under another name.")
-        writer = PostgresWriter(held, number, name, lambda document: _content(base, document))
+        writer = PostgresWriter(held, number, name, lambda document: _content(base, document, allow_secret))
         run = Run(base, writer, embedder, scan, files, full=full, progress=progress, notes=[])
         run.all(None)
         writer.set_meta({PUBLISHER: place})
@@ -118,12 +121,17 @@ def publish(
     return run.report(*counts, time.monotonic() - started)
 
 
-def _content(base: Base, document: NewDocument) -> bytes | None:
-    """Return the bytes of a document's file, unless it changed since it was read: the next run takes it then."""
+def _content(base: Base, document: NewDocument, allow_secret: bool) -> bytes | None:
+    """Return the bytes of a document's file, unless it changed since it was read: the next run takes it then.
+
+    Nor those of a session's log with a credential: its text is published without it.
+    """
     try:
         with open_contained(base, document.path) as file:
             content = file.read()
     except (OSError, PathNotContained):
+        return None
+    if document.kind == "session" and not allow_secret and find_secrets(content.decode("utf-8", "replace")):
         return None
     return content if hashlib.sha256(content).digest() == document.hash else None
 

@@ -67,6 +67,8 @@ class Job:
     embedder: tuple[str, str, str] | None
     """Arguments of a `StaticEmbedder`; None leaves the vectors to the writing process."""
     parts: tuple[tuple[FileEntry, ...], ...]
+    refuse_secrets: bool = False
+    """As for `DocumentReader`."""
 
 
 def worth(entries: Sequence[FileEntry]) -> int:
@@ -172,7 +174,7 @@ class Workers:
     def _job(self, parts: tuple[tuple[FileEntry, ...], ...]) -> Job:
         files, model = self._files, self._embedder
         static = (model.source, model.name, model.fingerprint) if isinstance(model, StaticEmbedder) else None
-        return Job(files.base, files.limits, static, parts)
+        return Job(files.base, files.limits, static, parts, files.refuse_secrets)
 
 
 def _started() -> subprocess.Popen[bytes] | None:
@@ -228,7 +230,9 @@ def work(requests: BinaryIO, answers: BinaryIO) -> None:
     sender.start()
     answers.write(GREETING)
     try:
-        files = DocumentReader(job.base, Keeping(job.limits.kept, job.base), job.limits)
+        files = DocumentReader(
+            job.base, Keeping(job.limits.kept, job.base), job.limits, refuse_secrets=job.refuse_secrets
+        )
         embedding = Embedding(StaticEmbedder(*job.embedder)) if job.embedder else None
         for part in job.parts:
             ready.put(files.read_all(part, embedding))

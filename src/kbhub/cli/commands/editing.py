@@ -14,7 +14,7 @@ from pydantic import Field
 from kbhub import editing
 from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.hubs import hub_options
-from kbhub.cli.options import Common, argument, optional, standard_input
+from kbhub.cli.options import AllowSecret, Common, argument, optional, standard_input
 from kbhub.editing.distil import distil as save_answer
 from kbhub.editing.trash import TrashEntry
 from kbhub.errors import KbhubError, UsageError
@@ -206,6 +206,7 @@ def distil(
     /,
     *,
     base_id: Annotated[str | None, Parameter(name="--in", metavar="BASE")] = None,
+    allow_secret: AllowSecret = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
     """Save a chat answer as a document, with links to what is near it in meaning.
@@ -219,11 +220,12 @@ def distil(
         model: Who answered: a name, or an alias: c (claude), x (codex), g (gemini), or one of the config.
         text: The answer.
         base_id: Save it in this base.
+        allow_secret: Save it even if it seems to hold a credential.
         common: Options of every command.
     """
     hub = Hub(hub_options(common))
     given = _text(text, hub.config().settings.limits.file_bytes)
-    saved = save_answer(hub, model, given, base=base_id)
+    saved = save_answer(hub, model, given, base=base_id, allow_secret=allow_secret)
     if common.json:
         show_json(saved.model_dump_json(indent=2))
         return 0

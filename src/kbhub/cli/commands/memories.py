@@ -1,4 +1,4 @@
-"""What agents and you remember, and what is asked: remember, memories, recall, forget, log, gaps."""
+"""What agents and you remember: remember, memories, recall, forget."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from kbhub.cli.console import complain, show_json, show_text
-from kbhub.cli.hubs import bring_in_step, complain_all, decoded, hub_options
-from kbhub.cli.options import Common, Formats, Tables, argument, optional, standard_input
+from kbhub.cli.hubs import decoded, hub_options
+from kbhub.cli.options import AllowSecret, Common, Formats, argument, optional, standard_input
 from kbhub.cli.output import present
 from kbhub.errors import UsageError
 from kbhub.hub import Hub
@@ -18,9 +18,6 @@ from kbhub.memory.documents import MAX_TEXT_BYTES
 from kbhub.memory.listing import LISTED
 from kbhub.memory.listing import memories as list_memories
 from kbhub.memory.moving import move as move_memories
-from kbhub.memory.querylog.gaps import close_gap, list_gaps
-from kbhub.memory.querylog.log import SHOWN, Gaps, clear_log, show_log
-from kbhub.memory.querylog.maintenance import MOST_QUERIES, gaps_and_unanswered, maintain
 from kbhub.memory.querylog.recording import flush, note_read
 from kbhub.memory.remember import remember as remember_text
 from kbhub.memory.restoring import restore as restore_memory
@@ -30,17 +27,11 @@ from kbhub.memory.transfer import MAX_IMPORT_BYTES
 from kbhub.memory.transfer import export as export_memories
 from kbhub.memory.transfer import import_ as import_memories
 from kbhub.render.memories import (
-    cleared_text,
     forgotten_text,
-    gaps_listing,
-    gaps_text,
     imported_text,
-    maintained_lines,
     memories_listing,
     memories_text,
     moved_text,
-    queries_listing,
-    queries_text,
     recalled_text,
     remembered_text,
     trashed_text,
@@ -65,8 +56,6 @@ memories_app = App(
     usage="kbhub memories [OPTIONS] [QUERY…] | COMMAND",
 )
 
-OFF = "Queries are not logged: `log.queries` is false."
-
 
 def remember(
     *text: str,
@@ -78,6 +67,7 @@ def remember(
     supersedes: Annotated[tuple[str, ...], Parameter(metavar="ID")] = (),
     namespace: Namespace = None,
     origin: Annotated[str | None, Parameter(name="--from", metavar="TEXT")] = None,
+    allow_secret: AllowSecret = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
     """Remember something for this project, or change or confirm what is remembered.
@@ -96,6 +86,7 @@ def remember(
         supersedes: An older memory that it takes the place of; may be repeated.
         namespace: Where to file it.
         origin: What it was learned from, in words.
+        allow_secret: Store it even if it seems to hold a credential.
         common: Options of every command.
     """
     if stdin and text:
@@ -112,6 +103,7 @@ def remember(
         supersedes=supersedes,
         namespace=optional(namespace),
         origin=optional(origin),
+        allow_secret=allow_secret,
     )
     note_read(hub, map(argument, about), remembered=True)
     flush()
@@ -244,16 +236,23 @@ def forget(
     return 0
 
 
-def export(*, scope: AnyScope | None = None, common: Common = Common()) -> int:  # noqa: B008 - frozen
-    """Print all memories as one JSON document.
+def export(
+    *,
+    scope: AnyScope | None = None,
+    allow_secret: AllowSecret = False,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Print all memories as one JSON document. What looks like a credential is left out.
 
     Example: kbhub memories export > memories.json
 
     Args:
         scope: Only this project's, the user's or the shared ones.
+        allow_secret: Leave credentials in.
         common: Options of every command.
     """
-    show_json(export_memories(Hub(hub_options(common)), scope=scope).model_dump_json(indent=2))
+    hub = Hub(hub_options(common))
+    show_json(export_memories(hub, scope=scope, allow_secret=allow_secret).model_dump_json(indent=2))
     return 0
 
 
@@ -263,6 +262,7 @@ def import_(
     *,
     stdin: Annotated[bool, Parameter(name="-")] = False,
     scope: AnyScope | None = None,
+    allow_secret: AllowSecret = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
     """Take memories in: an export, a folder of basic-memory, or the file of an MCP memory server.
@@ -275,6 +275,7 @@ def import_(
         path: The export or the .jsonl file, or the folder.
         stdin: Read the export or the .jsonl file from standard input.
         scope: Where to put them; without it, an export goes where it was, and the others into this project.
+        allow_secret: Take in also what looks like a credential.
         common: Options of every command.
 
     Returns:
@@ -287,7 +288,7 @@ def import_(
         source = (
             expand(path, hub.options.home, hub.options.cwd) if path else standard_input(MAX_IMPORT_BYTES, "an import")
         )
-        done = import_memories(hub, source, scope=scope)
+        done = import_memories(hub, source, scope=scope, allow_secret=allow_secret)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
     if common.json:
@@ -353,87 +354,3 @@ memories_app.command(f"{__name__}:export", name="export", usage="kbhub memories 
 memories_app.command(f"{__name__}:import_", name="import", usage="kbhub memories import [OPTIONS] PATH | -")
 memories_app.command(f"{__name__}:move", name="move", usage="kbhub memories move [OPTIONS] OLD")
 memories_app.command(f"{__name__}:restore", name="restore", usage="kbhub memories restore [OPTIONS] [ID]")
-
-
-def show(
-    *,
-    limit: Annotated[
-        int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1, lte=MOST_QUERIES))
-    ] = None,
-    formats: Tables = Tables(),  # noqa: B008 - frozen
-) -> int:
-    """Show what was asked here, by you and by agents, newest first.
-
-    Example: kbhub log show --limit 100
-
-    Args:
-        limit: Queries to show (20).
-        formats: Options of every command.
-    """
-    formats.format()
-    log = show_log(Hub(hub_options(formats)), limit or SHOWN)
-    present(formats, lambda: queries_listing(log), lambda: queries_text(log), document=log.model_dump_json(indent=2))
-    if not log.logged:
-        complain(OFF)
-    elif not log.queries:
-        complain("Nothing was asked here yet.")
-    if log.total > len(log.queries):
-        complain(f"{len(log.queries)} of {log.total} queries; --limit shows more.")
-    return 0
-
-
-def clear(
-    *,
-    all_: Annotated[bool, Parameter(name="--all")] = False,
-    common: Common = Common(),  # noqa: B008 - frozen
-) -> int:
-    """Forget what was asked in this project, and the gaps that it showed.
-
-    Example: kbhub log clear
-
-    Args:
-        all_: In every project.
-        common: Options of every command.
-    """
-    done = clear_log(Hub(hub_options(common)), every_project=all_)
-    if common.json:
-        show_json(done.model_dump_json(indent=2))
-    else:
-        show_text(cleared_text(done))
-    return 0
-
-
-def gaps(
-    *,
-    all_: Annotated[bool, Parameter(name="--all")] = False,
-    close: Annotated[str | None, Parameter(metavar="ID")] = None,
-    formats: Tables = Tables(),  # noqa: B008 - frozen
-) -> int:
-    """List the questions that are asked again and again, and that nothing here answers.
-
-    A gap closes by itself when a document or a memory answers it. It is looked again before they are listed.
-
-    Example: kbhub gaps
-
-    Args:
-        all_: List those, too, that are answered or closed.
-        close: Close this one for good.
-        formats: Options of every command.
-    """
-    formats.format()
-    hub = Hub(hub_options(formats))
-    if close is not None:
-        gap = close_gap(hub, close)
-        found = Gaps(gaps=(gap,), open=list_gaps(hub).open, logged=hub.config().settings.log.queries)
-    else:
-        bring_in_step(hub)
-        complain_all(maintained_lines(maintain(hub)))
-        found = gaps_and_unanswered(hub, every=all_)
-    present(formats, lambda: gaps_listing(found), lambda: gaps_text(found), document=found.model_dump_json(indent=2))
-    if not found.logged:
-        complain(OFF)
-    elif close is None:
-        if not found.gaps:
-            complain("No gaps yet." if found.unanswered else "No gaps: nothing was asked in vain here.")
-        complain(found.rule)
-    return 0

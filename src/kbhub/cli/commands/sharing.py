@@ -15,7 +15,7 @@ from pydantic import Field
 from kbhub.cli import INTERRUPTED
 from kbhub.cli.console import complain, progress_bars, show_json, show_text, terminal_width
 from kbhub.cli.hubs import complain_all, hub_options
-from kbhub.cli.options import Common
+from kbhub.cli.options import AllowSecret, Common
 from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
@@ -97,6 +97,7 @@ def publish(
     remove: bool = False,
     description: Annotated[str | None, Parameter(metavar="TEXT")] = None,
     memories: Annotated[bool | None, Parameter(negative="--no-memories")] = None,
+    allow_secret: AllowSecret = False,
     timeout: Seconds = DEADLINE_SECONDS,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
@@ -117,6 +118,7 @@ def publish(
         remove: Remove the base there with all that is in it; your files stay.
         description: Say what it is about, for people and agents.
         memories: Make a base that agents remember in (scope `team`), with no folder; --no-memories ends that.
+        allow_secret: Publish also what looks like a credential.
         timeout: Seconds to wait for the database.
         common: Options of every command.
 
@@ -140,13 +142,13 @@ def publish(
     (chosen,) = hub.select([base])
     name = shared_as or _own_name(hub, chosen)
     try:
-        _publish_once(engine, server, hub, chosen, name, common, full=full, dry_run=dry_run)
+        _publish_once(engine, server, hub, chosen, name, common, full=full, dry_run=dry_run, allow_secret=allow_secret)
         if description is not None and not dry_run:
             engine.describe(server, name, description=description)
         while watch and not dry_run:
             until_changed(chosen, LOOK_SECONDS)
             try:
-                _publish_once(engine, server, hub, chosen, name, common, quiet=True)
+                _publish_once(engine, server, hub, chosen, name, common, quiet=True, allow_secret=allow_secret)
             except EngineUnavailable as error:
                 complain(str(error))
                 time.sleep(DEADLINE_SECONDS)
@@ -348,6 +350,7 @@ def _publish_once(
     full: bool = False,
     dry_run: bool = False,
     quiet: bool = False,
+    allow_secret: bool = False,
 ) -> None:
     """Publish, and say what was done; with `quiet` only if that is anything."""
     try:
@@ -357,7 +360,15 @@ def _publish_once(
         embedder = None
     with progress_bars("publishing ") as progress:
         report = engine.publish(
-            base, server, name, embedder, hub.limits(), full=full, dry_run=dry_run, progress=progress
+            base,
+            server,
+            name,
+            embedder,
+            hub.limits(),
+            full=full,
+            dry_run=dry_run,
+            allow_secret=allow_secret,
+            progress=progress,
         )
     report = report.model_copy(update={"base": name})
     if quiet and not (report.added or report.changed or report.removed):

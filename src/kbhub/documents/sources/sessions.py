@@ -1,4 +1,7 @@
-"""Parse session logs of coding agents (Claude Code, Codex, Gemini CLI) into a `Document` with a part per turn."""
+"""Parse session logs of coding agents (Claude Code, Codex, Gemini CLI) into a `Document` with a part per turn.
+
+Credentials are left out of it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from kbhub.documents.secrets import masked
 from kbhub.documents.sources.parts import Part, document_of_parts
 from kbhub.workspace.formats import LOG_SUFFIX
 
@@ -338,7 +342,8 @@ def _part(turn: Turn) -> Part:
     when = _moment(turn.when)
     day, minute = (when.strftime("%Y-%m-%d"), when.strftime("%Y-%m-%d %H:%M")) if when else ("", "")
     place = f"line {turn.line}" if turn.line else ""
-    lines = "\n\n".join([*turn.texts, *(["\n".join(turn.tools)] if turn.tools else [])]).split("\n")
+    # People paste credentials into a chat, and tools print them; nobody looks for one in a log.
+    lines = masked("\n\n".join([*turn.texts, *(["\n".join(turn.tools)] if turn.tools else [])])).split("\n")
     return Part(
         heading=" · ".join(text for text in (day, who) if text),
         header="## " + " · ".join(text for text in (who, minute, place) if text),
@@ -352,7 +357,7 @@ def _title(transcript: Transcript, path: str) -> str:
     for turn in transcript.turns.values():
         # A message that begins with a tag is a command or a paste, which makes no title.
         if turn.role == "user" and turn.texts and not turn.texts[0].startswith("<"):
-            sentence = _SENTENCE.split(turn.texts[0], maxsplit=1)[0].strip()
+            sentence = masked(_SENTENCE.split(turn.texts[0], maxsplit=1)[0].strip())
             return sentence if len(sentence) <= TITLE_CHARACTERS else f"{sentence[: TITLE_CHARACTERS - 1]}…"
     return PurePosixPath(path).stem
 

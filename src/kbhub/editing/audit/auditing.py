@@ -15,6 +15,7 @@ from kbhub.editing.audit.documents import (
     orphan_findings,
     problem_findings,
     ref_findings,
+    secret_findings,
     stale_findings,
     tag_findings,
     title_findings,
@@ -135,6 +136,8 @@ def _findings(
             yield from problem_findings(material)
         if "files" in selected:
             yield from file_findings(material)
+        if "secrets" in selected:
+            yield from secret_findings(material)
         if "titles" in selected:
             yield from title_findings(material)
         if "stale" in selected:

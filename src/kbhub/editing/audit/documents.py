@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from kbhub.documents.markdown import images_of, parse_document
+from kbhub.documents.secrets import find_secrets
 from kbhub.editing.audit.material import Fix, ListEntry, front_lines, front_matter_entries, line_of
 from kbhub.editing.checks import tag_form
 from kbhub.index.auditing import bodies, front_matter_of, texts
@@ -131,6 +132,22 @@ def _has_heading(path: str, text: str) -> bool:
 def _line_with(text: str) -> int | None:
     before, mark, _ = text.partition(_REPLACED)
     return before.count("\n") + 1 if mark else None
+
+
+def secret_findings(material: Material) -> Iterator[AuditFinding]:
+    """Yield a finding for each credential; none shows more than its first characters."""
+    index = material.hub.index(material.base)
+    with index.snapshot():
+        for path, text in texts(index, tuple(material.written())):
+            for secret in find_secrets(text):
+                yield material.finding(
+                    "secrets",
+                    "error",
+                    path,
+                    f"It holds what looks like a credential: {secret.kind}, {secret.shown(text)}",
+                    "Revoke it, as whoever could read the file may have it; then take it out, from git's history too.",
+                    line=secret.line(text),
+                )
 
 
 def stale_findings(material: Material) -> Iterator[AuditFinding]:

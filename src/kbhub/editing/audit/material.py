@@ -38,6 +38,7 @@ CHECKS: dict[str, str] = {
     "refs": "entries of `refs` whose file or symbol is not there",
     "front-matter": "front matter that cannot be read",
     "encoding": "bytes that are no text",
+    "secrets": "what looks like a credential",
     "files": "files that could not be indexed",
     "titles": "documents without a title, or without any text",
     "tags": "tags that differ only by case, separator or plural",

@@ -1,0 +1,111 @@
+"""What is asked: log, gaps."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from kbhub.cli.console import complain, show_json, show_text
+from kbhub.cli.hubs import bring_in_step, complain_all, hub_options
+from kbhub.cli.options import Common, Tables
+from kbhub.cli.output import present
+from kbhub.hub import Hub
+from kbhub.memory.querylog.gaps import close_gap, list_gaps
+from kbhub.memory.querylog.log import SHOWN, Gaps, clear_log, show_log
+from kbhub.memory.querylog.maintenance import MOST_QUERIES, gaps_and_unanswered, maintain
+from kbhub.render.memories import (
+    cleared_text,
+    gaps_listing,
+    gaps_text,
+    maintained_lines,
+    queries_listing,
+    queries_text,
+)
+
+OFF = "Queries are not logged: `log.queries` is false."
+
+
+def show(
+    *,
+    limit: Annotated[
+        int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=1, lte=MOST_QUERIES))
+    ] = None,
+    formats: Tables = Tables(),  # noqa: B008 - frozen
+) -> int:
+    """Show what was asked here, by you and by agents, newest first.
+
+    Example: kbhub log show --limit 100
+
+    Args:
+        limit: Queries to show (20).
+        formats: Options of every command.
+    """
+    formats.format()
+    log = show_log(Hub(hub_options(formats)), limit or SHOWN)
+    present(formats, lambda: queries_listing(log), lambda: queries_text(log), document=log.model_dump_json(indent=2))
+    if not log.logged:
+        complain(OFF)
+    elif not log.queries:
+        complain("Nothing was asked here yet.")
+    if log.total > len(log.queries):
+        complain(f"{len(log.queries)} of {log.total} queries; --limit shows more.")
+    return 0
+
+
+def clear(
+    *,
+    all_: Annotated[bool, Parameter(name="--all")] = False,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Forget what was asked in this project, and the gaps that it showed.
+
+    Example: kbhub log clear
+
+    Args:
+        all_: In every project.
+        common: Options of every command.
+    """
+    done = clear_log(Hub(hub_options(common)), every_project=all_)
+    if common.json:
+        show_json(done.model_dump_json(indent=2))
+    else:
+        show_text(cleared_text(done))
+    return 0
+
+
+def gaps(
+    *,
+    all_: Annotated[bool, Parameter(name="--all")] = False,
+    close: Annotated[str | None, Parameter(metavar="ID")] = None,
+    formats: Tables = Tables(),  # noqa: B008 - frozen
+) -> int:
+    """List the questions that are asked again and again, and that nothing here answers.
+
+    A gap closes by itself when a document or a memory answers it. It is looked again before they are listed.
+
+    Example: kbhub gaps
+
+    Args:
+        all_: List those, too, that are answered or closed.
+        close: Close this one for good.
+        formats: Options of every command.
+    """
+    formats.format()
+    hub = Hub(hub_options(formats))
+    if close is not None:
+        gap = close_gap(hub, close)
+        found = Gaps(gaps=(gap,), open=list_gaps(hub).open, logged=hub.config().settings.log.queries)
+    else:
+        bring_in_step(hub)
+        complain_all(maintained_lines(maintain(hub)))
+        found = gaps_and_unanswered(hub, every=all_)
+    present(formats, lambda: gaps_listing(found), lambda: gaps_text(found), document=found.model_dump_json(indent=2))
+    if not found.logged:
+        complain(OFF)
+    elif close is None:
+        if not found.gaps:
+            complain("No gaps yet." if found.unanswered else "No gaps: nothing was asked in vain here.")
+        complain(found.rule)
+    return 0

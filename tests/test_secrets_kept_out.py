@@ -1,0 +1,116 @@
+"""What looks like a credential does not get into memories, answers, logs of sessions, exports and shared bases."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from documents.secret_corpus import TOKENS, secrets
+from kbhub.documents.sources.reading import parse_source
+from kbhub.editing.audit import audit
+from kbhub.editing.distil import distil
+from kbhub.errors import SecretFound
+from kbhub.memory.listing import memories
+from kbhub.memory.remember import remember
+from kbhub.memory.transfer import export, import_
+from kbhub.sync.bases import sync
+from kbhub.types import Base
+
+TOKEN = next(text for name, text in secrets(400, seed=1) if name == "github classic").split()
+TOKEN = next(word for word in TOKEN if "ghp_" in word).strip("`.,|")
+TOKEN = TOKEN[TOKEN.index("ghp_") :]
+TEXT = f"The deploy bot\nuses {TOKEN} since March."
+
+
+def test_a_memory_with_a_credential_is_refused(environment):
+    """With its line and kind, and no more than its beginning."""
+    hub = environment.hub()
+
+    with pytest.raises(SecretFound, match=r"line 2 .*GitHub token, ghp_…") as refused:
+        remember(hub, TEXT)
+
+    assert TOKEN not in str(refused.value)
+    assert memories(hub).total == 0
+
+
+def test_a_change_of_a_memory_is_checked_too(environment):
+    """The old text stays."""
+    hub = environment.hub()
+    made = remember(hub, "The deploy bot has a token.").memory
+
+    with pytest.raises(SecretFound):
+        remember(hub, TEXT, id=made.id)
+
+    assert memories(hub).memories[0].text == "The deploy bot has a token."
+
+
+def test_a_person_may_store_it(environment):
+    """Who knows that it is none."""
+    hub = environment.hub()
+
+    assert remember(hub, TEXT, allow_secret=True).did == "stored"
+
+
+def test_an_answer_with_a_credential_is_not_saved(environment):
+    """Nor its folder made."""
+    hub = environment.hub()
+
+    with pytest.raises(SecretFound):
+        distil(hub, "claude", TEXT)
+    assert not list(environment.home.rglob("llm-completions"))
+
+    assert distil(hub, "claude", TEXT, allow_secret=True).path
+
+
+def test_an_export_leaves_credentials_out(environment):
+    """But for the person who asks for them; such an export comes in again only if that is said."""
+    hub = environment.hub()
+    remember(hub, TEXT, allow_secret=True)
+
+    assert export(hub).memories[0].text == "The deploy bot\nuses [GitHub token left out] since March."
+    whole = export(hub, allow_secret=True)
+    assert whole.memories[0].text == TEXT
+
+    text = whole.model_dump_json().replace("since March", "since April")
+    (problem,) = import_(hub, text).failed
+    assert "GitHub token" in problem.message
+    assert import_(hub, text, allow_secret=True).added == 1
+
+
+def test_a_log_of_a_session_is_indexed_without_them():
+    """What a person pasted, and what a tool printed."""
+    records = [
+        {"type": "user", "sessionId": "s", "message": {"role": "user", "content": f"use {TOKEN} for the upload"}},
+        {"type": "user", "message": {"content": [{"type": "tool_result", "content": f"TOKEN={TOKEN}"}]}},
+    ]
+    data = "\n".join(map(json.dumps, records)).encode()
+
+    document, _, _ = parse_source(Base(id="logs", path="/logs", origin="config", kind="session"), "a.jsonl", data)
+
+    text = "\n".join(document.lines)
+    assert text.count("[GitHub token left out]") == 2
+    assert TOKEN not in text + document.title
+
+
+def test_audit_lists_those_that_are_there(environment):
+    """As errors, with their line."""
+    environment.write("knowledge/ops.md", f"# Ops\n\nThe bot uses\n{TOKEN}.\n")
+    hub = environment.hub()
+    sync(hub)
+
+    (finding,) = audit(hub, checks=["secrets"]).findings
+
+    assert (finding.severity, finding.path, finding.line) == ("error", "ops.md", 4)
+    assert "GitHub token, ghp_…" in finding.message
+    assert TOKEN not in finding.model_dump_json()
+
+
+def test_every_format_is_kept_out_of_memories(environment):
+    """By the tool that agents call."""
+    hub = environment.hub()
+
+    for name, text in secrets(len(TOKENS), seed=3):
+        with pytest.raises(SecretFound):
+            remember(hub, text)
+        assert memories(hub).total == 0, name
