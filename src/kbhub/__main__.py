@@ -1,22 +1,14 @@
-"""Entry point: run the command line, say a foreseen failure in one line, give the exit code."""
+"""Entry point: a hook of a client, or the command line."""
 
 from __future__ import annotations
 
 import os
 import sys
-from io import TextIOWrapper
-from typing import TYPE_CHECKING
 
-from kbhub.cli import INTERRUPTED, UNWRITTEN
-from kbhub.cli.quick import ALONE, arranged, quickly
-from kbhub.errors import KbhubError
-from kbhub.workspace.process_tuning import be_frugal, collect_rarely, end_frugally
-
+# As type checkers know it, too; `typing` would be half of what this file costs.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-PIPE_CLOSED = 141
-"""Exit code when the reader of our output went away: 128 plus the number of SIGPIPE."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,123 +20,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.
     """
-    try:
-        be_frugal(os.environ)
-        _open_closed_streams()
-        _make_streams_total()
-        typed = sys.argv[1:] if arguments is None else list(arguments)
-        given = arranged(typed)
-        if (code := _connected(given)) is not None or (code := _served(given)) is not None:
-            return code
-        code = _answered(given)
-        if code == 0 and len(typed) == 1 and typed[0] in ALONE:
-            _write_out()
-            print(f"kbhub: `kbhub {typed[0]} --help` shows what else it does.", file=sys.stderr)  # noqa: T201
-        _write_out()
-        if arguments is None:  # the process is over, and not only a call
-            end_frugally()
-    except KeyboardInterrupt:
-        print("kbhub: interrupted.", file=sys.stderr)  # noqa: T201
-        return INTERRUPTED
-    except BrokenPipeError:
-        _discard_results()
-        return PIPE_CLOSED
-    except KbhubError as error:
-        _discard_results()
-        print(f"kbhub: {error}", file=sys.stderr)  # noqa: T201
-        return error.exit_code
-    except OSError as error:
-        if _results_can_be_written():
-            raise
-        _discard_results()
-        print(f"kbhub: {UNWRITTEN.format(error.strerror)}", file=sys.stderr)  # noqa: T201
-        return 1
-    return code
-
-
-def _write_out() -> None:
-    """Write what is buffered; a standard output that fails may have dropped it, so that a second try would not tell."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise KbhubError(UNWRITTEN.format(error.strerror)) from error
-
-
-def _results_can_be_written() -> bool:
-    """Whether standard output takes what was written so far; if not, it keeps that, and fails again."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        return False
-    return True
-
-
-def _discard_results() -> None:
-    """Let go what standard output did not take: the interpreter flushes once more at exit, which must not fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _open_closed_streams() -> None:
-    """Let a stream that the caller closed (`>&-`) read or write nothing.
-
-    Each takes the lowest free descriptor, which is its own: no file that is opened later becomes standard output.
-    """
-    if sys.stdin is None:
-        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123 - open until the process ends
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
-
-
-def _connected(given: list[str]) -> int | None:
-    """Serve by way of the daemon without loading the command line, where that is what is plainly asked for.
-
-    Args:
-        given: the arguments, from which `--connect` is taken if there can be no daemon.
-    """
-    if "--connect" not in given:
-        return None
-    # Every window of an editor runs this: it is to be as small and as quick as can be.
-    from kbhub.server.daemon.connecting import MODE, connect, wanted  # noqa: PLC0415
-
-    asked = None if sys.stdin.isatty() else wanted(given)
-    if asked is None:
-        return None
-    code = connect(asked, os.environ)
-    given.remove(MODE)
-    return code
-
-
-def _served(given: list[str]) -> int | None:
-    """Serve on the streams without loading the command line, where nothing else is asked for."""
-    if given != ["serve"] or sys.stdin.isatty():
-        return None
-    # A client waits for it, and no other command needs it.
-    from kbhub.cli.serving import serve  # noqa: PLC0415
-
-    return serve()
-
-
-def _answered(given: list[str]) -> int:
-    """Do what the command line says; it is parsed unless it can be understood at a glance."""
-    if (code := quickly(given)) is not None:
+    typed = sys.argv[1:] if arguments is None else list(arguments)
+    if typed[:1] == ["hook"] and (code := _hooked(typed)) is not None:
         return code
-    if given[:1] == ["search"]:
-        collect_rarely()
-    # Here and not above, so that Ctrl-C while modules load ends as quietly as later.
-    from kbhub.cli.run import run  # noqa: PLC0415
+    # A hook runs before every prompt and tool call, while somebody waits: the command line would double its time.
+    from kbhub.cli.main import main as run  # noqa: PLC0415
 
-    return run(given)
+    return run(arguments)
 
 
-def _make_streams_total() -> None:
-    """Let any text be printed: UTF-8 into files and pipes; what a terminal's encoding lacks, as an escape."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="backslashreplace")
+def _hooked(typed: Sequence[str]) -> int | None:
+    """Answer a client's hook; None if the command line is to be parsed."""
+    from kbhub.server.daemon.hooking import run, wanted  # noqa: PLC0415 - as above
+
+    asked = None if sys.stdin is None or sys.stdin.isatty() else wanted(typed)
+    return None if asked is None else run(*asked, os.environ)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from kbhub.__main__ import PIPE_CLOSED
 from kbhub.cli import INTERRUPTED
+from kbhub.cli.main import PIPE_CLOSED
 from kbhub.cli.run import app
 
 ROOT = Path(__file__).parents[2]

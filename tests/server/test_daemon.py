@@ -35,7 +35,8 @@ from daemons import (
 )
 from kbhub.cli.run import app
 from kbhub.server.daemon import connecting
-from kbhub.server.daemon.folder import DaemonRecord, is_held, process_mark, read_record, try_lock, write_record
+from kbhub.server.daemon.announcing import process_mark, write_record
+from kbhub.server.daemon.folder import DaemonRecord, is_held, read_record, try_lock
 from kbhub.server.daemon.link import GREETING_BYTES, ConnectOptions, Refused, dial, greet
 from kbhub.server.daemon.proxy import READING_TOOLS, Pending
 from kbhub.server.daemon.starting import newer, stop

@@ -161,6 +161,7 @@ def test_the_store_is_versioned_json(store, pointer, tmp_path):
             "target": str(target(tmp_path).resolve()),
             "use": "knowledge",
             "writable": False,
+            "project": "",
         }
     ]
 

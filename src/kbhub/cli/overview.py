@@ -8,16 +8,18 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, IndexUnavailable
+from kbhub.hooks.state import hooks_state
 from kbhub.index.catalogue import tag_counts
 from kbhub.memory.known import all_known
 from kbhub.memory.querylog.gaps import summary
 from kbhub.reading.listing import status
 from kbhub.reading.reports import DaemonStatus, MemorySummary, TagUse
+from kbhub.render.hooks import summary_line
 from kbhub.search.memory_boost import DAY_SECONDS, FADING_DAYS
 from kbhub.search.outside import outside
-from kbhub.server.daemon.folder import DaemonFolder
-from kbhub.server.daemon.starting import running
+from kbhub.server.daemon.folder import DaemonFolder, running
 from kbhub.sync.comparing import behind_of, compare
+from kbhub.values import counted
 from kbhub.workspace.places import data_dir
 
 if TYPE_CHECKING:
@@ -42,9 +44,16 @@ def overview(hub: Hub) -> Status:
             "tags": top_tags(hub, [base.base for base in here.bases if base.documents]),
             "memories": memory_summary(hub),
             "queries": summary(hub),
+            "hooks": _hooks(hub),
             "daemon": daemon_status(DaemonFolder(data_dir(hub.options.env))),
         }
     )
+
+
+def _hooks(hub: Hub) -> str:
+    state = hooks_state(hub, ())
+    waiting = f"; {counted(state.proposals, 'proposed memory', 'proposed memories')}: `kbhub memories inbox`"
+    return (summary_line(state) if state.deliveries else "") + (waiting if state.proposals else "")
 
 
 def daemon_status(folder: DaemonFolder) -> DaemonStatus | None:

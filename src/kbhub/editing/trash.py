@@ -36,8 +36,9 @@ from kbhub.errors import DocumentChanged, KbhubError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.references import ref_of
 from kbhub.sync.lock import writing
+from kbhub.workspace.atomic_writes import ABANDONED_SECONDS
 from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import ABANDONED_SECONDS, data_dir, private_directory
+from kbhub.workspace.places import data_dir, private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from kbhub.evaluation.corpus import FOLDER, eval_folder
 from kbhub.evaluation.report import EvalReport
 from kbhub.values import struct
-from kbhub.workspace.places import private_directory, write_atomically
+from kbhub.workspace.atomic_writes import write_atomically
+from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from kbhub.evaluation.corpus import Setup

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 INDEXED_AT_ONCE = 2000
 """Largest number of changed files that `remember` indexes itself; takes a few seconds."""
 
+PROVENANCE = ("by", "source", "session", "project")
+"""Fields that say on whose word the text of a memory rests."""
+
 UNCOUNTED = "Its use could not be counted: the file of the counts cannot be written."
 
 
@@ -69,6 +72,9 @@ def change(hub: Hub, old: Known, wanted: Wanted) -> Remembered:
         changes: dict[str, Any] = {}
         if wanted.tags:
             changes["tags"] = wanted.tags
+        # It rests on the word of who wrote it last; maintenance tells promoted ones by their source.
+        if wanted.text and old.facts.source != "promoted":
+            changes |= {key: wanted.fields[key] for key in PROVENANCE}
         if wanted.namespace:
             changes["namespace"] = wanted.namespace
         if wanted.about:

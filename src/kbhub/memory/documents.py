@@ -82,6 +82,7 @@ class MemoryFrontMatter(BaseModel):
     project: str = Field("", description="The project it was written in, as kbhub tells projects apart.")
     commit: str = Field("", description="Commit of the project then.")
     from_: str = Field("", alias="from", description="From what it was learned or imported, in words.")
+    session: str = Field("", description="Id of the session in which it was learned.")
     tags: str | list[str] = Field([], description="Tags to find it by.")
     namespace: str = Field("", description="Where it is filed: names with `/` between them, `ops/deploy`.")
     about: str | list[str] = Field(

@@ -196,6 +196,7 @@ def described(hub: Hub, one: Known, *, text: str = "", score: float | None = Non
         project=facts.project,
         commit=facts.commit,
         origin=facts.origin,
+        session=facts.session,
         about=facts.about,
         refers=facts.refers,
         supersedes=facts.supersedes,

@@ -48,6 +48,7 @@ def remember(
     source: Source | None = None,
     origin: str | None = None,
     refers: str | None = None,
+    session: str | None = None,
     allow_secret: bool = False,
 ) -> Remembered:
     """Remember something, or change or confirm what is remembered.
@@ -68,6 +69,7 @@ def remember(
         source: on whose word it rests, if that does not follow from `client`.
         origin: what it was learned from, in words.
         refers: ref of a document that it follows.
+        session: id of the session in which it was learned.
         allow_secret: store a text even if it seems to hold a credential; for a person to say.
 
     Raises:
@@ -94,6 +96,8 @@ def remember(
             "source": source or ("agent" if client else "user"),
             "from": " ".join((origin or "").split()),
             "refers": " ".join((refers or "").split()),
+            "session": " ".join((session or "").split()),
+            "project": _project(hub),
         },
     )
     if id is not None:
@@ -190,12 +194,10 @@ def _fields(hub: Hub, wanted: Wanted) -> dict[str, Any]:
     """Return the front matter of a new memory, except its id."""
     now = timestamp(hub.options.clock())
     workspace = hub.discovery().workspace
-    identity = identify(workspace)
     return {
         "title": title_of(wanted.text),
         "created": now,
         "updated": now,
-        "project": identity.text if identity else "",
         "commit": head_commit(workspace.git_root) if workspace.git_root else "",
         "tags": wanted.tags,
         "namespace": wanted.namespace,
@@ -204,6 +206,11 @@ def _fields(hub: Hub, wanted: Wanted) -> dict[str, Any]:
         "supersedes": tuple(older.facts.id for older in wanted.supersedes),
         **wanted.fields,
     }
+
+
+def _project(hub: Hub) -> str:
+    identity = identify(hub.discovery().workspace)
+    return identity.text if identity else ""
 
 
 def _near(hub: Hub, stored: Stored, similarity: float) -> Near:

@@ -19,9 +19,10 @@ from kbhub.errors import MemoriesUnavailable
 from kbhub.memory.documents import MAX_FILE_BYTES, parse_memory
 from kbhub.search.memory_boost import DAY_SECONDS
 from kbhub.values import struct
+from kbhub.workspace.atomic_writes import ABANDONED_SECONDS, write_atomically
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, MARKDOWN_SUFFIXES
 from kbhub.workspace.memory_folders import USER_ID, memories_folder, project_folders
-from kbhub.workspace.places import ABANDONED_SECONDS, private_directory, write_atomically
+from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

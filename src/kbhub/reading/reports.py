@@ -141,6 +141,7 @@ class Status(Model):
     tags: tuple[TagUse, ...] = Field((), description="The tags that most documents have; on the command line.")
     memories: MemorySummary | None = Field(None, description="The memories; on the command line, if there are any.")
     queries: QuerySummary | None = Field(None, description="What was asked lately, and what nothing answers.")
+    hooks: str = Field("", description="What hooks delivered in the last days; on the command line, if anything.")
     daemon: DaemonStatus | None = Field(None, description="The daemon; on the command line, if one is running.")
 
 

@@ -135,7 +135,7 @@ def _paragraph(step: Step, words: dict[str, str], home: Path, paint: Painter) ->
 
 def _unchanged(step: Step) -> str:
     """Return the word for a step that has nothing to do."""
-    return "unchanged" if step.command or step.subject in ("skill", "agents-md") else "not there"
+    return "unchanged" if step.command or step.subject in ("skill", "agents-md", "hooks") else "not there"
 
 
 def _details(step: Step, home: Path) -> list[str]:

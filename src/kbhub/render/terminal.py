@@ -207,6 +207,8 @@ def status_text(
         blocks.append(
             "\n".join([paint("queries", _DIM), *(f"  {line}" for line in memories.summary_lines(status.queries))])
         )
+    if status.hooks:
+        blocks.append(f"{paint('hooks    ', _DIM)}  {one_line(status.hooks)}")
     if status.bases and not any(entry.base.id == "project" for entry in status.bases):
         blocks.append(_looked_for("No project base", status.looked_for, verbose=verbose))
     passed = [f"{entry.base.id}: {passed_over_text(entry.passed_over)}" for entry in status.bases if entry.passed_over]
@@ -289,6 +291,8 @@ def ago_text(seconds: float) -> str:
 
 def _grant_text(grant: Grant) -> str:
     target = one_line(str(grant.target))
+    if grant.use == "documents":
+        return "let hooks deliver its documents, and have its skills served"
     if grant.use == "cacheDir":
         return f"keep its index in {target}"
     return f"have its knowledge in {target}" + (", and agents may write there" if grant.writable else "")

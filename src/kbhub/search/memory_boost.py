@@ -110,6 +110,8 @@ class Facts:
     source: Source = "agent"
     project: str = ""
     commit: str = ""
+    session: str = ""
+    """Id of the session in which it was learned."""
     origin: str = ""
     """What it was learned or imported from, in words."""
     about: tuple[str, ...] = ()
@@ -142,6 +144,7 @@ def facts_of(name: str, values: Mapping[str, Any], tags: Iterable[str]) -> Facts
         source=source if source in ("user", "agent", "promoted") else "agent",
         project=_text(values.get("project")),
         commit=_text(values.get("commit")),
+        session=_text(values.get("session")),
         origin=_text(values.get("from")),
         about=_texts(values.get("about")),
         about_hash={str(key): str(value) for key, value in hashes.items()} if isinstance(hashes, dict) else None,

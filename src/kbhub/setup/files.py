@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import ConfigError
 from kbhub.values import struct
+from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import private_directory, write_atomically
+from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

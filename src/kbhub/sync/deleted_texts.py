@@ -21,8 +21,9 @@ from kbhub.documents.walk import KEPT
 from kbhub.errors import KbhubError, UsageError
 from kbhub.types import Document, Heading
 from kbhub.values import struct
+from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import data_dir, private_directory, write_atomically
+from kbhub.workspace.places import data_dir, private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

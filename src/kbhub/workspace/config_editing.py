@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 import filelock
 
 from kbhub.errors import ConfigError
+from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import read_regular
 from kbhub.workspace.jsonc import COMMENT, MAX_CONFIG_BYTES, STRING, parse_both, parse_jsonc
-from kbhub.workspace.places import private_directory, write_atomically
+from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

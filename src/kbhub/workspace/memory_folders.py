@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from kbhub.errors import UsageError
 from kbhub.types import Base, Discovery
 from kbhub.values import struct
+from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import is_directory, private_directory, write_atomically
+from kbhub.workspace.places import is_directory, private_directory
 from kbhub.workspace.project_identity import Identity, identify
 
 if TYPE_CHECKING:

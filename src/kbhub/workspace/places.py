@@ -1,10 +1,9 @@
-"""kbhub's own folders, path helpers, and atomic writes."""
+"""kbhub's own folders, and path helpers."""
 
 from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +11,6 @@ import platformdirs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-ABANDONED_SECONDS = 3600.0
-"""Age in seconds from which a temporary file was left behind by a killed process; writing one takes milliseconds."""
 
 _OURS_ALONE = 0o700
 
@@ -95,43 +91,3 @@ def private_directory(path: Path) -> Path:
     if not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     return path
-
-
-def write_atomically(path: Path, text: str | bytes, *, mode: int = 0o600) -> None:
-    """Write a file atomically: readers, and crashes, see either the old content or the new.
-
-    Args:
-        path: the file, in an existing folder.
-        text: its content; a `str` is encoded as UTF-8.
-        mode: its mode.
-
-    Raises:
-        OSError: it cannot be written; the old file is untouched and nothing is left behind.
-    """
-    data = text.encode("utf-8") if isinstance(text, str) else text
-    # mkstemp creates a 0600 file with an unpredictable name; renaming is only atomic within a folder.
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            if mode != 0o600 and hasattr(os, "fchmod"):
-                os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` survive a power failure; Windows cannot open folders, so it is skipped there."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The store of grants: folders outside a project that the user allowed it to use.
+"""The store of grants: folders outside a project that the user allowed it to use, and projects that may speak.
 
 It is in the data directory, never in the cache or in a project.
 """
@@ -15,9 +15,10 @@ import filelock
 
 from kbhub.errors import ConfigError
 from kbhub.values import Value
+from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.checking import choice, plain_text, plainly, shown
 from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import private_directory, write_atomically
+from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +30,7 @@ _MAX_BYTES = 16 * 1024 * 1024
 _LOCK_SECONDS = 10.0
 """Seconds to wait for another process that writes the store, which normally takes milliseconds."""
 
-Use = Literal["knowledge", "cacheDir"]
+Use = Literal["knowledge", "cacheDir", "documents"]
 
 
 class Grant(Value):
@@ -42,6 +43,8 @@ class Grant(Value):
     use: Use = "knowledge"
     writable: bool = False
     """Whether agents may write there although it is outside the git root."""
+    project: str = ""
+    """For the use `documents`: the project that the folder held, so that another one cloned there is not meant."""
 
 
 class TrustStore:
@@ -89,14 +92,26 @@ class TrustStore:
         grant = self._grant(pointer, target, "knowledge")
         return grant is not None and grant.writable
 
-    def add(self, pointer: Path, target: Path, writable: bool = False, *, use: Use = "knowledge") -> Grant:
+    def allows_documents(self, root: Path, project: str) -> bool:
+        """Return whether the documents of a project may reach agents without being asked for.
+
+        Args:
+            root: its folder.
+            project: its identity.
+        """
+        grant = self._grant(root, root, "documents")
+        return grant is not None and grant.project == project
+
+    def add(
+        self, pointer: Path, target: Path, writable: bool = False, *, use: Use = "knowledge", project: str = ""
+    ) -> Grant:
         """Add a grant, replacing one for the same pointer, target and use.
 
         Raises:
             ConfigError: the store is malformed, or locked by another process.
             OSError: it cannot be written.
         """
-        new = Grant(pointer=identity(pointer), target=target.resolve(), use=use, writable=writable)
+        new = Grant(pointer=identity(pointer), target=target.resolve(), use=use, writable=writable, project=project)
         with self._lock():
             kept = [grant for grant in self.entries() if _key(grant) != _key(new)]
             self._write((*kept, new))
@@ -172,5 +187,5 @@ def _read(data: Any) -> Iterator[Grant]:
         yield grant
 
 
-_PLAIN = {"Path": lambda value: Path(plain_text(value)), "Use": choice(get_args(Use))}
+_PLAIN = {"str": plain_text, "Path": lambda value: Path(plain_text(value)), "Use": choice(get_args(Use))}
 """Further converters for `plainly`."""

@@ -19,6 +19,8 @@ from kbhub.cli.output import present
 from kbhub.cli.overview import overview
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
+from kbhub.hooks.consent import let_speak
+from kbhub.hooks.told import mark_read
 from kbhub.hub import Hub
 from kbhub.memory.known import count_read
 from kbhub.memory.querylog.recording import flush, note_read
@@ -82,7 +84,9 @@ def read(
         bring_in_step(hub)
         result = read_refs(hub, wanted, whole)
     count_read(hub, result)
-    note_read(hub, [reading.ref for reading in result.readings])
+    refs_read = [reading.ref for reading in result.readings]
+    note_read(hub, refs_read)
+    mark_read(hub, refs_read)
     readings = tuple(cut_reading(reading, lines.first, lines.count) for reading in result.readings)
     if lines.numbers:
         readings = tuple(
@@ -177,31 +181,38 @@ def trust(
     /,
     *,
     writable: bool = False,
+    documents: bool = False,
     list_: Annotated[bool, Parameter(name="--list")] = False,
     revoke: Annotated[Path | None, Parameter(metavar="POINTER")] = None,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Allow a project's pointer to reach a folder outside the project.
+    """Allow a project's pointer to reach a folder outside the project, or its documents to reach agents unasked.
 
     A pointer comes with a clone, so kbhub follows it out of the project only after you allowed it. Without a
-    POINTER, the one found for the workspace.
+    POINTER, the one found for the workspace. So do documents: hooks and skills stay silent about them until
+    --documents allows it for this project.
 
     Example: kbhub trust ~/work/shop/.kbhub.json
 
     Args:
         pointer: The .kbhub.json to trust, or the folder it lies in.
         writable: Let agents write there, too.
+        documents: Let hooks deliver this project's documents, and serve its skills.
         list_: Show what is trusted.
         revoke: Take the trust in this pointer back.
         common: Options of every command.
     """
-    if (pointer is not None or writable) + list_ + (revoke is not None) > 1:
-        raise UsageError("A POINTER (with or without --writable), --list and --revoke exclude each other; use one.")
+    if (pointer is not None or writable) + documents + list_ + (revoke is not None) > 1:
+        raise UsageError(
+            "A POINTER (with or without --writable), --documents, --list and --revoke exclude each other; use one."
+        )
     hub = Hub(hub_options(common))
     if list_:
         result = TrustResult(grants=hub.trust.entries())
     elif revoke is not None:
         result = TrustResult(revoked=_revoke(revoke, hub.trust))
+    elif documents:
+        result = TrustResult(grants=(let_speak(hub),))
     else:
         target = pointer or _untrusted_pointer(hub, writable=writable)
         result = TrustResult(grants=trust_pointer(target, hub.trust, writable=writable, home=hub.options.home))

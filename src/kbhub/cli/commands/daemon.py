@@ -19,9 +19,9 @@ from kbhub.errors import DaemonFault, UsageError
 from kbhub.frozen import Model
 from kbhub.server.daemon.asked import Http, Start
 from kbhub.server.daemon.connecting import connect
-from kbhub.server.daemon.folder import DaemonFolder, try_lock
+from kbhub.server.daemon.folder import DaemonFolder, running, try_lock
 from kbhub.server.daemon.link import ConnectOptions
-from kbhub.server.daemon.starting import DaemonUnavailable, launch, running
+from kbhub.server.daemon.starting import DaemonUnavailable, launch
 from kbhub.server.daemon.starting import stop as stop_daemon
 from kbhub.workspace.places import data_dir
 

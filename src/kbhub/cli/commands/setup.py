@@ -19,6 +19,7 @@ from kbhub.frozen import Model
 from kbhub.render.setup import plan_text, question, report_text
 from kbhub.render.terminal import Painter
 from kbhub.setup.clients import ClientName, Machine, this_platform
+from kbhub.setup.hooks import HOOKED, hooks_tasks
 from kbhub.setup.instructions import agents_tasks, skill_tasks
 from kbhub.setup.launching import launch, this_installation
 from kbhub.setup.plan import SetupReport, carry_out
@@ -30,6 +31,7 @@ from kbhub.workspace.schema_files import schema_file, schema_files
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kbhub.setup.clients import Client
     from kbhub.setup.plan import Step, Task
 
 
@@ -38,6 +40,8 @@ NO_CLIENT = (
 )
 ASK_FIRST = "This would change files and nobody can be asked here: run it with --yes, or look with --dry-run."
 YES = ("y", "yes")
+SPEAK = "Hooks stay silent in a project until `kbhub trust --documents` there lets its notes speak."
+HOOKS_QUESTION = "Tell agents, unasked, what your notes say about a prompt or the file they work on?"
 
 
 def setup(
@@ -46,6 +50,7 @@ def setup(
     project: bool = False,
     agents_md: Annotated[bool, Parameter(name="--agents-md")] = False,
     skill: bool = False,
+    hooks: Annotated[bool | None, Parameter(negative="--no-hooks")] = None,
     remove: bool = False,
     dry_run: bool = False,
     yes: Annotated[bool, Parameter(name=("--yes", "-y"))] = False,
@@ -64,6 +69,8 @@ def setup(
         project: Write files into the project instead (.mcp.json, .vscode/mcp.json …), for a team to share.
         agents_md: Put lines into AGENTS.md, CLAUDE.md and GEMINI.md of the project that make agents search first.
         skill: Give clients that have skills one that says when and how to search.
+        hooks: Let hooks tell Claude Code, Codex, Copilot CLI and Gemini CLI, unasked, what your notes say about a
+            prompt or a file; without this, you are asked.
         remove: Take out what the same options put in.
         dry_run: Only show what would be done.
         yes: Do not ask.
@@ -89,6 +96,9 @@ def setup(
             how = launch(this_installation(), machine)
             notes = (how.note,) if how.note and chosen and not remove else ()
             tasks += user_tasks(chosen, machine, how.argv, remove=remove)
+            if hooks or (remove and hooks is None) or (hooks is None and not (yes or dry_run) and _wants_hooks(chosen)):
+                tasks += hooks_tasks(chosen, machine, how.argv, remove=remove)
+                notes += () if remove else (SPEAK,)
         notes = notes if notes or tasks else (NO_CLIENT,)
     if skill:
         tasks += skill_tasks(chosen, machine, remove=remove)
@@ -102,6 +112,15 @@ def setup(
         return 1
     steps = tuple(carry_out(task) for task in tasks)
     return _reported(SetupReport(dry_run=False, steps=steps, notes=notes), common)
+
+
+def _wants_hooks(chosen: Sequence[Client]) -> bool:
+    """Ask whether hooks are wanted; where nobody can be asked, or no client has hooks, they are not."""
+    if not sys.stdin.isatty() or not {client.name for client in chosen} & {hooked.client for hooked in HOOKED}:
+        return False
+    sys.stderr.write(f"{HOOKS_QUESTION} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in YES
 
 
 def _project(common: Common, machine: Machine) -> Path:

@@ -27,7 +27,9 @@ TITLE_RECORDS = {"summary": "summary", "custom-title": "customTitle", "ai-title"
 """Type of a Claude Code record with the session's title → its field, in ascending order of precedence."""
 
 _INJECTED = re.compile(
-    r"<(system-reminder|environment_context|user_instructions|session_context|local-command-caveat)>.*?</\1>", re.DOTALL
+    r"<(system-reminder|environment_context|user_instructions|session_context|local-command-caveat|hook_context)>"
+    r".*?</\1>",
+    re.DOTALL,
 )
 """Text that agents inject into a user's message."""
 
@@ -263,6 +265,17 @@ def _cut(text: str) -> str:
     return line if len(line) <= TOOL_CHARACTERS else f"{line[: TOOL_CHARACTERS - 1]}…"
 
 
+def read_transcript(path: str, file: BinaryIO, max_bytes: int) -> Transcript:
+    """Read the log of a session as its turns; what cannot be read is left out.
+
+    Args:
+        path: its name, whose ending tells its form.
+        file: the open file.
+        max_bytes: most bytes to read.
+    """
+    return _read(path, file, max_bytes)[0]
+
+
 def read_session(path: str, file: BinaryIO, max_bytes: int) -> Document:
     """Parse the log of a session.
 
@@ -275,11 +288,7 @@ def read_session(path: str, file: BinaryIO, max_bytes: int) -> Document:
         The document, with a part per turn below a line with role, model, time and line of the log. Its `problems`
         count the lines that could not be read.
     """
-    transcript = Transcript()
-    if path.lower().endswith(LOG_SUFFIX):
-        problem = _read_lines(file, max_bytes, transcript)
-    else:
-        problem = _read_whole(file, max_bytes, transcript)
+    transcript, problem = _read(path, file, max_bytes)
     turns = list(transcript.turns.values())
     problems = [problem] if problem else []
     if not transcript.known and not problem:
@@ -292,6 +301,13 @@ def read_session(path: str, file: BinaryIO, max_bytes: int) -> Document:
         aliases=[transcript.session] if transcript.session else (),
         problems=problems,
     )
+
+
+def _read(path: str, file: BinaryIO, max_bytes: int) -> tuple[Transcript, str | None]:
+    transcript = Transcript()
+    if path.lower().endswith(LOG_SUFFIX):
+        return transcript, _read_lines(file, max_bytes, transcript)
+    return transcript, _read_whole(file, max_bytes, transcript)
 
 
 def _read_lines(file: BinaryIO, max_bytes: int, transcript: Transcript) -> str | None:

@@ -12,8 +12,9 @@ from pydantic import BaseModel, ValidationError
 from kbhub.errors import ModelUnavailable
 from kbhub.models.inference.calls import is_local, shown_address
 from kbhub.models.inference.prompts import without_thinking
+from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import private_directory, write_atomically
+from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

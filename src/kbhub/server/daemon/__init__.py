@@ -2,16 +2,13 @@
 
 Light modules, loaded by the process that every editor window starts (standard library only):
 
-folder       the daemon's files, and its record of itself
-locks        a system lock that is released when its process ends
-identity     whether a process id still belongs to the recorded process
+folder       the daemon's files: its record of itself, its locks, its token
+announcing   what a daemon writes into them
 link         the wire between a client's process and the daemon: framing, greeting, dialling
-quick        parses the command line of `serve --connect` without the CLI's libraries
-starting     finds the daemon or starts it, once for all concurrent callers
-replay       what to tell and ask a new daemon after one died
-connecting   from the command line to a running proxy
+starting     finds the daemon or starts it, once for all concurrent callers, and ends it
+connecting   from the command line of `serve --connect` to a running proxy
 proxy        relays messages between a client's standard streams and the daemon
-stopping     ends the daemon
+hooking      `kbhub hook`: has an event of a client answered
 
 The daemon itself:
 

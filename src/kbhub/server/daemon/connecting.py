@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from kbhub.server.daemon import proxy
 from kbhub.server.daemon.folder import DaemonFolder
-from kbhub.server.daemon.link import ConnectOptions, Refused, passed_on
+from kbhub.server.daemon.link import ConnectOptions, Refused, greeting
 from kbhub.server.daemon.starting import DaemonUnavailable, reach
-from kbhub.workspace.places import data_dir, user_home
+from kbhub.workspace.places import data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,12 +24,6 @@ _FLAGS = {"--structured": "structured", "--read-only": "read_only"}
 _VALUES = {"--root": "root", "--config": "config", "--cache-dir": "cache_dir", "--protocol": "protocol"}
 _BASE = "--base"
 PROTOCOLS = ("auto", "legacy")
-
-
-PATHS = ("KBHUB_CONFIG", "KBHUB_CACHE_DIR", "KBHUB_DATA_DIR")
-"""Variables with paths relative to the client's working directory."""
-
-BASES = "KBHUB_BASES"
 
 
 def wanted(arguments: Sequence[str]) -> ConnectOptions | None:
@@ -96,32 +90,6 @@ def connect(wanted: ConnectOptions, env: Mapping[str, str]) -> int | None:
     except DaemonUnavailable as error:
         _complain(f"No daemon can be used ({error}); serving without one.")
     return None
-
-
-def greeting(wanted: ConnectOptions, env: Mapping[str, str], cwd: str) -> dict[str, Any]:
-    """Describe the client's workspace independently of the process that reads it.
-
-    Args:
-        wanted: the parsed command line.
-        env: environment variables.
-        cwd: the working directory.
-    """
-
-    def absolute(path: str | None) -> str | None:
-        return os.path.join(cwd, path) if path and not path.startswith("~") else path  # noqa: PTH118
-
-    def based(entry: str) -> str:
-        name, mark, path = entry.partition("=")
-        return f"{name}{mark}{absolute(path) or ''}"
-
-    variables = passed_on(env)
-    variables |= {name: absolute(variables[name]) or "" for name in PATHS if name in variables}
-    if BASES in variables:
-        variables[BASES] = os.pathsep.join(map(based, variables[BASES].split(os.pathsep)))
-    absolute_wanted = wanted._replace(
-        config=absolute(wanted.config), cache_dir=absolute(wanted.cache_dir), base=tuple(map(based, wanted.base))
-    )
-    return {"cwd": cwd, "home": str(user_home(env)), "env": variables, "wanted": absolute_wanted._asdict()}
 
 
 def _complain(message: str) -> None:

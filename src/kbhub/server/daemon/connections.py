@@ -21,6 +21,7 @@ from kbhub import __version__
 from kbhub.errors import ConfigError, KbhubError, UsageError
 from kbhub.hub import Hub, HubOptions
 from kbhub.server.daemon.link import GREETING_BYTES, GREETING_SECONDS, LINK, OURS, PASSED_ON
+from kbhub.server.hooking import Hooking, Told
 from kbhub.server.server import KbhubServer, create_server
 from kbhub.server.wire import PROTOCOLS, converse
 from kbhub.ui.loopback import bind_port
@@ -69,6 +70,16 @@ class PageModel(BaseModel):
     session: str
 
 
+class HookModel(BaseModel):
+    """What a client's hook sent; see `server.hooking.Told`."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    event: str
+    client: str
+    data: str
+
+
 class Greeting(BaseModel):
     """The first line of a client."""
 
@@ -83,6 +94,7 @@ class Greeting(BaseModel):
     env: dict[str, str] = {}
     wanted: WantedModel = WantedModel()
     page: PageModel | None = None
+    hook: HookModel | None = None
 
 
 @struct
@@ -120,6 +132,7 @@ class Connections:
         self._greeting: dict[int, ByteStream] = {}
         self._leaving: Dismissal | None = None
         self._sending: dict[int, anyio.Lock] = {}
+        self.hooking = Hooking(shared)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -173,6 +186,8 @@ class Connections:
         if greeting and greeting.kbhub == "ui" and greeting.page:
             await self._show(stream, buffered, greeting, greeting.page)
             return
+        if greeting and greeting.kbhub == "hook" and greeting.hook:
+            answer = await run_sync(self._hooked, greeting, greeting.hook)
         await stream.send(_line(answer))
         if server and greeting:
             await self._converse(stream, buffered, server, greeting.wanted.protocol or _protocol(greeting))
@@ -204,7 +219,7 @@ class Connections:
             return {OURS: "status", **self._status()}, greeting
         if greeting.kbhub == "stop":
             return {OURS: "stop", "version": __version__}, greeting
-        if greeting.kbhub not in ("hello", "ui"):
+        if greeting.kbhub not in ("hello", "ui", "hook"):
             return _refusal("greeting", "The greeting cannot be understood."), None
         if self._leaving:
             return _refusal("leaving", "The daemon is ending."), None
@@ -233,6 +248,16 @@ class Connections:
         return create_server(
             Hub(options), structured=greeting.wanted.structured, request_state=RequestStateSecurity(keys=[key])
         )
+
+    def _hooked(self, greeting: Greeting, hook: HookModel) -> dict[str, Any]:
+        """Answer a hook; whatever fails is silence."""
+        told = Told(hook.event, hook.client, hook.data.encode("utf-8", "replace"))
+        try:
+            output = self.hooking.answered(told, self._base_env | greeting.env, str(greeting.cwd))
+        except (KbhubError, ValueError) as error:
+            log.info("A hook stays silent: %s", error)
+            output = ""
+        return {OURS: "hook", "version": __version__, "output": output}
 
     async def _show(
         self, stream: ByteStream, buffered: BufferedByteReceiveStream, greeting: Greeting, wanted: PageModel

@@ -5,49 +5,14 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kbhub.workspace.places import private_directory, write_atomically
-
-START_FIELD = 19
-"""Field of `/proc/PID/stat`, counted after the name in brackets: start in clock ticks since boot (proc(5): 22)."""
-
-PS_SECONDS = 2.0
-"""Timeout of `ps`, which reads a kernel table."""
-
+from kbhub.workspace.places import private_directory
 
 TOKEN_BYTES = 32
 """Random bytes of the token: 256 bits cannot be guessed."""
-
-
-def process_mark(pid: int) -> str | None:
-    """Return a mark that distinguishes a process from later ones with the same id: its start time.
-
-    Args:
-        pid: its id.
-
-    Returns:
-        Opaque text to compare; None if there is no such process, or the system does not tell.
-    """
-    if sys.platform == "win32":
-        return None
-    if Path("/proc/self/stat").exists():
-        try:
-            boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-            return f"{boot} {int(fields[START_FIELD])}"
-        except (OSError, ValueError, IndexError):
-            return None
-    command = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
-    try:
-        ps = subprocess.run(command, capture_output=True, text=True, timeout=PS_SECONDS, check=False)  # noqa: S603 - an int
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return ps.stdout.strip() or None
-
 
 if sys.platform == "win32":
     import msvcrt
@@ -167,13 +132,9 @@ def read_record(folder: DaemonFolder) -> DaemonRecord | None:
     return record if sound else None
 
 
-def write_record(folder: DaemonFolder, record: DaemonRecord) -> None:
-    """Announce that a daemon is ready.
-
-    Raises:
-        OSError: the record cannot be written.
-    """
-    write_atomically(folder.record, json.dumps(record._asdict()))
+def running(folder: DaemonFolder) -> DaemonRecord | None:
+    """Return the record of the running daemon, or None; without a held lock, the recorded daemon is dead."""
+    return read_record(folder) if is_held(folder.lock) else None
 
 
 def read_token(folder: DaemonFolder) -> str | None:
@@ -188,16 +149,3 @@ def read_token(folder: DaemonFolder) -> str | None:
             return None
         token = file.read(4 * TOKEN_BYTES).decode("ascii", "replace").strip()
     return token if len(token) == 2 * TOKEN_BYTES else None
-
-
-def make_token(folder: DaemonFolder) -> str:
-    """Return the token, creating a new one unless an existing one was private to the user.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    if token := read_token(folder):
-        return token
-    token = os.urandom(TOKEN_BYTES).hex()
-    write_atomically(folder.token, f"{token}\n")
-    return token

@@ -8,9 +8,12 @@ conversation as on standard streams, plus lines of our own with a key `kbhub`.
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
+
+from kbhub.workspace.places import user_home
 
 LINK = 1
 """Version of this wire. A daemon refuses a client with another version, which then serves by itself."""
@@ -35,6 +38,12 @@ PASSED_ON = (
 """Variables besides `KBHUB_…` that determine the workspace and bases: paths and an address, no secrets."""
 
 
+PATHS = ("KBHUB_CONFIG", "KBHUB_CACHE_DIR", "KBHUB_DATA_DIR")
+"""Variables with paths relative to the client's working directory."""
+
+BASES = "KBHUB_BASES"
+
+
 class ConnectOptions(NamedTuple):
     """The command line of a client, as written."""
 
@@ -50,6 +59,32 @@ class ConnectOptions(NamedTuple):
 def passed_on(env: Mapping[str, str]) -> dict[str, str]:
     """Select the variables passed to the daemon: those of kbhub and those that determine the workspace."""
     return {name: value for name, value in env.items() if name.startswith("KBHUB_") or name in PASSED_ON}
+
+
+def greeting(wanted: ConnectOptions, env: Mapping[str, str], cwd: str) -> dict[str, Any]:
+    """Describe the client's workspace independently of the process that reads it.
+
+    Args:
+        wanted: the parsed command line.
+        env: environment variables.
+        cwd: the working directory.
+    """
+
+    def absolute(path: str | None) -> str | None:
+        return os.path.join(cwd, path) if path and not path.startswith("~") else path  # noqa: PTH118
+
+    def based(entry: str) -> str:
+        name, mark, path = entry.partition("=")
+        return f"{name}{mark}{absolute(path) or ''}"
+
+    variables = passed_on(env)
+    variables |= {name: absolute(variables[name]) or "" for name in PATHS if name in variables}
+    if BASES in variables:
+        variables[BASES] = os.pathsep.join(map(based, variables[BASES].split(os.pathsep)))
+    absolute_wanted = wanted._replace(
+        config=absolute(wanted.config), cache_dir=absolute(wanted.cache_dir), base=tuple(map(based, wanted.base))
+    )
+    return {"cwd": cwd, "home": str(user_home(env)), "env": variables, "wanted": absolute_wanted._asdict()}
 
 
 class Refused(Exception):
@@ -76,6 +111,7 @@ class DaemonLink:
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         self._file = connected.makefile("rb")
+        self.seconds = GREETING_SECONDS
         self.version = ""
         """Version of the daemon's kbhub."""
 
@@ -86,6 +122,10 @@ class DaemonLink:
             OSError: the daemon is gone and has not received the line, since it ignores lines without a newline.
         """
         self._socket.sendall(line if line.endswith(b"\n") else line + b"\n")
+
+    def limit(self, seconds: float) -> None:
+        """Wait for the next answer at most so long."""
+        self.seconds = seconds
 
     def lines(self) -> Iterator[bytes]:
         """Yield the daemon's lines until it is gone."""
@@ -101,7 +141,7 @@ class DaemonLink:
         Raises:
             OSError: the daemon is gone or does not answer in time.
         """
-        self._socket.settimeout(GREETING_SECONDS)
+        self._socket.settimeout(self.seconds)
         self.send(json.dumps(message).encode())
         answer = self._next()
         self._socket.settimeout(None)

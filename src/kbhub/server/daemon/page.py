@@ -6,10 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from kbhub import __version__
-from kbhub.server.daemon.connecting import greeting
-from kbhub.server.daemon.folder import DaemonFolder, read_token
-from kbhub.server.daemon.link import Refused, dial, greet
-from kbhub.server.daemon.starting import running
+from kbhub.server.daemon.folder import DaemonFolder, read_token, running
+from kbhub.server.daemon.link import Refused, dial, greet, greeting
 from kbhub.workspace.places import data_dir
 
 if TYPE_CHECKING:

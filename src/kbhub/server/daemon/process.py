@@ -28,8 +28,9 @@ from kbhub.errors import ConfigError
 from kbhub.hub import HubOptions
 from kbhub.index.shared import Shared
 from kbhub.memory.querylog.recording import flush
+from kbhub.server.daemon.announcing import make_token, process_mark, write_record
 from kbhub.server.daemon.connections import Connections, Dismissal
-from kbhub.server.daemon.folder import DaemonFolder, DaemonRecord, make_token, process_mark, write_record
+from kbhub.server.daemon.folder import DaemonFolder, DaemonRecord
 from kbhub.server.daemon.http import MCP_PATH, Guarded, bind_path, mcp_app
 from kbhub.server.daemon.workspaces import Workspaces
 from kbhub.server.stdio import LOG_FORMAT
@@ -193,6 +194,7 @@ class Daemon:
     async def _unload(self) -> None:
         if self._workspaces:
             self._workspaces.close_idle()
+        self._connections.hooking.forget()
         self._shared.forget_models()
         await run_sync(_collect)
         log.info("Nobody is there: indexes and models are let go.")

@@ -11,14 +11,15 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kbhub import __version__
+from kbhub.server.daemon.announcing import process_mark
 from kbhub.server.daemon.folder import (
     DaemonFolder,
     DaemonRecord,
     Lock,
     is_held,
-    process_mark,
     read_record,
     read_token,
+    running,
     try_lock,
 )
 from kbhub.server.daemon.link import DaemonLink, Refused, dial, greet, passed_on
@@ -111,9 +112,21 @@ def launch(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str
         raise DaemonUnavailable(str(error)) from error
 
 
-def running(folder: DaemonFolder) -> DaemonRecord | None:
-    """Return the record of the running daemon, or None; without a held lock, the recorded daemon is dead."""
-    return read_record(folder) if is_held(folder.lock) else None
+def begin(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> None:
+    """Start a daemon and do not wait for it; two that start at once settle between themselves which one stays.
+
+    Args:
+        folder: the daemon's folder; none is running there.
+        start: its start parameters.
+        env: environment variables.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    folder.make()
+    if not is_held(folder.starting):
+        died = read_record(folder)
+        _spawn(folder, (died and died.start) or start, env)
 
 
 def newer(one: str, other: str) -> bool:

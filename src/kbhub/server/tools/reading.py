@@ -8,6 +8,7 @@ from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
 from kbhub.errors import UsageError
+from kbhub.hooks.told import mark_read
 from kbhub.memory import known
 from kbhub.memory.querylog.recording import note_read
 from kbhub.reading.graph import EDGE_KINDS, EdgeKind, Related, Tags, related, tags
@@ -69,7 +70,9 @@ class ReadTool:
 
     def _note(self, result: ReadResult, client: str | None) -> None:
         known.count_read(self._calls.hub, result)
-        note_read(self._calls.hub, [reading.ref for reading in result.readings], client)
+        refs = [reading.ref for reading in result.readings]
+        note_read(self._calls.hub, refs, client)
+        mark_read(self._calls.hub, refs)
 
 
 class GraphTools:

@@ -1,0 +1,49 @@
+"""The projects whose documents may reach agents without being asked for: by hooks, and as skills.
+
+A clone comes from anywhere, so nobody hears of its documents by themselves until a person allowed it: `kbhub trust
+--documents`. The grant is for a folder and the project in it; another project cloned there is another's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbhub.errors import UsageError
+from kbhub.workspace.project_identity import identify
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kbhub.hub import Hub
+    from kbhub.types import Workspace
+    from kbhub.workspace.trust import Grant
+
+
+def project_root(workspace: Workspace) -> Path | None:
+    """Return the folder that a grant is for: the git root, else the directory."""
+    return workspace.git_root or workspace.directory
+
+
+def let_speak(hub: Hub) -> Grant:
+    """Let the documents of the workspace's project reach agents without being asked for.
+
+    Raises:
+        UsageError: there is no project here.
+        ConfigError, OSError: the grant cannot be stored.
+    """
+    workspace = hub.discovery().workspace
+    root = project_root(workspace)
+    if root is None:
+        raise UsageError("There is no project here; change into one, or name it with --root DIR.")
+    found = identify(workspace)
+    return hub.trust.add(root, root, use="documents", project=found.text if found else "")
+
+
+def may_speak(hub: Hub) -> bool:
+    """Return whether the user allowed the documents of the workspace's project to speak; so may no project at all."""
+    workspace = hub.discovery().workspace
+    root = project_root(workspace)
+    if root is None:
+        return True
+    found = identify(workspace)
+    return hub.trust.allows_documents(root, found.text if found else "")

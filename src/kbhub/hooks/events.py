@@ -1,0 +1,167 @@
+"""The clients' contracts: what their hooks get on standard input, and what they read from standard output.
+
+Sources, read in November 2026: code.claude.com/docs/hooks, developers.openai.com/codex/hooks, docs.github.com (hooks
+reference of Copilot CLI), geminicli.com/docs/hooks/reference; schemas in Codex 0.169; Claude Code 2.1, Copilot CLI 1.0
+and Gemini CLI 0.61. All send the names of Claude Code's fields, Copilot CLI where its events are written in PascalCase.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+from kbhub.values import struct
+
+EventName = Literal["session-start", "prompt", "tool", "session-end"]
+"""What happened, by one name for all clients."""
+
+EVENTS: tuple[EventName, ...] = get_args(EventName)
+
+HookClient = Literal["claude-code", "codex", "copilot-cli", "gemini-cli"]
+"""A client whose hooks can add context."""
+
+CLIENTS: tuple[HookClient, ...] = get_args(HookClient)
+
+MOST_PATHS = 8
+"""Files looked at in one event: an edit names one, a patch a few, and a shell command lists hundreds."""
+
+TEXT_CHARACTERS = 200_000
+"""Characters looked at of what a tool is given: a whole file that is written."""
+
+_PATH_KEYS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "filename", "paths", "dir_path")
+"""Parameters of the clients' own tools that name files."""
+
+_TEXT_KEYS = frozenset(
+    ("old_string", "new_string", "old_str", "new_str", "content", "file_text", "new_source", "patch", "diff", "input")
+)
+"""Parameters with the text of a change. What only reads, or runs, works on all of a file."""
+
+_PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+"""A file in a patch of Codex' tool `apply_patch`."""
+
+_IN_JSON = re.compile(rf'"(?:{"|".join(_PATH_KEYS)})"\s*:\s*"((?:[^"\\]|\\.)+)"')
+"""A file in arguments that were cut off."""
+
+_WORD = re.compile(r"""[^\s'"`|;&<>()=]+""")
+_PLACE = re.compile(r"::.*|(?::\d+)+$")
+"""A test or a line in a file, as compilers and test runners name them."""
+_LIKE_A_FILE = re.compile(r"[\w@+./\\~-]*\w\.[A-Za-z]\w{0,9}|[\w@+.~-]+(?:[/\\][\w@+.~-]+)+")
+
+
+@struct
+class Event:
+    """What happened in a client."""
+
+    name: EventName
+    client: HookClient
+    session: str
+    """The client's id of the session."""
+    cwd: str
+    """Where the session works; empty if the client does not say."""
+    called: str = ""
+    """The client's own name of the event, which the answer repeats."""
+    prompt: str = ""
+    """What the person wrote."""
+    paths: tuple[str, ...] = ()
+    """Files that a tool works on, as written."""
+    text: str = ""
+    """The text of a change, in which a symbol may be named; empty if the tool works on all of a file."""
+    transcript: str = ""
+    """The session's log."""
+    source: str = ""
+    """Why a session starts: `startup`, `resume`, `clear`, `compact`."""
+
+
+_ANSWERED: Mapping[HookClient, Mapping[EventName, str]] = MappingProxyType(
+    {
+        "claude-code": {"session-start": "SessionStart", "prompt": "UserPromptSubmit", "tool": "PreToolUse"},
+        "codex": {"session-start": "SessionStart", "prompt": "UserPromptSubmit", "tool": "PreToolUse"},
+        "copilot-cli": {"session-start": "SessionStart", "prompt": "UserPromptSubmit", "tool": "PostToolUse"},
+        "gemini-cli": {"session-start": "SessionStart", "prompt": "BeforeAgent", "tool": "AfterTool"},
+    }
+)
+"""The client's name of each event that takes an answer."""
+
+
+def event_of(name: EventName, client: HookClient, data: object) -> Event | None:
+    """Return the event in what a client sent; None if that is not of the contract.
+
+    Args:
+        name: which event.
+        client: who sent it.
+        data: the JSON value.
+    """
+    if not isinstance(data, dict):
+        return None
+    session = _text(data.get("session_id"))
+    if not session:
+        return None
+    paths, text = _tool(data.get("tool_input")) if name == "tool" else ((), "")
+    return Event(
+        name=name,
+        client=client,
+        session=session,
+        cwd=_text(data.get("cwd")),
+        called=_text(data.get("hook_event_name")) or _ANSWERED[client].get(name, ""),
+        prompt=_text(data.get("prompt") or data.get("initial_prompt")) if name == "prompt" else "",
+        paths=paths,
+        text=text,
+        transcript=_text(data.get("transcript_path")),
+        source=_text(data.get("source")),
+    )
+
+
+def answer(event: Event, text: str) -> str:
+    """Return what the client reads: JSON that adds the text to the model's context."""
+    output: dict[str, Any] = {"hookSpecificOutput": {"hookEventName": event.called, "additionalContext": text}}
+    if event.client == "copilot-cli":
+        output["additionalContext"] = text
+    return json.dumps(output)
+
+
+def named_files(arguments: str) -> tuple[str, ...]:
+    """Return what may be files in the arguments of a tool, written as JSON, a command or a patch, maybe cut off."""
+    try:
+        return _tool(json.loads(arguments))[0]
+    except ValueError:
+        found = [*_IN_JSON.findall(arguments), *_PATCHED.findall(arguments)]
+        return tuple(dict.fromkeys(found or _words(arguments)))[:MOST_PATHS]
+
+
+def _tool(given: object) -> tuple[tuple[str, ...], str]:
+    """Return the files that a tool is to work on, and all that it is given."""
+    texts: list[str] = []
+    paths: list[str] = []
+    pending: list[tuple[str, object]] = [("", given)]
+    while pending:
+        key, value = pending.pop()
+        if isinstance(value, dict):
+            pending += reversed(value.items())
+        elif isinstance(value, list) and key in ("command", "cmd"):
+            pending.append((key, " ".join(map(str, value))))
+        elif isinstance(value, list):
+            pending += [(key, item) for item in reversed(value)]
+        elif isinstance(value, str):
+            if key in _PATH_KEYS:
+                paths.append(value.strip())
+            elif "*** Begin Patch" in value:
+                paths += _PATCHED.findall(value)
+                texts.append(value)
+            elif key in ("command", "cmd", ""):
+                paths += _words(value)
+            elif key in _TEXT_KEYS:
+                texts.append(value)
+    return tuple(dict.fromkeys(filter(None, paths)))[:MOST_PATHS], "\n".join(texts)[:TEXT_CHARACTERS]
+
+
+def _words(command: str) -> list[str]:
+    """Return the words of a shell command that look like files."""
+    words = (_PLACE.sub("", word) for word in _WORD.findall(command[:TEXT_CHARACTERS]))
+    return [word for word in words if _LIKE_A_FILE.fullmatch(word)]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,192 @@
+"""Proposals that wait for a person: no search finds them, no agent reads them, until somebody accepts them."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import filelock
+from pydantic import Field, ValidationError
+
+from kbhub.documents.sources.sessions import read_transcript
+from kbhub.errors import KbhubError, UsageError
+from kbhub.frozen import Model
+from kbhub.hooks.proposing import Suggested, Why, suggested
+from kbhub.hooks.told import project_folder
+from kbhub.memory.known import all_known
+from kbhub.memory.likeness import wording
+from kbhub.memory.remember import remember
+from kbhub.memory.results import Remembered
+from kbhub.memory.store import read
+from kbhub.search.memory_boost import timestamp
+from kbhub.workspace.atomic_writes import write_atomically
+from kbhub.workspace.places import private_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kbhub.hooks.events import Event
+    from kbhub.hub import Hub
+
+NAME = "inbox.json"
+"""File of a project's proposals."""
+
+MOST_WAITING = 50
+"""Proposals kept per project; the oldest go when there are more, as nobody looks through them."""
+
+LOCK_SECONDS = 5.0
+
+ID_DIGITS = 6
+
+_AGENTS = {"claude-code": "Claude Code", "codex": "Codex", "copilot-cli": "Copilot CLI", "gemini-cli": "Gemini CLI"}
+
+
+class Proposal(Model):
+    """Something that may be worth remembering."""
+
+    id: str = Field(description="Its id.")
+    text: str = Field(description="What would be remembered, as the user wrote it.")
+    why: Why = Field(description="`asked`, `decided` or `corrected`: what the words in it show.")
+    client: str = Field("", description="The client of the session.")
+    session: str = Field("", description="The client's id of the session.")
+    origin: str = Field("", description="Where it stands: the session's log and the line.")
+    at: str = Field("", description="When it was proposed: ISO 8601.")
+
+
+class Inbox(Model):
+    """The proposals of a project."""
+
+    proposals: tuple[Proposal, ...] = Field((), description="Oldest first.")
+
+
+class Settled(Model):
+    """What `kbhub memories inbox --accept` or `--dismiss` did."""
+
+    accepted: tuple[Remembered, ...] = Field((), description="What is remembered now.")
+    dismissed: tuple[str, ...] = Field((), description="Ids of what was dropped.")
+    left: int = Field(0, description="Proposals that still wait.")
+
+
+def waiting(hub: Hub) -> tuple[Proposal, ...]:
+    """Return the proposals of the project, oldest first; none if their file cannot be read."""
+    try:
+        return Inbox.model_validate_json(_path(hub).read_bytes()).proposals
+    except (OSError, ValidationError):
+        return ()
+
+
+def propose(hub: Hub, event: Event) -> tuple[Proposal, ...]:
+    """Read the log of a session that ended, and put what it suggests into the inbox.
+
+    Args:
+        hub: the hub of the session's directory.
+        event: the end of the session.
+
+    Returns:
+        The new proposals.
+    """
+    path = Path(event.transcript)
+    if not event.transcript or not path.is_file() or hub.config().settings.read_only:
+        return ()
+    try:
+        with path.open("rb") as file:
+            turns = read_transcript(path.name, file, hub.config().settings.limits.session_bytes).turns.values()
+    except OSError:
+        return ()
+    return put(hub, event, suggested(turns))
+
+
+def put(hub: Hub, event: Event, found: Sequence[Suggested]) -> tuple[Proposal, ...]:
+    """Put suggestions into the inbox, except those that wait there or are remembered already."""
+    if not found:
+        return ()
+    remembered = set()
+    for memory in all_known(hub):
+        if stored := read(memory.shelf, memory.path):
+            remembered.add(wording(stored.content.body))
+    with _changing(hub) as proposals:
+        known = remembered | {wording(one.text) for one in proposals}
+        new = [_proposal(hub, event, one) for one in found if wording(one.text) not in known]
+        proposals += new
+        del proposals[:-MOST_WAITING]
+    return tuple(new)
+
+
+def settle(hub: Hub, names: Sequence[str], *, accept: bool) -> Settled:
+    """Remember proposals, or drop them.
+
+    Args:
+        hub: the hub.
+        names: their ids, or `all`.
+        accept: whether they are remembered.
+
+    Raises:
+        UsageError: no id is given, or there is no such proposal; nothing was changed.
+        KbhubError: one cannot be remembered; it stays in the inbox.
+    """
+    if not names:
+        raise UsageError("Name the proposals by their ids, or `all`; `kbhub memories inbox` lists them.")
+    accepted: list[Remembered] = []
+    dismissed: list[str] = []
+    with _changing(hub) as proposals:
+        ids = [one.id for one in proposals]
+        if unknown := [name for name in names if name != "all" and name not in ids]:
+            held = f"it holds {', '.join(ids)}" if ids else "it is empty"
+            raise UsageError(f"There is no {unknown[0]!r} in the inbox; {held}.")
+        chosen = [one for one in proposals if "all" in names or one.id in names]
+        for one in chosen:
+            if accept:
+                accepted.append(
+                    remember(hub, one.text, client=None, origin=one.origin or None, session=one.session or None)
+                )
+            else:
+                dismissed.append(one.id)
+            proposals.remove(one)
+        left = len(proposals)
+    return Settled(accepted=tuple(accepted), dismissed=tuple(dismissed), left=left)
+
+
+def _proposal(hub: Hub, event: Event, one: Suggested) -> Proposal:
+    name = hashlib.sha256(f"{event.session}\0{one.text}".encode("utf-8", "replace")).hexdigest()[:ID_DIGITS]
+    line = f", line {one.line}" if one.line else ""
+    return Proposal(
+        id=name,
+        text=one.text,
+        why=one.why,
+        client=event.client,
+        session=event.session,
+        origin=f"what the user {_SAID[one.why]} in a session of {_AGENTS[event.client]}{line}",
+        at=timestamp(hub.options.clock()),
+    )
+
+
+_SAID: dict[Why, str] = {"asked": "asked for", "decided": "decided", "corrected": "corrected"}
+
+
+def _path(hub: Hub) -> Path:
+    return project_folder(hub) / NAME
+
+
+@contextmanager
+def _changing(hub: Hub) -> Iterator[list[Proposal]]:
+    """Lock the inbox, and write the changed list, also if not all of a change succeeded.
+
+    Raises:
+        KbhubError: it is locked, or cannot be written.
+    """
+    path = _path(hub)
+    try:
+        private_directory(path.parent)
+        with filelock.FileLock(f"{path}.lock", timeout=LOCK_SECONDS, mode=0o600):
+            proposals = list(waiting(hub))
+            try:
+                yield proposals
+            finally:
+                text = Inbox(proposals=tuple(proposals)).model_dump_json(indent=2)
+                write_atomically(path, f"{text}\n")
+    except filelock.Timeout as error:
+        raise KbhubError(f"Another process has held {path}.lock for {LOCK_SECONDS:g} s; try again.") from error
+    except OSError as error:
+        raise KbhubError(f"{path} cannot be written: {error.strerror or error}.") from error

@@ -1,0 +1,51 @@
+"""What hooks do in a project: who runs them, whether it may speak, what was delivered and read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from kbhub.frozen import Model
+from kbhub.hooks.consent import may_speak
+from kbhub.hooks.inbox import waiting
+from kbhub.hooks.told import KEPT_DAYS, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kbhub.hub import Hub
+
+
+class HooksState(Model):
+    """Hooks in a project."""
+
+    clients: tuple[str, ...] = Field((), description="Titles of the clients that run them.")
+    allowed: bool = Field(description="Whether the documents of this project may reach agents unasked.")
+    days: int = Field(KEPT_DAYS, description="Days that the counts are of.")
+    sessions: int = Field(0, description="Sessions that were told something.")
+    deliveries: int = Field(0, description="Events that something was said about.")
+    delivered: int = Field(0, description="Memories and documents that were named.")
+    read: int = Field(0, description="Those that were read afterwards.")
+    tokens: int = Field(0, description="Tokens of all that was said.")
+    proposals: int = Field(0, description="Proposed memories in the inbox.")
+
+
+def hooks_state(hub: Hub, clients: Sequence[str]) -> HooksState:
+    """Return what hooks do in the workspace's project.
+
+    Args:
+        hub: the hub.
+        clients: titles of the clients that run them.
+    """
+    counts = counted(hub)
+    return HooksState(
+        clients=tuple(clients),
+        allowed=may_speak(hub),
+        sessions=counts.sessions,
+        deliveries=counts.deliveries,
+        delivered=counts.refs,
+        read=counts.read,
+        tokens=counts.tokens,
+        proposals=len(waiting(hub)),
+    )

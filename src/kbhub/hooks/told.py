@@ -1,0 +1,160 @@
+"""What sessions were told: not to repeat it, to stay within a budget, and to count what was read of it.
+
+One file per session in the data directory, `hooks/PROJECT/SESSION.jsonl`, with a line per delivery and per reading.
+Lines are appended whole, as hooks of one session may run at the same time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from kbhub.search.memory_boost import DAY_SECONDS, data_of
+from kbhub.values import struct
+from kbhub.workspace.places import private_directory
+from kbhub.workspace.project_identity import identify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from kbhub.hub import Hub
+
+FOLDER = "hooks"
+"""In the data directory."""
+
+KEPT_DAYS = 30
+"""Days that a session's file is kept after its last line; `status` counts these."""
+
+READ_DAYS = 1
+"""Days after which a reading is no longer ascribed to a delivery."""
+
+FILE_BYTES = 1 << 20
+"""Bytes read of a session's file: a hundred times what the budget of a session allows."""
+
+
+@struct
+class Told:
+    """What a session was told until now."""
+
+    path: Path
+    refs: frozenset[str]
+    """What was delivered, as its `read` call names it."""
+    tokens: int
+
+    def add(self, event: str, refs: Iterable[str], tokens: int, at: float) -> None:
+        """Note a delivery; ignored if it cannot be written."""
+        _append(self.path, {"at": round(at), "event": event, "refs": list(refs), "tokens": tokens})
+
+
+@struct
+class Counted:
+    """Deliveries of a project in the last `KEPT_DAYS` days."""
+
+    sessions: int = 0
+    deliveries: int = 0
+    refs: int = 0
+    """Memories and passages delivered, once per session."""
+    read: int = 0
+    """Those that were read afterwards."""
+    tokens: int = 0
+
+
+def told(hub: Hub, session: str) -> Told:
+    """Return what a session was told; nothing if its file cannot be read."""
+    name = hashlib.sha256(session.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    path = project_folder(hub) / f"{name}.jsonl"
+    lines = list(_lines(path))
+    refs = frozenset(ref for line in lines for ref in line["refs"])
+    return Told(path, refs, sum(line["tokens"] for line in lines))
+
+
+def mark_read(hub: Hub, refs: Iterable[str]) -> None:
+    """Count documents that were read after they had been delivered; never fails."""
+    wanted = {_document(ref) for ref in refs}
+    for path in _recent(project_folder(hub), hub.options.clock() - READ_DAYS * DAY_SECONDS):
+        lines = list(_lines(path))
+        delivered = {_document(ref) for line in lines for ref in line["refs"]}
+        known = {ref for line in lines for ref in line["read"]}
+        if new := sorted(wanted & delivered - known):
+            _append(path, {"at": round(hub.options.clock()), "read": new})
+
+
+def counted(hub: Hub) -> Counted:
+    """Return how much was delivered in this project, and read of it."""
+    totals = Counted()
+    for path in _recent(project_folder(hub), 0.0):
+        lines = list(_lines(path))
+        delivered = {_document(ref) for line in lines for ref in line["refs"]}
+        totals = Counted(
+            sessions=totals.sessions + any(line["tokens"] for line in lines),
+            deliveries=totals.deliveries + sum(line["tokens"] > 0 for line in lines),
+            refs=totals.refs + len(delivered),
+            read=totals.read + len({ref for line in lines for ref in line["read"]}),
+            tokens=totals.tokens + sum(line["tokens"] for line in lines),
+        )
+    return totals
+
+
+def sweep(hub: Hub) -> None:
+    """Delete the files of sessions that ended long ago."""
+    folder = project_folder(hub)
+    recent = set(_recent(folder, hub.options.clock() - KEPT_DAYS * DAY_SECONDS))
+    for path in _recent(folder, 0.0):
+        if path not in recent:
+            with suppress(OSError):
+                path.unlink()
+
+
+def project_folder(hub: Hub) -> Path:
+    """Return the folder of what belongs to the workspace's project, which may not exist."""
+    found = identify(hub.discovery().workspace)
+    return data_of(hub) / FOLDER / (found.digest if found else "none")
+
+
+def _recent(folder: Path, since: float) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return [
+                folder / entry.name
+                for entry in entries
+                if entry.name.endswith(".jsonl") and entry.stat(follow_symlinks=False).st_mtime >= since
+            ]
+    except OSError:
+        return []
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a session's file, each with all fields; broken ones are left out."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES)
+    except OSError:
+        return
+    for line in data.split(b"\n"):
+        with suppress(ValueError, TypeError, AttributeError):
+            value = json.loads(line)
+            yield {
+                "refs": [str(ref) for ref in value.get("refs", ())],
+                "read": [str(ref) for ref in value.get("read", ())],
+                "tokens": int(value.get("tokens", 0)),
+            }
+
+
+def _append(path: Path, value: dict[str, Any]) -> None:
+    with suppress(OSError):
+        private_directory(path.parent)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(descriptor, json.dumps(value).encode() + b"\n")
+        finally:
+            os.close(descriptor)
+
+
+def _document(ref: str) -> str:
+    """Return a ref without its lines."""
+    path, mark, lines = ref.partition(".md:")
+    return f"{path}.md" if mark and lines[:1].isdigit() else ref

@@ -1,0 +1,82 @@
+"""Render what hooks do and said, and the inbox, for a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from kbhub.render.words import one_line
+from kbhub.values import counted
+
+if TYPE_CHECKING:
+    from kbhub.hooks.inbox import Inbox, Settled
+    from kbhub.hooks.replay import Replayed
+    from kbhub.hooks.state import HooksState
+
+_INDENT = "  "
+
+_WIDTH = 96
+"""Columns of wrapped text."""
+
+
+def state_text(state: HooksState) -> str:
+    """Return what hooks do in a project."""
+    clients = ", ".join(state.clients) or "none; `kbhub setup --hooks` registers them"
+    speaks = "yes" if state.allowed else "no; `kbhub trust --documents` allows it"
+    lines = [f"clients   {one_line(clients)}", f"speaks    {speaks}", f"delivered {summary_line(state)}"]
+    if state.proposals:
+        lines.append(f"inbox     {counted(state.proposals, 'proposed memory', 'proposed memories')}; "
+                     "`kbhub memories inbox` lists them")  # fmt: skip
+    return "\n".join(lines)
+
+
+def summary_line(state: HooksState) -> str:
+    """Return what was delivered and read, on a line."""
+    if not state.deliveries:
+        return f"nothing in the last {state.days} days"
+    sessions = counted(state.sessions, "session")
+    named = counted(state.delivered, "note")
+    return f"{named} in {sessions} of the last {state.days} days, {state.read} read afterwards; {state.tokens:,} tokens"
+
+
+def inbox_text(inbox: Inbox) -> str:
+    """Return the proposals with the calls that settle them."""
+    blocks = []
+    for one in inbox.proposals:
+        said = textwrap.fill(one_line(one.text), _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
+        blocks.append(f"{one.id}  {one_line(one.origin)}\n{said}")
+    last = "Remember with `kbhub memories inbox --accept ID…` (or `all`), drop with `--dismiss ID…`."
+    return "\n\n".join([*blocks, last])
+
+
+def settled_text(done: Settled) -> str:
+    """Return what became of proposals."""
+    lines = [f"Remembered {one.memory.ref}: {one_line(one.memory.title)}" for one in done.accepted]
+    if done.dismissed:
+        lines.append(f"Dropped {', '.join(done.dismissed)}")
+    if done.left:
+        lines.append(f"{done.left} left in the inbox")
+    return "\n".join(lines)
+
+
+def replayed_text(replayed: Replayed, budget: int) -> str:
+    """Return what would have been said, event by event; silent events are counted.
+
+    Args:
+        replayed: the session.
+        budget: tokens that a session may take.
+    """
+    blocks, silent = [], 0
+    for one in replayed.events:
+        if not one.text:
+            silent += 1
+            continue
+        place = f"line {one.line} · " if one.line else ""
+        head = f"{place}{one.event} · {one.tokens} tokens" + (f" · {one_line(one.about)}" if one.about else "")
+        blocks.append("\n".join([head, *(f"{_INDENT}{one_line(line)}" for line in one.text.split("\n"))]))
+    if replayed.proposals:
+        listed = (f"{_INDENT}- {one_line(text)}" for text in replayed.proposals)
+        blocks.append("\n".join(["session-end · would propose to remember", *listed]))
+    events = counted(len(replayed.events), "event")
+    blocks.append(f"{events}, {silent} without a word; {replayed.tokens:,} of {budget:,} tokens")
+    return "\n\n".join(blocks)

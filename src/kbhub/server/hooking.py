@@ -1,0 +1,86 @@
+"""Answers what the hooks of clients send, with a hub of the session's directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from kbhub.hooks.delivery import deliver
+from kbhub.hooks.events import CLIENTS, EVENTS, answer, event_of
+from kbhub.hooks.inbox import propose
+from kbhub.hub import Hub, HubOptions
+from kbhub.workspace.places import user_home
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kbhub.index.shared import Shared
+
+MOST_HUBS = 16
+"""Hubs kept open, one per directory: more than anybody works in at a time. Each holds what discovery found."""
+
+
+class Told(NamedTuple):
+    """What the command was called with."""
+
+    event: str
+    client: str
+    data: bytes
+    """What the client sent: JSON."""
+
+
+class Hooking:
+    """Hubs for the events of several sessions. Thread-safe.
+
+    Args:
+        shared: models and indexes shared with other hubs of the process.
+    """
+
+    def __init__(self, shared: Shared | None = None) -> None:
+        self._shared = shared
+        self._hubs: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], Hub] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def answered(self, told: Told, env: Mapping[str, str], cwd: str = "") -> str:
+        """Return what the client reads; empty for nothing.
+
+        Args:
+            told: what the command was called with.
+            env: its environment variables.
+            cwd: its working directory, if the client names none that exists.
+
+        Raises:
+            ValueError: the client sent no JSON.
+            KbhubError: whatever keeps kbhub from answering.
+        """
+        name = next((name for name in EVENTS if name == told.event), None)
+        client = next((client for client in CLIENTS if client == told.client), None)
+        event = event_of(name, client, json.loads(told.data)) if name and client else None
+        if event is None:
+            return ""
+        hub = self._hub(event.cwd if os.path.isdir(event.cwd) else cwd or os.getcwd(), env)  # noqa: PTH109, PTH112
+        if event.name == "session-end":
+            propose(hub, event)
+            return ""
+        delivery = deliver(hub, event)
+        return answer(event, delivery.text) if delivery else ""
+
+    def forget(self) -> None:
+        """Close the hubs."""
+        with self._lock:
+            self._hubs.clear()
+
+    def _hub(self, cwd: str, env: Mapping[str, str]) -> Hub:
+        key = cwd, tuple(sorted(env.items()))
+        with self._lock:
+            if key not in self._hubs:
+                options = HubOptions(serve=True, env=dict(env), cwd=Path(cwd), home=user_home(env), shared=self._shared)
+                self._hubs[key] = Hub(options)
+            self._hubs.move_to_end(key)
+            while len(self._hubs) > MOST_HUBS:
+                self._hubs.popitem(last=False)
+            return self._hubs[key]

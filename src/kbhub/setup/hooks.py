@@ -1,0 +1,268 @@
+"""Register kbhub's hooks with the clients that have hooks, and remove them again.
+
+Sources: as for `hooks.events`. Each client has a file with a list of hooks per event; Copilot CLI reads every file in a
+folder, so it gets one of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from kbhub.errors import ConfigError
+from kbhub.setup.clients import Machine, client_named, this_platform
+from kbhub.setup.entries import decode, parse
+from kbhub.setup.files import Records, digest, edit, missing_folders, read_bytes
+from kbhub.setup.plan import Step, Task, done, failed
+from kbhub.values import struct
+from kbhub.workspace import config_editing
+from kbhub.workspace.places import data_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from kbhub.hooks.events import EventName, HookClient
+    from kbhub.setup.clients import Client, Platform
+
+HOOKS = "hooks"
+
+SECONDS = 5
+"""Seconds after which a client gives up on a hook; kbhub itself gives up after .4."""
+
+END_SECONDS = 20
+"""The same at the end of a session."""
+
+_OURS = re.compile(r"\bhook (?:session-start|prompt|tool|session-end) --client [a-z-]+\s*$")
+"""The end of a command that is ours."""
+
+
+@struct
+class Hooked:
+    """How a client's hooks are registered."""
+
+    client: HookClient
+    file: str
+    """A template, as in `setup.clients`."""
+    events: Mapping[EventName, str]
+    """Our name of an event → the client's."""
+    tools: str = ""
+    """Regular expression for the names of the tools that work on files."""
+    unit: Literal["s", "ms"] = "s"
+    own: bool = False
+    """Whether the file is kbhub's alone."""
+    hint: str = ""
+
+
+_CLAUDE_EVENTS: dict[EventName, str] = {
+    "session-start": "SessionStart",
+    "prompt": "UserPromptSubmit",
+    "tool": "PreToolUse",
+    "session-end": "SessionEnd",
+}
+
+HOOKED: tuple[Hooked, ...] = (
+    Hooked(
+        "claude-code",
+        "{claude}/settings.json",
+        _CLAUDE_EVENTS,
+        tools="Read|Edit|MultiEdit|Write|NotebookEdit|Bash",
+    ),
+    Hooked(
+        "codex",
+        "{codex}/hooks.json",
+        _CLAUDE_EVENTS,
+        tools="Bash|apply_patch|shell|exec_command",
+        hint="Codex runs new hooks only after you looked at them: type `/hooks` in it.",
+    ),
+    Hooked(
+        "copilot-cli",
+        "{copilot}/hooks/kbhub.json",
+        {**_CLAUDE_EVENTS, "tool": "PostToolUse"},
+        tools="bash|view|edit|create|powershell",
+        own=True,
+    ),
+    Hooked(
+        "gemini-cli",
+        "{home}/.gemini/settings.json",
+        {
+            "session-start": "SessionStart",
+            "prompt": "BeforeAgent",
+            "tool": "AfterTool",
+            "session-end": "SessionEnd",
+        },
+        tools="read_file|read_many_files|replace|write_file|run_shell_command",
+        unit="ms",
+    ),
+)
+"""In display order."""
+
+
+def hooks_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[Task]:
+    """Plan to register the hooks with those of the clients that have hooks, or to remove them.
+
+    Args:
+        clients: the clients.
+        machine: the machine with the files.
+        argv: the command line that starts kbhub.
+        remove: whether to remove them; clients that have none are left out then.
+    """
+    names = {client.name for client in clients}
+    tasks = [
+        _planned(hooked, machine, argv, remove=remove)
+        for hooked in HOOKED
+        if hooked.client in names or (remove and read_bytes_or_none(machine.path(hooked.file)))
+    ]
+    return [task for task in tasks if not remove or task.step.action != "nothing"]
+
+
+def hooked_clients(env: Mapping[str, str], home: Path, platform: Platform | None = None) -> tuple[str, ...]:
+    """Return the titles of the clients that run kbhub's hooks."""
+    machine = Machine(home, env, platform or this_platform())
+    titles = []
+    for hooked in HOOKED:
+        content = read_bytes_or_none(machine.path(hooked.file))
+        with suppress(ConfigError):
+            if _places(content, machine.path(hooked.file)):
+                titles.append(client_named(hooked.client).title)
+    return tuple(titles)
+
+
+def read_bytes_or_none(file: Path) -> bytes | None:
+    """Return a file's content; None if it cannot be read."""
+    try:
+        return read_bytes(file)
+    except ConfigError:
+        return None
+
+
+def _planned(hooked: Hooked, machine: Machine, argv: Sequence[str], *, remove: bool) -> Task:
+    file, title = machine.path(hooked.file), f"Hooks for {client_named(hooked.client).title}"
+    step = Step(subject="hooks", title=title, action="delete" if remove else "write", file=file)
+    try:
+        before = read_bytes(file)
+        if (_without(before, file) if remove else _with(before, file, hooked, machine, argv)) == before:
+            return Task(step.model_copy(update={"action": "nothing"}))
+    except ConfigError as error:
+        return Task(failed(step, str(error)))
+    if remove:
+        return Task(step, partial(_remove, step, machine))
+    return Task(step, partial(_register, step, hooked, machine, tuple(argv)))
+
+
+def _register(step: Step, hooked: Hooked, machine: Machine, argv: Sequence[str]) -> Step:
+    records, before, folders = Records(data_dir(machine.env)), read_bytes(step.file), missing_folders(step.file)
+    copy = records.copied(step.file, before)
+    edit(step.file, lambda content: _with(content, step.file, hooked, machine, argv))
+    backup = records.changed(step.file, copy, before, read_bytes(step.file), folders)
+    return done(step, backup=backup, notes=(hooked.hint,) if hooked.hint else ())
+
+
+def _remove(step: Step, machine: Machine) -> Step:
+    """Take the hooks out; if nothing else is left of kbhub's changes, the file is what it was, byte for byte."""
+    records = Records(data_dir(machine.env))
+    change, before = records.of(step.file), read_bytes(step.file)
+    after = _without(before, step.file)
+    original = change.content if change else None
+    if change and change.after == digest(before) and _data(after, step.file) == _data(original, step.file):
+        after = original
+    edit(step.file, lambda _: after)
+    if change and after == original:
+        records.undone(step.file, change.copy)
+        for folder in change.folders if after is None else ():
+            with suppress(OSError):  # it holds other files by now
+                folder.rmdir()
+    elif change and change.after == digest(before):
+        records.changed(step.file, None, before, after, ())
+    return done(step)
+
+
+def _with(content: bytes | None, file: Path, hooked: Hooked, machine: Machine, argv: Sequence[str]) -> bytes | None:
+    """Return the file with exactly the hooks that belong there."""
+    text = decode(content, file)
+    places = _places(content, file)
+    wanted = {event: _entry(hooked, name, machine, argv) for name, event in hooked.events.items()}
+    there = {event: entry for event, _, entry in places}
+    if there == wanted and len(places) == len(wanted):
+        return content
+    if places:
+        text = decode(_without(content, file), file)
+    if not text.strip():
+        text = config_editing.NEW_FILE
+    data = parse(text, "json", file)
+    if hooked.own and "version" not in data:
+        text = config_editing.set_value(text, ["version"], 1, file)
+    for event, entry in wanted.items():
+        held = parse(text, "json", file).get(HOOKS)
+        if isinstance(held, dict) and event in held:
+            text = config_editing.add_item(text, [HOOKS, event], entry, file)
+        else:
+            text = config_editing.set_value(text, [HOOKS, event], [entry], file)
+    return text.encode()
+
+
+def _without(content: bytes | None, file: Path) -> bytes | None:
+    """Return the file without kbhub's hooks, and without what is empty then; None if nothing is left."""
+    text = decode(content, file)
+    for event, number, _ in reversed(_places(content, file)):
+        text = config_editing.remove_value(text, [HOOKS, event, number], file)
+        if not parse(text, "json", file)[HOOKS][event]:
+            text = config_editing.remove_value(text, [HOOKS, event], file)
+            if not parse(text, "json", file)[HOOKS]:
+                text = config_editing.remove_value(text, [HOOKS], file)
+    if text.encode() == content or content is None:
+        return content
+    return text.encode() if parse(text, "json", file).keys() - {"version"} or not _is_own(file) else None
+
+
+def _is_own(file: Path) -> bool:
+    return file.name == "kbhub.json"
+
+
+def _places(content: bytes | None, file: Path) -> list[tuple[str, int, dict[str, Any]]]:
+    """Return kbhub's entries in a file: event, place in its list, entry.
+
+    Raises:
+        ConfigError: it is malformed, or its hooks have another form.
+    """
+    held = parse(decode(content, file), "json", file).get(HOOKS)
+    if held is None:
+        return []
+    if not isinstance(held, dict):
+        raise ConfigError(file, "expected an object; it was not touched", HOOKS)
+    return [
+        (event, number, entry)
+        for event, entries in held.items()
+        if isinstance(entries, list)
+        for number, entry in enumerate(entries)
+        if isinstance(entry, dict) and any(_OURS.search(command) for command in _commands(entry))
+    ]
+
+
+def _commands(entry: Mapping[str, Any]) -> list[str]:
+    hooks = entry.get("hooks")
+    every = [entry, *(hook for hook in (hooks if isinstance(hooks, list) else []) if isinstance(hook, dict))]
+    found = (hook.get(key) for hook in every for key in ("command", "bash", "powershell"))
+    return [command for command in found if isinstance(command, str)]
+
+
+def _entry(hooked: Hooked, name: EventName, machine: Machine, argv: Sequence[str]) -> dict[str, Any]:
+    words = [*argv, "hook", name, "--client", hooked.client]
+    seconds = END_SECONDS if name == "session-end" else SECONDS
+    if hooked.own:
+        line = {"bash": shlex.join(words), "powershell": f"& {subprocess.list2cmdline(words)}"}
+        matched = {"matcher": hooked.tools} if name == "tool" else {}
+        return {"type": "command", **matched, **line, "timeoutSec": seconds}
+    command = subprocess.list2cmdline(words) if machine.platform == "win32" else shlex.join(words)
+    timeout = seconds * 1000 if hooked.unit == "ms" else seconds
+    named = {"name": f"kbhub {name}"} if hooked.unit == "ms" else {}
+    matcher = {"matcher": hooked.tools} if name == "tool" else {}
+    return {**matcher, "hooks": [{"type": "command", **named, "command": command, "timeout": timeout}]}
+
+
+def _data(content: bytes | None, file: Path) -> dict[str, Any]:
+    return parse(decode(content, file), "json", file)

@@ -1,0 +1,129 @@
+"""What the clients send to their hooks, field by field as they do."""
+
+from __future__ import annotations
+
+import json
+
+from kbhub.hooks.events import CLIENTS, Event, event_of
+
+SESSION = "7f3c2a10-5d0e-4c3b-9a51-0b6f1c2d3e4f"
+
+_CLAUDE_NAMES = {
+    "session-start": "SessionStart",
+    "prompt": "UserPromptSubmit",
+    "tool": "PreToolUse",
+    "session-end": "SessionEnd",
+}
+NAMES = {
+    "claude-code": _CLAUDE_NAMES,
+    "codex": _CLAUDE_NAMES,
+    "copilot-cli": {**_CLAUDE_NAMES, "tool": "PostToolUse"},
+    "gemini-cli": {**_CLAUDE_NAMES, "prompt": "BeforeAgent", "tool": "AfterTool"},
+}
+"""The clients' names of our events."""
+
+EDITS = {
+    "claude-code": lambda path, text: (
+        "Edit",
+        {"file_path": path, "old_string": "x = 1", "new_string": text, "replace_all": False},
+    ),
+    "codex": lambda path, text: (
+        "apply_patch",
+        {"command": f"*** Begin Patch\n*** Update File: {path}\n@@\n-x = 1\n+{text}\n*** End Patch"},
+    ),
+    "copilot-cli": lambda path, text: ("edit", {"path": path, "old_str": "x = 1", "new_str": text}),
+    "gemini-cli": lambda path, text: (
+        "replace",
+        {"file_path": path, "old_string": "x = 1", "new_string": text, "instruction": "change it"},
+    ),
+}
+"""The tool of each client that changes a text in a file."""
+
+READS = {
+    "claude-code": lambda path: ("Read", {"file_path": path}),
+    "codex": lambda path: ("Bash", {"command": f"sed -n '1,80p' {path}"}),
+    "copilot-cli": lambda path: ("view", {"path": path}),
+    "gemini-cli": lambda path: ("read_file", {"file_path": path}),
+}
+"""The tool of each client that reads a file."""
+
+
+def payload(client, name, cwd, *, session=SESSION, transcript=None, source="startup", prompt="", tool=None):
+    """Give the JSON value that a client sends.
+
+    Args:
+        client: its name.
+        name: ours of the event.
+        cwd: the session's directory.
+        session: its id.
+        transcript: its log.
+        source: why it starts.
+        prompt: what the person wrote.
+        tool: name and arguments of a tool.
+    """
+    sent = {
+        "session_id": session,
+        "transcript_path": str(transcript) if transcript else None,
+        "cwd": str(cwd),
+        "hook_event_name": NAMES[client][name],
+    }
+    if client in ("claude-code", "codex"):
+        sent |= {"permission_mode": "default"}
+    if client in ("copilot-cli", "gemini-cli"):
+        sent |= {"timestamp": "2026-11-24T10:00:00.000Z"}
+    if client == "copilot-cli":
+        del sent["transcript_path"]
+    if name == "session-start":
+        sent |= {"source": source}
+    elif name == "prompt":
+        sent |= {"prompt": prompt}
+    elif name == "tool":
+        called, given = tool
+        sent |= {"tool_name": called, "tool_input": given}
+        if client in ("claude-code", "codex"):
+            sent |= {"tool_use_id": "toolu_1"}
+        else:
+            key = "tool_response" if client == "gemini-cli" else "tool_result"
+            sent |= {key: {"llmContent": "done", "result_type": "success"}}
+    else:
+        sent |= {"reason": "exit"}
+    return sent
+
+
+def event(name, cwd, *, client="claude-code", **more) -> Event:
+    """Give an event as kbhub takes it from a client."""
+    found = event_of(name, client, payload(client, name, cwd, **more))
+    assert found is not None
+    return found
+
+
+def edit(cwd, path, text="y = 2", *, client="claude-code", **more) -> Event:
+    """Give the event of a file that is changed."""
+    return event("tool", cwd, client=client, tool=EDITS[client](str(path), text), **more)
+
+
+def reading(cwd, path, *, client="claude-code", **more) -> Event:
+    """Give the event of a file that is read."""
+    return event("tool", cwd, client=client, tool=READS[client](str(path)), **more)
+
+
+def sent(client, name, cwd, **more) -> bytes:
+    """Give the bytes that a client sends."""
+    return json.dumps(payload(client, name, cwd, **more)).encode()
+
+
+def claude_log(path, *turns, session=SESSION, cwd="/work/shop"):
+    """Write a log of Claude Code: pairs of a role and a text, or of a tool's name and its arguments."""
+    lines = []
+    for number, (role, said) in enumerate(turns):
+        content = (
+            said if isinstance(said, str) else [{"type": "tool_use", "id": f"t{number}", "name": role, "input": said}]
+        )
+        kind = role if isinstance(said, str) else "assistant"
+        message = {"role": kind, "content": content, "id": f"m{number}"}
+        lines.append({"type": kind, "message": message, "sessionId": session, "cwd": str(cwd), "uuid": f"u{number}"})
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return path
+
+
+__all__ = ["CLIENTS", "EDITS", "NAMES", "READS", "SESSION", "claude_log", "edit", "event", "payload", "reading", "sent"]

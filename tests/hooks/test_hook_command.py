@@ -1,0 +1,236 @@
+"""`kbhub hook`, as a client runs it: an answer in time or nothing, and the exit code 0 whatever happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from daemons import PATIENCE, folder_of, settings, until, windows
+from hook_events import CLIENTS, EDITS, claude_log, sent
+from kbhub.hooks.inbox import waiting
+from kbhub.hooks.state import hooks_state
+from kbhub.memory.remember import remember
+from kbhub.server.daemon.folder import DaemonRecord, read_record, running
+from kbhub.server.daemon.starting import stop
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
+
+PROMPT = "On which day are refunds booked in the ledger?"
+
+PATIENT = """
+from kbhub.server.daemon import hooking
+hooking.SECONDS = 60.0
+from kbhub.__main__ import main
+main()
+"""
+"""`kbhub` on a machine that is busy with other tests."""
+
+
+@pytest.fixture
+def daemon(shop, environment):
+    """A running daemon; it is ended afterwards."""
+    with windows(environment) as begin:
+        window = begin()
+        window.handshake()
+        yield window
+
+
+@pytest.fixture
+def ending(environment):
+    """A daemon that a hook starts is ended."""
+    yield
+    until(lambda: running(folder_of(environment)))
+    stop(folder_of(environment))
+
+
+def run(environment, name, data, *, client="claude-code", program=("-c", PATIENT), cwd=None):
+    done = subprocess.run(
+        [sys.executable, *program, "hook", name, "--client", client],
+        input=data,
+        cwd=cwd or environment.project,
+        env=settings(environment),
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode()
+
+
+def told(out):
+    return json.loads(out)["hookSpecificOutput"]["additionalContext"] if out else ""
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_daemon_answers_a_hook(daemon, environment, client):
+    data = sent(client, "prompt", environment.project, prompt=PROMPT)
+
+    assert 'read(refs="refunds.md:' in told(run(environment, "prompt", data, client=client))
+    assert run(environment, "prompt", data, client=client) == ""
+    tool = sent(client, "tool", environment.project, tool=EDITS[client]("src/pay.py", "x"))
+    assert "webhooks.md" in told(run(environment, "tool", tool, client=client))
+
+
+def test_without_a_daemon_the_process_answers_itself(shop, environment):
+    data = sent("codex", "prompt", environment.project, prompt=PROMPT)
+
+    assert 'read(refs="refunds.md:' in told(run(environment, "prompt", data, client="codex"))
+    assert running(folder_of(environment)) is None
+
+
+def test_the_start_of_a_session_starts_a_daemon_for_the_rest(shop, environment, ending):
+    out = run(environment, "session-start", sent("claude-code", "session-start", environment.project))
+
+    assert "kbhub has notes" in told(out)
+    record = until(lambda: running(folder_of(environment)))
+    assert record.start["ends"]
+    assert told(run(environment, "prompt", sent("claude-code", "prompt", environment.project, prompt=PROMPT)))
+
+
+def test_a_window_and_a_hook_share_the_daemon_and_a_new_memory_is_known(daemon, shop, environment):
+    ref = remember(shop, "charge() must not round.", about=["src/pay.py"]).memory.ref
+    tool = sent("codex", "tool", environment.project, tool=EDITS["codex"]("src/pay.py", "x"))
+
+    assert ref in told(run(environment, "tool", tool, client="codex"))
+
+
+def test_the_daemon_takes_the_directory_from_the_event_and_the_rest_from_the_process(daemon, environment, tmp_path):
+    data = sent("claude-code", "prompt", environment.project, prompt=PROMPT)
+    assert told(run(environment, "prompt", data, cwd=tmp_path))
+    elsewhere = sent("claude-code", "prompt", tmp_path, prompt=PROMPT, session="s-2")
+    assert run(environment, "prompt", elsewhere) == ""
+    gone = sent("claude-code", "prompt", "/nonexistent", prompt=PROMPT, session="s-3")
+    assert told(run(environment, "prompt", gone))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[1]",
+        b'{"session_id": "s"}',
+        b"\xff\xfe",
+        b'{"session_id": "s", "cwd": "\\u0000"}',
+        b"[" * 99_999,
+    ],
+)
+@pytest.mark.parametrize("name", ["session-start", "prompt", "tool", "session-end", "someday"])
+def test_what_a_client_should_not_send_is_answered_with_silence(environment, name, data):
+    assert run(environment, name, data) == ""
+
+
+def test_an_unknown_client_is_answered_with_silence(environment):
+    assert run(environment, "prompt", sent("codex", "prompt", environment.project), client="someone") == ""
+
+
+def test_a_dead_daemon_is_no_obstacle(shop, environment):
+    folder = folder_of(environment)
+    folder.make()
+    folder.record.write_text(json.dumps(DaemonRecord(999_999, None, "0.1.0", "/gone", None, None)._asdict()))
+
+    assert told(run(environment, "prompt", sent("codex", "prompt", environment.project, prompt=PROMPT)))
+
+
+def test_a_daemon_that_hangs_costs_the_time_limit_and_says_nothing(daemon, environment):
+    pid = read_record(folder_of(environment)).pid
+    data = sent("codex", "prompt", environment.project, prompt=PROMPT)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert run(environment, "prompt", data, program=("-m", "kbhub")) == ""
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_an_input_that_never_ends_costs_the_time_limit(environment):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kbhub", "hook", "prompt", "--client", "codex"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=settings(environment),
+        cwd=environment.project,
+    )
+    assert process.stdin is not None
+    process.stdin.write(b'{"session_id":')
+    process.stdin.flush()
+
+    assert process.wait(PATIENCE) == 0
+    assert process.stdout.read() == b""
+    process.stdin.close()
+    process.stdout.close()
+
+
+def test_whatever_takes_too_long_ends_with_nothing(shop, environment):
+    slow = (
+        "import sys, time; from kbhub.server import hooking\n"
+        "hooking.Hooking.answered = lambda *_: time.sleep(600)\n"
+        "from kbhub.__main__ import main; sys.exit(main())"
+    )
+
+    assert run(environment, "prompt", sent("codex", "prompt", environment.project), program=("-c", slow)) == ""
+
+
+@pytest.mark.parametrize("fault", ["index", "data", "settings", "knowledge"])
+def test_what_is_missing_or_broken_is_silence(shop, environment, fault):
+    data = Path(environment.env["KBHUB_DATA_DIR"])
+    if fault == "index":
+        for file in Path(environment.env["KBHUB_CACHE_DIR"]).rglob("*.db*"):
+            file.unlink()
+    elif fault == "data":
+        (data / "trust.json").write_text("{")
+    elif fault == "settings":
+        (environment.home / ".kbhub.json").write_text('{"bases": 7}')
+    else:
+        (environment.project / ".kbhub.json").write_text('{"knowledge": "../../.."}')
+        (environment.project / "knowledge").rename(environment.project / "moved")
+
+    for name in ("session-start", "prompt"):
+        assert run(environment, "prompt", sent("codex", name, environment.project, prompt=PROMPT)) == ""
+
+
+def test_the_end_of_a_session_fills_the_inbox(daemon, shop, environment, tmp_path):
+    log = claude_log(tmp_path / "s.jsonl", ("user", "From now on, run make check before every commit in this project."))
+
+    assert (
+        run(environment, "session-end", sent("claude-code", "session-end", environment.project, transcript=log)) == ""
+    )
+    assert [one.why for one in waiting(shop)] == ["asked"]
+
+
+def test_what_was_delivered_and_read_is_counted(daemon, shop, environment, kbhub):
+    run(environment, "prompt", sent("codex", "prompt", environment.project, prompt=PROMPT))
+    assert kbhub("hooks", "--json", code=0).json["delivered"] == 1
+    assert kbhub("hooks", "--json", code=0).json["read"] == 0
+
+    daemon.ask({"method": "tools/call", "params": {"name": "read", "arguments": {"refs": "refunds.md:3:3"}}})
+
+    state = hooks_state(shop, ())
+    assert (state.sessions, state.deliveries, state.delivered, state.read) == (1, 1, 1, 1)
+    assert "1 note in 1 session of the last 30 days, 1 read afterwards" in kbhub("status", code=0).out
+    assert "1 read afterwards" in kbhub("hooks", code=0).out
+
+
+def test_the_command_is_for_clients(kbhub, environment, monkeypatch):
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    done = kbhub("hook", "prompt", "--client", "codex")
+
+    assert (done.code, done.out) == (2, "")
+    assert "`kbhub hooks` shows" in done.err
+
+
+def test_the_wire_refuses_a_hook_without_the_token(daemon, environment):
+    record = running(folder_of(environment))
+    with socket.socket(socket.AF_UNIX) as wire:
+        wire.settimeout(PATIENCE)
+        wire.connect(record.link)
+        told_ = {"event": "prompt", "client": "codex", "data": "{}"}
+        wire.sendall(json.dumps({"kbhub": "hook", "token": "x" * 64, "hook": told_}).encode() + b"\n")
+        assert b"refused" in wire.makefile("rb").readline()

@@ -1,0 +1,49 @@
+"""A project that may speak, with a few notes."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from kbhub.hooks.consent import let_speak
+
+REFUNDS = """\
+# Refunds
+
+## How refunds are booked
+
+Refunds are booked in the ledger of the day on which the bank confirms them, never on the day of the order.
+The nightly reconciliation compares both ledgers and reports a difference of a cent.
+"""
+WEBHOOKS = """\
+---
+title: Webhook retries
+refs: [src/hooks.py::retry, src/pay.py]
+---
+# Webhook retries
+
+A webhook is retried seven times with exponential backoff, and then parked in the dead letter table.
+"""
+CACHE = "# Cache keys\n\nCache keys carry the tenant, because two tenants once shared a basket.\n"
+
+
+@pytest.fixture
+def shop(environment, clock):
+    """A hub of a project with notes and code, whose documents may speak."""
+    environment.write("knowledge/refunds.md", REFUNDS)
+    environment.write("knowledge/webhooks.md", WEBHOOKS)
+    environment.write("knowledge/cache.md", CACHE)
+    for number in range(8):
+        environment.write(
+            f"knowledge/other/{number}.md", f"# Subject {number}\n\nNothing of note about number {number}.\n"
+        )
+    environment.write("src/pay.py", "def charge(order):\n    return order\n\n\ndef refund(order):\n    return order\n")
+    environment.write("src/hooks.py", "def retry(call):\n    return call\n")
+    git = ["git", "-c", "user.name=A", "-c", "user.email=a@b.c", "-C", str(environment.project)]
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "first"], check=True)
+    hub = environment.hub(clock=clock)
+    hub.sync()
+    let_speak(hub)
+    return hub
