@@ -22,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     typed = sys.argv[1:] if arguments is None else list(arguments)
     if typed[:1] == ["hook"] and (code := _hooked(typed)) is not None:
+        if arguments is None:  # the process is over, and not only a call
+            os._exit(code)
         return code
     # A hook runs before every prompt and tool call, while somebody waits: the command line would double its time.
     from kbhub.cli.main import main as run  # noqa: PLC0415

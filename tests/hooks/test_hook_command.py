@@ -24,8 +24,13 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for sys
 
 PROMPT = "On which day are refunds booked in the ledger?"
 
-PATIENT = """
-from kbhub.server.daemon import hooking
+ALONE = """
+from kbhub.server.daemon import hooking, starting
+starting.begin = lambda *_: None
+"""
+"""`kbhub` that starts no daemon."""
+
+PATIENT = f"""{ALONE}
 hooking.SECONDS = 60.0
 from kbhub.__main__ import main
 main()
@@ -85,13 +90,33 @@ def test_without_a_daemon_the_process_answers_itself(shop, environment):
     assert running(folder_of(environment)) is None
 
 
-def test_the_start_of_a_session_starts_a_daemon_for_the_rest(shop, environment, ending):
-    out = run(environment, "session-start", sent("claude-code", "session-start", environment.project))
+@pytest.mark.parametrize("name", ["session-start", "prompt", "tool"])
+def test_a_hook_that_finds_no_daemon_starts_one_for_the_next(shop, environment, ending, name):
+    data = sent("claude-code", name, environment.project, prompt=PROMPT, tool=EDITS["claude-code"]("src/pay.py", "x"))
+    run(environment, name, data, program=("-m", "kbhub"))
 
-    assert "kbhub has notes" in told(out)
     record = until(lambda: running(folder_of(environment)))
     assert record.start["ends"]
-    assert told(run(environment, "prompt", sent("claude-code", "prompt", environment.project, prompt=PROMPT)))
+    data = sent("claude-code", "prompt", environment.project, prompt=PROMPT, session="s-2")
+    assert told(run(environment, "prompt", data))
+    run(environment, name, data, program=("-m", "kbhub"))
+    assert read_record(folder_of(environment)).pid == record.pid
+
+
+def test_the_end_of_a_session_starts_no_daemon(shop, environment, tmp_path):
+    run(environment, "session-end", sent("codex", "session-end", environment.project), program=("-m", "kbhub"))
+
+    assert not folder_of(environment).crash.exists()
+
+
+def test_a_daemon_that_was_just_started_is_not_started_again(shop, environment):
+    folder = folder_of(environment)
+    folder.make()
+    folder.crash.write_text("it is about to be there")
+
+    run(environment, "prompt", sent("codex", "prompt", environment.project, prompt=PROMPT), program=("-m", "kbhub"))
+
+    assert folder.crash.read_text() == "it is about to be there"
 
 
 def test_a_window_and_a_hook_share_the_daemon_and_a_new_memory_is_known(daemon, shop, environment):
@@ -170,8 +195,8 @@ def test_an_input_that_never_ends_costs_the_time_limit(environment):
 
 def test_whatever_takes_too_long_ends_with_nothing(shop, environment):
     slow = (
-        "import sys, time; from kbhub.server import hooking\n"
-        "hooking.Hooking.answered = lambda *_: time.sleep(600)\n"
+        f"{ALONE}\nimport sys, time; from kbhub.server.hooking import Hooking\n"
+        "Hooking.answered = lambda *_: time.sleep(600)\n"
         "from kbhub.__main__ import main; sys.exit(main())"
     )
 

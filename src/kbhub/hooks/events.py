@@ -128,7 +128,13 @@ def named_files(arguments: str) -> tuple[str, ...]:
         return _tool(json.loads(arguments))[0]
     except ValueError:
         found = [*_IN_JSON.findall(arguments), *_PATCHED.findall(arguments)]
-        return tuple(dict.fromkeys(found or _words(arguments)))[:MOST_PATHS]
+        return tuple(dict.fromkeys(found))[:MOST_PATHS] or words_like_files(arguments)
+
+
+def words_like_files(text: str) -> tuple[str, ...]:
+    """Return the words of a shell command, or of a prompt, that look like files, `@` before them taken away."""
+    words = (_PLACE.sub("", word.removeprefix("@").rstrip(".,:?!")) for word in _WORD.findall(text[:TEXT_CHARACTERS]))
+    return tuple(dict.fromkeys(word for word in words if _LIKE_A_FILE.fullmatch(word)))[:MOST_PATHS]
 
 
 def _tool(given: object) -> tuple[tuple[str, ...], str]:
@@ -151,16 +157,10 @@ def _tool(given: object) -> tuple[tuple[str, ...], str]:
                 paths += _PATCHED.findall(value)
                 texts.append(value)
             elif key in ("command", "cmd", ""):
-                paths += _words(value)
+                paths += words_like_files(value)
             elif key in _TEXT_KEYS:
                 texts.append(value)
     return tuple(dict.fromkeys(filter(None, paths)))[:MOST_PATHS], "\n".join(texts)[:TEXT_CHARACTERS]
-
-
-def _words(command: str) -> list[str]:
-    """Return the words of a shell command that look like files."""
-    words = (_PLACE.sub("", word) for word in _WORD.findall(command[:TEXT_CHARACTERS]))
-    return [word for word in words if _LIKE_A_FILE.fullmatch(word)]
 
 
 def _text(value: object) -> str:

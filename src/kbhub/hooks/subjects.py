@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,7 @@ def may_be_delivered(hub: Hub, memory: Known) -> bool:
 
 
 def concerned(hub: Hub, event: Event) -> list[Concerned]:
-    """Return what concerns the files of an event, symbols first, then memories by strength, then documents."""
+    """Return what concerns the files of an event, named symbols first, then memories by strength, then documents."""
     root = project_root(hub.discovery().workspace)
     names = set(_names(hub, event, root))
     if not names:
@@ -80,7 +81,8 @@ def concerned(hub: Hub, event: Event) -> list[Concerned]:
                 found.setdefault(one.ref, one)
     own = {_own_ref(hub, name) for name in names}
     return sorted(
-        (one for one in found.values() if one.ref not in own), key=lambda one: (not one.symbol, -one.weight, one.ref)
+        (one for one in found.values() if one.ref not in own),
+        key=lambda one: (not (one.symbol and event.text), -one.weight, one.ref),
     )
 
 
@@ -149,4 +151,4 @@ def _parts(subject: str) -> tuple[str, str]:
 def _is_named(symbol: str, text: str) -> bool:
     """Return whether a text names the last part of a symbol; a tool that is given no text works on the whole file."""
     last = symbol.replace("::", ".").rpartition(".")[2].strip("() ")
-    return not text or last in text
+    return not text or bool(re.search(rf"(?<!\w){re.escape(last)}(?!\w)", text))

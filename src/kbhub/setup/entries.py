@@ -88,7 +88,7 @@ def with_entry(text: str, place: EntryLocation, entry: dict[str, Any]) -> str:
     Raises:
         ConfigError: it is malformed, or too unusual to be edited automatically.
     """
-    bom, body = _without_bom(text)
+    bom, body = without_bom(text)
     keys, name, path = place.keys, place.name, place.path
     if place.form == "json":
         start = body if body.strip() else config_editing.NEW_FILE
@@ -102,7 +102,7 @@ def with_entry(text: str, place: EntryLocation, entry: dict[str, Any]) -> str:
 
 def with_fields(text: str, place: EntryLocation, fields: dict[str, Any]) -> str:
     """Return the text with some fields of a server replaced. Raises like `with_entry`."""
-    bom, body = _without_bom(text)
+    bom, body = without_bom(text)
     keys, name, path = place.keys, place.name, place.path
     old = servers(parse(text, place.form, path), keys, path)[name]
     if not isinstance(old, Mapping):
@@ -120,7 +120,7 @@ def with_fields(text: str, place: EntryLocation, fields: dict[str, Any]) -> str:
 
 def without_entry(text: str, place: EntryLocation) -> str:
     """Return the text without a server. Raises like `with_entry`."""
-    bom, body = _without_bom(text)
+    bom, body = without_bom(text)
     keys, name, path = place.keys, place.name, place.path
     if place.form == "json":
         edited = config_editing.remove_value(body, [*keys, name], path)
@@ -143,7 +143,7 @@ def without_empty(text: str, before: str, place: EntryLocation) -> str:
         return text
     for depth in range(len(place.keys), 0, -1):
         keys = place.keys[:depth]
-        bom, body = _without_bom(text)
+        bom, body = without_bom(text)
         if not _is_empty_at(parse(text, place.form, place.path), keys):
             break
         if _exists(parse(before, place.form, place.path), keys):
@@ -204,5 +204,6 @@ def _plain(data: Any, keys: Sequence[str]) -> Any:
     return data
 
 
-def _without_bom(text: str) -> tuple[str, str]:
+def without_bom(text: str) -> tuple[str, str]:
+    """Return a byte order mark, if a text begins with one, and the rest."""
     return (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)

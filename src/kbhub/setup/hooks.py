@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kbhub.errors import ConfigError
 from kbhub.setup.clients import Machine, client_named, this_platform
-from kbhub.setup.entries import decode, parse
+from kbhub.setup.entries import decode, parse, without_bom
 from kbhub.setup.files import Records, digest, edit, missing_folders, read_bytes
 from kbhub.setup.plan import Step, Task, done, failed
 from kbhub.values import struct
@@ -166,9 +166,9 @@ def _remove(step: Step, machine: Machine) -> Step:
     """Take the hooks out; if nothing else is left of kbhub's changes, the file is what it was, byte for byte."""
     records = Records(data_dir(machine.env))
     change, before = records.of(step.file), read_bytes(step.file)
-    after = _without(before, step.file)
     original = change.content if change else None
-    if change and change.after == digest(before) and _data(after, step.file) == _data(original, step.file):
+    after = _without(before, step.file, original)
+    if change and change.after == digest(before) and _kept(after, step.file) == _kept(original, step.file):
         after = original
     edit(step.file, lambda _: after)
     if change and after == original:
@@ -183,14 +183,14 @@ def _remove(step: Step, machine: Machine) -> Step:
 
 def _with(content: bytes | None, file: Path, hooked: Hooked, machine: Machine, argv: Sequence[str]) -> bytes | None:
     """Return the file with exactly the hooks that belong there."""
-    text = decode(content, file)
+    mark, text = without_bom(decode(content, file))
     places = _places(content, file)
     wanted = {event: _entry(hooked, name, machine, argv) for name, event in hooked.events.items()}
     there = {event: entry for event, _, entry in places}
     if there == wanted and len(places) == len(wanted):
         return content
     if places:
-        text = decode(_without(content, file), file)
+        mark, text = without_bom(decode(_without(content, file), file))
     if not text.strip():
         text = config_editing.NEW_FILE
     data = parse(text, "json", file)
@@ -202,21 +202,29 @@ def _with(content: bytes | None, file: Path, hooked: Hooked, machine: Machine, a
             text = config_editing.add_item(text, [HOOKS, event], entry, file)
         else:
             text = config_editing.set_value(text, [HOOKS, event], [entry], file)
-    return text.encode()
+    return f"{mark}{text}".encode()
 
 
-def _without(content: bytes | None, file: Path) -> bytes | None:
-    """Return the file without kbhub's hooks, and without what is empty then; None if nothing is left."""
-    text = decode(content, file)
-    for event, number, _ in reversed(_places(content, file)):
-        text = config_editing.remove_value(text, [HOOKS, event, number], file)
-        if not parse(text, "json", file)[HOOKS][event]:
-            text = config_editing.remove_value(text, [HOOKS, event], file)
-            if not parse(text, "json", file)[HOOKS]:
-                text = config_editing.remove_value(text, [HOOKS], file)
-    if text.encode() == content or content is None:
+def _without(content: bytes | None, file: Path, original: bytes | None = None) -> bytes | None:
+    """Return the file without kbhub's hooks, and without what is empty then; None if nothing is left.
+
+    Args:
+        content: the file.
+        file: its path.
+        original: the file before kbhub changed it; what was empty there stays.
+    """
+    places = _places(content, file)
+    if not places:
         return content
-    return text.encode() if parse(text, "json", file).keys() - {"version"} or not _is_own(file) else None
+    mark, text = without_bom(decode(content, file))
+    empty = parse(decode(original, file), "json", file).get(HOOKS)
+    for event, number, _ in reversed(places):
+        text = config_editing.remove_value(text, [HOOKS, event, number], file)
+        if not parse(text, "json", file)[HOOKS][event] and event not in (empty or {}):
+            text = config_editing.remove_value(text, [HOOKS, event], file)
+    if not parse(text, "json", file)[HOOKS] and empty is None:
+        text = config_editing.remove_value(text, [HOOKS], file)
+    return f"{mark}{text}".encode() if parse(text, "json", file).keys() - {"version"} or not _is_own(file) else None
 
 
 def _is_own(file: Path) -> bool:
@@ -264,5 +272,12 @@ def _entry(hooked: Hooked, name: EventName, machine: Machine, argv: Sequence[str
     return {**matcher, "hooks": [{"type": "command", **named, "command": command, "timeout": timeout}]}
 
 
-def _data(content: bytes | None, file: Path) -> dict[str, Any]:
-    return parse(decode(content, file), "json", file)
+def _kept(content: bytes | None, file: Path) -> dict[str, Any]:
+    """Return what a file holds without hooks that are empty, and the version of the form where the file is kbhub's."""
+    data = parse(decode(content, file), "json", file)
+    hooks = data.pop(HOOKS, None)
+    if isinstance(hooks, dict):
+        hooks = {event: entries for event, entries in hooks.items() if entries}
+    if _is_own(file):
+        data.pop("version", None)
+    return data | ({HOOKS: hooks} if hooks else {})

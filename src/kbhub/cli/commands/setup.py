@@ -96,9 +96,11 @@ def setup(
             how = launch(this_installation(), machine)
             notes = (how.note,) if how.note and chosen and not remove else ()
             tasks += user_tasks(chosen, machine, how.argv, remove=remove)
-            if hooks or (remove and hooks is None) or (hooks is None and not (yes or dry_run) and _wants_hooks(chosen)):
-                tasks += hooks_tasks(chosen, machine, how.argv, remove=remove)
-                notes += () if remove else (SPEAK,)
+            if remove and hooks is not False:  # first, as what was done last is undone first
+                tasks[:0] = hooks_tasks(chosen, machine, how.argv, remove=True)
+            elif hooks or (hooks is None and not (yes or dry_run) and _wants_hooks(chosen)):
+                tasks += hooks_tasks(chosen, machine, how.argv, remove=False)
+                notes += (SPEAK,)
         notes = notes if notes or tasks else (NO_CLIENT,)
     if skill:
         tasks += skill_tasks(chosen, machine, remove=remove)

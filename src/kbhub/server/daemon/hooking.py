@@ -1,7 +1,7 @@
 """`kbhub hook`: what a client's hook runs. Light, and never in the way: exit code 0 whatever happens.
 
-What the client sent goes to the shared daemon as it is. Where none runs, this process answers, if it can in time, and
-the start of a session starts one for the events to come.
+What the client sent goes to the shared daemon as it is. Where none runs, this process starts one for the events to
+come, and answers by itself, if it can in time.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kbhub import __version__
@@ -24,8 +25,6 @@ KIND = "hook"
 
 SECONDS = 0.4
 """Time for an answer, after which there is none: issue "Knowledge that arrives by itself"."""
-
-START = "session-start"
 
 END, END_SECONDS = "session-end", 20.0
 """The event for which nobody waits, and the time that it may take: the session's whole log is read."""
@@ -58,8 +57,9 @@ def run(event: str, client: str, env: Mapping[str, str]) -> int:
     except Exception:  # noqa: BLE001 - whatever it is, the client must go on as if there were no hook
         text = ""
     timer.cancel()
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    with suppress(OSError):  # the client is gone
+        sys.stdout.write(text)
+        sys.stdout.flush()
     return 0
 
 
@@ -75,12 +75,11 @@ def _answered(event: str, client: str, data: bytes, env: Mapping[str, str], limi
                 return str(greet(link, KIND, token, **hello, hook=told)["output"])
         except (OSError, Refused, KeyError):
             return ""
-    if record is None and event == START:
-        # Only here, as it needs modules that no other event does.
-        from kbhub.server.daemon.starting import begin  # noqa: PLC0415
-
-        begin(folder, {"ends": True}, env)
-    # All of a hub; only where no daemon runs, or somebody writes a very long file.
+    # Only where no daemon runs, or somebody writes a very long file: more modules, and all of a hub.
+    from kbhub.server.daemon.starting import begin  # noqa: PLC0415
     from kbhub.server.hooking import Hooking, Told  # noqa: PLC0415
+
+    if record is None and event != END:
+        begin(folder, {"ends": True}, env)
 
     return Hooking().answered(Told(event, client, data), dict(env))

@@ -33,6 +33,9 @@ T = TypeVar("T")
 START_SECONDS = 30.0
 """How long a client waits for a daemon to start; half a second is usual, and MCP clients wait this long."""
 
+AGAIN_SECONDS = 10.0
+"""Time after which a daemon that was started and is not there is started again by those who do not wait for it."""
+
 POLL_SECONDS = 0.01
 """Interval of checks for the daemon, each of a file and a socket."""
 
@@ -113,7 +116,7 @@ def launch(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str
 
 
 def begin(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> None:
-    """Start a daemon and do not wait for it; two that start at once settle between themselves which one stays.
+    """Start a daemon and do not wait for it, unless one was just started.
 
     Args:
         folder: the daemon's folder; none is running there.
@@ -124,7 +127,11 @@ def begin(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]
         OSError: it cannot be started.
     """
     folder.make()
-    if not is_held(folder.starting):
+    try:
+        lately = time.time() - folder.crash.stat().st_mtime < AGAIN_SECONDS
+    except FileNotFoundError:
+        lately = False
+    if not lately and not is_held(folder.starting):
         died = read_record(folder)
         _spawn(folder, (died and died.start) or start, env)
 

@@ -1,0 +1,152 @@
+"""The models' side of the wire for real clients: one tool call, then a word, and every request kept."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+SAID = "Done."
+
+
+def anthropic(asked, tool):
+    """Give the events of Anthropic's Messages API."""
+    blocks = [{"type": "text", "text": SAID}]
+    if tool and not any(has(message, "tool_result") for message in asked["messages"]):
+        blocks = [{"type": "tool_use", "id": "toolu_1", "name": tool[0], "input": {}}]
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": asked["model"], "content": []}
+    yield {"type": "message_start", "message": {**message, "stop_reason": None, "stop_sequence": None, "usage": usage}}
+    for number, block in enumerate(blocks):
+        used = block["type"] == "tool_use"
+        yield {
+            "type": "content_block_start",
+            "index": number,
+            "content_block": block if used else {"type": "text", "text": ""},
+        }
+        delta = {"type": "text_delta", "text": SAID}
+        if used:
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(tool[1])}
+        yield {"type": "content_block_delta", "index": number, "delta": delta}
+        yield {"type": "content_block_stop", "index": number}
+    reason = "tool_use" if blocks[0]["type"] == "tool_use" else "end_turn"
+    yield {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage}
+    yield {"type": "message_stop"}
+
+
+def responses(asked, tool):
+    """Give the events of OpenAI's Responses API."""
+    item = {
+        "type": "message",
+        "id": "msg_1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": SAID, "annotations": []}],
+    }
+    if tool and not any(one.get("type") == "function_call_output" for one in asked["input"]):
+        called = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "status": "completed"}
+        item = {**called, "name": tool[0], "arguments": json.dumps(tool[1])}
+    answer = {"id": "resp_1", "object": "response", "status": "completed", "output": [item]}
+    usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+    yield {"type": "response.created", "response": {**answer, "status": "in_progress", "output": []}}
+    yield {"type": "response.output_item.added", "output_index": 0, "item": item}
+    yield {"type": "response.output_item.done", "output_index": 0, "item": item}
+    yield {"type": "response.completed", "response": {**answer, "usage": usage}}
+
+
+def completions(asked, tool):
+    """Give the events of OpenAI's Chat Completions API."""
+    delta, reason = {"role": "assistant", "content": SAID}, "stop"
+    if tool and not any(message["role"] == "tool" for message in asked["messages"]):
+        function = {"name": tool[0], "arguments": json.dumps(tool[1])}
+        call = {"index": 0, "id": "call_1", "type": "function", "function": function}
+        delta, reason = {"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls"
+    about = {"id": "c_1", "object": "chat.completion.chunk", "created": 1, "model": asked["model"]}
+    yield {**about, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    yield {**about, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage}
+    yield None
+
+
+def gemini(asked, tool):
+    """Give the events of Gemini's API."""
+    part = {"text": SAID}
+    if tool and not any(has(content.get("parts", []), "functionResponse") for content in asked["contents"]):
+        part = {"functionCall": {"name": tool[0], "args": tool[1]}}
+    usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
+    content = {"role": "model", "parts": [part]}
+    yield {"candidates": [{"content": content, "finishReason": "STOP", "index": 0}], "usageMetadata": usage}
+
+
+def has(value, word):
+    """Whether a word occurs in a JSON value."""
+    return f'"{word}"' in json.dumps(value)
+
+
+FORMS = {
+    "/v1/messages": anthropic,
+    "/v1/responses": responses,
+    "/v1/chat/completions": completions,
+    ":streamGenerateContent": gemini,
+}
+
+
+class ModelServer:
+    """A server for all of them, on a port of this machine.
+
+    Args:
+        tool: name and arguments of the tool that the model calls first.
+    """
+
+    def __init__(self, tool):
+        self.requests: list[str] = []
+        self.tool = tool
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.address = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def _handler(outer):  # noqa: N805 - the handler is `self`
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *_):
+                """Say nothing."""
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+                form = next((form for end, form in FORMS.items() if end in self.path), None)
+                if form is None or "count_tokens" in self.path:
+                    self._answer(b'{"input_tokens": 1}', "application/json")
+                    return
+                outer.requests.append(body)
+                asked = json.loads(body)
+                events = list(form(asked, outer.tool if asked.get("tools") else None))
+                named = form in (anthropic, responses)
+                lines = [
+                    (f"event: {event['type']}\n" if named else "")
+                    + f"data: {json.dumps(event) if event else '[DONE]'}\n\n"
+                    for event in events
+                ]
+                self._answer("".join(lines).encode(), "text/event-stream")
+
+            def do_GET(self):
+                self._answer(b'{"data": [], "models": []}', "application/json")
+
+            def _answer(self, data, kind):
+                self.send_response(200)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+        return Handler
+
+    @contextmanager
+    def serving(self):
+        """Serve until the end."""
+        self._thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join(10)

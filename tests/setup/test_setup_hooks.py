@@ -1,0 +1,223 @@
+"""`kbhub setup --hooks` registers hooks beside those of the user, and takes them out byte for byte."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from kbhub.hooks.events import CLIENTS
+from kbhub.setup.hooks import HOOKED
+from kbhub.workspace.jsonc import parse_jsonc
+from setup_machine import CLAUDE, CODEX, Account, make_account
+
+FILES = {
+    "claude-code": ".claude/settings.json",
+    "codex": ".codex/hooks.json",
+    "copilot-cli": ".copilot/hooks/kbhub.json",
+    "gemini-cli": ".gemini/settings.json",
+}
+PROGRAMS = {"claude-code": "claude", "codex": "codex", "copilot-cli": "copilot", "gemini-cli": "gemini"}
+
+THEIRS = {
+    "empty": "{}\n",
+    "hooks of theirs": """\
+{
+  "hooks": {
+    "UserPromptSubmit": [
+      { "hooks": [ { "type": "command", "command": "~/bin/mine.sh" } ] } // mine
+    ],
+    "Stop": []
+  }
+}
+""",
+    "settings": '{"model": "opus",\t"env": {"A": "b"},\r\n "permissions": {"allow": ["Bash(ls)"]}}',
+    "comments": '// before\n{\n  /* in */\n  "theme": "dark", // after\n}\n// end\n',
+    "byte order mark": '\ufeff{\n\t"theme": "dark"\n}',
+    "no hooks yet": '{\n  "hooks": {}\n}\n',
+}
+
+
+@pytest.fixture
+def account(environment, monkeypatch, capsys) -> Account:
+    """A user without any client, in a project."""
+    return make_account(environment, monkeypatch, capsys)
+
+
+def install(account, client):
+    """Put a client on the machine, as far as `setup` looks; give its file of hooks."""
+    account.program(PROGRAMS[client])
+    return account.home / FILES[client]
+
+
+def commands(file):
+    """Give our commands by the client's name of the event."""
+    found = {}
+    for event, entries in parse_jsonc(file.read_text("utf-8-sig"), str(file)).get("hooks", {}).items():
+        for entry in entries:
+            for hook in [entry, *entry.get("hooks", [])]:
+                command = hook.get("command") or hook.get("bash") or ""
+                if " hook " in command:
+                    found[event] = command
+    return found
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("before", THEIRS)
+def test_hooks_stand_beside_theirs_and_go_byte_for_byte(account, client, before):
+    file = install(account, client)
+    account.file(FILES[client], THEIRS[before])
+
+    code, _, _ = account.run("--client", client, "--hooks", "--yes")
+
+    assert code == 0
+    (hooked,) = [hooked for hooked in HOOKED if hooked.client == client]
+    assert set(commands(file)) == set(hooked.events.values())
+    text = file.read_text("utf-8")
+    for part in re.findall(r"//.*|/\*.*?\*/|mine\.sh|\"dark\"|\ufeff|Bash\(ls\)", THEIRS[before]):
+        assert part in text
+    code, _, _ = account.run("--client", client, "--remove", "--yes")
+    assert code == 0
+    assert account.untouched()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_file_and_folders_that_setup_made_are_gone_afterwards(account, client):
+    file = install(account, client)
+    assert not file.parent.exists()
+
+    account.run("--client", client, "--hooks", "--yes")
+    assert commands(file)
+    account.run("--client", client, "--remove", "--yes")
+
+    assert not file.exists()
+    assert not file.parent.exists()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_second_time_changes_nothing(account, client):
+    file = install(account, client)
+    account.run("--client", client, "--hooks", "--yes")
+    before = file.read_bytes()
+
+    code, out, _ = account.run("--client", client, "--hooks", "--yes")
+
+    assert (code, file.read_bytes()) == (0, before)
+    assert "unchanged" in out
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_another_installation_takes_the_place_of_the_old_ones(account, client):
+    file = install(account, client)
+    account.run("--client", client, "--hooks", "--yes")
+    text = file.read_text()
+    command = next(iter(commands(file).values())).partition(" hook ")[0]
+    file.write_text(text.replace(json.dumps(command)[1:-1], "/opt/old/kbhub"))
+    assert "/opt/old/kbhub hook" in file.read_text()
+
+    account.run("--client", client, "--hooks", "--yes")
+
+    assert file.read_text() == text
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_the_user_added_meanwhile_stays(account, client):
+    file = install(account, client)
+    account.file(FILES[client], '{\n  "theme": "dark"\n}\n')
+    account.run("--client", client, "--hooks", "--yes")
+    file.write_text(file.read_text().replace('"theme": "dark"', '"theme": "light", "mine": 1'))
+
+    account.run("--client", client, "--remove", "--yes")
+
+    assert parse_jsonc(file.read_text(), "x") == {"theme": "light", "mine": 1} | (
+        {"version": 1} if client == "copilot-cli" else {}
+    )
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("content", ['{"hooks": [', '{"hooks": 7}', "[]", '{"a": 1, "a": 2}', b'{"\xff": 1}'])
+def test_a_malformed_file_is_named_and_not_touched(account, client, content):
+    file = install(account, client)
+    account.file(FILES[client], content)
+
+    code, out, _ = account.run("--client", client, "--hooks", "--yes")
+
+    assert code == 1
+    assert FILES[client].rpartition("/")[2] in out
+    assert client == "gemini-cli" or account.untouched()
+    assert not file.read_bytes().count(b" hook ")
+
+
+def test_hooks_are_asked_for_where_a_person_sets_up(account):
+    file = install(account, "codex")
+    account.run("--client", "codex", typed="n\ny\n")
+    assert not file.exists()
+    account.run("--client", "codex", "--remove", "--yes")
+
+    _, out, err = account.run("--client", "codex", typed="y\ny\n")
+
+    assert "Tell agents, unasked" in err
+    assert commands(file)
+    assert "kbhub trust --documents" in out + err
+    assert "`/hooks`" in out
+
+
+@pytest.mark.parametrize("arguments", [("--yes",), ("--no-hooks", "--yes"), ("--dry-run",), ("--hooks", "--dry-run")])
+def test_without_a_word_for_it_there_are_no_hooks(account, arguments):
+    file = install(account, "claude-code")
+
+    account.run("--client", "claude-code", *arguments)
+
+    assert not file.exists()
+
+
+def test_no_question_for_a_client_without_hooks(account):
+    account.file(".cursor/mcp.json", "{}")
+
+    _, _, err = account.run("--client", "cursor", typed="y\n")
+
+    assert "Tell agents" not in err
+
+
+def test_removing_leaves_no_hook_of_a_client_that_is_gone(account):
+    file = install(account, "codex")
+    account.run("--client", "codex", "--hooks", "--yes")
+    (account.bin / "codex").unlink()
+
+    account.run("--remove", "--yes", "--client", "codex")
+
+    assert not file.exists()
+
+
+def test_no_hooks_keeps_hooks_when_the_server_is_removed(account):
+    file = install(account, "codex")
+    account.file(".codex/config.toml", CODEX)
+    account.run("--client", "codex", "--hooks", "--yes")
+
+    account.run("--client", "codex", "--no-hooks", "--remove", "--yes")
+
+    assert commands(file)
+
+
+def test_status_and_hooks_name_the_clients_that_run_them(account, kbhub):
+    install(account, "claude-code")
+    account.file(".claude.json", CLAUDE)
+    account.run("--client", "claude-code", "--hooks", "--yes")
+
+    assert kbhub("hooks", "--json", code=0).json["clients"] == ["Claude Code"]
+    out = kbhub("hooks", code=0).out
+    assert "Claude Code" in out
+    assert "`kbhub trust --documents`" in out
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_path_with_spaces_survives_the_shell(account, client, monkeypatch):
+    file = install(account, client)
+    monkeypatch.setattr(
+        "kbhub.cli.commands.setup.launch", lambda *_: type("L", (), {"argv": ["/opt/my apps/kb'hub"], "note": ""})
+    )
+
+    account.run("--client", client, "--hooks", "--yes")
+
+    assert all(command.startswith("'/opt/my apps/kb'\"'\"'hub' hook ") for command in commands(file).values())
