@@ -13,7 +13,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 LINES_PER_FILE = 450
 LINES_PER_FUNCTION = 60
-IMPORTS_IN_FUNCTIONS = 47
+IMPORTS_IN_FUNCTIONS = 48
 """Where somebody waits for a process that needs little of what kbhub has: hooks, windows, help, a first search."""
 
 

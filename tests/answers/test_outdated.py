@@ -70,6 +70,7 @@ def test_sources_are_marked_in_a_terminal(kbhub, outdated, options):
 @pytest.mark.usefixtures("patient")
 async def test_hits_and_sources_are_marked_for_a_model(outdated):
     """On the line that names the document, in place of an age that says nothing."""
+    outdated.env["KBHUB_TOOLS"] = "all"
     async with Client(create_server(outdated.hub())) as client:
         found = text_of(await client.call_tool("search", {"query": "deploy"}))
         answered = text_of(await client.call_tool("ask", {"question": "deploy things by hand"}))

@@ -97,8 +97,8 @@ class FixtureServer(KbhubServer):
                 pass  # kbhub says what is no resource of its
         return await super().read_resource(uri, context)
 
-    def _offered(self) -> tuple[str, ...]:
-        return (*super()._offered(), *TOOLS, TOGGLE)
+    def _offered(self, *, samples: bool = False) -> tuple[str, ...]:
+        return (*super()._offered(samples=samples), *TOOLS, TOGGLE)
 
     async def _trigger_tool_change(self) -> str:
         """Change the settings so that other tools are offered."""

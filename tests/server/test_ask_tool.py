@@ -37,6 +37,13 @@ WRITTEN = "Roll back first [1]. Then find out why [1][2]."
 
 
 @pytest.fixture
+def environment(environment):
+    """All tools are offered: `ask` to clients without a model, too."""
+    environment.env["KBHUB_TOOLS"] = "all"
+    return environment
+
+
+@pytest.fixture
 def hub(environment):
     opened = write_documents(environment).hub()
     opened.sync()

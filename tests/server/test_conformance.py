@@ -14,6 +14,7 @@ from mcp import Client, MCPError
 
 from conformance.fixture_tools import TOOLS
 from conformance.server import FixtureServer
+from kbhub.hooks.consent import let_speak
 from kbhub.workspace.tool_names import CORE
 from node_packages import node_path, node_program
 
@@ -60,9 +61,17 @@ def url(project):
         process.communicate()
 
 
-def judged(url, revision, folder):
+SKILLS = {"sep-2640-skills-directory": 7, "sep-2640-skills-enumeration": 32, "sep-2640-skills-manifest": 4}
+"""Scenario of the skills extension → checks that passed."""
+
+SKILLS_ADVICE = {"sep-2640-skillmd-metadata-name", "sep-2640-skillmd-metadata-description"}
+"""Name and description in the list of resources: that has each document once, by its address in its base; `skills/list`
+says what a skill is called."""
+
+
+def judged(url, options, folder, advice=ADVICE):
     """Run the suite, and give what it found wrong, what it found right, and all that it said."""
-    options = ["--suite", "all", "--spec-version", revision, "-o", str(folder)]
+    options = [*options, "-o", str(folder)]
     done = subprocess.run(
         [*SUITE, "server", "--url", url, *options],
         env={**os.environ, "PATH": node_path()},
@@ -77,9 +86,9 @@ def judged(url, revision, folder):
     wrong = [
         f"{check['status']} {check['id']}: {check.get('errorMessage')}"
         for check in checks
-        if check["status"] == "FAILURE" or (check["status"] == "WARNING" and check["id"] not in ADVICE)
+        if check["status"] == "FAILURE" or (check["status"] == "WARNING" and check["id"] not in advice)
     ]
-    passed = re.search(r"^Total: (\d+) passed", done.stdout, re.MULTILINE)
+    passed = re.search(r"^(?:Total|Passed): (\d+)(?: passed|/)", done.stdout, re.MULTILINE)
     return wrong, int(passed[1]) if passed else 0, done
 
 
@@ -90,12 +99,36 @@ def judged(url, revision, folder):
 def test_the_official_suite_finds_nothing_wrong(url, tmp_path, revision):
     """No check of either era fails, none warns but of two things, and none that once was made is left out."""
     for attempt in range(TRIES):
-        wrong, passed, done = judged(url, revision, tmp_path / str(attempt))
+        options = ["--suite", "all", "--spec-version", revision]
+        wrong, passed, done = judged(url, options, tmp_path / str(attempt))
         if not wrong:
             break
 
     assert wrong == [], done.stdout
     assert (done.returncode, passed >= CHECKS[revision]) == (0, True), done.stdout[-3000:] + done.stderr
+
+
+@pytest.fixture
+def skilled(project):
+    """The project has a skill, and may speak."""
+    project.write(
+        "knowledge/deploy/SKILL.md", "---\nname: deploy\ndescription: How to deploy.\n---\n\nA canary first.\n"
+    )
+    project.write("knowledge/deploy/references/canary.md", "# Canaries\n")
+    let_speak(project.hub())
+    return project
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(SUITE is None, reason="no conformance suite: `python tests/node_packages.py` gets it")
+@pytest.mark.parametrize("scenario", SKILLS)
+def test_the_official_suite_finds_nothing_wrong_with_skills(skilled, url, tmp_path, scenario):
+    """The scenarios of SEP-2640."""
+    wrong, passed, done = judged(url, ["--scenario", scenario], tmp_path, SKILLS_ADVICE)
+
+    assert wrong == [], done.stdout
+    assert passed >= SKILLS[scenario], done.stdout[-3000:] + done.stderr
 
 
 @pytest.mark.anyio

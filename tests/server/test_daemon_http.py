@@ -26,6 +26,7 @@ from kbhub.server.daemon.folder import is_held, read_record, read_token
 from kbhub.server.daemon.http import BURST, PER_SECOND, Rate, workspace_of
 from kbhub.server.daemon.starting import stop
 from kbhub.server.frames import FRAME_BYTES
+from kbhub.workspace.tool_names import CORE
 from test_daemon import furnish
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
@@ -268,7 +269,7 @@ def test_a_socket_in_the_background_takes_a_quiet_daemons_place(environment, tmp
             foreign = client.get("http://localhost/health", headers={"Origin": "http://localhost"})
         assert answer.status_code == 200
         assert foreign.status_code == 403
-        assert len(window.ask({"method": "tools/list"})["result"]["tools"]) == 9
+        assert len(window.ask({"method": "tools/list"})["result"]["tools"]) == len(CORE)
         assert pid_of(environment) != old
         assert stop(folder_of(environment)).how == "asked"
         assert not path.exists()

@@ -429,6 +429,7 @@ async def test_structured_answers_without_knowledge_fit_too(environment, mode):
 async def test_calls_are_answered_while_a_base_is_indexed_elsewhere(notes, mode, monkeypatch):
     """Handshake, list, read, status and search do not wait for an index, and the search says what it lacks."""
     monkeypatch.setattr(kbhub.sync.comparing, "QUICK_SECONDS", 60.0)
+    notes.env["KBHUB_TOOLS"] = "all"
     hub = notes.hub()
     (base,) = hub.select()
     path = hub.index(base).path

@@ -130,6 +130,7 @@ def test_what_calls_need_is_loaded_once_the_tools_are_listed(environment, monkey
 def test_the_log_is_looked_through_when_the_answer_is_made(environment, monkeypatch, tool, given):
     """Not beside what it is about, however long that takes."""
     environment.write("knowledge/crates.md", "# Crates\n\nThe harbour has crates of herring.\n")
+    environment.env["KBHUB_TOOLS"] = "all"
     environment.hub().sync()
     monkeypatch.setattr(kbhub.sync.background, "REST_SECONDS", 0.0)
     answer, looked, early = kbhub.search.answer.answer, threading.Event(), []

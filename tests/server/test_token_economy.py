@@ -6,6 +6,7 @@ import json
 import re
 from functools import cache
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 from mcp import Client
@@ -20,6 +21,9 @@ MODEL = Path(__file__).parents[2] / "src" / "kbhub" / "models" / "packaged" / "t
 
 LIMITS = {"core": 1_800, "all": 2_500}
 """Tokens of all definitions of a set: issue "Reading, linking, tagging, writing"."""
+
+CONVERSATION = 1_900
+"""Tokens of the default tools, `ask` too, and the instructions: issue "Knowledge that arrives by itself"."""
 
 PIECES_PER_TOKEN = 1.6
 """Pieces that the packaged model's tokenizer (BERT's) makes of definitions, per token of a language model. BERT cuts
@@ -49,6 +53,13 @@ def definition(tool):
     """What a model gets of a tool, as it is sent."""
     sent = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {key: sent[key] for key in ("name", "description", "inputSchema")}
+
+
+async def conversation(environment):
+    """What a client that offers its model is sent by default: the instructions and the tools."""
+    environment.write(f"{environment.home}/.kbhub.json", "{}")
+    async with Client(create_server(environment.hub()), sampling_callback=AsyncMock()) as client:
+        return [client.instructions, *(compact(tool) for tool in (await client.list_tools()).tools)]
 
 
 def compact(tool):
@@ -85,6 +96,22 @@ async def test_the_definitions_cost_little_by_the_tokenizer_of_a_language_model(
 
     assert sum(cost[name] for name in CORE) * MARGIN <= LIMITS["core"], cost
     assert sum(cost.values()) * MARGIN <= LIMITS["all"], cost
+
+
+async def test_a_conversation_costs_little(everything):
+    """The most that a client with a model gets by default: instructions and tools, under 1,900 tokens."""
+    sent = await conversation(everything)
+
+    assert len(sent) == len(CORE) + 2
+    assert sum(map(tokens, sent)) <= CONVERSATION
+
+
+async def test_a_conversation_costs_little_by_the_tokenizer_of_a_language_model(everything):
+    """The same, as above."""
+    package = pytest.importorskip("bpe_openai", reason="the package bpe-openai is not installed")
+    counter = package.get_encoding("o200k_base")
+
+    assert sum(len(counter.encode(text)) for text in await conversation(everything)) * MARGIN <= CONVERSATION
 
 
 async def test_what_kbhub_is_told_with_each_conversation_is_short(everything):

@@ -14,7 +14,7 @@ from kbhub.render.model import FULL_ANSWER_BYTES
 from kbhub.server.parameters import expected
 from kbhub.server.server import create_server, instructions
 from kbhub.server.tools.definitions import offered
-from kbhub.workspace.tool_names import ALL, CORE, MEANT, WRITERS
+from kbhub.workspace.tool_names import ALL, BY_MODEL, CORE, MEANT, WRITERS
 from published import listed
 from test_render_model import outside_fences
 from test_server import HIT_LINE, text_of
@@ -524,7 +524,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "tools.md"
 
 def shown(tool, schema):
     """The reference of one tool: what it does, then its parameters, those of `options` with the others."""
-    marks = [mark for mark, names in (("core", CORE), ("writes", WRITERS)) if tool.name in names]
+    marks = [mark for mark, names in (("core", CORE), ("core where a model can write", BY_MODEL), ("writes", WRITERS)) if tool.name in names]
     lines = [f"### `{tool.name}`" + (f" ({', '.join(marks)})" if marks else ""), "", tool.description, ""]
     lines += ["| parameter | value | what it is |", "|---|---|---|"]
     for name, inner in schema["properties"].items():

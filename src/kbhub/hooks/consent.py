@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbhub.errors import UsageError
+from kbhub.workspace.project import PROJECT_ID
 from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.hub import Hub
-    from kbhub.types import Workspace
+    from kbhub.types import Base, Workspace
     from kbhub.workspace.trust import Grant
 
 
@@ -47,3 +48,18 @@ def may_speak(hub: Hub) -> bool:
         return True
     found = identify(workspace)
     return hub.trust.allows_documents(root, found.text if found else "")
+
+
+def speaking_bases(hub: Hub) -> list[Base]:
+    """Return the bases whose documents may reach agents without being asked for.
+
+    The user's own always, those in the project's folder where `may_speak` says so.
+    """
+    root = project_root(hub.discovery().workspace)
+    if may_speak(hub):
+        return list(hub.discovery().bases)
+    return [
+        base
+        for base in hub.discovery().bases
+        if base.id != PROJECT_ID and (root is None or base.engine or not base.path.is_relative_to(root))
+    ]

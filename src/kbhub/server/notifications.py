@@ -16,8 +16,8 @@ from mcp import MCPError
 from mcp.server.subscriptions import InMemorySubscriptionBus, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 
 from kbhub.errors import KbhubError
+from kbhub.server.capabilities import STATELESS_SINCE
 from kbhub.server.resources.addresses import Changes, DocumentChanges, parse_uri
-from kbhub.server.roots import STATELESS_SINCE
 from kbhub.server.tools.definitions import offered
 
 if TYPE_CHECKING:

@@ -10,6 +10,8 @@ from mcp import MCPError
 from mcp.types import InputRequiredResult, ListRootsRequest, ListRootsResult
 from pydantic import ValidationError
 
+from kbhub.server.capabilities import is_stateless
+
 if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
 
@@ -17,9 +19,6 @@ log = logging.getLogger(__name__)
 
 ROOTS_SECONDS = 2.0
 """Timeout for the client's roots. Clients have them in memory; a few never answer."""
-
-STATELESS_SINCE = "2026-07-28"
-"""Protocol version from which a server asks by the result of a call instead of a request of its own."""
 
 _KEY = "roots"
 
@@ -58,7 +57,7 @@ class RootsQuestion:
                 await self._done.wait()
             return ()
         self._asked = True
-        if (context.protocol_version or "") >= STATELESS_SINCE:
+        if is_stateless(context):
             return InputRequiredResult(input_requests={_KEY: ListRootsRequest()}, request_state=_KEY)
         return await self._request(context)
 

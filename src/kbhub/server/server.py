@@ -41,10 +41,12 @@ from kbhub.documents.safe_text import one_line, quoted
 from kbhub.errors import KbhubError, UsageError
 from kbhub.render import model
 from kbhub.server.apps import Apps, page_at, shows_views, with_view
+from kbhub.server.capabilities import offers_model
 from kbhub.server.notifications import Announcer
 from kbhub.server.parameters import bad_argument, check_names, check_tool
 from kbhub.server.resources.addresses import TEMPLATE
 from kbhub.server.roots import RootsQuestion
+from kbhub.server.skills import SCHEME, Skills, read_skill
 from kbhub.server.tools import definitions
 from kbhub.server.tools.definitions import offered, why_not
 from kbhub.server.tools.results import text_result
@@ -101,7 +103,7 @@ class KbhubServer(MCPServer[None]):
             log_level=log_level(hub),
             lifespan=_connection,
             subscriptions=self.announcer.bus,
-            extensions=[Apps()],
+            extensions=[Apps(), Skills(hub)],
             middleware=[self.announcer.remember],
             request_state_security=request_state,
         )
@@ -120,7 +122,10 @@ class KbhubServer(MCPServer[None]):
 
     async def list_tools(self) -> list[ToolDefinition]:
         """List the offered tools; the handshake is over then, so indexing may begin."""
-        names = await run_sync(self._offered, abandon_on_cancel=True)
+        return await self._listed(samples=False)
+
+    async def _listed(self, *, samples: bool) -> list[ToolDefinition]:
+        names = await run_sync(partial(self._offered, samples=samples), abandon_on_cancel=True)
         listed = [tool for tool in (await self._definitions(names)).values() if tool.name in names]
         # In the background, while the model processes the list.
         threading.Thread(target=self._begin, name="kbhub-loading", daemon=True).start()
@@ -139,7 +144,7 @@ class KbhubServer(MCPServer[None]):
     ) -> CallToolResult | InputRequiredResult:
         schema: dict[str, Any] = {}
         try:
-            await calls.run(self._ready, name)
+            await calls.run(partial(self._ready, name, samples=offers_model(context)))
             schema = (await self._definitions([name]))[name].input_schema
             check_names(name, schema, arguments)
             calls.begin()
@@ -176,6 +181,8 @@ class KbhubServer(MCPServer[None]):
         """Read a document, or the page of a view."""
         if page := await run_sync(page_at, str(uri)):
             return page
+        if str(uri).startswith(SCHEME):
+            return await read_skill(self.hub, str(uri))
         return await (await self.session()).resources.read(str(uri), context)
 
     async def list_prompts(self) -> list[PromptDefinition]:
@@ -211,13 +218,13 @@ class KbhubServer(MCPServer[None]):
         others = [] if ours.keys() >= set(names) else await super().list_tools()
         return ours | {tool.name: tool for tool in others if tool.name not in ours}
 
-    def _ready(self, name: str) -> None:
+    def _ready(self, name: str, *, samples: bool) -> None:
         """Check that a tool is offered, and load it.
 
         Raises:
             KbhubError: it is not offered; says what to do instead.
         """
-        check_tool(name, self._offered(), partial(why_not, self.hub))
+        check_tool(name, self._offered(samples=samples), partial(why_not, self.hub, samples=samples))
         self._register([name])
 
     def connected(self) -> None:
@@ -279,7 +286,7 @@ class KbhubServer(MCPServer[None]):
             self._prompted = True
 
     async def _list_tools(self, context: Any, _params: PaginatedRequestParams | None) -> ListToolsResult:
-        tools = await self.list_tools()
+        tools = await self._listed(samples=offers_model(context))
         return ListToolsResult(tools=[with_view(tool) for tool in tools] if shows_views(context) else tools)
 
     async def _page(self, context: Any, params: PaginatedRequestParams | None) -> ListResourcesResult:
@@ -291,10 +298,14 @@ class KbhubServer(MCPServer[None]):
     async def _unsubscribe(self, context: Any, params: UnsubscribeRequestParams) -> EmptyResult:
         return await (await self.session()).resources.unsubscribe(context, params)
 
-    def _offered(self) -> tuple[str, ...]:
-        """Return the offered tools; while the configuration is invalid, the last ones."""
+    def _offered(self, *, samples: bool = False) -> tuple[str, ...]:
+        """Return the offered tools; while the configuration is invalid, the last ones.
+
+        Args:
+            samples: whether the client offers its model.
+        """
         try:
-            self._last_offered = offered(self.hub)
+            self._last_offered = offered(self.hub, samples=samples)
         except KbhubError:
             log.debug("The tools stay as they were while the configuration is wrong.")
         return self._last_offered
@@ -331,14 +342,16 @@ def create_server(
 def instructions(hub: Hub) -> str:
     """Tell a model which bases there are and when to use which tool; always under 1,000 bytes."""
     rules = [
-        "To explore, or before answering a question from memory: `search`, best with other wordings, too. To open "
-        "what a hit names: `read`. All about a subject: `tags`, `related`. To list the bases, or see why something is "
-        "missing: `status`."
+        "Before answering from memory, and to explore: `search`, best with other wordings, too. To open what a hit "
+        "names: `read`. What links to it, or is near: `related`."
     ]
     try:
-        bases = hub.discovery().bases
-        if "remember" in offered(hub):
-            rules.append("What later sessions should know: `remember`.")
+        bases, tools = hub.discovery().bases, offered(hub)
+        if "memories" in tools:
+            rules.append("What earlier sessions learned: `search` finds it, too; `memories` lists it.")
+        if "remember" in tools:
+            rules.append("What later ones should know (a decision, a pitfall, a preference): `remember`, at once.")
+        rules.append("To list the bases, or see why something is missing: `status`.")
     except KbhubError as error:
         bases_text = f"The configuration must be mended first: {one_line(str(error), DESCRIPTIONS_BYTES)}"
     else:

@@ -34,6 +34,8 @@ class ToolKind:
     reference memory server), or what an agent that did not look makes up."""
     core: bool = False
     """Whether it is offered unless the settings say otherwise."""
+    by_model: bool = False
+    """Whether it is offered as those are, but only where a model can do its work: the client's, or one of Ollama."""
     writes: Literal["memories", "documents"] | None = None
     """What it writes: `readOnly` takes such tools away, and document writers need a base that may be written."""
     destructive: bool = False
@@ -107,7 +109,7 @@ TOOLS: dict[ToolName, ToolKind] = {
             "summarize",
             "context_pack",
         ),
-        core=True,
+        by_model=True,
     ),
     "related": ToolKind(
         "Related documents",
@@ -138,7 +140,6 @@ TOOLS: dict[ToolName, ToolKind] = {
             "list_documents",
             "ls",
         ),
-        core=True,
     ),
     "status": ToolKind(
         "Knowledge status",
@@ -277,6 +278,8 @@ TOOLS: dict[ToolName, ToolKind] = {
 ALL: tuple[ToolName, ...] = get_args(ToolName)
 
 CORE: tuple[ToolName, ...] = tuple(name for name, kind in TOOLS.items() if kind.core)
+
+BY_MODEL = frozenset(name for name, kind in TOOLS.items() if kind.by_model)
 
 DOCUMENT_WRITERS = frozenset(name for name, kind in TOOLS.items() if kind.writes == "documents")
 

@@ -13,14 +13,13 @@ from kbhub.answers import Answer, AskOptions, Prepared, answer_without_client, c
 from kbhub.answers.asking import FORCED, ModelText, finish_written
 from kbhub.memory.querylog.recording import USER
 from kbhub.render.answers import answer_for_model
+from kbhub.server.capabilities import is_stateless, offers_model
 from kbhub.server.parameters import Names, Wordings, brief, cleaned
 from kbhub.server.tools.calls import Calls, client_name
 from kbhub.server.tools.sampling import (
     NO_SAMPLING,
     SAMPLING,
     answer_of_client,
-    can_sample,
-    is_stateless,
     prepared_before,
     question_for_client,
     sampled,
@@ -68,7 +67,7 @@ class Asking:
         prepared = await calls.run(_prepare, calls, question, queries, names, options, client_name(context) or USER)
         if prepared.outcome or prepared.options.written_by not in (None, "sampling"):
             return await self._without_client(prepared)
-        if not can_sample(context):
+        if not offers_model(context):
             return await self._without_client(prepared, [NO_SAMPLING])
         if is_stateless(context):
             return question_for_client(prepared)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mcp.types import Tool
 
-from kbhub.workspace.tool_names import ALL, CORE, DOCUMENT_WRITERS, MEMORY_TOOLS, WRITERS
+from kbhub.workspace.tool_names import ALL, BY_MODEL, CORE, DOCUMENT_WRITERS, MEMORY_TOOLS, WRITERS
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 FILE = Path(__file__).with_name("definitions.json")
 """Tool → its definition as sent, in list order; with the schema of its result."""
+
+NO_MODEL = (
+    "nobody here can write an answer, as the client offers no model and `answers.model` names none of Ollama; use "
+    '`search`, or `"tools": "all"` in the global config for passages in its place'
+)
 
 
 @cache
@@ -34,24 +39,35 @@ def kept(*, structured: bool = False) -> dict[str, Tool]:
     }
 
 
-def offered(hub: Hub) -> tuple[ToolName, ...]:
+def offered(hub: Hub, *, samples: bool = False) -> tuple[ToolName, ...]:
     """Return the tools currently offered, in list order.
+
+    Args:
+        hub: the hub.
+        samples: whether the client offers its model.
 
     Raises:
         KbhubError: the configuration is invalid.
     """
-    return tuple(name for name in ALL if why_not(hub, name) is None)
+    return tuple(name for name in ALL if why_not(hub, name, samples=samples) is None)
 
 
-def why_not(hub: Hub, name: ToolName) -> str | None:
+def why_not(hub: Hub, name: ToolName, *, samples: bool = False) -> str | None:
     """Return why a tool is not offered now and what would change that, or None if it is.
+
+    Args:
+        hub: the hub.
+        name: the tool.
+        samples: as for `offered`.
 
     Raises:
         KbhubError: the configuration is invalid.
     """
     settings = hub.config().settings
-    chosen = CORE if settings.tools == "core" else ALL if settings.tools == "all" else settings.tools
-    if name not in chosen:
+    if settings.tools == "core" and name in BY_MODEL:
+        if not samples and not settings.answers.model:
+            return NO_MODEL
+    elif name not in (CORE if settings.tools == "core" else ALL if settings.tools == "all" else settings.tools):
         return 'the setting `tools` leaves it out; `"tools": "all"` in the global config offers every tool'
     if name in WRITERS and settings.read_only:
         return "kbhub is set to read only, by `readOnly` in the global config, KBHUB_READ_ONLY or `--read-only`"

@@ -23,7 +23,6 @@ from kbhub.answers.answer import Prepared
 from kbhub.answers.asking import ModelText
 from kbhub.answers.prompts import request_of
 from kbhub.documents.safe_text import one_line
-from kbhub.server.roots import STATELESS_SINCE
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
@@ -46,19 +45,6 @@ _PREFERENCES = ModelPreferences(
     speed_priority=0.8,
     intelligence_priority=0.4,
 )
-
-
-def can_sample(context: Context[Any, Any]) -> bool:
-    """Return whether the client supports sampling and can be asked."""
-    capabilities = context.client_capabilities
-    if capabilities is None or capabilities.sampling is None:
-        return False
-    return is_stateless(context) or context.session.can_send_request
-
-
-def is_stateless(context: Context[Any, Any]) -> bool:
-    """Return whether the client is asked by the result of a call, not by a request of the server."""
-    return (context.protocol_version or "") >= STATELESS_SINCE
 
 
 def question_for_client(prepared: Prepared) -> InputRequiredResult:

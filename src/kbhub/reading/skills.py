@@ -1,0 +1,208 @@
+"""Skills in bases: folders with a `SKILL.md` in the form of agentskills.io, and the files in them.
+
+Addresses, limits and digests are those of the extension `io.modelcontextprotocol/skills` (SEP-2640).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from kbhub.documents.frontmatter import read_front_matter
+from kbhub.documents.markdown import decode
+from kbhub.documents.walk import open_contained, scan
+from kbhub.errors import BaseUnavailable, DocumentNotFound, PathNotContained
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kbhub.documents.walk import Limits
+    from kbhub.types import Base
+
+SCHEME = "skill://"
+
+FILE = "SKILL.md"
+
+MOST_FILES, MOST_BYTES = 512, 16 << 20
+"""Files of a skill, and their bytes together, that every client takes: the extension's limits."""
+
+NAME_CHARACTERS, DESCRIPTION_CHARACTERS = 64, 1024
+"""Longest name and description: agentskills.io/specification."""
+
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_ADDRESS = re.compile(r"skill://([^/?#]+)/([^?#]+)")
+
+
+@struct
+class SkillFile:
+    """A file of a skill."""
+
+    path: str
+    """In the base."""
+    uri: str
+    digest: str
+    """`sha256:` and the hash of its bytes in hexadecimal digits."""
+    size: int
+    """Bytes."""
+
+
+@struct
+class Skill:
+    """A folder of a base with a `SKILL.md`."""
+
+    uri: str
+    """Of its `SKILL.md`."""
+    front_matter: dict[str, Any]
+    """As written; `name` and `description` are there."""
+    files: tuple[SkillFile, ...]
+    """All of them, by path."""
+
+
+def skills_of(bases: Iterable[Base], limits: Limits) -> list[Skill]:
+    """Return the skills of bases, by base and path; folders with a faulty `SKILL.md` are left out.
+
+    Args:
+        bases: the bases; those without a folder have none.
+        limits: the limits of a walk.
+    """
+    found = []
+    for base in _with_folder(bases):
+        try:
+            files = scan(base, max_bytes=limits.file_bytes, max_files=limits.files).files
+        except BaseUnavailable:
+            continue
+        folders = (str(PurePosixPath(path).parent) for path in files if PurePosixPath(path).name == FILE)
+        found += [skill for folder in sorted(folders) if (skill := _skill(base, folder))]
+    return found
+
+
+def skill_at(uri: str, bases: Iterable[Base]) -> Skill:
+    """Return the skill whose `SKILL.md` has an address.
+
+    Args:
+        uri: the address; untrusted.
+        bases: as for `skills_of`.
+
+    Raises:
+        DocumentNotFound: there is none.
+    """
+    base, path = _located(uri, bases)
+    folder, _, name = path.rpartition("/")
+    skill = _skill(base, folder) if name == FILE else None
+    if skill is None:
+        raise DocumentNotFound(uri, "no skill is served there")
+    return skill
+
+
+def read_skill_file(uri: str, bases: Iterable[Base]) -> bytes:
+    """Return the content of a file of a skill.
+
+    Raises:
+        DocumentNotFound: there is none, or it belongs to no skill.
+    """
+    base, path = _located(uri, bases)
+    if any(path in _paths(base, folder) for folder in _skill_folders(base, path)):
+        try:
+            return _content(base, path)
+        except (OSError, PathNotContained):
+            pass
+    raise DocumentNotFound(uri, "no skill has such a file")
+
+
+def children_of(uri: str, bases: Iterable[Base]) -> list[tuple[str, bool]]:
+    """Return what a folder of a skill holds: addresses, and whether each is a folder.
+
+    Raises:
+        DocumentNotFound: it is no folder of a skill.
+    """
+    base, path = _located(uri.rstrip("/"), bases)
+    held: dict[str, bool] = {}
+    for folder in _skill_folders(base, f"{path}/{FILE}"):
+        for file in _paths(base, folder):
+            if file.startswith(f"{path}/"):
+                child, below, _ = file.removeprefix(f"{path}/").partition("/")
+                held[f"{path}/{child}"] = bool(below)
+    if not held:
+        raise DocumentNotFound(uri, "it is no folder of a skill")
+    return [(_address(base, child), held[child]) for child in sorted(held)]
+
+
+def _with_folder(bases: Iterable[Base]) -> Iterator[Base]:
+    yield from (base for base in bases if base.kind == "document" and not base.engine)
+
+
+def _located(uri: str, bases: Iterable[Base]) -> tuple[Base, str]:
+    match = _ADDRESS.fullmatch(uri)
+    base = next((base for base in _with_folder(bases) if match and base.id == unquote(match[1])), None)
+    if match is None or base is None:
+        raise DocumentNotFound(uri, "no skill is served there")
+    return base, unquote(match[2])
+
+
+def _address(base: Base, path: str) -> str:
+    return f"{SCHEME}{quote(base.id, safe='')}/{quote(path, safe='/')}"
+
+
+def _skill_folders(base: Base, path: str) -> Iterator[str]:
+    """Yield the folders above a file that are skills, the outermost first: a file of an inner one is in both."""
+    for parent in reversed(PurePosixPath(path).parents):
+        folder = str(parent)
+        if folder != "." and _front_matter(base, folder) is not None:
+            yield folder
+
+
+def _skill(base: Base, folder: str) -> Skill | None:
+    front = _front_matter(base, folder)
+    paths = _paths(base, folder) if front is not None else ()
+    if front is None or len(paths) > MOST_FILES:
+        return None
+    files, size = [], 0
+    for path in paths:
+        try:
+            content = _content(base, path)
+        except (OSError, PathNotContained):
+            return None
+        size += len(content)
+        if size > MOST_BYTES:
+            return None
+        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        files.append(SkillFile(path, _address(base, path), digest, len(content)))
+    return Skill(_address(base, f"{folder}/{FILE}"), front, tuple(files))
+
+
+def _front_matter(base: Base, folder: str) -> dict[str, Any] | None:
+    """Return the front matter of a folder's `SKILL.md`; None if there is none, or not in the form of a skill."""
+    try:
+        found = read_front_matter(decode(_content(base, f"{folder}/{FILE}"))[0].splitlines())
+    except (OSError, PathNotContained):
+        return None
+    name, description = found.values.get("name"), found.values.get("description")
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > NAME_CHARACTERS:
+        return None
+    if not isinstance(description, str) or not 0 < len(description.strip()) <= DESCRIPTION_CHARACTERS:
+        return None
+    return dict(found.values) if name == PurePosixPath(folder).name else None
+
+
+def _paths(base: Base, folder: str) -> Sequence[str]:
+    """Return the files below a folder, without hidden ones and links; one over the limit if there are more."""
+    found: list[str] = []
+    root = base.path / folder
+    for where, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        inside = PurePosixPath(folder, os.path.relpath(where, root).replace(os.sep, "/"))
+        plain = (name for name in names if not name.startswith(".") and not Path(where, name).is_symlink())
+        found += [str(inside / name) for name in plain]
+        if len(found) > MOST_FILES:
+            break
+    return sorted(found)[: MOST_FILES + 1]
+
+
+def _content(base: Base, path: str) -> bytes:
+    with open_contained(base, path) as file:
+        return file.read(MOST_BYTES + 1)

@@ -1,0 +1,209 @@
+"""Skills of bases over MCP: listed with digests, read as they are on disk, a clone's only after consent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+from mcp import Client, MCPError
+from mcp.types import Request
+from pydantic import BaseModel, ConfigDict
+
+from kbhub.hooks.consent import let_speak
+from kbhub.reading.skills import MOST_FILES
+from kbhub.server.server import create_server
+
+pytestmark = pytest.mark.anyio
+
+SKILL = (
+    "---\nname: {name}\ndescription: How we {name} here.\nmetadata:\n  version: '2'\n---\n\nSee references/steps.md.\n"
+)
+
+
+class Result(BaseModel):
+    """Whatever the server answers."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+async def ask(client, method, **params):
+    """Send a request of the extension; give the result as sent."""
+    request = Request[dict, str](method=method, params=params)
+    return (await client.session.send_request(request, Result)).model_dump()
+
+
+def write_skill(environment, folder, name=None, text=SKILL):
+    return environment.write(f"{folder}/SKILL.md", text.format(name=name or folder.rpartition("/")[2]))
+
+
+@pytest.fixture
+def own(environment):
+    """A user with a base of their own, in a project that may not speak."""
+    environment.write(f"{environment.home}/.kbhub.json", '{"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}}')
+    notes = f"{environment.home}/notes"
+    write_skill(environment, f"{notes}/skills/deploy")
+    environment.write(f"{notes}/skills/deploy/references/steps.md", "# Steps\n")
+    environment.write(f"{notes}/skills/deploy/scripts/run it.sh", b"#!/bin/sh\necho \xff\n")
+    environment.write(f"{notes}/plain.md", "# Plain\n")
+    write_skill(environment, "knowledge/review")
+    return environment
+
+
+async def test_the_extension_is_declared(own):
+    async with Client(create_server(own.hub())) as client:
+        extensions = client.server_capabilities.extensions
+
+        assert extensions["io.modelcontextprotocol/skills"] == {"directoryRead": True}
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_skill_is_listed_with_all_its_files_and_read_as_it_is(own, mode):
+    async with Client(create_server(own.hub()), mode=mode) as client:
+        (entry,) = (await ask(client, "skills/list"))["skills"]
+        read = {}
+        for file in entry["resources"]:
+            content = (await client.read_resource(file["uri"])).contents[0]
+            read[file["uri"]] = content
+        one = await ask(client, "skills/get", uri=entry["uri"])
+
+    assert entry["uri"] == "skill://notes/skills/deploy/SKILL.md"
+    assert entry["frontmatter"] == {
+        "name": "deploy",
+        "description": "How we deploy here.",
+        "metadata": {"version": "2"},
+    }
+    folder = own.home / "notes/skills/deploy"
+    sizes = {"SKILL.md": None, "references/steps.md": None, "scripts/run%20it.sh": None}
+    assert [file["uri"].removeprefix("skill://notes/skills/deploy/") for file in entry["resources"]] == list(sizes)
+    for file in entry["resources"]:
+        data = (folder / file["uri"].removeprefix("skill://notes/skills/deploy/").replace("%20", " ")).read_bytes()
+        assert (file["size"], file["digest"]) == (len(data), f"sha256:{hashlib.sha256(data).hexdigest()}")
+    texts = [getattr(content, "text", None) for content in read.values()]
+    assert texts[0].startswith("---\nname: deploy\n")
+    assert texts[1:] == ["# Steps\n", None]
+    assert one["skill"] == entry
+
+
+async def test_a_clones_skills_are_served_only_after_consent(own):
+    hub = own.hub()
+    async with Client(create_server(hub)) as client:
+        before = [skill["uri"] for skill in (await ask(client, "skills/list"))["skills"]]
+        for method in ("skills/get", "resources/directory/read"):
+            with pytest.raises(MCPError):
+                await ask(client, method, uri="skill://project/review/SKILL.md")
+        with pytest.raises(MCPError):
+            await client.read_resource("skill://project/review/SKILL.md")
+        let_speak(hub)
+        after = [skill["uri"] for skill in (await ask(client, "skills/list"))["skills"]]
+
+    assert before == ["skill://notes/skills/deploy/SKILL.md"]
+    assert after == ["skill://project/review/SKILL.md", *before]
+
+
+async def test_folders_are_read_level_by_level(own):
+    async with Client(create_server(own.hub())) as client:
+        root = await ask(client, "resources/directory/read", uri="skill://notes/skills/deploy")
+        inner = await ask(client, "resources/directory/read", uri="skill://notes/skills/deploy/references")
+
+    assert [(one["name"], one["mimeType"]) for one in root["resources"]] == [
+        ("SKILL.md", "text/markdown"),
+        ("references", "inode/directory"),
+        ("scripts", "inode/directory"),
+    ]
+    assert [one["uri"] for one in inner["resources"]] == ["skill://notes/skills/deploy/references/steps.md"]
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "skill://notes/plain.md",
+        "skill://notes/skills/deploy/../../plain.md",
+        "skill://notes/skills/deploy/%2e%2e/%2e%2e/plain.md",
+        "skill://notes/skills/deploy/.hidden",
+        "skill://notes/skills/deploy/link.md",
+        "skill://notes/skills/deploy/references",
+        "skill://notes//etc/passwd",
+        "skill://nobody/skills/deploy/SKILL.md",
+        "skill://",
+        "skill://notes/\0",
+        "skill:///etc/passwd",
+    ],
+)
+async def test_nothing_but_files_of_skills_is_read(own, uri):
+    own.write(f"{own.home}/notes/skills/deploy/.hidden", "secret")
+    (own.home / "notes/skills/deploy/link.md").symlink_to("/etc/passwd")
+    async with Client(create_server(own.hub())) as client:
+        with pytest.raises(MCPError):
+            await client.read_resource(uri)
+        with pytest.raises(MCPError):
+            await ask(client, "skills/get", uri=uri)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# No front matter\n",
+        "---\nname: other\ndescription: x\n---\n",
+        "---\nname: wrong\n---\n",
+        "---\nname: wrong\ndescription: ''\n---\n",
+        "---\nname: [wrong]\ndescription: x\n---\n",
+        "---\nname: wrong\ndescription: " + "x" * 1025 + "\n---\n",
+        "---\nname: wrong\n",
+    ],
+)
+async def test_a_faulty_skill_is_not_served(own, text):
+    own.write(f"{own.home}/notes/wrong/SKILL.md", text)
+    async with Client(create_server(own.hub())) as client:
+        listed = (await ask(client, "skills/list"))["skills"]
+        with pytest.raises(MCPError, match="no skill is served there"):
+            await ask(client, "skills/get", uri="skill://notes/wrong/SKILL.md")
+
+    assert [skill["frontmatter"]["name"] for skill in listed] == ["deploy"]
+
+
+async def test_a_skill_with_too_many_files_is_not_served(own):
+    write_skill(own, f"{own.home}/notes/many")
+    for number in range(MOST_FILES):
+        own.write(f"{own.home}/notes/many/{number}.txt", "x")
+    async with Client(create_server(own.hub())) as client:
+        assert len((await ask(client, "skills/list"))["skills"]) == 1
+        (own.home / "notes/many/0.txt").unlink()
+        assert len((await ask(client, "skills/list"))["skills"]) == 2
+
+
+async def test_an_inner_skill_is_one_of_its_own_and_part_of_the_outer(own):
+    write_skill(own, f"{own.home}/notes/skills/deploy/canary")
+    async with Client(create_server(own.hub())) as client:
+        listed = {skill["uri"]: skill for skill in (await ask(client, "skills/list"))["skills"]}
+
+    inner, outer = "skill://notes/skills/deploy/canary/SKILL.md", "skill://notes/skills/deploy/SKILL.md"
+    assert set(listed) == {inner, outer}
+    assert inner in [file["uri"] for file in listed[outer]["resources"]]
+
+
+async def test_skills_come_in_pages(own):
+    names = [f"skill-{number:03}" for number in range(120)]
+    for name in names:
+        write_skill(own, f"{own.home}/notes/{name}")
+    async with Client(create_server(own.hub())) as client:
+        found, cursor, pages = [], None, 0
+        while pages < 10:
+            page = await ask(client, "skills/list", **({"cursor": cursor} if cursor else {}))
+            pages += 1
+            found += [skill["frontmatter"]["name"] for skill in page["skills"]]
+            cursor = page.get("nextCursor")
+            if not cursor:
+                break
+        with pytest.raises(MCPError, match="cursor"):
+            await ask(client, "skills/list", cursor="made up")
+
+    assert (sorted(found), pages) == (sorted([*names, "deploy"]), 3)
+
+
+async def test_an_old_client_reads_a_skill_as_any_resource(own):
+    async with Client(create_server(own.hub()), mode="legacy") as client:
+        content = (await client.read_resource("skill://notes/skills/deploy/SKILL.md")).contents[0]
+
+    assert content.mime_type == "text/markdown"
+    assert json.loads(json.dumps(content.text)).startswith("---")
