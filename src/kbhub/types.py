@@ -102,6 +102,8 @@ class Discovery(Value):
     """Places that were tried for the project base, in order."""
     off: bool = False
     """Whether kbhub is switched off here, by the user or the project."""
+    untrusted: tuple[Path, Path] | None = None
+    """A pointer that leads out of the project, and where to, while the user has neither allowed nor refused it."""
 
     def problem_of(self, name: str) -> str:
         """Return the first problem of a base in sentences, or an empty string."""

@@ -524,7 +524,11 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "tools.md"
 
 def shown(tool, schema):
     """The reference of one tool: what it does, then its parameters, those of `options` with the others."""
-    marks = [mark for mark, names in (("core", CORE), ("core where a model can write", BY_MODEL), ("writes", WRITERS)) if tool.name in names]
+    marks = [
+        mark
+        for mark, names in (("core", CORE), ("core where a model can write", BY_MODEL), ("writes", WRITERS))
+        if tool.name in names
+    ]
     lines = [f"### `{tool.name}`" + (f" ({', '.join(marks)})" if marks else ""), "", tool.description, ""]
     lines += ["| parameter | value | what it is |", "|---|---|---|"]
     for name, inner in schema["properties"].items():

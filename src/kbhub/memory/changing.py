@@ -247,6 +247,23 @@ def forget(
         WriteRefused: the settings allow no writing.
         MemoriesUnavailable: they cannot be moved.
     """
+    chosen = to_forget(
+        hub, ids, tags=tags, namespace=namespace, scope=scope, older_than=older_than, everything=everything
+    )
+    return _discarded(hub, chosen)
+
+
+def to_forget(
+    hub: Hub,
+    ids: Iterable[str] = (),
+    *,
+    tags: Iterable[str] = (),
+    namespace: str | None = None,
+    scope: Scope | None = None,
+    older_than: float | None = None,
+    everything: bool = False,
+) -> list[Known]:
+    """Return the memories that `forget` would forget; arguments and errors are the same."""
     if hub.config().settings.read_only:
         raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
     names, tags = list(dict.fromkeys(ids)), list(tags)
@@ -256,10 +273,8 @@ def forget(
     if names:
         every = all_known(hub, scope)
         named = [located(hub, name, scope, every) for name in names]
-        chosen = list({(memory.shelf.place, memory.path): memory for memory in named}.values())
-    else:
-        chosen = _filtered(hub, tags, namespace, scope, older_than, filtered=filtered, everything=everything)
-    return _discarded(hub, chosen)
+        return list({(memory.shelf.place, memory.path): memory for memory in named}.values())
+    return _filtered(hub, tags, namespace, scope, older_than, filtered=filtered, everything=everything)
 
 
 def _filtered(

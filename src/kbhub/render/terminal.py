@@ -295,6 +295,8 @@ def _grant_text(grant: Grant) -> str:
         return "let hooks deliver its documents, and have its skills served"
     if grant.use == "cacheDir":
         return f"keep its index in {target}"
+    if grant.use == "refused":
+        return f"not have its knowledge in {target}, as you said when asked"
     return f"have its knowledge in {target}" + (", and agents may write there" if grant.writable else "")
 
 

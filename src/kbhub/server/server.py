@@ -148,7 +148,7 @@ class KbhubServer(MCPServer[None]):
             schema = (await self._definitions([name]))[name].input_schema
             check_names(name, schema, arguments)
             calls.begin()
-            if context and (needs := await calls.ask_roots(context)):
+            if context and (needs := await calls.ask_roots(context) or await calls.ask_trust(context)):
                 return needs
             return await super().call_tool(name, arguments, context)
         except KbhubError as error:

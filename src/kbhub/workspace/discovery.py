@@ -277,7 +277,13 @@ def discover(
     log.debug("workspace: %s (%s), git root: %s", workspace.directory, workspace.source, workspace.git_root)
     for base in united:
         log.debug("base %s: %s, found as %s", base.id, base.path, base.origin)
-    return replace(discovery, bases=united, problems=tuple(problems), looked_for=tuple(project.looked_for))
+    return replace(
+        discovery,
+        bases=united,
+        problems=tuple(problems),
+        looked_for=tuple(project.looked_for),
+        untrusted=project.untrusted,
+    )
 
 
 def missing(discovery: Discovery, configured: Iterable[str]) -> list[Problem]:

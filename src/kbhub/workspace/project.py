@@ -58,6 +58,8 @@ class Project:
     looked_for: list[str] = field(default_factory=list)
     off: bool = False
     """Whether the pointer switches kbhub off here."""
+    untrusted: tuple[Path, Path] | None = None
+    """As in `Discovery`."""
 
 
 def owned_by_user(path: Path) -> bool:
@@ -268,8 +270,17 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
             project.looked_for[-1] += ' (it says "enabled": false, so kbhub is off here)'
             return
         target = _real(pointer.knowledge, home, match.folder)
-    problem = _target_problem(match, target, trust, home)
+    # Never one in a .git folder, whoever allows it.
+    allowed = _is_allowed(match, target, trust, home)
+    problem = _target_problem(match, target, allowed=allowed)
     if problem:
+        if (
+            not allowed
+            and ".git" not in target.parts
+            and is_directory(target)
+            and not trust.refuses(match.pointer, target)
+        ):
+            project.untrusted = (match.pointer, target)
         project.problems.append(Problem(subject=PROJECT_ID, message=problem))
         return
     git = workspace.git_root
@@ -289,16 +300,21 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
     )
 
 
-def _target_problem(match: Match, target: Path, trust: TrustStore, home: Path) -> str | None:
+def _is_allowed(match: Match, target: Path, trust: TrustStore, home: Path) -> bool:
+    """Whether a match may lead to `target` as far as trust is concerned."""
+    return (
+        _within_project(match, target, home)
+        or str(target) == _sibling(str(match.folder))
+        or trust.allows(match.pointer, target)
+    )
+
+
+def _target_problem(match: Match, target: Path, *, allowed: bool) -> str | None:
     """Why a project may not have its knowledge at `target`, or None if it may."""
     what = f"{match.pointer} leads to {_brief(target)}"
     if ".git" in target.parts:
         return f"{what}, inside a .git folder, which is never a base. Name another folder."
-    if not (
-        _within_project(match, target, home)
-        or str(target) == _sibling(str(match.folder))
-        or trust.allows(match.pointer, target)
-    ):
+    if not allowed:
         command = f"kbhub trust {shlex.quote(str(match.pointer))}"
         return f"{what}, outside the project, and is not followed. If that is what you want, run `{command}`."
     if not is_directory(target):

@@ -274,8 +274,8 @@ class Settings(Declared):
     read_only: bool = False
     """Takes every writing tool away."""
     tools: ToolSet = "core"
-    """Tools that agents are offered: `core`, `all` (also `tags`, those that write documents, `audit`, and `ask` where no
-    model can write the answer), or a list of names."""
+    """Tools that agents are offered: `core`, `all` (also `tags`, `audit`, those that write documents, and `ask` where
+    no model can write the answer), or a list of names."""
     search: SearchSettings = field(default_factory=SearchSettings)
     """Search."""
     embedder: EmbedderSettings = field(default_factory=EmbedderSettings)

@@ -1,4 +1,4 @@
-"""The store of grants: folders outside a project that the user allowed it to use, and projects that may speak.
+"""The store of grants: folders outside a project that the user allowed it to use or refused, projects that may speak.
 
 It is in the data directory, never in the cache or in a project.
 """
@@ -30,7 +30,7 @@ _MAX_BYTES = 16 * 1024 * 1024
 _LOCK_SECONDS = 10.0
 """Seconds to wait for another process that writes the store, which normally takes milliseconds."""
 
-Use = Literal["knowledge", "cacheDir", "documents"]
+Use = Literal["knowledge", "cacheDir", "documents", "refused"]
 
 
 class Grant(Value):
@@ -102,10 +102,14 @@ class TrustStore:
         grant = self._grant(root, root, "documents")
         return grant is not None and grant.project == project
 
+    def refuses(self, pointer: Path, target: Path) -> bool:
+        """Return whether the user refused this target when asked, and is not to be asked again."""
+        return self._grant(pointer, target, "refused") is not None
+
     def add(
         self, pointer: Path, target: Path, writable: bool = False, *, use: Use = "knowledge", project: str = ""
     ) -> Grant:
-        """Add a grant, replacing one for the same pointer, target and use.
+        """Add a grant, replacing one for the same pointer, target and use; permission and refusal replace each other.
 
         Raises:
             ConfigError: the store is malformed, or locked by another process.
@@ -113,7 +117,7 @@ class TrustStore:
         """
         new = Grant(pointer=identity(pointer), target=target.resolve(), use=use, writable=writable, project=project)
         with self._lock():
-            kept = [grant for grant in self.entries() if _key(grant) != _key(new)]
+            kept = [grant for grant in self.entries() if _key(grant) != _key(new) and not _contradicts(grant, new)]
             self._write((*kept, new))
         return new
 
@@ -163,6 +167,11 @@ def identity(pointer: Path) -> Path:
     """Return the real path of a pointer, not resolving its last part: a trusted link is identified by its own path."""
     absolute = pointer.absolute()
     return absolute.parent.resolve() / absolute.name
+
+
+def _contradicts(grant: Grant, new: Grant) -> bool:
+    same = (grant.pointer, grant.target) == (new.pointer, new.target)
+    return same and {grant.use, new.use} == {"knowledge", "refused"}
 
 
 def _key(grant: Grant) -> tuple[Path, Path, Use]:

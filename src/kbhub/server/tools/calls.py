@@ -18,6 +18,7 @@ from kbhub.render.model import sentences
 from kbhub.render.words import warnings_text
 from kbhub.search import outside
 from kbhub.search.querylog import Session
+from kbhub.server.confirming import TrustQuestion
 from kbhub.server.roots import RootsQuestion
 from kbhub.server.tools.results import text_result
 from kbhub.sync.background import Background
@@ -67,7 +68,7 @@ class Calls:
     def start_over(self) -> None:
         """Reset the state of the connection."""
         self.background = Background(self.hub, self.announcer.look, self._tidy, self._embed_ahead)
-        self.roots = RootsQuestion()
+        self.roots, self.trust = RootsQuestion(), TrustQuestion()
         self.watcher = Watcher(self.hub, self._notice)
         self._begun = False
         self._warned: set[Problem] = set()
@@ -108,6 +109,15 @@ class Calls:
                 await self.run(self.announcer.look)
         finally:
             question.settle()
+        return None
+
+    async def ask_trust(self, context: Context[None, Any]) -> InputRequiredResult | None:
+        """Ask the user about a pointer that leads out of the project, where the client can ask."""
+        if (wanted := (await self.run(self.hub.discovery)).untrusted) is None:
+            return None
+        if needs := await self.trust.ask(context, self.hub, wanted):
+            return needs
+        await self.run(self.announcer.look)
         return None
 
     async def has_bases(self) -> bool:

@@ -6,11 +6,12 @@ from functools import partial
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
-from mcp.types import CallToolResult
+from mcp.types import CallToolResult, InputRequiredResult
 from pydantic import BeforeValidator, Field
 
+from kbhub.errors import WriteRefused
 from kbhub.frozen import Model
-from kbhub.memory.changing import forget
+from kbhub.memory.changing import forget, to_forget
 from kbhub.memory.listing import LISTED, memories
 from kbhub.memory.querylog.recording import note_read
 from kbhub.memory.remember import remember
@@ -18,6 +19,7 @@ from kbhub.memory.results import Forgotten, MemoryList, Remembered
 from kbhub.render.memory_answers import forgotten_answer, memories_answer, remembered_answer
 from kbhub.search.querylog import Session
 from kbhub.server.apps import shows_views, with_memories
+from kbhub.server.confirming import confirm
 from kbhub.server.parameters import Names, as_list, brief, cleaned
 from kbhub.server.tools.calls import Calls, client_name
 from kbhub.workspace.memory_folders import Scope
@@ -118,26 +120,39 @@ class Memories:
 
     async def forget(
         self,
+        context: Context[None, Any],
         ids: Annotated[Names | None, Field(description="Or choose by the others.")] = None,
         tags: Annotated[Names | None, Field(description="All of these.")] = None,
         namespace: OnlyNamespace = None,
         scope: OnlyScope = None,
         older_than: Annotated[float | None, Field(ge=0, description="Days unused.")] = None,
         everything: Annotated[bool, Field(description="Allow all of a scope.")] = False,
-    ) -> Annotated[CallToolResult, Forgotten]:
+    ) -> Annotated[CallToolResult, Forgotten] | InputRequiredResult:
         """Forget memories that are wrong or of no use; they can be had back for a while."""
         calls = self._calls
-        done = await calls.run(
-            partial(
-                forget,
-                calls.hub,
-                cleaned(ids),
-                tags=cleaned(tags),
-                namespace=namespace,
-                scope=scope,
-                older_than=older_than,
-                everything=everything,
-            )
-        )
+        chosen: dict[str, Any] = {
+            "ids": cleaned(ids),
+            "tags": cleaned(tags),
+            "namespace": namespace,
+            "scope": scope,
+            "older_than": older_than,
+            "everything": everything,
+        }
+        if everything:
+            count = len(await calls.run(partial(to_forget, calls.hub, **chosen)))
+            reply = await confirm(context, "forget", _question(count, scope)) if count else None
+            if isinstance(reply, InputRequiredResult):
+                return reply
+            if reply not in (None, "accept"):
+                raise WriteRefused("memories", "the user was asked and did not allow it; nothing was forgotten")
+        done = await calls.run(partial(forget, calls.hub, **chosen))
         await calls.run(calls.announcer.look)
         return calls.result(forgotten_answer(done), done)
+
+
+def _question(count: int, scope: Scope | None) -> str:
+    what = "1 memory" if count == 1 else f"all {count} memories"
+    whose = {"user": "yours for all projects", "shared": "the shared ones", "team": "the team's"}.get(scope or "", "")
+    return (
+        f"Forget {what} ({whose or 'those of this project'})? An agent asked for it. The trash keeps them for a while."
+    )

@@ -1,0 +1,177 @@
+"""Questions that the server asks the user through the client: all memories, and a pointer out of the project."""
+
+from __future__ import annotations
+
+import json
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.types import ElicitResult
+
+import kbhub.server.confirming
+from kbhub.memory.listing import memories
+from kbhub.memory.remember import remember
+from kbhub.server.server import create_server
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient", "no_pause")]
+
+
+class User:
+    """Who is asked: what they were shown, and what they say."""
+
+    def __init__(self, *says):
+        self.says, self.asked = list(says), []
+
+    async def __call__(self, _context, params):
+        self.asked.append(params.message)
+        said = self.says.pop(0)
+        if said is None:
+            await anyio.sleep_forever()
+        return ElicitResult(action=said, content={} if said == "accept" else None)
+
+
+@pytest.fixture
+def remembering(environment):
+    """A project with two memories."""
+    environment.write("knowledge/a.md", "# Zebra\n")
+    hub = environment.hub()
+    remember(hub, "The lighthouse blinks twice a minute.")
+    remember(hub, "Crates of herring leave on Mondays.")
+    return environment
+
+
+@pytest.fixture
+def clone(environment):
+    """A clone whose pointer leads to notes of the user's that nobody allowed."""
+    environment.write(f"{environment.home}/notes/zebra.md", "# Zebra\n\nThe zebra crosses at noon.\n")
+    environment.write(".kbhub.json", json.dumps({"knowledge": f"{environment.home}/notes"}))
+    return environment
+
+
+async def told(client, tool, **arguments):
+    result = await client.call_tool(tool, arguments)
+    return result.content[0].text, result.is_error
+
+
+async def test_all_memories_are_forgotten_after_a_yes(remembering, mode):
+    """The question has their number; one call of the agent's is enough."""
+    user = User("accept")
+    async with Client(create_server(remembering.hub()), mode=mode, elicitation_callback=user) as client:
+        text, failed = await told(client, "forget", everything=True)
+
+    assert not failed, text
+    (question,) = user.asked
+    assert "all 2 memories (those of this project)" in question
+    assert memories(remembering.hub()).total == 0
+
+
+@pytest.mark.parametrize("says", ["decline", "cancel"])
+async def test_nothing_is_forgotten_after_a_no(remembering, mode, says):
+    """An agent hears that the user did not allow it."""
+    async with Client(create_server(remembering.hub()), mode=mode, elicitation_callback=User(says)) as client:
+        text, failed = await told(client, "forget", everything=True)
+
+    assert failed
+    assert "did not allow it" in text
+    assert memories(remembering.hub()).total == 2
+
+
+async def test_nothing_is_forgotten_while_nobody_answers(remembering, monkeypatch):
+    """An old client waits for its user in the middle of the call, which ends."""
+    monkeypatch.setattr(kbhub.server.confirming, "ANSWER_SECONDS", 0.2)
+    async with Client(create_server(remembering.hub()), mode="legacy", elicitation_callback=User(None)) as client:
+        _, failed = await told(client, "forget", everything=True)
+
+    assert failed
+    assert memories(remembering.hub()).total == 2
+
+
+async def test_a_client_that_cannot_ask_forgets_as_it_is_told(remembering, mode):
+    """`everything` was the condition before there were questions."""
+    async with Client(create_server(remembering.hub()), mode=mode) as client:
+        _, failed = await told(client, "forget", everything=True)
+
+    assert not failed
+    assert memories(remembering.hub()).total == 0
+
+
+async def test_a_single_memory_is_no_question(remembering, mode):
+    """What is named is meant."""
+    user = User()
+    (first, _) = memories(remembering.hub()).memories
+    async with Client(create_server(remembering.hub()), mode=mode, elicitation_callback=user) as client:
+        _, failed = await told(client, "forget", ids=[first.id])
+
+    assert not failed
+    assert user.asked == []
+
+
+async def test_a_pointer_is_followed_after_a_yes(clone, mode):
+    """The first call asks, and has its answer from the new base; later connections are not asked."""
+    user = User("accept")
+    async with Client(create_server(clone.hub()), mode=mode, elicitation_callback=user) as client:
+        text, _ = await told(client, "search", query="when does the zebra cross")
+    async with Client(create_server(clone.hub()), mode=mode, elicitation_callback=user) as client:
+        again, _ = await told(client, "search", query="when does the zebra cross")
+
+    (question,) = user.asked
+    assert f"{clone.home}/notes" in question
+    assert ".kbhub.json" in question
+    assert "zebra.md" in text
+    assert "zebra.md" in again
+
+
+async def test_a_pointer_that_was_refused_is_not_asked_about_again(clone, mode):
+    """A no is kept, where `trust --list` shows it, until `kbhub trust` says otherwise."""
+    user = User("decline")
+    for _ in range(2):
+        async with Client(create_server(clone.hub()), mode=mode, elicitation_callback=user) as client:
+            text, _ = await told(client, "search", query="zebra")
+            assert "zebra.md" not in text
+
+    assert len(user.asked) == 1
+    hub = clone.hub()
+    (grant,) = hub.trust.entries()
+    assert (grant.use, grant.target) == ("refused", clone.home / "notes")
+    assert "kbhub trust" in hub.discovery().problem_of("project")
+    hub.trust.add(grant.pointer, grant.target)
+    assert [grant.use for grant in hub.trust.entries()] == ["knowledge"]
+
+
+async def test_a_user_who_says_nothing_is_asked_once_a_connection(clone, mode):
+    """Neither yes nor no is kept."""
+    user = User("cancel", "cancel")
+    for _ in range(2):
+        async with Client(create_server(clone.hub()), mode=mode, elicitation_callback=user) as client:
+            for _ in range(2):
+                text, _ = await told(client, "status")
+                assert "is not followed" in text
+
+    assert len(user.asked) == 2
+    assert clone.hub().trust.entries() == ()
+
+
+async def test_only_what_was_shown_is_allowed(clone, mode):
+    """A pointer that changes while the user reads the question gets nothing by the answer."""
+    clone.write(f"{clone.home}/secrets/key.md", "# Zebra key\n")
+
+    async def swap(_context, params):
+        if "secrets" in params.message:
+            return ElicitResult(action="cancel")
+        clone.write(".kbhub.json", json.dumps({"knowledge": f"{clone.home}/secrets"}))
+        return ElicitResult(action="accept", content={})
+
+    async with Client(create_server(clone.hub()), mode=mode, elicitation_callback=swap) as client:
+        text, _ = await told(client, "search", query="zebra")
+
+    assert "key.md" not in text
+    assert clone.home / "secrets" not in [grant.target for grant in clone.hub().trust.entries()]
+
+
+async def test_a_client_that_cannot_ask_is_told_the_command(clone, mode):
+    """As before."""
+    async with Client(create_server(clone.hub()), mode=mode) as client:
+        text, _ = await told(client, "status")
+
+    assert "kbhub trust" in text
