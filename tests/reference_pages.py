@@ -307,7 +307,7 @@ def schema_page():
 METHODS = ("open", "search", "read", "sync", "status")
 """What a script needs of a hub; the rest may change."""
 
-FUNCTIONS = ("ask", "remember", "memories", "forget")
+FUNCTIONS = ("ask", "remember", "memories", "forget", "memory_tool")
 MODELS = ("Query", "SearchResult", "Hit", "ReadOptions", "ReadResult", "Reading", "SyncReport", "Status", "AskOptions")
 MODELS += ("Answer", "Remembered", "Memory", "MemoryList", "Forgotten")
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kbhub.errors import KbhubError
     from kbhub.memory.changing import forget
     from kbhub.memory.listing import memories
+    from kbhub.memory.memory_tool import memory_tool
     from kbhub.memory.remember import remember
     from kbhub.memory.results import Forgotten, Memory, MemoryList, Remembered
     from kbhub.reading.reading import ReadOptions
@@ -42,6 +43,7 @@ __all__ = [
     "ask",
     "forget",
     "memories",
+    "memory_tool",
     "remember",
 ]
 
@@ -52,6 +54,7 @@ _PLACES = {
     "api": ("Hub",),
     "memory.changing": ("forget",),
     "memory.listing": ("memories",),
+    "memory.memory_tool": ("memory_tool",),
     "memory.results": ("Forgotten", "Memory", "MemoryList", "Remembered"),
     "memory.remember": ("remember",),
     "reading.reading": ("ReadOptions",),

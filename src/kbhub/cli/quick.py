@@ -21,7 +21,7 @@ GROUPS = {
     "bases": ("add", "list", "remove", "rename", "show"),
     "context": ("add", "list", "remove", "rm"),
     "log": ("clear", "show"),
-    "memories": ("export", "import", "inbox", "move", "restore"),
+    "memories": ("export", "import", "inbox", "move", "restore", "tool"),
     "team": ("grant", "init", "list", "revoke"),
 }
 """Command → its subcommands."""

@@ -10,5 +10,6 @@ likeness      equal wording; similar meaning
 subjects      what a memory is about, and whether that changed since
 results       result types
 remember, changing (with forgetting), listing, moving, transfer     the operations
+memory_tool   Claude's memory tool, run on the memories of a project
 querylog      logged queries: gaps and promoted answers
 """

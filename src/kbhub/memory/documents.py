@@ -91,6 +91,7 @@ class MemoryFrontMatter(BaseModel):
     about_hash: dict[str, str] = Field(
         {}, description="What it is about → hash of that when it was written, to notice that it changed."
     )
+    memory_tool: str = Field("", description="Name of its file in Claude's memory tool, if it has one there.")
     refers: str = Field("", description="Ref of a document that it follows.")
     supersedes: str | list[str] = Field([], description="Ids of older memories that it takes the place of.")
     superseded_by: str | list[str] = Field([], description="Ids of memories that took its place; it ranks lower then.")
