@@ -14,7 +14,7 @@ STATELESS_SINCE = "2026-07-28"
 """First version of the protocol in which the server asks by the result of a call, not by a request of its own."""
 
 
-def is_stateless(context: Context[Any, Any]) -> bool:
+def is_stateless(context: Context[Any, Any] | ServerRequestContext[Any, Any]) -> bool:
     """Return whether the client is asked by the result of a call, not by a request of the server."""
     return (context.protocol_version or "") >= STATELESS_SINCE
 
@@ -29,6 +29,12 @@ def asks_user(context: Context[Any, Any] | ServerRequestContext[Any, Any] | None
     """Return whether the client asks its user a question of the server's (elicitation), and can be asked to."""
     capabilities = _capabilities(context)
     return capabilities is not None and capabilities.elicitation is not None and _can_be_asked(context)
+
+
+def has_extension(context: ServerRequestContext[Any, Any], identifier: str) -> bool:
+    """Return whether the client declares an extension, in this request or for the connection."""
+    capabilities = _capabilities(context)
+    return capabilities is not None and identifier in (capabilities.extensions or {}) and is_stateless(context)
 
 
 def _capabilities(context: Context[Any, Any] | ServerRequestContext[Any, Any] | None) -> ClientCapabilities | None:

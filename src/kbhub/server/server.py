@@ -15,6 +15,7 @@ from mcp.server import MCPServer, NotificationOptions
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.types import (
     INVALID_PARAMS,
+    CallToolRequestParams,
     CallToolResult,
     Completion,
     CompletionArgument,
@@ -47,6 +48,7 @@ from kbhub.server.parameters import bad_argument, check_names, check_tool
 from kbhub.server.resources.addresses import TEMPLATE
 from kbhub.server.roots import RootsQuestion
 from kbhub.server.skills import SCHEME, Skills, read_skill
+from kbhub.server.tasks import Tasks
 from kbhub.server.tools import definitions
 from kbhub.server.tools.definitions import offered, why_not
 from kbhub.server.tools.results import text_result
@@ -94,6 +96,7 @@ class KbhubServer(MCPServer[None]):
         self._registering = threading.Lock()
         self._registered: set[str] = set()
         self._prompted = False
+        self.tasks = Tasks(self._handle_call_tool, self.waits_for)
         super().__init__(
             "kbhub",
             title="kbhub",
@@ -103,7 +106,7 @@ class KbhubServer(MCPServer[None]):
             log_level=log_level(hub),
             lifespan=_connection,
             subscriptions=self.announcer.bus,
-            extensions=[Apps(), Skills(hub)],
+            extensions=[Apps(), Skills(hub), self.tasks],
             middleware=[self.announcer.remember],
             request_state_security=request_state,
         )
@@ -162,6 +165,25 @@ class KbhubServer(MCPServer[None]):
                 raise
         log.info("%r failed: %s", name, failure)
         return text_result(model.error_answer(str(failure)), is_error=True)
+
+    async def waits_for(self, params: CallToolRequestParams, seconds: float) -> str | None:
+        """Wait a while for the first index that a call needs.
+
+        Args:
+            params: the call.
+            seconds: how long.
+
+        Returns:
+            What is still going on, in words; None if the call may start.
+        """
+        if params.name not in definitions.WAITING:
+            return None
+        try:
+            calls = (await self.session()).calls
+            calls.begin()
+            return await calls.indexing(params.arguments or {}, seconds)
+        except KbhubError:  # the call says so
+            return None
 
     async def list_resource_templates(self) -> list[TemplateDefinition]:
         """List the one template of document addresses."""
@@ -379,7 +401,7 @@ async def _connection(server: MCPServer[None]) -> AsyncIterator[None]:
     """The lifespan of a connection: threads that index and watch, the request for roots."""
     assert isinstance(server, KbhubServer)
     server.connected()
-    async with server.announcer.connection():
+    async with server.announcer.connection(), server.tasks.running():
         try:
             yield
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -19,6 +19,7 @@ from kbhub.render.words import warnings_text
 from kbhub.search import outside
 from kbhub.search.querylog import Session
 from kbhub.server.confirming import TrustQuestion
+from kbhub.server.parameters import as_list, cleaned
 from kbhub.server.roots import RootsQuestion
 from kbhub.server.tools.results import text_result
 from kbhub.sync.background import Background
@@ -156,6 +157,34 @@ class Calls:
             if self.background.wait_for_first_index(bases, 0) or left <= 0:
                 return
             await self.run(self.background.wait_for_first_index, bases, left)
+
+    async def indexing(self, arguments: Mapping[str, Any], seconds: float) -> str | None:
+        """Wait for the first index of the bases that a call is about.
+
+        Args:
+            arguments: of the call.
+            seconds: how long to wait.
+
+        Returns:
+            How far it is, in words; None if there is nothing to wait for.
+
+        Raises:
+            KbhubError: the call names a base that is not active, or the configuration is invalid.
+        """
+        names = arguments.get("bases")
+        chosen = cleaned(as_list(names)) if isinstance(names, str | list) else ()
+        end = anyio.current_time() + seconds
+        while True:
+            bases = await self.run(self._indexed, chosen)
+            ready = await self.run(self.background.wait_for_first_index, bases, end - anyio.current_time())
+            # Another process may be at it.
+            if ready and not any(self.background.in_hand(base) for base, exists in bases.items() if not exists):
+                return None
+            if (left := end - anyio.current_time()) <= 0:
+                break
+            await anyio.sleep(min(left, PROGRESS_SECONDS))
+        done, todo = self.background.progress()
+        return f"Indexing: {done} of {todo} files" if todo else "Indexing is under way"
 
     def result(self, text: str, result: Model | Value, *, is_error: bool = False) -> CallToolResult:
         """Build a tool's result: a text, and its JSON form if requested."""

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 FILE = Path(__file__).with_name("definitions.json")
 """Tool → its definition as sent, in list order; with the schema of its result."""
 
+WAITING = frozenset({"search", "ask", "related", "tags", "audit"})
+"""Tools that answer from indexes; `read` opens files."""
+
 NO_MODEL = (
     "nobody here can write an answer, as the client offers no model and `answers.model` names none of Ollama; use "
     '`search`, or `"tools": "all"` in the global config for passages in its place'
