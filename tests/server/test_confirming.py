@@ -170,7 +170,10 @@ async def test_only_what_was_shown_is_allowed(clone, mode):
 
 
 async def test_a_client_that_cannot_ask_is_told_the_command(clone, mode):
-    """As before."""
+    """Even if the paths are long."""
+    notes = clone.home / "/".join(["very-long-names-of-folders"] * 7)
+    notes.mkdir(parents=True)
+    clone.write(".kbhub.json", json.dumps({"knowledge": str(notes)}))
     async with Client(create_server(clone.hub()), mode=mode) as client:
         text, _ = await told(client, "status")
 

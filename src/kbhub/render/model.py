@@ -34,6 +34,9 @@ GLANCE_CHARACTERS, GLANCE_BYTES = 160, 480
 NAME_BYTES, SENTENCE_BYTES, ERROR_BYTES = 240, 260, 1_500
 """UTF-8 bytes shown of a path, of a note or reason, and of an error."""
 
+PROBLEM_BYTES = 4 * NAME_BYTES
+"""UTF-8 bytes shown of a problem: it ends with the command to run, after up to three paths."""
+
 NEAREST = 3
 """Refs shown if no hit covers the query."""
 
@@ -342,10 +345,10 @@ def _reading(reading: Reading, *, line_numbers: bool) -> str:
     return "\n".join(parts)
 
 
-def sentences(label: str, told: Iterable[str]) -> list[str]:
-    """Return a labelled line for each sentence, and one that counts those beyond `SENTENCES`."""
+def sentences(label: str, told: Iterable[str], limit: int = SENTENCE_BYTES) -> list[str]:
+    """Return a labelled line for each sentence, cut at `limit` bytes, and one that counts those beyond `SENTENCES`."""
     texts = list(told)
-    lines = [f"{label}: {one_line(text, SENTENCE_BYTES)}" for text in texts[:SENTENCES]]
+    lines = [f"{label}: {one_line(text, limit)}" for text in texts[:SENTENCES]]
     if len(texts) > SENTENCES:
         lines.append(f"{label}: … and {len(texts) - SENTENCES} more; `status` lists what is here.")
     return lines

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.safe_text import TITLE_BYTES, one_line, quoted
 from kbhub.render import memories
-from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, SENTENCE_BYTES, listed, sentences, size_of
+from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, PROBLEM_BYTES, SENTENCE_BYTES, listed, sentences, size_of
 from kbhub.render.words import message_of
 from kbhub.values import counted
 
@@ -83,7 +83,7 @@ def _base(status: BaseStatus) -> str:
     if about := ": ".join(filter(None, (base.name if base.name != base.id else None, base.description))):
         fields.append(quoted(about, SENTENCE_BYTES))
     problems = [f"{quoted(problem.subject, TITLE_BYTES)}: {message_of(problem)}" for problem in status.problems]
-    return "\n".join([" · ".join(fields), *(f"  {line}" for line in sentences("Problem", problems))])
+    return "\n".join([" · ".join(fields), *(f"  {line}" for line in sentences("Problem", problems, PROBLEM_BYTES))])
 
 
 def _workspace(status: Status) -> str:
@@ -94,9 +94,8 @@ def _workspace(status: Status) -> str:
 
 
 def _problems(problems: Sequence[Problem]) -> list[str]:
-    return sentences(
-        "Problem", [f"{one_line(problem.subject, NAME_BYTES)}: {message_of(problem)}" for problem in problems]
-    )
+    texts = [f"{one_line(problem.subject, NAME_BYTES)}: {message_of(problem)}" for problem in problems]
+    return sentences("Problem", texts, PROBLEM_BYTES)
 
 
 def _nothing(looked_for: Sequence[str]) -> str:
