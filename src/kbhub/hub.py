@@ -106,6 +106,11 @@ class Hub:
         """Return the global config in force."""
         return self._discover()[0]
 
+    def recent(self) -> tuple[LoadedConfig, Discovery] | None:
+        """Return the config and the discovery of a moment ago without waiting; None if they are due again."""
+        discovered = self._discovered
+        return discovered[1:] if discovered and _is_recent(discovered[0]) else None
+
     def use_roots(self, uris: Sequence[str]) -> None:
         """Use the client's first `file://` root as the workspace, unless something else names one."""
         with self._lock:
@@ -175,8 +180,8 @@ class Hub:
 
     def _discover(self) -> tuple[LoadedConfig, Discovery]:
         with self._lock:
-            if self._discovered and time.monotonic() - self._discovered[0] < REDISCOVER_SECONDS:
-                return self._discovered[1:]
+            if recent := self.recent():
+                return recent
             options = self.options
             config = load_config(options.config, options.env, options.home)
             if options.every_base:
@@ -196,3 +201,7 @@ class Hub:
             if options.warn:
                 options.warn(discovery.warnings)
             return config, discovery
+
+
+def _is_recent(discovered: float) -> bool:
+    return time.monotonic() - discovered < REDISCOVER_SECONDS

@@ -263,7 +263,9 @@ class KbhubServer(MCPServer[None]):
 
     async def session(self) -> Session:
         """Return the session that answers requests, loaded on the first one."""
-        return await run_sync(self._opened, abandon_on_cancel=True)
+        if self._session is None:
+            return await run_sync(self._opened, abandon_on_cancel=True)
+        return self._session
 
     def _opened(self) -> Session:
         with self._opening:

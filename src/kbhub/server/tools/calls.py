@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.server.notifications import Announcer
     from kbhub.sync.watch import Changes
-    from kbhub.types import Problem
+    from kbhub.types import Discovery, Problem
     from kbhub.values import Value
+    from kbhub.workspace.settings import GlobalConfig
 
 FRESHEN_SECONDS = 0.5
 """How long a search waits for changed files to be indexed; what takes longer serves the next one."""
@@ -94,9 +95,19 @@ class Calls:
         """Run blocking work on a thread; a cancelled call or an ending server does not wait for it."""
         return await run_sync(work, *arguments, abandon_on_cancel=True)
 
+    async def discovery(self) -> Discovery:
+        """Return the active bases; changes threads only where they must be discovered again."""
+        recent = self.hub.recent()
+        return recent[1] if recent else await self.run(self.hub.discovery)
+
+    async def settings(self) -> GlobalConfig:
+        """Return the settings in force, as `discovery` does."""
+        recent = self.hub.recent()
+        return (recent[0] if recent else await self.run(self.hub.config)).settings
+
     async def ask_roots(self, context: Context[None, Any]) -> InputRequiredResult | None:
         """Use the client's roots as the workspace if nothing else determines it."""
-        workspace = (await self.run(self.hub.discovery)).workspace
+        workspace = (await self.discovery()).workspace
         question = self.roots
         settled = workspace.directory and not (question.again and workspace.source == FROM_ROOTS)
         if context.protocol_version is None or settled or not self.hub.options.ask_roots:
@@ -114,7 +125,7 @@ class Calls:
 
     async def ask_trust(self, context: Context[None, Any]) -> InputRequiredResult | None:
         """Ask the user about a pointer that leads out of the project, where the client can ask."""
-        if (wanted := (await self.run(self.hub.discovery)).untrusted) is None:
+        if (wanted := (await self.discovery()).untrusted) is None:
             return None
         if needs := await self.trust.ask(context, self.hub, wanted):
             return needs
@@ -123,7 +134,7 @@ class Calls:
 
     async def has_bases(self) -> bool:
         """Return whether any base is active."""
-        return bool((await self.run(self.hub.discovery)).bases)
+        return bool((await self.discovery()).bases)
 
     async def freshen(
         self,
@@ -199,7 +210,7 @@ class Calls:
             result: its result.
         """
         try:
-            warnings = (await self.run(self.hub.discovery)).warnings
+            warnings = (await self.discovery()).warnings
         except KbhubError:  # the configuration is invalid, which the answer reports
             return result
         fresh = [warning for warning in warnings if warning not in self._warned]
@@ -215,7 +226,7 @@ class Calls:
 
     async def nothing(self, empty: Model | Value) -> CallToolResult:
         """Return that no base is active, with an empty result."""
-        discovery, notes = await self.run(self.hub.discovery), await self.run(outside.outside, self.hub)
+        discovery, notes = await self.discovery(), await self.run(outside.outside, self.hub)
         return self.result(status_answers.nothing_here(discovery, notes), empty)
 
     def _tidy(self, *, at_most_every: float, seconds: float) -> bool:

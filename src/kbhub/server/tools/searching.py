@@ -89,23 +89,19 @@ class Searching:
         """
         calls, options = self._calls, options or SearchOptions()
 
-        def understood() -> tuple[Query, bool]:
-            settings = calls.hub.config().settings.search
-            asked = Query(
-                text=query,
-                queries=cleaned(queries),
-                passage=options.hyde,
-                bases=cleaned(bases),
-                mode=mode or settings.mode,
-                limit=limit or settings.limit,
-                **options.model_dump(exclude={"full", "hyde"}),
-            )
-            if cursor:
-                asked = asked.model_copy(update={"offset": offset_of(cursor, asked)})
-            return asked, bool(calls.hub.discovery().bases)
-
-        asked, anything = await calls.run(understood)
-        if not anything:
+        settings = (await calls.settings()).search
+        asked = Query(
+            text=query,
+            queries=cleaned(queries),
+            passage=options.hyde,
+            bases=cleaned(bases),
+            mode=mode or settings.mode,
+            limit=limit or settings.limit,
+            **options.model_dump(exclude={"full", "hyde"}),
+        )
+        if cursor:
+            asked = asked.model_copy(update={"offset": offset_of(cursor, asked)})
+        if not await calls.has_bases():
             return await calls.nothing(SearchResult(query=query, mode=asked.mode))
         await calls.freshen(context, asked.bases, first_index=True)
         try:
