@@ -124,7 +124,7 @@ def test_every_check_of_doctor_is_explained():
         path.read_text("utf-8") for path in sorted((ROOT / "src" / "kbhub" / "setup" / "doctor").glob("*.py"))
     )
     checks = set(re.findall(r'\b(?:check|CHECK)(?:: str)? ?= ?"([a-z-]+)"', source))
-    listed = TROUBLESHOOTING.read_text("utf-8").partition("## What doctor looks at")[2]
+    listed = TROUBLESHOOTING.read_text("utf-8").partition("## What doctor checks")[2]
 
     assert len(checks) > 15
     assert [check for check in sorted(checks) if f"`{check}`" not in listed] == []

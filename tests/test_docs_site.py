@@ -108,9 +108,10 @@ def test_a_picture_stands_by_itself(picture):
 
 
 def recorder():
-    """Import the script that records the session."""
+    """Import the script that records the pictures."""
     spec = importlib.util.spec_from_file_location("record", DOCS / "assets" / "record.py")
     module = importlib.util.module_from_spec(spec)
+    sys.modules["record"] = module
     spec.loader.exec_module(module)
     return module
 
@@ -121,15 +122,26 @@ def lines_of(picture: str) -> list[str]:
     for x, y, text in re.findall(r'<text [^>]*?x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>', picture):
         rows.setdefault(float(y), []).append((float(x), unescape(text).replace("\xa0", " ")))
     lines = ["".join(text for _, text in sorted(row)) for _, row in sorted(rows.items())]
-    return [re.sub(r"#[0-9a-f]{6,}|\d\.\d\d|-[0-9a-z]{8}\.md|\[[0-9a-z]{8}\]", "…", line).rstrip() for line in lines]
+    varying = r"#[0-9a-f]{6,}|\d\.\d\d|-[0-9a-z]{8}\.md|\[[0-9a-z]{8}\]|\bid [0-9a-z]{8}\b"
+    return [re.sub(varying, "…", line).rstrip() for line in lines]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the session was recorded in a POSIX shell")
 @pytest.mark.timeout(SECONDS)
 def test_the_recorded_session_is_what_kbhub_prints(tmp_path):
-    """The README's picture shows today's output; if not, `python docs/assets/record.py` records it anew."""
+    """The picture of a terminal shows today's output; if not, `python docs/assets/record.py` records it again."""
     record = recorder()
     shown = lines_of(record.PICTURE.read_text("utf-8"))
 
     assert len([line for line in shown if line.startswith("$ kbhub ")]) == len(record.COMMANDS)
     assert lines_of(record.draw(record.run(tmp_path.resolve()))) == shown
+
+
+@pytest.mark.timeout(SECONDS)
+def test_the_recorded_agent_gets_what_the_server_answers(tmp_path):
+    """The README's picture shows today's results; if not, `python docs/assets/record.py` records it again."""
+    record = recorder()
+    shown = lines_of(record.AGENT_PICTURE.read_text("utf-8"))
+
+    assert len([line for line in shown if line.startswith("● kbhub ")]) == len(record.TURNS)
+    assert lines_of(record.draw_agent(record.call(tmp_path.resolve()))) == shown

@@ -1,12 +1,14 @@
-"""Record the terminal session that the README shows: `python docs/assets/record.py` writes `session.svg` beside it.
+"""Record the pictures of kbhub at work: `python docs/assets/record.py` writes `agent.svg` and `session.svg` beside it.
 
-Runs the real command line in a terminal, with an empty home, in a copy of `examples/team`, and draws what it prints
-with rich. The picture names no address, so nothing is fetched when it is shown. `tests/test_docs_site.py` compares its
-text with that of a new run; ids and scores differ between runs and machines, and are left out there.
+Works in a copy of `examples/team`, with an empty home. For `agent.svg` an MCP client calls the tools of a real server,
+as a coding agent does; for `session.svg` the real command line runs in a terminal. rich draws what they return. The
+pictures name no address, so nothing is fetched when they are shown. `tests/test_docs_site.py` compares their text with
+that of a new run; ids and scores differ between runs and machines, and are left out there.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import os
@@ -16,15 +18,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from mcp import Client, StdioServerParameters
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
+from rich.padding import Padding
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = Path(__file__).with_name("session.svg")
+AGENT_PICTURE = Path(__file__).with_name("agent.svg")
 
 COMMANDS = (
     'kbhub search "how do we roll back a release" -n 1',
@@ -33,7 +40,31 @@ COMMANDS = (
     'kbhub remember --tag deploy "The staging database is reset every night at two."',
     'kbhub search "when is staging reset" -n 1',
 )
-"""What is typed."""
+"""What is typed in `session.svg`."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A prompt of the user's in `agent.svg`, and the tool call with which the agent begins to answer it."""
+
+    prompt: str
+    tool: str
+    arguments: dict[str, Any]
+    shown: int
+    """Lines of the result that are shown; the others are counted."""
+
+
+TURNS = (
+    Turn("The last release is broken. Roll it back.", "search", {"query": "roll back a release"}, 14),
+    Turn(
+        "Thanks. Remember to flush the checkout cache after a rollback.",
+        "remember",
+        {"text": "Flush the checkout cache after a rollback."},
+        2,
+    ),
+    Turn("[a new session] I rolled back checkout. What now?", "search", {"query": "after a rollback of checkout"}, 7),
+)
+"""What the user and the agent say in `agent.svg`; all that follows each call is the server's."""
 
 COLUMNS = 100
 """Width of the terminal."""
@@ -67,6 +98,35 @@ def run(folder: Path) -> list[tuple[str, str]]:
     Returns:
         Each command with what it printed, colours as SGR sequences.
     """
+    project, env = _newcomer(folder)
+    return [(command, _printed(command, project, env)) for command in COMMANDS]
+
+
+def call(folder: Path) -> list[tuple[Turn, str]]:
+    """Call the tools as somebody whose home is empty. Each turn is a session with a server of its own.
+
+    Args:
+        folder: an empty folder to work in.
+
+    Returns:
+        Each turn with the text of the tool's result.
+    """
+    project, env = _newcomer(folder)
+    server = StdioServerParameters(command=sys.executable, args=["-m", "kbhub", "serve"], env=env, cwd=project)
+
+    async def results() -> list[tuple[Turn, str]]:
+        found = []
+        for turn in TURNS:
+            async with Client(server) as client:
+                result = await client.call_tool(turn.tool, turn.arguments)
+            found.append((turn, result.content[0].text))
+        return found
+
+    return asyncio.run(results())
+
+
+def _newcomer(folder: Path) -> tuple[Path, dict[str, str]]:
+    """Give a project with knowledge, and the environment of a user whose home is empty."""
     home, project = folder / "home", folder / "team"
     home.mkdir()
     shutil.copytree(ROOT / "examples" / "team", project)
@@ -78,7 +138,7 @@ def run(folder: Path) -> list[tuple[str, str]]:
         "TERM": "xterm-256color",
         "LANG": "C.UTF-8",
     }
-    return [(command, _printed(command, project, env)) for command in COMMANDS]
+    return project, env
 
 
 def _printed(command: str, project: Path, env: dict[str, str]) -> str:
@@ -99,30 +159,61 @@ def _printed(command: str, project: Path, env: dict[str, str]) -> str:
 
 
 def draw(session: list[tuple[str, str]]) -> str:
-    """Draw a session as SVG.
+    """Draw a terminal session as SVG.
 
     Args:
         session: commands with what they printed.
     """
-    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console = _console()
     for number, (command, printed) in enumerate(session):
         console.print(Text.assemble("" if not number else "\n", ("$ ", "bold green"), (command, "bold")))
         console.print(Text.from_ansi(printed.rstrip("\n")))
-    return console.export_svg(title="kbhub", theme=THEME, code_format=_format(), unique_id="kbhub")
+    return _exported(console, "A terminal session with kbhub: search, answer and memory")
 
 
-def _format() -> str:
-    """Give rich's frame without the web fonts that it would fetch."""
-    without = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-    without = without.replace("Fira Code, monospace", FONT)
-    return re.sub(r"<!-- .*? -->", "<title>A terminal session with kbhub: search, answer and memory</title>", without)
+def draw_agent(session: list[tuple[Turn, str]]) -> str:
+    """Draw the tool calls of a coding agent as SVG.
+
+    Args:
+        session: turns with the results of their calls.
+    """
+    console = _console()
+    for number, (turn, result) in enumerate(session):
+        given = ", ".join(f"{name}={value!r}" for name, value in turn.arguments.items()).replace("'", '"')
+        console.print(Text.assemble("" if not number else "\n", ("> ", "bold blue"), (turn.prompt, "bold")))
+        console.print(Text.assemble(("● ", "green"), ("kbhub ", "magenta"), (turn.tool, "bold"), f"({given})"))
+        lines = result.splitlines()
+        for line in lines[: turn.shown]:
+            console.print(Padding(Text(line), (0, 0, 0, 2)))
+        if len(lines) > turn.shown:
+            console.print(Padding(Text(f"… {len(lines) - turn.shown} more lines", "yellow"), (0, 0, 0, 2)))
+    return _exported(console, "A coding agent calls the tools of kbhub: search, remember, and search again")
+
+
+def _console() -> Console:
+    return Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+
+
+def _exported(console: Console, title: str) -> str:
+    """Give a picture in rich's frame without the web fonts that it would fetch.
+
+    Args:
+        console: what was printed.
+        title: what the picture shows, for those who cannot see it.
+    """
+    frame = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+    frame = frame.replace("Fira Code, monospace", FONT)
+    frame = re.sub(r"<!-- .*? -->", f"<title>{title}</title>", frame)
+    return console.export_svg(title="kbhub", theme=THEME, code_format=frame, unique_id="kbhub")
 
 
 def main() -> None:
-    """Write the picture."""
+    """Write the pictures."""
     with tempfile.TemporaryDirectory() as name:
         PICTURE.write_text(draw(run(Path(name).resolve())) + "\n", "utf-8")
-    sys.stdout.write(f"{PICTURE}\n")
+    with tempfile.TemporaryDirectory() as name:
+        AGENT_PICTURE.write_text(draw_agent(call(Path(name).resolve())) + "\n", "utf-8")
+    sys.stdout.write(f"{PICTURE}\n{AGENT_PICTURE}\n")
 
 
 if __name__ == "__main__":
