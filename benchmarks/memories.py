@@ -80,7 +80,7 @@ def main() -> None:
             "remember, new": timed(
                 rounds, lambda number: ids.append(remember(hub, f"Fresh{number} thing about topic{number}.").memory.id)
             ),
-            "remember, known already": timed(rounds, lambda number: remember(hub, text(number))),
+            "remember, already known": timed(rounds, lambda number: remember(hub, text(number))),
             "confirm": timed(rounds, lambda number: remember(hub, id=ids[number])),
             "change the text": timed(rounds, lambda number: remember(hub, f"Changed{number} thing.", id=ids[number])),
             "list the strongest 20": timed(rounds, lambda _: memories(hub)),
@@ -93,7 +93,7 @@ def main() -> None:
             ),
             "forget one": timed(rounds, lambda number: forget(hub, [ids[number]])),
         }
-        print(f"{count:,} memories; first index {indexing:.1f} s ({count / indexing:,.0f} a second)\n")
+        print(f"{count:,} memories; first index {indexing:.1f} s ({count / indexing:,.0f} per second)\n")
         print("| what | median ms | slowest ms |\n|---|---|---|")
         for what, figures in rows.items():
             print(f"| {what} | {figures} |")

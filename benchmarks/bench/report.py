@@ -84,23 +84,23 @@ def _method(results: Results) -> list[str]:
         "",
         f"Measured on {results['date']}; {parts}, {machine['system']}, Python {machine['python']}; {commands}.",
         "",
-        "What is compared is measured in one run, in turn: forwards in one round, backwards in the next. CPU is that of "
-        "the process (of commands and of the children they wait for, too) and hardly depends on what else runs; wall "
-        "time does. A ratio is the median of the rounds' ratios, in brackets the lowest and the highest. Machines "
-        "differ and are noisy: compare within a table.",
+        "Things that are compared are measured in one run, in turn: forwards in one round, backwards in the next. CPU is "
+        "that of the process (for commands, also of the children they wait for) and hardly depends on what else runs; "
+        "wall time does. A ratio is the median of the rounds' ratios, with the lowest and the highest in brackets. "
+        "Machines differ and are noisy, so compare within a table.",
         "",
         *([f"Load of the machine when each part began (other work ran beside it): {loads}.", ""] if loads else []),
-        "To run it: `python benchmarks/run.py VAULT… --quick --work DIR` (20,000 and 100,000 chunks; without `--quick` more "
-        "sizes, with `--full` up to 1,000,000). `--only query,index,start,memory,rivals` runs some parts, `--install` "
-        "installs the other tools into DIR, `--queries FILE…` adds questions, `--check` judges, `--write` makes this page "
-        "(its plots need the dependency group `bench`). What DIR has is used again.",
+        "To run it: `python benchmarks/run.py VAULT… --quick --work DIR` (20,000 and 100,000 chunks; more sizes without "
+        "`--quick`, up to 1,000,000 with `--full`). `--only query,index,start,memory,rivals` runs some parts, `--install` "
+        "installs the other tools into DIR, `--queries FILE…` adds questions, `--check` checks the limits, and `--write` "
+        "writes this page (its plots need the dependency group `bench`). Files in DIR are reused.",
         "",
-        "The data are real vaults of Markdown (design documents, proposals, cheat sheets in four languages), as they "
-        "are and then again in other words: frequent words stay, the others give way, alike throughout a round, to real "
-        "ones about as frequent or to new ones; paragraphs move between documents, headings get new words. So the "
+        "The data are real vaults of Markdown (design documents, proposals, cheat sheets in four languages), first as they "
+        "are and then reworded: frequent words stay; the others are replaced, consistently within a round, by real words "
+        "that are about as frequent or by new ones. Paragraphs move between documents, and headings get new words. So the "
         "vocabulary and the document frequencies grow as in real text, and no two chunks are alike. Queries are "
-        "questions made of headings, two to four words of one text, names of code, and, where given, questions that "
-        "people wrote; each round has its own, so a warm process meets every query for the first time.",
+        "questions built from headings, two to four words of one text, names of code, and, if given, questions that "
+        "people wrote. Each round has its own, so a warm process sees every query for the first time.",
         "",
     ]
 
@@ -129,8 +129,8 @@ def _query(cases: Results) -> list[str]:
         ratios.append(row)
     return [
         "## Queries, warm", "",
-        "Milliseconds, one process, one base, the search itself. The floors: the same terms to a bare FTS5 on the same "
-        "index, best 100 by BM25; reading as many bytes as there are sign bits (64 a chunk) and int8 vectors (256 a "
+        "Milliseconds, one process, one base, the search itself. The baselines: the same terms in a bare FTS5 on the same "
+        "index, best 100 by BM25; reading as many bytes as there are sign bits (64 per chunk) and int8 vectors (256 per "
         "chunk) once from memory; the distances to all sign bits in numpy; `rg` over the files.", "",
         *table(("chunks", "what", "CPU p50", "p95", "p99", "medians of rounds", "wall p50", "p95", "p99", "n"), rows),
         *table(("CPU ratio (`rg`: wall)", *(f"{size:,} chunks" for size in _sizes(cases))), ratios),
@@ -148,7 +148,7 @@ def _draw_query(cases: Results, assets: Path) -> list[tuple[str, str]]:
         )
     }
     lines(assets / "query.svg", "A query, CPU, median", series, ("chunks", "ms"))
-    return [("query.svg", "CPU per query by size of the base, with the floors")]
+    return [("query.svg", "CPU per query by size of the base, with the baselines")]
 
 
 def _bases(found: Results) -> list[str]:
@@ -168,9 +168,9 @@ def _bases(found: Results) -> list[str]:
 def _recall(rows: Sequence[Results]) -> list[str]:
     return [
         "## Recall of the semantic candidates", "",
-        "Of the ten chunks whose int8 vectors are truly nearest (every vector compared), the share that the search "
-        "finds; the packaged model. The first size is the vaults as they are. Up to 250 chunks all are compared: what "
-        "is missing there is due to the query's vector, which the search rounds to int8, too.", "",
+        "The share of the ten chunks with the truly nearest int8 vectors (every vector compared) that the search finds; "
+        "the packaged model. The first size is the vaults as they are. Up to 250 chunks, all are compared: what is "
+        "missing there is due to the query's vector, which the search also rounds to int8.", "",
         *table(("chunks with a vector", "queries", "recall@10"),
                [(f"{row['vectors']:,}", row["queries"], f"{row['recall']:.3f}") for row in rows]),
     ]  # fmt: skip
@@ -211,7 +211,7 @@ def _index(found: Results) -> list[str]:
         for one in found["sizes"]
     ]
     return [
-        *text, "Files that did not change, and one that did (looked for by a word that nothing else has), ms:", "",
+        *text, "Files that did not change, and one that did (searched for by a word that nothing else has), ms:", "",
         *table(("files", "what", "wall p50", "p95", "CPU p50"), rows),
         *(table(("chunks", "files", "text, MB", "index, MB", "bytes per chunk"), weighed) if weighed else []),
     ]  # fmt: skip
@@ -254,7 +254,7 @@ def _start(found: Results) -> list[str]:
         "## Start", "",
         f"Fresh processes, files in the system's cache, byte-compiled; a base of {found['size']:,} chunks. ms.", "",
         *table(("what", "wall p50", "p95", "lowest–highest", "CPU p50", "n"), rows),
-        *table(("what", "beside", "more, ms", "ratio, wall"), more),
+        *table(("what", "compared with", "more, ms", "ratio, wall"), more),
     ]  # fmt: skip
 
 
@@ -263,7 +263,7 @@ def _draw_start(found: Results, assets: Path) -> list[tuple[str, str]]:
         name: {"wall": (one["wall_p50"], one["wall_low"], one["wall_high"])} for name, one in found["cases"].items()
     }
     bars(assets / "start.svg", "Start, wall", groups, "ms")
-    return [("start.svg", "Milliseconds to start, beside what is the least")]
+    return [("start.svg", "Milliseconds to start, next to the baselines")]
 
 
 def _memory(found: Results) -> list[str]:
@@ -277,7 +277,7 @@ def _memory(found: Results) -> list[str]:
     return [
         "## Memory", "",
         f"MiB of `kbhub serve`; a bare server of the SDK has {bare:.1f} resident ({found['bare_pss']:.1f} proportional). "
-        "Idle: it has told its tools, compared the base with its files, and is asked for nothing. Then: after `status` and "
+        "Idle: it has sent its tools, compared the base with its files, and gets no calls. Then: after `status` and "
         "a search by words, after a first search by meaning and words, and after 20 more.",
         "",
         *table(("chunks", "idle, resident", "× bare", "idle, proportional", "a search by words, resident",
@@ -287,7 +287,7 @@ def _memory(found: Results) -> list[str]:
         f"{sharing['pss']:.1f} proportional, {sharing['private']:.1f} private each.",
         f"Over {growth['queries']:,} queries at {growth['size']:,} chunks: from {growth['readings'][0][1]:.1f} (after "
         f"{growth['readings'][0][0]:,}) to {growth['readings'][-1][1]:.1f} MiB, {growth['times']:.3f} ×, "
-        f"{growth['bytes_per_query']:.0f} bytes a query.", "",
+        f"{growth['bytes_per_query']:.0f} bytes per query.", "",
     ]  # fmt: skip
 
 
@@ -319,11 +319,10 @@ def _rivals(found: Results) -> list[str]:
         ))  # fmt: skip
     return [
         "## Other tools", "",
-        f"The first {found['files']:,} files of {found['vault']}, {found['queries']} queries, 5 hits; each query is asked "
-        "of every tool before the next. By command: a cold process each time. By server: its MCP server, warm. Wall "
-        "time; × is its time over that "
-        "of kbhub doing the same work: all signals beside a hybrid tool, words alone beside one that has words alone. Bytes: of an answer (content and structured content), median. Empty: answers "
-        "without a hit.", "",
+        f"The first {found['files']:,} files of {found['vault']}, {found['queries']} queries, 5 hits; every tool gets "
+        "a query before the next one. Command: a cold process each time. Server: its MCP server, warm. Wall time; × is the "
+        "tool's time divided by kbhub's for the same work: all signals for a hybrid tool, only words for one that has only "
+        "words. Bytes: of an answer (content and structured content), median. Empty: answers without a hit.", "",
         *table(("tool", "index, s", "command, ms", "× kbhub", "handshake, ms", "server, ms", "× kbhub",
                 "command, bytes", "server, bytes", "empty", "server, MiB"), rows),
         *(f"- {name}: {one['note']}." for name, one in tools.items() if one["note"] and "failed" not in one), "",
@@ -350,9 +349,9 @@ def _bounds(results: Results) -> list[str]:
         for one in judged(dict(results))
     ]
     return [
-        "## What `--check` looks at", "",
-        "Ratios with room for machines and noise; `--check` names each that is broken and exits with 1.", "",
-        *table(("figure", "here", "bound", "holds", "why there"), rows),
+        "## What `--check` checks", "",
+        "Ratios with room for other machines and noise; `--check` names each one that is exceeded and exits with 1.", "",
+        *table(("figure", "here", "limit", "within", "reason"), rows),
     ]  # fmt: skip
 
 

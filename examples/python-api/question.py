@@ -1,4 +1,4 @@
-"""Answer a question from a folder's knowledge, with the documents that the answer rests on.
+"""Answer a question from a folder's knowledge, and show the documents that the answer is based on.
 
 Usage: python question.py FOLDER QUESTION…
 """
@@ -13,7 +13,7 @@ from kbhub import Hub, KbhubError, ask
 def main(folder: str, question: str) -> int:
     """Print the best documents and an answer; 1 if nothing here covers the question."""
     hub = Hub.open(folder)
-    for report in hub.sync():  # makes the indexes, or brings them in step with the files
+    for report in hub.sync():  # creates the indexes, or updates them from the files
         print(f"{report.base}: {report.added} new, {report.changed} changed", file=sys.stderr)
 
     found = hub.search(question)
@@ -39,5 +39,5 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     try:
         sys.exit(main(sys.argv[1], " ".join(sys.argv[2:])))
-    except KbhubError as error:  # every failure that can be foreseen
+    except KbhubError as error:  # every expected failure
         sys.exit(f"question.py: {error}")

@@ -1,4 +1,4 @@
-"""Note what a nightly job learned, so that the agents of this project know it tomorrow.
+"""Remember what a nightly job learned, so that the agents of this project know it tomorrow.
 
 Usage: python remember.py FOLDER TEXT…
 """
@@ -11,7 +11,7 @@ from kbhub import Hub, memories, remember
 
 
 def main(folder: str, text: str) -> int:
-    """Remember a sentence and list all that is remembered, the strongest first."""
+    """Remember a sentence and list all memories, strongest first."""
     hub = Hub.open(folder)
     done = remember(hub, text, tags=("nightly",), origin="the nightly job")
     print(f"{done.did}: {done.memory.id}")
