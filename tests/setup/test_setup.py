@@ -13,19 +13,28 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kbhub.setup.clients import CLIENTS, Machine
+from kbhub.setup.clients import CLIENTS
 from kbhub.setup.launching import launch, this_installation
+from kbhub.setup.machine import Machine
 from kbhub.workspace.jsonc import parse_jsonc
 from setup_machine import (
     AMP,
     CLAUDE,
     CODEX,
+    CONTINUE,
+    CRUSH,
     CURSOR,
+    FACTORY,
     GEMINI,
     GOOSE,
+    JUNIE,
+    KILO,
     OPENCODE,
+    QWEN,
+    ROO,
     UPDATED,
     VSCODE,
+    WARP,
     ZED,
     Account,
     in_common,
@@ -44,6 +53,14 @@ FILES = {
     "opencode": (".config/opencode/opencode.json", OPENCODE),
     "amp": (".config/amp/settings.json", AMP),
     "gemini-cli": (".gemini/settings.json", GEMINI),
+    "qwen-code": (".qwen/settings.json", QWEN),
+    "crush": (".config/crush/crush.json", CRUSH),
+    "kilo-code": (".config/kilo/kilo.jsonc", KILO),
+    "continue": (".continue/mcpServers/kbhub.json", CONTINUE),
+    "roo-code": (".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json", ROO),
+    "junie": (".junie/mcp/mcp.json", JUNIE),
+    "warp": (".warp/.mcp.json", WARP),
+    "factory": (".factory/mcp.json", FACTORY),
 }
 MALFORMED = {
     "cursor": '{"mcpServers": {"a": ]}',
@@ -53,6 +70,10 @@ MALFORMED = {
     "amp": "[]",
     "claude-code": '{"mcpServers": ["x"]}',
     "vscode": b'{"\xff\xfe": 1}',
+    "crush": '{"mcp": 1}',
+    "kilo-code": "{",
+    "warp": '{"mcpServers": {"a": 1,, }}',
+    "factory": "mcpServers:\n",
 }
 
 

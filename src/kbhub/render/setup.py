@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kbhub.reading.reports import Diagnosis, Finding
     from kbhub.render.terminal import Painter
-    from kbhub.setup.plan import Step
+    from kbhub.setup.plan import Paste, Step
 
 
 WIDTH = 80
@@ -115,6 +115,21 @@ def plan_text(steps: Sequence[Step], home: Path, paint: Painter) -> str:
 def report_text(steps: Sequence[Step], home: Path, paint: Painter) -> str:
     """Return a paragraph for each finished step. Arguments as for `plan_text`."""
     return "\n".join(_paragraph(step, _DONE, home, paint) for step in steps)
+
+
+def pastes_text(pastes: Sequence[Paste], paint: Painter) -> str:
+    """Return a paragraph for each settings dialog, with what to paste there on lines of its own."""
+    return "\n".join(_paste(paste, paint) for paste in pastes)
+
+
+def _paste(paste: Paste, paint: Painter) -> str:
+    word = "paste" if paste.entry else "delete"
+    indent = " " * (_WIDTH + 2)
+    lines = [f"{paint(word, _LEVELS['warning'])}{' ' * (_WIDTH - len(word))}  {paste.title}"]
+    lines.append(f"{indent}in {paste.where}{', Add:' if paste.entry else ', the server `kbhub`'}")
+    lines += paste.entry.splitlines()
+    lines += [f"{indent}{one_line(note)}" for note in paste.notes]
+    return "\n".join(lines)
 
 
 def question(steps: Sequence[Step]) -> str:

@@ -14,9 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from kbhub.errors import ConfigError
-from kbhub.setup.clients import Machine, client_named, this_platform
+from kbhub.setup.clients import client_named
 from kbhub.setup.entries import decode, parse, without_bom
 from kbhub.setup.files import Records, digest, edit, missing_folders, read_bytes
+from kbhub.setup.machine import Machine, this_platform
 from kbhub.setup.plan import Step, Task, done, failed
 from kbhub.values import struct
 from kbhub.workspace import config_editing
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.hooks.events import EventName, HookClient
-    from kbhub.setup.clients import Client, Platform
+    from kbhub.setup.clients import Client
+    from kbhub.setup.machine import Platform
 
 HOOKS = "hooks"
 

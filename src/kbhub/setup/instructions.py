@@ -16,7 +16,8 @@ from kbhub.setup.plan import Action, Step, Task, done, failed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.setup.clients import Client, Machine
+    from kbhub.setup.clients import Client
+    from kbhub.setup.machine import Machine
 
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")

@@ -20,7 +20,8 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kbhub.setup.clients import Machine, OwnCommand, Shape
+    from kbhub.setup.clients import OwnCommand, Shape
+    from kbhub.setup.machine import Machine
 
 
 How = Literal["uvx", "uv tool", "pipx", "venv", "environment", "module"]

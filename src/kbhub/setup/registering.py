@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbhub.errors import ConfigError
 from kbhub.setup import launching
-from kbhub.setup.clients import CLIENTS, SERVER, client_named
+from kbhub.setup.clients import CLIENTS, SERVER
 from kbhub.setup.entries import (
     EntryLocation,
     decode,
@@ -27,22 +27,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from kbhub.setup.clients import Client, ClientName, Machine
+    from kbhub.setup.clients import Client
+    from kbhub.setup.dialogs import AnyName
+    from kbhub.setup.machine import Machine
     from kbhub.setup.targets import RegisteredServer, Target
 
 OFF = "It is switched off there; the client's own settings switch it on."
 
 
-def chosen_clients(machine: Machine, names: Sequence[ClientName], root: Path | None = None) -> tuple[Client, ...]:
+def chosen_clients(machine: Machine, names: Sequence[AnyName], root: Path | None = None) -> tuple[Client, ...]:
     """Return the named clients or, without names, those that are installed.
 
     Args:
         machine: where to look for clients.
-        names: the names.
+        names: the names; those of clients that keep their servers in a dialog are skipped.
         root: a project folder whose files show further clients, which other members of a team may use.
     """
     if names:
-        return tuple(client_named(name) for name in dict.fromkeys(names))
+        by_name: dict[str, Client] = {client.name: client for client in CLIENTS}
+        return tuple(by_name[name] for name in dict.fromkeys(names) if name in by_name)
     return tuple(client for client in CLIENTS if machine.has(client) or (root and _has_file(client, root)))
 
 
