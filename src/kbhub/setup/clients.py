@@ -167,7 +167,7 @@ CLIENTS: tuple[Client, ...] = (
         _MCP_SERVERS,
         ("{user}/Claude/claude_desktop_config.json",),
         signs=("{user}/Claude",),
-        hint="Quit it and start it again. It works in no project: it searches your own bases.",
+        hint="Quit and restart it. It runs outside any project, so it searches your own bases.",
     ),
     Client(
         "codex",

@@ -79,7 +79,7 @@ HOOKED: tuple[Hooked, ...] = (
         "{codex}/hooks.json",
         _CLAUDE_EVENTS,
         tools="Bash|apply_patch|shell|exec_command",
-        hint="Codex runs new hooks only after you looked at them: type `/hooks` in it.",
+        hint="Codex runs new hooks only after you review them: type `/hooks` in Codex.",
     ),
     Hooked(
         "copilot-cli",
@@ -243,7 +243,7 @@ def _places(content: bytes | None, file: Path) -> list[tuple[str, int, dict[str,
     if held is None:
         return []
     if not isinstance(held, dict):
-        raise ConfigError(file, "expected an object; it was not touched", HOOKS)
+        raise ConfigError(file, "expected an object; it was left unchanged", HOOKS)
     return [
         (event, number, entry)
         for event, entries in held.items()

@@ -118,7 +118,7 @@ def registered(text: str, target: Target) -> RegisteredServer | None:
 
 
 def entry_of(name: str, raw: Any, shape: Shape) -> RegisteredServer:
-    """Parse an entry; `argv` is empty if it starts no command."""
+    """Parse an entry; `argv` is empty if it has no command."""
     fields = raw if isinstance(raw, Mapping) else {}
     command, args = fields.get(shape.command), fields.get(shape.args or "", [])
     words = command if isinstance(command, list) else [command, *(args if isinstance(args, list) else [])]
