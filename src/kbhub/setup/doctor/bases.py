@@ -135,7 +135,7 @@ def base_findings(hub: Hub, base: Base) -> list[Finding]:
     finally:
         index.close()
     counts = ", ".join((counted(documents, "document"), counted(chunks, "chunk"), counted(vectors, "vector")))
-    return [Finding(check="index", level="ok", subject=base.id, message=f"{counts}; intact and up to date")]
+    return [Finding(check="index", level="ok", subject=base.id, message=f"{counts}; intact, up to date")]
 
 
 def _lock(base: Base, path: Path) -> list[Finding]:
