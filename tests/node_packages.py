@@ -28,8 +28,11 @@ CLIENTS = (
     "@anthropic-ai/claude-code",
     "@github/copilot",
     "@google/gemini-cli",
+    "@kilocode/cli",
     "@openai/codex",
+    "@qwen-code/qwen-code",
     "@sourcegraph/amp",
+    "droid",
     "opencode-ai",
 )
 """Their newest versions: that is what users have."""

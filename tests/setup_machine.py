@@ -90,6 +90,41 @@ OPENCODE = """\
 """
 AMP = '{\n  "amp.notifications.enabled": true\n}\n'
 GEMINI = '{"security":{"auth":{"selectedType":"oauth"}},"mcpServers":{}}'
+QWEN = """\
+{
+  // mine
+  "ui": { "theme": "dark" },
+  "mcpServers": {
+    // keep
+    "a": { "command": "x" }
+  },
+  "$version": 4
+}
+"""
+CRUSH = """\
+{
+  "$schema": "https://charm.land/crush.json",
+  "mcp": {
+    "gh": { "type": "http", "url": "https://x.test" }
+  }
+}
+""".replace("\n", "\r\n")
+KILO = """\
+{
+  "$schema": "https://app.kilo.ai/config.json",
+  // servers
+  "mcp": { "x": { "type": "local", "command": ["x"], "enabled": false } },
+  "permission": { "bash": "allow" },
+}
+"""
+CONTINUE = '{"mcpServers": {}}'
+ROO = '{"mcpServers":{"a":{"command":"x","args":[],"alwaysAllow":["y"],"disabled":true}}}'
+JUNIE = '\ufeff{\n\t"mcpServers": {\n\t\t"a": {"command": "x"}\n\t}\n}'
+WARP = "\ufeff" + '{\r\n  "mcpServers": {\r\n    "a": {"command": "x", "working_directory": "/"}\r\n  }\r\n}\r\n'
+FACTORY = """\
+// droid
+{"mcpServers": {"a": {"type": "stdio", "command": "x", "args": [], "disabled": true}} /* all */}
+"""
 
 UPDATED = {
     "cursor": """\
@@ -192,7 +227,9 @@ def make_account(environment, monkeypatch, capsys) -> Account:
     folder.mkdir()
     env = {**environment.env, "PATH": str(folder), "COLUMNS": "80", "NO_COLOR": "1"}
     for name in list(os.environ):
-        if name.startswith(("KBHUB_", "XDG_", "CLAUDE", "CODEX", "COPILOT", "UV_", "PIPX_")):
+        if name.startswith(
+            ("KBHUB_", "XDG_", "CLAUDE", "CODEX", "COPILOT", "QWEN", "CRUSH", "CONTINUE", "UV_", "PIPX_")
+        ):
             monkeypatch.delenv(name)
     for name, value in env.items():
         monkeypatch.setenv(name, value)

@@ -15,7 +15,8 @@ from kbhub.search.evidence import AMOUNTS
 from kbhub.search.find import HALF_LIFE_DAYS
 from kbhub.search.fusion import SEMANTIC_SHARE
 from kbhub.search.rerank_text import LOOKED_AT
-from kbhub.setup.clients import CLIENTS, Machine
+from kbhub.setup.clients import CLIENTS
+from kbhub.setup.machine import Machine
 from kbhub.workspace.jsonc import read_jsonc
 from kbhub.workspace.settings import GlobalConfig, Pointer
 from kbhub.workspace.validation import schema as schema_of

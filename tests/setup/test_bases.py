@@ -50,7 +50,7 @@ def test_adding_twice_changes_nothing(folders):
     change = add_base(folders.hub(), NewBase("~/notes"))
 
     assert (change.changed, config_of(folders)) == (False, before)
-    assert "says so already" in change.notes[0]
+    assert "already says so" in change.notes[0]
 
 
 def test_all_fields_are_written_and_nothing_else_is_touched(folders):
@@ -92,7 +92,7 @@ def test_an_entry_for_a_folder_inside_is_named(folders):
 
     change = add_base(folders.hub(), NewBase("~/notes", places=("~/team",)))
 
-    assert change.notes == ("Not below ~/team/handbook, which has an entry of its own in `repos`.",)
+    assert change.notes == ("This does not apply below ~/team/handbook, which has its own entry in `repos`.",)
     assert "notes" not in [base.id for base in folders.hub(cwd=inner).discovery().bases]
 
 
@@ -115,7 +115,7 @@ def test_a_second_place_is_added_to_the_first(folders):
         (NewBase("notes=~/team"), "Choose another id"),
         (NewBase("project=~/team"), "reserved"),
         (NewBase("a/b=~/team"), "must not have"),
-        (NewBase("a=~/team", id="b"), "two ids"),
+        (NewBase("a=~/team", id="b"), "different ids"),
         (NewBase("~/team", places=("~/nowhere",)), "does not exist"),
         (NewBase("~/notes", writable=True), "other settings"),
     ],
@@ -150,7 +150,7 @@ def test_removing_takes_a_base_out_of_everything_but_leaves_its_documents(folder
         ': "notes"', ": []"
     )
     assert (folders.home / "notes" / "a.md").exists()
-    assert "not touched" in change.notes[0]
+    assert "untouched" in change.notes[0]
 
 
 def test_renaming_keeps_place_comments_and_index(folders):
@@ -187,10 +187,10 @@ def test_all_bases_are_listed_active_or_not(folders):
 
 
 def test_bases_that_no_file_names_cannot_be_changed(folders):
-    """The project base is found, not configured."""
+    """The project base is discovered, not configured."""
     folders.write("knowledge/x.md", "# X\n")
 
-    with pytest.raises(UsageError, match="found, not configured"):
+    with pytest.raises(UsageError, match="discovered, not configured"):
         remove_base(folders.hub(), "project")
     with pytest.raises(UsageError, match="named by --base"):
         remove_base(folders.hub(bases={"extra": folders.home / "notes"}), "extra")

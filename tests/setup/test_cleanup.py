@@ -68,7 +68,7 @@ def test_an_index_that_no_base_has_any_more_is_found(indexed):
     found = examine_cache(indexed.hub()).found
 
     assert [one.base for one in found] == [indexed.home / "gone"]
-    assert "no base that kbhub knows of" in found[0].reason
+    assert "no known base is" in found[0].reason
 
 
 def test_what_was_set_aside_and_locks_without_index_are_found(indexed):
@@ -103,7 +103,7 @@ def test_an_index_that_somebody_writes_is_left_alone(indexed):
         done = delete(hub, found)
 
     assert (done.deleted, done.freed) == ((), 0)
-    assert "uses it" in done.kept[0].message
+    assert "is using it" in done.kept[0].message
     assert path.exists()
 
 
@@ -263,7 +263,7 @@ def test_kept_texts_of_no_base_are_told_and_never_deleted(keeping, lost):
     assert spared.base == keeping.home / "gone"
     assert spared.path.parent == data_dir(keeping.env) / "kept"
     assert spared.bytes > 0
-    assert ("is gone" if lost == "folder" else "no base that kbhub knows of") in spared.reason
+    assert ("is gone" if lost == "folder" else "no known base is") in spared.reason
     assert spared.path not in {one.path for one in found.found}
     assert kept_texts(keeping) == before
     assert "cannot be made anew" in cleanup_text(done)

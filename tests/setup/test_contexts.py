@@ -170,7 +170,7 @@ def test_inside_a_base_its_name_is_not_needed(notes):
     assert parse_place(inside, None) == ContextTarget("notes", "api")
     assert parse_place(inside, "a.md") == ContextTarget("notes", "api/a.md")
     assert parse_place(inside, "../b.md") == ContextTarget("notes", "b.md")
-    with pytest.raises(UsageError, match="leads out"):
+    with pytest.raises(UsageError, match="is outside"):
         parse_place(inside, "../../..")
 
 

@@ -232,7 +232,7 @@ def test_chunks_without_a_vector_are_counted(shop):
     """An indexing run that lost its model is finished."""
     with IndexWriter(index_of(shop)) as writer, writer.transaction():
         writer.forget_vectors()
-    assert "1 chunk of it cannot be found by meaning" in the_finding(shop).message
+    assert "Vectors are missing for 1 chunk," in the_finding(shop).message
 
     mended(shop)
     assert [] == found(shop)
@@ -246,7 +246,7 @@ def test_a_lock_that_another_process_holds_is_named_and_respected(shop):
         finding = the_finding(shop)
         broken = mend(shop.hub(), examine(shop.hub()).model_copy(update={"findings": (broken_index(),)}))
     assert ("lock", "notes", False) == (finding.check, finding.subject, finding.fixable)
-    assert "its lock goes with it" in finding.remedy
+    assert "the lock goes with it" in finding.remedy
     assert () == broken.mended
     assert "another kbhub process" in broken.failed[0]
     assert 20_000 == path.stat().st_size
@@ -362,7 +362,7 @@ def test_a_folder_that_cannot_be_one_is_an_error(environment, name, check):
     findings = [finding for finding in found(environment) if finding.check == check]
 
     assert ["error"] == [finding.level for finding in findings]
-    assert "is no folder" in findings[0].message
+    assert "is not a folder" in findings[0].message
     assert "KBHUB_" in findings[0].remedy
 
 
@@ -383,7 +383,7 @@ def test_little_room_is_said(shop, monkeypatch):
     finding = the_finding(shop)
 
     assert ("disk", "warning") == (finding.check, finding.level)
-    assert "Free space" in finding.remedy
+    assert "Free up space" in finding.remedy
 
 
 # -- config, pointers, trust -------------------------------------------------------------------------------------------
@@ -460,7 +460,7 @@ def test_grants_that_lead_nowhere_are_named_with_the_command(shop):
     findings = found(shop)
 
     assert {("trust", "warning", False)} == {(f.check, f.level, f.fixable) for f in findings}
-    assert ["It is trusted and no longer exists.", f"It is trusted to lead to {shop.home / 'lost'}"] == [
+    assert ["It is trusted but no longer exists.", f"It is trusted to point to {shop.home / 'lost'}"] == [
         finding.message.partition(", which")[0] for finding in findings
     ]
     assert all(f"kbhub trust --revoke {finding.subject}" in finding.remedy for finding in findings)
@@ -582,15 +582,15 @@ def test_the_command_fails_until_the_errors_are_mended(doctor, shop):
     noise(index_of(shop))
     code, out, err = doctor()
     assert (1, "") == (code, err)
-    assert "1 error. `kbhub doctor --fix` can mend 1." in out
+    assert "1 error. `kbhub doctor --fix` can fix 1." in out
 
     code, out, err = doctor("--fix")
     assert (0, "") == (code, err)
-    assert out.startswith("mended   notes: its index was set aside")
+    assert out.startswith("fixed    notes: its index was moved aside")
     doctor("--fix")
     code, out, _ = doctor()
     assert 0 == code
-    assert out.endswith("\nAll is well.\n")
+    assert out.endswith("\nNo problems found.\n")
 
 
 def test_the_text_fits_a_terminal(doctor, shop):

@@ -142,7 +142,7 @@ def test_a_link_is_not_followed(environment, target):
     """Nothing is made at the other end of a `knowledge` link that leads out of the project."""
     (environment.project / "knowledge").symlink_to(environment.home / target)
 
-    with pytest.raises(UsageError, match="is a link"):
+    with pytest.raises(UsageError, match="is a symlink"):
         make(environment)
 
     assert list(environment.home.iterdir()) == []
@@ -193,7 +193,7 @@ def test_a_folder_beside_the_project_is_named_from_the_pointer(environment):
 
 def test_a_pointer_to_nothing_is_refused(environment):
     """A typo does not become configuration."""
-    with pytest.raises(UsageError, match="is no directory"):
+    with pytest.raises(UsageError, match="is not a directory"):
         point(environment, "nots")
 
     assert not (environment.project / ".kbhub.json").exists()
@@ -239,7 +239,7 @@ def test_a_file_is_made_once_and_nothing_is_left_beside_it(environment):
     """Whoever comes second keeps their hands off."""
     file = create_file(environment.project / "a.md", "first\n")
 
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         create_file(file, "second\n")
 
     assert file.read_text() == "first\n"

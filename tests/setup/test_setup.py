@@ -13,19 +13,28 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kbhub.setup.clients import CLIENTS, Machine
+from kbhub.setup.clients import CLIENTS
 from kbhub.setup.launching import launch, this_installation
+from kbhub.setup.machine import Machine
 from kbhub.workspace.jsonc import parse_jsonc
 from setup_machine import (
     AMP,
     CLAUDE,
     CODEX,
+    CONTINUE,
+    CRUSH,
     CURSOR,
+    FACTORY,
     GEMINI,
     GOOSE,
+    JUNIE,
+    KILO,
     OPENCODE,
+    QWEN,
+    ROO,
     UPDATED,
     VSCODE,
+    WARP,
     ZED,
     Account,
     in_common,
@@ -44,6 +53,14 @@ FILES = {
     "opencode": (".config/opencode/opencode.json", OPENCODE),
     "amp": (".config/amp/settings.json", AMP),
     "gemini-cli": (".gemini/settings.json", GEMINI),
+    "qwen-code": (".qwen/settings.json", QWEN),
+    "crush": (".config/crush/crush.json", CRUSH),
+    "kilo-code": (".config/kilo/kilo.jsonc", KILO),
+    "continue": (".continue/mcpServers/kbhub.json", CONTINUE),
+    "roo-code": (".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json", ROO),
+    "junie": (".junie/mcp/mcp.json", JUNIE),
+    "warp": (".warp/.mcp.json", WARP),
+    "factory": (".factory/mcp.json", FACTORY),
 }
 MALFORMED = {
     "cursor": '{"mcpServers": {"a": ]}',
@@ -53,6 +70,10 @@ MALFORMED = {
     "amp": "[]",
     "claude-code": '{"mcpServers": ["x"]}',
     "vscode": b'{"\xff\xfe": 1}',
+    "crush": '{"mcp": 1}',
+    "kilo-code": "{",
+    "warp": '{"mcpServers": {"a": 1,, }}',
+    "factory": "mcpServers:\n",
 }
 
 
@@ -111,7 +132,7 @@ def test_a_clients_file_gets_the_server_and_keeps_every_other_byte(account, name
     assert head + tail >= len(old)
     assert _without_ours(after, name, path) == _meaning(old, path)
     assert [copy.read_bytes() for copy in backups(file)] == [old]
-    assert "copy of before" in out
+    assert "backup  " in out
 
 
 def _meaning(data: bytes, path: str):
@@ -464,7 +485,7 @@ OWN = {
 @pytest.mark.parametrize(
     ("program", "client"), [("codex", "codex"), ("copilot", "copilot-cli"), ("gemini", "gemini-cli")]
 )
-@pytest.mark.parametrize(("script", "reason"), [("echo no login >&2; exit 3", "no login"), ("exit 0", "does not show")])
+@pytest.mark.parametrize(("script", "reason"), [("echo no login >&2; exit 3", "no login"), ("exit 0", "had no effect")])
 def test_a_command_that_fails_or_does_nothing_gives_way_to_the_file(account, program, client, script, reason):
     """It is said why; the server is registered all the same."""
     account.program(program, script)
@@ -576,14 +597,14 @@ def test_a_teams_file_keeps_what_nobody_here_wrote(account):
 @pytest.mark.parametrize(
     ("more", "does"),
     [
-        ((), "`kbhub setup --client goose` registers it for you alone"),
-        (("--dry-run",), "`kbhub setup --client goose` registers it for you alone"),
-        (("--remove",), "`kbhub setup --client goose --remove` takes it out for you"),
+        ((), "`kbhub setup --client goose` registers it for you only"),
+        (("--dry-run",), "`kbhub setup --client goose` registers it for you only"),
+        (("--remove",), "`kbhub setup --client goose --remove` removes it for you"),
     ],
 )
 def test_a_client_without_a_file_in_a_project_is_named(account, more, does):
     """Alone it is a failure, beside others a note, and nothing to speak of where it was not asked for."""
-    said = f"Goose has no file in a project; {does}."
+    said = f"Goose has no project file; {does}."
     assert account.run("--project", "--client", "goose", "--yes", *more) == (1, "", f"kbhub: {said}\n")
     report = json.loads(account.run("--project", "--client", "goose", "--yes", "--json", *more)[1])
     assert (report["steps"], report["notes"]) == ([], [said])
@@ -604,7 +625,7 @@ def test_a_clone_cannot_have_files_outside_it_written(account):
     code, out, _ = account.run("--yes", "--project", "--client", "claude-code")
 
     assert (code, account.untouched()) == (1, True)
-    assert "leads out of" in out
+    assert "points outside" in out
 
 
 def test_without_a_project_there_is_nothing_to_write_to(account, monkeypatch):

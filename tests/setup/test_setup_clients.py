@@ -8,10 +8,13 @@ from typing import get_args
 
 import pytest
 
-from kbhub.setup.clients import CLIENTS, ClientName, Machine, Platform, client_named
+from kbhub.setup.clients import CLIENTS, ClientName, client_named
 from kbhub.setup.launching import Installation, launch
-from kbhub.setup.plan import Registration
+from kbhub.setup.machine import Machine, Platform
+from kbhub.setup.plan import Registration, carry_out
+from kbhub.setup.registering import chosen_clients, project_tasks, user_tasks
 from kbhub.setup.targets import registrations, unregistered
+from trees import snapshot
 
 HOWTO = Path(__file__).parents[2] / "docs" / "how-to" / "clients.md"
 ALL: tuple[Platform, ...] = get_args(Platform)
@@ -79,6 +82,20 @@ TABLE = [
     ("kiro", dict.fromkeys(ALL, "/home/ann/.kiro/settings/mcp.json")),
     ("amp", dict.fromkeys(ALL, "/home/ann/.config/amp/settings.json")),
     ("lm-studio", dict.fromkeys(ALL, "/home/ann/.lmstudio/mcp.json")),
+    ("qwen-code", dict.fromkeys(ALL, "/home/ann/.qwen/settings.json")),
+    ("crush", dict.fromkeys(ALL, "/home/ann/.config/crush/crush.json")),
+    ("kilo-code", dict.fromkeys(ALL, "/home/ann/.config/kilo/kilo.jsonc")),
+    ("continue", dict.fromkeys(ALL, "/home/ann/.continue/mcpServers/kbhub.json")),
+    (
+        "roo-code",
+        {
+            platform: f"{folder}/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
+            for platform, folder in (("linux", "/home/ann/.config"), ("darwin", SUPPORT), ("win32", ROAMING))
+        },
+    ),
+    ("junie", dict.fromkeys(ALL, "/home/ann/.junie/mcp/mcp.json")),
+    ("warp", dict.fromkeys(ALL, "/home/ann/.warp/.mcp.json")),
+    ("factory", dict.fromkeys(ALL, "/home/ann/.factory/mcp.json")),
 ]
 
 
@@ -96,6 +113,11 @@ def test_each_client_has_its_file_on_each_system(name, files, platform):
         ("codex", "CODEX_HOME", "/x/config.toml"),
         ("copilot-cli", "COPILOT_HOME", "/x/mcp-config.json"),
         ("opencode", "XDG_CONFIG_HOME", "/x/opencode/opencode.json"),
+        ("qwen-code", "QWEN_HOME", "/x/settings.json"),
+        ("crush", "CRUSH_GLOBAL_CONFIG", "/x/crush.json"),
+        ("crush", "XDG_CONFIG_HOME", "/x/crush/crush.json"),
+        ("kilo-code", "XDG_CONFIG_HOME", "/x/kilo/kilo.jsonc"),
+        ("continue", "CONTINUE_GLOBAL_DIR", "/x/mcpServers/kbhub.json"),
     ],
 )
 def test_a_clients_own_variable_moves_its_file(name, variable, file):
@@ -121,7 +143,7 @@ def test_every_client_is_in_the_table_and_in_the_documentation():
     assert [client.title for client in CLIENTS if client.title.removesuffix(" Insiders") not in text] == []
 
 
-@pytest.mark.parametrize("name", ["opencode", "antigravity"])
+@pytest.mark.parametrize("name", ["opencode", "antigravity", "kilo-code"])
 def test_of_several_files_the_one_that_exists_counts(tmp_path, name):
     """Else a client would read two."""
     machine = Machine(tmp_path, {}, "linux")
@@ -130,6 +152,47 @@ def test_of_several_files_the_one_that_exists_counts(tmp_path, name):
     first.write_text("{}")
 
     assert machine.file(client_named(name)) == first
+
+
+@pytest.mark.parametrize("platform", ALL)
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_each_client_is_found_registered_and_taken_out_again_on_each_system(tmp_path, client, platform):
+    """Its folder shows that it is there; afterwards everything is as it was."""
+    home, env = tmp_path / "home", {"KBHUB_DATA_DIR": str(tmp_path / "data"), "PATH": ""}
+    machine = Machine(home, env, platform)
+    machine.file(client).parent.mkdir(parents=True)
+    for sign in client.signs[:1]:
+        machine.path(sign).mkdir(parents=True, exist_ok=True)
+    if client.form == "yaml" or not client.signs:
+        machine.file(client).write_text("")
+    before = snapshot(home)
+
+    assert client in chosen_clients(machine, ())
+    assert client.title in unregistered(env, home, platform)
+    steps = [carry_out(task) for task in user_tasks([client], machine, ("/x/kbhub",), remove=False)]
+    assert [step.state for step in steps] == ["done"]
+    (found,) = (one for one in registrations(env, home, platform) if one.client == client.name)
+    assert (found.argv, found.enabled) == (("/x/kbhub", "serve"), True)
+    assert client.title not in unregistered(env, home, platform)
+    steps = [carry_out(task) for task in user_tasks([client], machine, ("/x/kbhub",), remove=True)]
+    assert [step.state for step in steps] == ["done"]
+    assert snapshot(home) == before
+
+
+@pytest.mark.parametrize("client", [one for one in CLIENTS if one.project], ids=lambda client: client.name)
+def test_each_clients_project_file_starts_plain_kbhub_and_goes_again(tmp_path, client):
+    """So that it works for every member of a team."""
+    machine = Machine(tmp_path / "home", {"KBHUB_DATA_DIR": str(tmp_path / "data"), "PATH": ""}, "linux")
+    root = tmp_path / "project"
+    root.mkdir()
+    (task,) = project_tasks([client], machine, root, remove=False)
+    step = carry_out(task)
+
+    assert (step.state, step.command[:2]) == ("done", ("kbhub", "serve"))
+    assert step.file == root / client.project.files[-1]
+    (task,) = project_tasks([client], machine, root, remove=True)
+    assert carry_out(task).state == "done"
+    assert snapshot(root) == {}
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

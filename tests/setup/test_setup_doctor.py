@@ -61,7 +61,7 @@ def test_a_server_that_starts_and_answers_is_well_and_nothing_is_changed(user):
         ("/gone/kbhub", ["serve"], "/gone/kbhub, which does not exist"),
         ("kbhub", ["serve"], "starts kbhub, which does not exist"),
         (sys.executable, ["-c", "import kbhub_of_yesterday"], "No module named"),
-        (sys.executable, ["-c", "print('hello')"], "ends at once"),
+        (sys.executable, ["-c", "print('hello')"], "exits immediately"),
         (sys.executable, [*SERVER[1:], "--no-such-option"], "--no-such-option"),
     ],
 )
@@ -131,7 +131,7 @@ def test_clients_without_the_server_are_named_and_are_no_fault(user):
     (user.home / ".kiro").mkdir()
     (finding,) = findings(user)
 
-    assert (finding.level, finding.message) == ("ok", "Not registered with Kiro; `kbhub setup` does it.")
+    assert (finding.level, finding.message) == ("ok", "Not registered with Kiro; run `kbhub setup` to register it.")
 
 
 def test_doctor_tells_programs_about_registrations(user, monkeypatch, capsys):

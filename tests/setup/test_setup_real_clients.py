@@ -28,6 +28,9 @@ LISTED = {
     "opencode": ("connected", ["mcp", "list"]),
     "copilot": ("kbhub", ["mcp", "list"]),
     "amp": ("kbhub", ["mcp", "list"]),
+    "qwen": (" - Connected", ["mcp", "list"]),
+    "kilo": ("connected", ["mcp", "list"]),
+    "droid": (" connected ", ["mcp", "list"]),
 }
 CLIENTS = {
     "claude": "claude-code",
@@ -36,9 +39,12 @@ CLIENTS = {
     "opencode": "opencode",
     "copilot": "copilot-cli",
     "amp": "amp",
+    "qwen": "qwen-code",
+    "kilo": "kilo-code",
+    "droid": "factory",
 }
-EDITED = {"opencode", "amp"}
-"""Those whose file kbhub edits; the others have a command that registers a server without asking anything."""
+EDITED = {"opencode", "amp", "qwen", "kilo", "droid"}
+"""Those whose file kbhub edits; the others have a command that registers a server and harms nothing else."""
 SERVERS = {
     "claude": (".claude.json", "mcpServers"),
     "codex": (".codex/config.toml", "mcp_servers"),
@@ -46,6 +52,9 @@ SERVERS = {
     "opencode": (".config/opencode/opencode.json", "mcp"),
     "copilot": (".copilot/mcp-config.json", "mcpServers"),
     "amp": (".config/amp/settings.json", "amp.mcpServers"),
+    "qwen": (".qwen/settings.json", "mcpServers"),
+    "kilo": (".config/kilo/kilo.jsonc", "mcp"),
+    "droid": (".factory/mcp.json", "mcpServers"),
 }
 
 pytestmark = [
@@ -71,10 +80,16 @@ def install(account, program):
     if node_program(program) is None:
         pytest.skip(f"{program} is not installed")
     (account.bin / program).symlink_to((PROGRAMS / program).resolve())
+    # A client may have one package per system, which npm leaves out silently if it cannot be had.
+    version = [account.bin / program, "--version"]
+    if subprocess.run(version, env=account.env, capture_output=True, timeout=SECONDS, check=False).returncode:
+        pytest.skip(f"{program} does not start")
 
 
 def servers(account, program):
     path, key = SERVERS[program]
+    if not (account.home / path).exists():
+        return {}
     text = (account.home / path).read_text("utf-8")
     data = tomllib.loads(text) if path.endswith(".toml") else parse_jsonc(text, path)
     return data.get(key, {})

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kbhub.reading.reports import Diagnosis, Finding
     from kbhub.render.terminal import Painter
-    from kbhub.setup.plan import Step
+    from kbhub.setup.plan import Paste, Step
 
 
 WIDTH = 80
@@ -54,7 +54,7 @@ _WIDTH = 10
 
 def diagnosis_text(diagnosis: Diagnosis, paint: Painter) -> str:
     """Return the repairs, the findings with their remedies, and a summary."""
-    repairs = [("mended", "ok", text) for text in diagnosis.mended] + [
+    repairs = [("fixed", "ok", text) for text in diagnosis.mended] + [
         ("failed", "error", text) for text in diagnosis.failed
     ]
     blocks = []
@@ -95,10 +95,10 @@ def _summary(diagnosis: Diagnosis) -> str:
     levels = [finding.level for finding in diagnosis.findings]
     errors, warnings = levels.count("error"), levels.count("warning")
     if not errors and not warnings:
-        return "All is well."
+        return "No problems found."
     fixable = sum(finding.fixable for finding in diagnosis.findings)
     counts = ", ".join(counted(number, noun) for number, noun in ((errors, "error"), (warnings, "warning")) if number)
-    return f"{counts}." + (f" `kbhub doctor --fix` can mend {fixable}." if fixable else "")
+    return f"{counts}." + (f" `kbhub doctor --fix` can fix {fixable}." if fixable else "")
 
 
 def plan_text(steps: Sequence[Step], home: Path, paint: Painter) -> str:
@@ -115,6 +115,21 @@ def plan_text(steps: Sequence[Step], home: Path, paint: Painter) -> str:
 def report_text(steps: Sequence[Step], home: Path, paint: Painter) -> str:
     """Return a paragraph for each finished step. Arguments as for `plan_text`."""
     return "\n".join(_paragraph(step, _DONE, home, paint) for step in steps)
+
+
+def pastes_text(pastes: Sequence[Paste], paint: Painter) -> str:
+    """Return a paragraph for each settings dialog, with what to paste there on lines of its own."""
+    return "\n".join(_paste(paste, paint) for paste in pastes)
+
+
+def _paste(paste: Paste, paint: Painter) -> str:
+    word = "paste" if paste.entry else "delete"
+    indent = " " * (_WIDTH + 2)
+    lines = [f"{paint(word, _LEVELS['warning'])}{' ' * (_WIDTH - len(word))}  {paste.title}"]
+    lines.append(f"{indent}in {paste.where}{', Add:' if paste.entry else ', the server `kbhub`'}")
+    lines += paste.entry.splitlines()
+    lines += [f"{indent}{one_line(note)}" for note in paste.notes]
+    return "\n".join(lines)
 
 
 def question(steps: Sequence[Step]) -> str:
@@ -135,22 +150,23 @@ def _paragraph(step: Step, words: dict[str, str], home: Path, paint: Painter) ->
 
 def _unchanged(step: Step) -> str:
     """Return the word for a step that has nothing to do."""
-    return "unchanged" if step.command or step.subject in ("skill", "agents-md", "hooks") else "not there"
+    return "unchanged" if step.command or step.subject in ("skill", "agents-md", "hooks") else "not found"
 
 
 def _details(step: Step, home: Path) -> list[str]:
     lines = []
     if step.before and step.action == "update":
-        lines.append(f"it starts      {shlex.join(step.before)}")
+        lines.append(_detail("old command", shlex.join(step.before)))
     if step.command:
-        lines.append(
-            f"{'instead of it' if step.action == 'update' else 'it starts'.ljust(13)}  {shlex.join(step.command)}"
-        )
-    where = _short(step.file, home)
-    lines.append(f"{'with' if step.through else 'in'.ljust(4)}           {step.through or where}")
+        lines.append(_detail("new command" if step.action == "update" else "command", shlex.join(step.command)))
+    lines.append(_detail("using", step.through) if step.through else _detail("file", _short(step.file, home)))
     if step.backup:
-        lines.append(f"copy of before {_short(step.backup, home)}")
+        lines.append(_detail("backup", _short(step.backup, home)))
     return lines
+
+
+def _detail(label: str, text: str) -> str:
+    return f"{label:<11}  {text}"
 
 
 def _short(path: Path, home: Path) -> str:

@@ -105,7 +105,7 @@ def add_base(hub: Hub, new: NewBase) -> BaseChange:
     settings, active = _look_again(hub, name)
     notes = _activity_notes(settings, name, path.parent, home)
     if not changed:
-        notes = (f"{path} says so already; nothing was changed.", *notes)
+        notes = (f"{path} already says so; nothing changed.", *notes)
     return BaseChange(
         id=name,
         path=folder,
@@ -141,9 +141,9 @@ def remove_base(hub: Hub, name: str) -> BaseChange:
 
     edit_config(hub, edit)
     folder = folder_of(name, entry, path.parent, hub.options.home, hub.options.env)
-    note = f"The documents in {folder} were not touched; `kbhub cleanup` deletes the index."
+    note = f"The documents in {folder} are untouched. `kbhub cleanup` deletes the index."
     if entry.engine:
-        note = f"The base in {shown_url(entry.engine)} was not touched."
+        note = f"The base in {shown_url(entry.engine)} is untouched."
     return BaseChange(id=name, path=folder, engine=entry.engine, config=path, changed=True, notes=(note,))
 
 
@@ -158,7 +158,7 @@ def rename_base(hub: Hub, old: str, new: str) -> BaseChange:
     entry = _entry(hub, old)
     _check_id(new)
     if old != new and new in hub.config().settings.bases:
-        raise UsageError(f"There is a base {new!r} already; choose another id, or remove that one first.")
+        raise UsageError(f"A base {new!r} already exists; choose another id, or remove that base first.")
 
     def edit(text: str, settings: GlobalConfig) -> str:
         if old == new:
@@ -174,7 +174,7 @@ def rename_base(hub: Hub, old: str, new: str) -> BaseChange:
 
     changed = edit_config(hub, edit)
     settings, active = _look_again(hub, new)
-    note = f"Refs are {new}@PATH now; links and `related` that say {old}@PATH are not changed."
+    note = f"Refs are now {new}@PATH. Links and `related` entries that use {old}@PATH are unchanged."
     return BaseChange(
         id=new,
         engine=entry.engine,
@@ -193,10 +193,10 @@ def _entry(hub: Hub, name: str) -> BaseEntry:
         return entries[name]
     base = next((candidate for candidate in hub.discovery().bases if candidate.id == name), None)
     if base is not None and base.names:
-        raise UsageError(f"{name!r} is {base.path}, which {config_file(hub)} calls {base.names[0]!r}; name it so.")
+        raise UsageError(f"{name!r} is {base.path}, which {config_file(hub)} calls {base.names[0]!r}; use that id.")
     if base is not None:
-        origin = "named by --base or KBHUB_BASES" if base.origin == "argument" else "found, not configured"
-        raise UsageError(f"The base {name!r} is {origin}, so {config_file(hub)} has nothing to change about it.")
+        origin = "named by --base or KBHUB_BASES" if base.origin == "argument" else "discovered, not configured"
+        raise UsageError(f"The base {name!r} is {origin}, so {config_file(hub)} has no entry to change.")
     raise unknown_base(name, entries)
 
 
@@ -206,14 +206,14 @@ def _named_folder(new: NewBase, home: Path, cwd: Path) -> tuple[str, Path]:
     id_part, equals, folder_part = text.partition("=")
     if equals and folder_part and not folder.exists():
         if name is not None and name != id_part:
-            raise UsageError(f"{id_part!r} and --id {name!r} are two ids; give one.")
+            raise UsageError(f"{id_part!r} and --id {name!r} are different ids; give one.")
         name, folder = id_part, _absolute(folder_part, home, cwd)
     if not is_directory(folder):
         raise UsageError(f"{folder} {why_no_directory(folder)}; a base is a folder of Markdown. Create it first.")
     if name is None:
         name = _id_of(folder)
         if id_fault(name):
-            raise UsageError(f"{folder} makes no good id; choose one with --id.")
+            raise UsageError(f"{folder} gives no usable id; choose one with --id.")
     _check_id(name)
     return name, folder
 
@@ -250,7 +250,7 @@ def _real_folder(text: str, home: Path, cwd: Path) -> str:
     if text == EVERYWHERE:
         return EVERYWHERE
     if not is_directory(folder):
-        raise UsageError(f"--for {text}: {folder} {why_no_directory(folder)}; name the folder of the projects.")
+        raise UsageError(f"--for {text}: {folder} {why_no_directory(folder)}; name the folder that holds the projects.")
     return str(folder)
 
 
@@ -263,19 +263,19 @@ def _refuse_other(settings: GlobalConfig, name: str, folder: Path, entry: dict[s
         if other == name and not same:
             raise UsageError(
                 f"The base {name!r} is {other_entry.engine or other_folder} already. Choose another id with --id, "
-                f"or free this one first: kbhub bases remove {name}."
+                f"or remove this one first: kbhub bases remove {name}."
             )
         if other == name and len(entry) > 1:
             dumped = adapter(BaseEntry).dump_python(other_entry, mode="json", by_alias=True)
             fields = {key: value for key, value in dumped.items() if key in entry}
             if {**fields, "knowledge": None} != {**entry, "knowledge": None}:
                 raise UsageError(
-                    f"The base {name!r} is there already with other settings. Edit `bases.{name}` in {path}, or "
+                    f"The base {name!r} already exists with other settings. Edit `bases.{name}` in {path}, or "
                     f"remove it first: kbhub bases remove {name}."
                 )
         if other != name and same:
             raise UsageError(
-                f"{folder} is the base {other!r} already. `kbhub bases rename {other} {name}` gives it another id."
+                f"{folder} is already the base {other!r}. `kbhub bases rename {other} {name}` gives it another id."
             )
 
 
@@ -319,4 +319,4 @@ def _activity_notes(settings: GlobalConfig, name: str, folder: Path, home: Path)
         for key, path in resolved.items()
         if key not in places and any(path.is_relative_to(resolved[place]) for place in places if place in resolved)
     ]
-    return tuple(f"Not below {key}, which has an entry of its own in `repos`." for key in overriding)
+    return tuple(f"This does not apply below {key}, which has its own entry in `repos`." for key in overriding)

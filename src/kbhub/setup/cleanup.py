@@ -127,7 +127,9 @@ def delete(hub: Hub, cleanup: Cleanup) -> Cleanup:
             else:
                 _delete_index_files(hub, removable)
         except Timeout:
-            kept.append(Problem(subject=str(removable.path), message="Another kbhub process uses it; try again later."))
+            kept.append(
+                Problem(subject=str(removable.path), message="Another kbhub process is using it; try again later.")
+            )
         except OSError as error:
             kept.append(
                 Problem(subject=str(removable.path), message=f"It cannot be deleted: {error.strerror or error}.")
@@ -144,7 +146,7 @@ def _unused_index_files(hub: Hub) -> Iterator[Removable]:
     files = _files(indexes)
     for path in files:
         if is_leftover(path):
-            what = "a journal without its index" if path.name.endswith(JOURNALS) else "an index that was set aside"
+            what = "a journal without its index" if path.name.endswith(JOURNALS) else "an index that was moved aside"
             yield _removable(path, "leftover", what)
         elif _INDEX.fullmatch(path.name) and path not in in_use:
             base = _base_of(path)
@@ -171,11 +173,11 @@ def _rebuildable_caches(hub: Hub) -> Iterator[Removable]:
             yield Removable(path=path, kind="corpus", reason="a corpus of `kbhub eval`", bytes=size, age=age)
     looks = hub.cache / LOOKS
     if stat.S_ISREG(_mode(looks)):
-        reason, age = "vectors of an earlier version; they are beside the indexes now", _age(_changed((looks,)))
+        reason, age = "vectors of an earlier version, now kept beside the indexes", _age(_changed((looks,)))
         yield Removable(path=looks, kind="looks", reason=reason, bytes=_size(looks), age=age)
     folder = hub.cache / ANSWERS
     if answers := _answers(folder):
-        reason = f"answers of models ({len(answers)}), asked for again when they are needed"
+        reason = f"cached model answers ({len(answers)}), requested again when needed"
         size, age = sum(map(_size, answers)), _age(_changed(answers))
         yield Removable(path=folder, kind="answers", reason=reason, bytes=size, age=age)
 
@@ -198,7 +200,7 @@ def _spared(hub: Hub) -> Iterator[Spared]:
 
 def _why_abandoned(hub: Hub, folder: Path | None, bases: Iterable[Base]) -> str | None:
     if folder is None:
-        return "they are of an unknown base"
+        return "they belong to an unknown base"
     if is_directory(folder) and any(base.path == folder for base in bases):
         return None
     return _why_unknown(hub, folder, lambda base: base.path == folder)
@@ -237,7 +239,7 @@ def _base_of(path: Path) -> Path | None:
 
 def _why_orphaned(hub: Hub, path: Path, base: Path | None) -> str | None:
     if base is None:
-        return "no known base has it, and it is unfinished, damaged or of another version"
+        return "no known base uses it, and it is incomplete, damaged or of another version"
     return _why_unknown(hub, base, lambda candidate: hub.index(candidate).path == path)
 
 
@@ -248,7 +250,7 @@ def _why_unknown(hub: Hub, folder: Path, matches: Callable[[Base], bool]) -> str
     memories = Path(os.path.realpath(hub.trust.path.parent))
     if folder.is_relative_to(memories) or any(map(matches, _project_bases(hub, folder))):
         return None
-    return f"no base that kbhub knows of is {folder}"
+    return f"no known base is {folder}"
 
 
 def _project_bases(hub: Hub, folder: Path) -> Iterator[Base]:

@@ -2,18 +2,18 @@
 
 Sources, read in November 2026: the clients' own documentation (code.claude.com, developers.openai.com/codex,
 docs.github.com/copilot, code.visualstudio.com, cursor.com/docs, geminicli.com, opencode.ai, zed.dev, goose-docs.ai,
-kiro.dev, lmstudio.ai, ampcode.com), runs of Claude Code 2.1, Codex 0.169, Copilot CLI 1.0, Gemini CLI 0.61 and
-opencode 1.18, and user reports for Claude Desktop on Linux and Antigravity.
+kiro.dev, lmstudio.ai, ampcode.com, qwenlm.github.io/qwen-code-docs, charmbracelet/crush docs/config, kilo.ai/docs,
+docs.continue.dev, docs.roocode.com, junie.jetbrains.com, docs.warp.dev, docs.factory.ai), runs of Claude Code 2.1,
+Codex 0.169, Copilot CLI 1.0, Gemini CLI 0.61, opencode 1.18, Qwen Code 0.24, Kilo 7.7 and droid 0.215 on 24 November
+2026, and user reports for Claude Desktop on Linux and Antigravity.
+
+`qwen mcp add` drops the comments of its file, and `droid mcp add` replaces a file that has some, so neither is run.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from collections.abc import Mapping
 from dataclasses import field
-from pathlib import Path
 from typing import Any, Literal
 
 from kbhub.values import struct
@@ -21,7 +21,6 @@ from kbhub.values import struct
 SERVER = "kbhub"
 """Name of the server in every client."""
 
-Platform = Literal["linux", "darwin", "win32"]
 Form = Literal["json", "toml", "yaml"]
 
 ClientName = Literal[
@@ -43,6 +42,14 @@ ClientName = Literal[
     "amp",
     "cline",
     "lm-studio",
+    "qwen-code",
+    "crush",
+    "kilo-code",
+    "continue",
+    "roo-code",
+    "junie",
+    "warp",
+    "factory",
 ]
 
 
@@ -94,7 +101,7 @@ class ProjectFile:
 
 @struct
 class Client:
-    """An MCP client. Paths start with a placeholder from `folders`."""
+    """An MCP client. Paths start with a placeholder from `machine.folders`."""
 
     name: ClientName
     title: str
@@ -133,6 +140,7 @@ _GOOSE = Shape(
     command="cmd",
     env="envs",
 )
+_FACTORY = Shape(before={"type": "stdio"}, after={"disabled": False})  # as `droid mcp add` writes it
 _IN_FOLDER = ("--root", "${workspaceFolder}")
 _MCP_SERVERS = ("mcpServers",)
 
@@ -159,7 +167,7 @@ CLIENTS: tuple[Client, ...] = (
         _MCP_SERVERS,
         ("{user}/Claude/claude_desktop_config.json",),
         signs=("{user}/Claude",),
-        hint="Quit it and start it again. It works in no project: it searches your own bases.",
+        hint="Quit and restart it. It runs outside any project, so it searches your own bases.",
     ),
     Client(
         "codex",
@@ -304,70 +312,91 @@ CLIENTS: tuple[Client, ...] = (
         ("{user}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",),
         signs=("{user}/Code/User/globalStorage/saoudrizwan.claude-dev",),
     ),
+    Client("lm-studio", "LM Studio", _MCP_SERVERS, ("{home}/.lmstudio/mcp.json",), signs=("{home}/.lmstudio",)),
     Client(
-        "lm-studio", "LM Studio", _MCP_SERVERS, ("{home}/.lmstudio/mcp.json",), signs=("{home}/.lmstudio",), programs=()
+        "qwen-code",
+        "Qwen Code",
+        _MCP_SERVERS,
+        ("{qwen}/settings.json",),
+        programs=("qwen",),
+        signs=("{qwen}",),
+        project=ProjectFile((".qwen/settings.json",)),
+        skills="{home}/.agents/skills",
+    ),
+    Client(
+        "crush",
+        "Crush",
+        ("mcp",),
+        ("{crush}/crush.json",),
+        shape=_STDIO,
+        programs=("crush",),
+        signs=("{crush}",),
+        project=ProjectFile((".crush.json", "crush.json")),
+        skills="{home}/.agents/skills",
+    ),
+    Client(
+        "kilo-code",
+        "Kilo Code",
+        ("mcp",),
+        ("{xdg}/kilo/kilo.json", "{xdg}/kilo/kilo.jsonc"),
+        shape=_OPENCODE,
+        programs=("kilo", "kilocode"),
+        signs=("{xdg}/kilo",),
+        project=ProjectFile(("kilo.json", "kilo.jsonc", ".kilo/kilo.json", ".kilo/kilo.jsonc")),
+        skills="{home}/.agents/skills",
+    ),
+    Client(
+        "continue",
+        "Continue",
+        _MCP_SERVERS,
+        ("{continue}/mcpServers/kbhub.json",),
+        signs=("{continue}",),
+        project=ProjectFile((".continue/mcpServers/kbhub.json",)),
+        hint="The extension reads this file; `cn`, the command line, reads only config.yaml.",
+    ),
+    Client(
+        "roo-code",
+        "Roo Code",
+        _MCP_SERVERS,
+        ("{user}/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",),
+        signs=("{user}/Code/User/globalStorage/rooveterinaryinc.roo-cline",),
+        project=ProjectFile((".roo/mcp.json",)),
+        skills="{home}/.roo/skills",
+    ),
+    Client(
+        "junie",
+        "Junie",
+        _MCP_SERVERS,
+        ("{home}/.junie/mcp/mcp.json",),
+        programs=("junie",),
+        signs=("{home}/.junie",),
+        project=ProjectFile((".junie/mcp/mcp.json",)),
+        skills="{home}/.junie/skills",
+    ),
+    Client(
+        "warp",
+        "Warp",
+        _MCP_SERVERS,
+        ("{home}/.warp/.mcp.json",),
+        programs=("warp-terminal",),
+        signs=("{home}/.warp", "{xdg}/warp-terminal"),
+        project=ProjectFile((".warp/.mcp.json",)),
+        skills="{home}/.agents/skills",
+        hint="Warp starts its servers with the app, not in a project: this one searches your own bases.",
+    ),
+    Client(
+        "factory",
+        "Factory Droid",
+        _MCP_SERVERS,
+        ("{home}/.factory/mcp.json",),
+        shape=_FACTORY,
+        programs=("droid",),
+        signs=("{home}/.factory",),
+        project=ProjectFile((".factory/mcp.json",)),
+        skills="{home}/.factory/skills",
     ),
 )
 """In display order."""
-
-
-@struct
-class Machine:
-    """A user account on a machine: everything that `CLIENTS` depends on."""
-
-    home: Path
-    env: Mapping[str, str]
-    platform: Platform
-
-    def path(self, template: str) -> Path:
-        """Return the path a template from `CLIENTS` stands for."""
-        return Path(template.format_map(folders(self)))
-
-    def file(self, client: Client) -> Path:
-        """Return the user's file of a client, which may not exist."""
-        templates = client.windows if self.platform == "win32" and client.windows else client.files
-        paths = [self.path(template) for template in templates]
-        return next((path for path in paths if os.path.lexists(path)), paths[-1])
-
-    def program(self, name: str) -> str | None:
-        """Return the path of a program on PATH, or None."""
-        return shutil.which(name, path=self.env.get("PATH", ""))
-
-    def has(self, client: Client) -> bool:
-        """Return whether the client is installed, or once was."""
-        return (
-            self.file(client).is_file()
-            or any(self.path(sign).is_dir() for sign in client.signs)
-            or any(self.program(name) for name in client.programs)
-        )
-
-
-def folders(machine: Machine) -> dict[str, str]:
-    """Return the value of each path placeholder; the clients' own environment variables take precedence."""
-    env, home = machine.env, machine.home
-    xdg = env.get("XDG_CONFIG_HOME") or f"{home}/.config"
-    user = {
-        "linux": xdg,
-        "darwin": f"{home}/Library/Application Support",
-        "win32": env.get("APPDATA") or f"{home}/AppData/Roaming",
-    }[machine.platform]
-    claude = env.get("CLAUDE_CONFIG_DIR")
-    return {
-        "home": str(home),
-        "xdg": xdg,
-        "user": user,
-        "claude": claude or f"{home}/.claude",
-        "claude_file": claude or str(home),
-        "codex": env.get("CODEX_HOME") or f"{home}/.codex",
-        "copilot": env.get("COPILOT_HOME") or f"{home}/.copilot",
-    }
-
-
-def this_platform() -> Platform:
-    """Return the current platform; anything but macOS and Windows counts as Linux."""
-    if sys.platform == "darwin":
-        return "darwin"
-    return "win32" if sys.platform == "win32" else "linux"
 
 
 def client_named(name: str) -> Client:

@@ -111,9 +111,9 @@ def add_context(hub: Hub, place: ContextTarget, text: str) -> ContextChange:
     home = _home_of(hub, place)
     key = _key(hub, place)
     changed = _write(hub, home, key, text)
-    notes = [] if changed else [f"{home.file} says so already; nothing was changed."]
+    notes = [] if changed else [f"{home.file} already says so; nothing changed."]
     if home.folder is not None and place.path and not (home.folder / place.path).exists():
-        notes.append(f"Nothing lies at {place.path} yet.")
+        notes.append(f"There is nothing at {place.path} yet.")
     context = Context(base=place.base, path=key, context=text, file=home.file)
     return ContextChange(context=context, changed=changed, notes=tuple(notes))
 
@@ -162,10 +162,10 @@ def parse_place(hub: Hub, text: str | None) -> ContextTarget:
     if not enclosing and text:
         raise unknown_base(text.partition("/")[0], known)
     if not enclosing:
-        raise UsageError(f"{cwd} is in no active base; name one: kbhub context add BASE/PATH TEXT.")
+        raise UsageError(f"{cwd} is not in an active base; name one: kbhub context add BASE/PATH TEXT.")
     base = max(enclosing, key=lambda candidate: len(candidate.path.parts))
     if not target.is_relative_to(base.path):
-        raise UsageError(f"{text!r} leads out of the base {base.id!r}.")
+        raise UsageError(f"{text!r} is outside the base {base.id!r}.")
     inside = target.relative_to(base.path).as_posix()
     return ContextTarget(base.id, "" if inside == "." else inside)
 
@@ -207,7 +207,7 @@ def _home_of(hub: Hub, place: ContextTarget) -> _Home:
         raise unknown_base(place.base, _known_ids(hub))
     if base.id != PROJECT_ID:
         raise UsageError(
-            f"No file says anything of the base {base.id!r}. Add it first: kbhub bases add {base.id}={base.path}."
+            f"The base {base.id!r} has no entry in any file. Add it first: kbhub bases add {base.id}={base.path}."
         )
     pointer = _pointer(hub, base)
     contexts = checked(Pointer, read_jsonc(pointer), pointer).contexts if pointer.exists() else {}
@@ -226,8 +226,9 @@ def _pointer(hub: Hub, base: Base) -> Path:
     if base.origin == "knowledge" and base.path.name == "knowledge" and inside and pointer == base.path:
         return folder / POINTER_NAMES[0]
     raise UsageError(
-        f"The project's knowledge is {base.path}, found without a pointer that could have contexts. "
-        f"`kbhub init --knowledge {'docs' if base.origin == 'docs' else base.path}` in the project's folder makes one."
+        f"The project's knowledge is {base.path}, and it has no pointer that could hold contexts. "
+        f"Run `kbhub init --knowledge {'docs' if base.origin == 'docs' else base.path}` "
+        "in the project's folder to create one."
     )
 
 
@@ -287,7 +288,7 @@ def _contained(path: str) -> str:
     """Normalise a path in a base, rejecting one that leads out of it."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts or "\0" in path:
-        raise UsageError(f"{path!r} leads out of its base.")
+        raise UsageError(f"{path!r} is outside its base.")
     return "/".join(parts)
 
 

@@ -45,7 +45,7 @@ def decode(content: bytes | None, path: Path) -> str:
     try:
         return (content or b"").decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(path, "is not UTF-8 text; it was not touched") from error
+        raise ConfigError(path, "is not UTF-8 text; it was left unchanged") from error
 
 
 def parse(text: str, form: Form, path: Path) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def parse(text: str, form: Form, path: Path) -> dict[str, Any]:
     else:
         data = toml_entries.parse(text, path) if form == "toml" else yaml_entries.parse(text, path)
     if not isinstance(data, dict):
-        raise ConfigError(path, "is no object with fields; it was not touched")
+        raise ConfigError(path, "does not hold an object; it was left unchanged")
     return data
 
 
@@ -78,7 +78,7 @@ def servers(data: Mapping[str, Any], keys: Sequence[str], path: Path) -> Mapping
         if node is None:
             return {}
         if not isinstance(node, Mapping):
-            raise ConfigError(path, "expected an object; it was not touched", ".".join(keys[: number + 1]))
+            raise ConfigError(path, "expected an object; it was left unchanged", ".".join(keys[: number + 1]))
     return node  # type: ignore[no-any-return]  # a Mapping, as the loop saw
 
 
@@ -106,7 +106,7 @@ def with_fields(text: str, place: EntryLocation, fields: dict[str, Any]) -> str:
     keys, name, path = place.keys, place.name, place.path
     old = servers(parse(text, place.form, path), keys, path)[name]
     if not isinstance(old, Mapping):
-        raise ConfigError(path, "expected an object; it was not touched", ".".join((*keys, name)))
+        raise ConfigError(path, "expected an object; it was left unchanged", ".".join((*keys, name)))
     entry, edited = {**old, **fields}, body
     if place.form == "json":
         for key, value in fields.items():
@@ -191,7 +191,7 @@ def _checked(before: str, after: str, place: EntryLocation, entry: dict[str, Any
     else:
         holder[place.name] = entry
     if _plain(parse(after, place.form, place.path), place.keys) != _plain(expected, place.keys):
-        raise ConfigError(place.path, "is written in an unusual way; make the change by hand")
+        raise ConfigError(place.path, "has an unusual layout; make the change by hand")
     return after
 
 

@@ -72,13 +72,13 @@ def edit(
     """
     real = Path(os.path.realpath(path))
     if within is not None and not real.is_relative_to(within):
-        raise ConfigError(path, f"leads out of {within}; nothing was written")
+        raise ConfigError(path, f"points outside {within}; nothing was written")
     before = read_bytes(path)
     after = change(before)
     if after == before:
         return
     if read_bytes(path) != before:
-        raise ConfigError(path, "something else changed the file at this moment; nothing was written, try again")
+        raise ConfigError(path, "another program changed the file at the same time; nothing was written, try again")
     try:
         if after is None:
             real.unlink()

@@ -14,9 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from kbhub.errors import ConfigError
-from kbhub.setup.clients import Machine, client_named, this_platform
+from kbhub.setup.clients import client_named
 from kbhub.setup.entries import decode, parse, without_bom
 from kbhub.setup.files import Records, digest, edit, missing_folders, read_bytes
+from kbhub.setup.machine import Machine, this_platform
 from kbhub.setup.plan import Step, Task, done, failed
 from kbhub.values import struct
 from kbhub.workspace import config_editing
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.hooks.events import EventName, HookClient
-    from kbhub.setup.clients import Client, Platform
+    from kbhub.setup.clients import Client
+    from kbhub.setup.machine import Platform
 
 HOOKS = "hooks"
 
@@ -77,7 +79,7 @@ HOOKED: tuple[Hooked, ...] = (
         "{codex}/hooks.json",
         _CLAUDE_EVENTS,
         tools="Bash|apply_patch|shell|exec_command",
-        hint="Codex runs new hooks only after you looked at them: type `/hooks` in it.",
+        hint="Codex runs new hooks only after you review them: type `/hooks` in Codex.",
     ),
     Hooked(
         "copilot-cli",
@@ -241,7 +243,7 @@ def _places(content: bytes | None, file: Path) -> list[tuple[str, int, dict[str,
     if held is None:
         return []
     if not isinstance(held, dict):
-        raise ConfigError(file, "expected an object; it was not touched", HOOKS)
+        raise ConfigError(file, "expected an object; it was left unchanged", HOOKS)
     return [
         (event, number, entry)
         for event, entries in held.items()

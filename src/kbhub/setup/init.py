@@ -29,13 +29,14 @@ tags: [knowledge, writing]
 ---
 # How to write knowledge here
 
-This folder is what you and your coding agents know about the project and cannot read from its code. `kbhub`
-indexes every Markdown file below it. Replace this file as soon as it has done its work.
+This folder holds what you and your coding agents know about the project and cannot read from its code. `kbhub`
+indexes every Markdown file in it. Replace this file once it has done its job.
 
 ## One topic per file
 
 Name the file after what somebody will look for: `rollback.md`, `api-conventions.md`, `why-postgres.md`. Put the
-answer into the first paragraph and the reasons after it. Folders are free: `decisions/`, `runbooks/`, `glossary.md`.
+answer into the first paragraph and the reasons after it. Arrange folders as you like:
+`decisions/`, `runbooks/`, `glossary.md`.
 
 ## Headings are where searches land
 
@@ -85,7 +86,7 @@ def make_knowledge(discovery: Discovery, *, name: str | None = None) -> Initiali
     directory = _directory(discovery)
     project = _project(discovery)
     if project is not None and project.origin != "docs":
-        note = f"This project has its knowledge in {project.path} already; nothing was made."
+        note = f"This project already has its knowledge in {project.path}; nothing was created."
         return Initialised(knowledge=project.path, notes=(note,))
     _refuse_pointer(directory)
     folder = directory / FOLDER
@@ -123,7 +124,7 @@ def point_to(
     directory = _directory(discovery)
     target = Path(os.path.realpath(expand(knowledge, home, cwd)))
     if not is_directory(target):
-        raise UsageError(f"{target} is no directory; create it first, or leave --knowledge out to make {FOLDER}/.")
+        raise UsageError(f"{target} is not a directory; create it first, or omit --knowledge to create {FOLDER}/.")
     _refuse_pointer(directory)
     trust.entries()  # fails early if the store cannot be used
     pointer = create_file(directory / POINTER_NAMES[0], _pointer_text(_portable(target, directory, home), name))
@@ -157,7 +158,7 @@ def create_file(path: Path, text: str) -> Path:
             # Unlike a rename, a hard link never replaces a file that was created in the meantime.
             path.hardlink_to(temporary)
     except FileExistsError as error:
-        raise UsageError(f"{path} exists already and was left as it is.") from error
+        raise UsageError(f"{path} already exists and was left unchanged.") from error
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}.") from error
     return path
@@ -166,18 +167,20 @@ def create_file(path: Path, text: str) -> Path:
 def _ensure_folder(folder: Path) -> bool:
     """Create a folder if it is missing, and return whether it is empty."""
     if folder.is_symlink():
-        raise UsageError(f"{folder} is a link and was left as it is; `kbhub trust {folder}` allows it, or remove it.")
+        raise UsageError(
+            f"{folder} is a symlink and was left unchanged; allow it with `kbhub trust {folder}`, or remove it."
+        )
     try:
         folder.mkdir(exist_ok=True)
         return not any(folder.iterdir())
     except OSError as error:
-        raise UsageError(f"{folder} cannot be a folder of knowledge: {error.strerror or error}.") from error
+        raise UsageError(f"{folder} cannot be used as a knowledge folder: {error.strerror or error}.") from error
 
 
 def _directory(discovery: Discovery) -> Path:
     directory = discovery.workspace.directory
     if directory is None:
-        raise UsageError("There is no project here to make knowledge for; go to its directory, or name it with --root.")
+        raise UsageError("There is no project here; change to its directory, or name it with --root.")
     return directory
 
 
@@ -188,7 +191,7 @@ def _project(discovery: Discovery) -> Base | None:
 def _refuse_pointer(directory: Path) -> None:
     for name in POINTER_NAMES:
         if os.path.lexists(directory / name):
-            raise UsageError(f"{directory / name} exists already and was left as it is; edit it, or remove it first.")
+            raise UsageError(f"{directory / name} already exists and was left unchanged; edit it, or remove it first.")
 
 
 def _pointer_text(knowledge: str, name: str | None) -> str:

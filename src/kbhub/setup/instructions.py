@@ -16,7 +16,8 @@ from kbhub.setup.plan import Action, Step, Task, done, failed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.setup.clients import Client, Machine
+    from kbhub.setup.clients import Client
+    from kbhub.setup.machine import Machine
 
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md")
@@ -48,7 +49,7 @@ SKILL = Path(__file__).parent / "skill" / "SKILL.md"
 OURS = b"<!-- Written by `kbhub setup --skill`"
 """Marks a skill that kbhub may change and delete."""
 
-_OURS_NO_MORE = "is no longer marked as kbhub's, so somebody made it theirs; it was not touched"
+_OURS_NO_MORE = "is no longer marked as kbhub's, so it was left unchanged"
 
 
 def agents_tasks(root: Path, *, remove: bool) -> list[Task]:
@@ -71,10 +72,10 @@ def _lines_task(file: Path, root: Path, *, remove: bool) -> Task:
     step = Step(subject="agents-md", title=file.name, action="delete" if remove else "write", file=file)
     try:
         if not os.path.realpath(file).startswith(f"{root}{os.sep}"):
-            raise ConfigError(file, f"leads out of {root}; it was not touched")
+            raise ConfigError(file, f"points outside {root}; it was left unchanged")
         before = read_bytes(file)
         if before is not None and not remove and _START.search(before) is None and _imports_agents_md(file, before):
-            return Task(step.model_copy(update={"action": "nothing", "notes": (f"It takes {NAMES[0]} in.",)}))
+            return Task(step.model_copy(update={"action": "nothing", "notes": (f"It imports {NAMES[0]}.",)}))
         if _edited(before, file, remove=remove) == before:
             return Task(step.model_copy(update={"action": "nothing"}))
     except ConfigError as error:
@@ -96,7 +97,7 @@ def _edited(content: bytes | None, file: Path, *, remove: bool) -> bytes | None:
     """Return the file with the lines up to date, or without them; None for no file."""
     text = content or b""
     if b"\0" in text:
-        raise ConfigError(file, "is not UTF-8 text; it was not touched")
+        raise ConfigError(file, "is not UTF-8 text; it was left unchanged")
     newline = b"\r\n" if b"\r\n" in text else b"\n"
     lines = LINES.encode().replace(b"\n", newline)
     span = _find_span(text, file)
@@ -113,7 +114,9 @@ def _find_span(text: bytes, file: Path) -> tuple[int, int] | None:
     if not starts and not ends:
         return None
     if len(starts) != 1 or len(ends) != 1 or ends[0].start() < starts[0].end():
-        raise ConfigError(file, "its kbhub:start and kbhub:end do not make one pair; mend them, it was not touched")
+        raise ConfigError(
+            file, "its kbhub:start and kbhub:end are not a single pair; fix them, the file was left unchanged"
+        )
     return starts[0].start(), ends[0].end()
 
 

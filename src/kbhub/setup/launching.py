@@ -20,7 +20,8 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kbhub.setup.clients import Machine, OwnCommand, Shape
+    from kbhub.setup.clients import OwnCommand, Shape
+    from kbhub.setup.machine import Machine
 
 
 How = Literal["uvx", "uv tool", "pipx", "venv", "environment", "module"]
@@ -107,8 +108,8 @@ def launch(installation: Installation, machine: Machine) -> Launch:
             return Launch((str(launcher),), how)
     if script.is_file():
         note = (
-            f"It is in the virtual environment {prefix}; deleting that breaks it. "
-            "`uv tool install kbhub` or `pipx install kbhub` gives it a place of its own."
+            f"kbhub is in the virtual environment {prefix} and stops working if you delete that. "
+            "To install it on its own, run `uv tool install kbhub` or `pipx install kbhub`."
             if how == "venv"
             else ""
         )
@@ -199,17 +200,17 @@ def run(command: Sequence[str], machine: Machine) -> str:
     """
     program = machine.program(command[0])
     if program is None:
-        return "it is not on the search path"
+        return "it is not on PATH"
     try:
         process = _run([program, *command[1:]], machine, SECONDS)
     except subprocess.TimeoutExpired:
-        return f"it did not end within {SECONDS:g} s"
+        return f"it did not finish within {SECONDS:g} s"
     except OSError as error:
         return f"it cannot be run: {error.strerror or error}"
     if process.returncode == 0:
         return ""
     output = _ESCAPES.sub("", (process.stderr or process.stdout).decode("utf-8", "replace"))
-    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "it said nothing")
+    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "no output")
     return f"exit code {process.returncode}: {last[:_ERROR_CHARACTERS]}"
 
 

@@ -31,11 +31,22 @@ class Step(Model):
     notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
 
 
+class Paste(Model):
+    """What the user has to do in a client's settings dialog."""
+
+    subject: str = Field(description="Name of the client.")
+    title: str = Field(description="The same for people.")
+    where: str = Field(description="The page of the dialog.")
+    entry: str = Field(description="JSON to paste there; empty if the server is to be deleted.")
+    notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
+
+
 class SetupReport(Model):
     """What `kbhub setup` did or, with `dry_run`, would do."""
 
     dry_run: bool = Field(description="Whether nothing was done.")
     steps: tuple[Step, ...] = Field(description="In the order of their doing.")
+    pastes: tuple[Paste, ...] = Field((), description="What only the user can do.")
     notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
 
 

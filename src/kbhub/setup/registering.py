@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbhub.errors import ConfigError
 from kbhub.setup import launching
-from kbhub.setup.clients import CLIENTS, SERVER, client_named
+from kbhub.setup.clients import CLIENTS, SERVER
 from kbhub.setup.entries import (
     EntryLocation,
     decode,
@@ -27,30 +27,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from kbhub.setup.clients import Client, ClientName, Machine
+    from kbhub.setup.clients import Client
+    from kbhub.setup.dialogs import AnyName
+    from kbhub.setup.machine import Machine
     from kbhub.setup.targets import RegisteredServer, Target
 
-OFF = "It is switched off there; the client's own settings switch it on."
+OFF = "It is disabled there; enable it in the client's settings."
 
 
-def chosen_clients(machine: Machine, names: Sequence[ClientName], root: Path | None = None) -> tuple[Client, ...]:
+def chosen_clients(machine: Machine, names: Sequence[AnyName], root: Path | None = None) -> tuple[Client, ...]:
     """Return the named clients or, without names, those that are installed.
 
     Args:
         machine: where to look for clients.
-        names: the names.
+        names: the names; those of clients that keep their servers in a dialog are skipped.
         root: a project folder whose files show further clients, which other members of a team may use.
     """
     if names:
-        return tuple(client_named(name) for name in dict.fromkeys(names))
+        by_name: dict[str, Client] = {client.name: client for client in CLIENTS}
+        return tuple(by_name[name] for name in dict.fromkeys(names) if name in by_name)
     return tuple(client for client in CLIENTS if machine.has(client) or (root and _has_file(client, root)))
 
 
 def without_project_file(clients: Sequence[Client], *, remove: bool) -> tuple[str, ...]:
     """Return a note for each client without project files, saying what to do instead."""
-    effect = "takes it out for you" if remove else "registers it for you alone"
+    effect = "removes it for you" if remove else "registers it for you only"
     return tuple(
-        f"{client.title} has no file in a project; `kbhub setup --client {client.name}{' --remove' * remove}` {effect}."
+        f"{client.title} has no project file; `kbhub setup --client {client.name}{' --remove' * remove}` {effect}."
         for client in clients
         if client.project is None
     )
@@ -124,7 +127,11 @@ def _registration(target: Target, step: Step, entry: RegisteredServer | None, ma
         return Task(step, lambda: _register(target, step, line, machine))
     off = () if entry.enabled else (OFF,)
     if entry.name != SERVER:
-        return Task(_with_action(step, "nothing", command=entry.argv, notes=(f"It is there as {entry.name!r}.", *off)))
+        return Task(
+            _with_action(
+                step, "nothing", command=entry.argv, notes=(f"It is already registered as {entry.name!r}.", *off)
+            )
+        )
     if target.wants(entry):
         return Task(_with_action(step, "nothing", command=entry.argv, notes=off))
     argv = target.argv_instead_of(entry)
@@ -168,7 +175,7 @@ def _done_by(
         fault = launching.run(line, machine)
         if not fault and succeeded():
             return done(step, notes=_hint(target, step))
-        reason = fault or f"{target.file} does not show that it did anything"
+        reason = fault or f"it had no effect on {target.file}"
         return _edited(target, step, f"`{line[0]}` failed ({reason}), so the file was edited instead.")
 
     return _recorded(target, machine, change)

@@ -7,17 +7,19 @@ from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 from kbhub.errors import ConfigError
-from kbhub.setup.clients import CLIENTS, SERVER, Machine, this_platform
+from kbhub.setup.clients import CLIENTS, SERVER
 from kbhub.setup.entries import decode, parse, servers
 from kbhub.setup.files import read_bytes
 from kbhub.setup.launching import RELOCATABLE, major_version
+from kbhub.setup.machine import Machine, this_platform
 from kbhub.setup.plan import Registration
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.setup.clients import Client, Form, Platform, Shape
+    from kbhub.setup.clients import Client, Form, Shape
+    from kbhub.setup.machine import Platform
 
 
 SERVE = "serve"
@@ -116,7 +118,7 @@ def registered(text: str, target: Target) -> RegisteredServer | None:
 
 
 def entry_of(name: str, raw: Any, shape: Shape) -> RegisteredServer:
-    """Parse an entry; `argv` is empty if it starts no command."""
+    """Parse an entry; `argv` is empty if it has no command."""
     fields = raw if isinstance(raw, Mapping) else {}
     command, args = fields.get(shape.command), fields.get(shape.args or "", [])
     words = command if isinstance(command, list) else [command, *(args if isinstance(args, list) else [])]

@@ -93,7 +93,7 @@ def _rewritten(text: str, keys: Sequence[str], path: Path, change: Any) -> str:
         change(holder)
         return tomlkit.dumps(document)
     except (TOMLKitError, KeyError, AttributeError) as error:
-        raise ConfigError(path, "is written in an unusual way; make the change by hand") from error
+        raise ConfigError(path, "has an unusual layout; make the change by hand") from error
 
 
 def _value(value: Any) -> str:

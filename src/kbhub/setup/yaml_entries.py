@@ -55,7 +55,7 @@ def added(text: str, keys: Sequence[str], name: str, entry: dict[str, Any], path
             text = text[:start].rstrip(" ") + text[end:]
         indent = _UNIT
     else:
-        raise ConfigError(path, "is written in an unusual way; make the change by hand", key)
+        raise ConfigError(path, "has an unusual layout; make the change by hand", key)
     line = _line_end(text, node.end_mark.index)
     head = text[:line] if text[:line].endswith("\n") else text[:line] + newline
     return head + newline.join(_block(name, entry, indent)) + newline + text[line:]
@@ -80,7 +80,7 @@ def _lines_of(text: str, keys: Sequence[str], name: str, path: Path) -> tuple[in
     pair = _pair(_root(text), key)
     inner = _pair(pair[1], name) if pair and not pair[1].flow_style else None
     if inner is None:
-        raise ConfigError(path, "is written in an unusual way; make the change by hand", key)
+        raise ConfigError(path, "has an unusual layout; make the change by hand", key)
     start = text.rfind("\n", 0, inner[0].start_mark.index) + 1
     return start, _line_end(text, _last(inner[1]).end_mark.index), inner[0].start_mark.column
 

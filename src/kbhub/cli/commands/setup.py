@@ -16,14 +16,16 @@ from kbhub.cli.console import complain, show, show_json, show_text, wants_colour
 from kbhub.cli.options import Common, log_to_stderr
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
-from kbhub.render.setup import plan_text, question, report_text
+from kbhub.render.setup import pastes_text, plan_text, question, report_text
 from kbhub.render.terminal import Painter
-from kbhub.setup.clients import ClientName, Machine, this_platform
+from kbhub.setup.dialogs import AnyName, pastes
 from kbhub.setup.hooks import HOOKED, hooks_tasks
 from kbhub.setup.instructions import agents_tasks, skill_tasks
 from kbhub.setup.launching import launch, this_installation
+from kbhub.setup.machine import Machine, this_platform
 from kbhub.setup.plan import SetupReport, carry_out
 from kbhub.setup.registering import chosen_clients, project_tasks, user_tasks, without_project_file
+from kbhub.setup.targets import SERVE
 from kbhub.workspace.discovery import find_workspace
 from kbhub.workspace.places import WORKING_DIRECTORY_GONE, working_directory
 from kbhub.workspace.schema_files import schema_file, schema_files
@@ -46,7 +48,7 @@ HOOKS_QUESTION = "Tell agents, unasked, what your notes say about a prompt or th
 
 def setup(
     *,
-    client: Annotated[tuple[ClientName, ...], Parameter(metavar="NAME")] = (),
+    client: Annotated[tuple[AnyName, ...], Parameter(metavar="NAME")] = (),
     project: bool = False,
     agents_md: Annotated[bool, Parameter(name="--agents-md")] = False,
     skill: bool = False,
@@ -65,7 +67,7 @@ def setup(
     Example: kbhub setup --dry-run
 
     Args:
-        client: This client, whether it was found or not; may be repeated.
+        client: This client, whether it was found or not; may be repeated. For jetbrains-ai, print what to paste.
         project: Write files into the project instead (.mcp.json, .vscode/mcp.json …), for a team to share.
         agents_md: Put lines into AGENTS.md, CLAUDE.md and GEMINI.md of the project that make agents search first.
         skill: Give clients that have skills one that says when and how to search.
@@ -84,7 +86,8 @@ def setup(
     machine = Machine(Path.home(), dict(os.environ), this_platform())
     tasks: list[Task] = []
     notes: tuple[str, ...] = ()
-    chosen = chosen_clients(machine, client)
+    chosen, how = chosen_clients(machine, client), launch(this_installation(), machine)
+    by_hand = pastes(client, (*how.argv, SERVE), remove=remove)
     if client or project or not (agents_md or skill):
         if project:
             root = _project(common, machine)
@@ -93,27 +96,26 @@ def setup(
             if client or not tasks:  # else nobody asked for those that have none
                 notes = without_project_file(sharing, remove=remove)
         else:
-            how = launch(this_installation(), machine)
-            notes = (how.note,) if how.note and chosen and not remove else ()
+            notes = (how.note,) if how.note and (chosen or by_hand) and not remove else ()
             tasks += user_tasks(chosen, machine, how.argv, remove=remove)
             if remove and hooks is not False:  # first, as what was done last is undone first
                 tasks[:0] = hooks_tasks(chosen, machine, how.argv, remove=True)
             elif hooks or (hooks is None and not (yes or dry_run) and _wants_hooks(chosen)):
                 tasks += hooks_tasks(chosen, machine, how.argv, remove=False)
                 notes += (SPEAK,)
-        notes = notes if notes or tasks else (NO_CLIENT,)
+        notes = notes if notes or tasks or by_hand else (NO_CLIENT,)
     if skill:
         tasks += skill_tasks(chosen, machine, remove=remove)
     if agents_md:
         tasks += agents_tasks(_project(common, machine), remove=remove)
     steps = tuple(task.step for task in tasks)
     if dry_run or not any(task.do for task in tasks):
-        return _reported(SetupReport(dry_run=dry_run, steps=steps, notes=notes), common)
+        return _reported(SetupReport(dry_run=dry_run, steps=steps, pastes=by_hand, notes=notes), common)
     if not yes and not _agreed(steps, json=common.json):
         complain("Nothing was changed.")
         return 1
     steps = tuple(carry_out(task) for task in tasks)
-    return _reported(SetupReport(dry_run=False, steps=steps, notes=notes), common)
+    return _reported(SetupReport(dry_run=False, steps=steps, pastes=by_hand, notes=notes), common)
 
 
 def _wants_hooks(chosen: Sequence[Client]) -> bool:
@@ -166,10 +168,11 @@ def _reported(report: SetupReport, common: Common) -> int:
     else:
         paint = Painter(wants_colour(sys.stdout, os.environ))
         text = plan_text if report.dry_run else report_text
-        show_text(text(report.steps, Path.home(), paint))
+        parts = (text(report.steps, Path.home(), paint), pastes_text(report.pastes, paint))
+        show_text("\n".join(part for part in parts if part))
         for note in report.notes:
             complain(note)
-    return 1 if not report.steps or any(step.state == "failed" for step in report.steps) else 0
+    return 1 if not (report.steps or report.pastes) or any(step.state == "failed" for step in report.steps) else 0
 
 
 class CompletionResult(Model):

@@ -41,14 +41,12 @@ def config_findings(hub: Hub, error: ConfigError | None = None) -> list[Finding]
         error: the error raised when the config was read, if any.
     """
     if error is not None:
-        remedy = "Mend it there; nothing can be searched before, and no restart is needed after."
+        remedy = "Fix it there. Until then, nothing can be searched; no restart is needed."
         return [Finding(check="config", level="error", message=f"{str(error).rstrip('.')}.", remedy=remedy)]
     config = hub.config()
     if config.warnings:
-        return [
-            _finding("config", problem, level="warning", remedy="Mend or remove it.") for problem in config.warnings
-        ]
-    message = str(config.path) if config.path else "There is none; the defaults hold."
+        return [_finding("config", problem, level="warning", remedy="Fix or remove it.") for problem in config.warnings]
+    message = str(config.path) if config.path else "None; the defaults apply."
     return [Finding(check="config", level="ok", message=message)]
 
 
@@ -57,7 +55,7 @@ def trust_findings(store: TrustStore) -> list[Finding]:
     try:
         grants = store.entries()
     except ConfigError as error:
-        message, remedy = _split(str(error), "Mend it or move it away.")
+        message, remedy = _split(str(error), "Fix it or move it away.")
         return [Finding(check="trust", level="error", message=message, remedy=remedy)]
     dangling = [finding for grant in grants if (finding := _dangling(grant))]
     pointers = len({grant.pointer for grant in grants})
@@ -76,12 +74,12 @@ def discovery_findings(hub: Hub, discovery: Discovery) -> list[Finding]:
             continue
         broken = problem.subject in configured - active
         check = "base" if problem.subject in configured - {PROJECT_ID} else "pointer"
-        remedy = "Mend it; it is looked at again by itself."
+        remedy = "Fix it; kbhub notices by itself."
         findings.append(_finding(check, problem, level="error" if broken else "warning", remedy=remedy))
     if not discovery.bases and not findings:
         reasons = [place for place in discovery.looked_for if place.endswith((")", "off here"))]
         message = " ".join(["No base is active here.", *(f"{reason}." for reason in reasons)])
-        remedy = "`kbhub init` makes knowledge here; `kbhub status` lists what was looked for."
+        remedy = "Run `kbhub init` to create a knowledge folder, or `kbhub status` to see where kbhub looked."
         findings.append(Finding(check="base", level="warning", message=message, remedy=remedy))
     return findings
 
@@ -89,12 +87,12 @@ def discovery_findings(hub: Hub, discovery: Discovery) -> list[Finding]:
 def _dangling(grant: Grant) -> Finding | None:
     """Report a grant whose pointer or target no longer exists."""
     if not os.path.lexists(grant.pointer):
-        fault = "is trusted and no longer exists"
+        fault = "is trusted but no longer exists"
     elif grant.use == "knowledge" and not is_directory(grant.target):
-        fault = f"is trusted to lead to {grant.target}, which no longer exists"
+        fault = f"is trusted to point to {grant.target}, which no longer exists"
     else:
         return None
-    remedy = f"`{shlex.join(['kbhub', 'trust', '--revoke', str(grant.pointer)])}` forgets it."
+    remedy = f"Run `{shlex.join(['kbhub', 'trust', '--revoke', str(grant.pointer)])}` to remove it."
     return Finding(check="trust", level="warning", subject=str(grant.pointer), message=f"It {fault}.", remedy=remedy)
 
 
@@ -137,15 +135,15 @@ def base_findings(hub: Hub, base: Base) -> list[Finding]:
     finally:
         index.close()
     counts = ", ".join((counted(documents, "document"), counted(chunks, "chunk"), counted(vectors, "vector")))
-    return [Finding(check="index", level="ok", subject=base.id, message=f"{counts}; sound and in step")]
+    return [Finding(check="index", level="ok", subject=base.id, message=f"{counts}; intact, up to date")]
 
 
 def _lock(base: Base, path: Path) -> list[Finding]:
     # Without a lock file nobody holds the lock, and `is_being_indexed` would create one.
     if not os.path.lexists(f"{path}.lock") or not is_being_indexed(path):
         return []
-    message = "Another kbhub process is indexing it; it was not looked into."
-    remedy = "Wait until that is done. If it hangs, end it: its lock goes with it, and nothing is lost."
+    message = "Another kbhub process is indexing it, so it was not checked."
+    remedy = "Wait until it finishes. If it hangs, end it: the lock goes with it, and nothing is lost."
     return [Finding(check="lock", level="warning", subject=base.id, message=message, remedy=remedy)]
 
 
@@ -169,7 +167,7 @@ def _freshness(hub: Hub, base: Base, index: Index) -> list[Finding]:
     try:
         files = behind_of(compare(base, index.path, hub.limits()), index)
     except BaseUnavailable as error:
-        remedy = "Allow kbhub to list it, or mend or remove the base."
+        remedy = "Give kbhub permission to list it, or fix or remove the base."
         return [Finding(check="base", level="error", subject=base.id, message=f"{error.reason}.", remedy=remedy)]
     except IndexUnavailable as error:
         return [_broken(base, error.reason)]
@@ -188,9 +186,9 @@ def _vectors(hub: Hub, base: Base, embedder: str | None, unembedded: int) -> lis
     if configured is None or (embedder == fingerprint and not unembedded):
         return []
     if embedder == fingerprint:
-        message = f"{counted(unembedded, 'chunk')} of it cannot be found by meaning yet: vectors are missing."
+        message = f"Vectors are missing for {counted(unembedded, 'chunk')}, which search by meaning cannot find yet."
     else:
-        message = f"Its vectors are not those of {configured.name}; it is searched by keyword only."
+        message = f"Its vectors do not come from {configured.name}, so it is searched by keyword only."
     return [_behind(base, message, check="vectors")]
 
 
@@ -198,23 +196,23 @@ def _files(base: Base, problems: list[tuple[str, str]]) -> list[Finding]:
     findings = []
     for path, message in problems[:LISTED_FILES]:
         text = f"{path}: {message.removeprefix(f'{path}: ').rstrip('.')}."
-        remedy = "Mend it, or leave it out with `exclude` or .kbhubignore."
+        remedy = "Fix it, or leave it out with `exclude` or .kbhubignore."
         findings.append(Finding(check="files", level="warning", subject=base.id, message=text, remedy=remedy))
     if (more := len(problems) - LISTED_FILES) > 0:
-        text = f"{counted(more, 'more file')} cannot be indexed as they should."
-        remedy = "`kbhub status` lists them, `kbhub status --json` without an end."
+        text = f"{counted(more, 'more file')} cannot be indexed properly."
+        remedy = "`kbhub status` lists more of them, `kbhub status --json` all."
         findings.append(Finding(check="files", level="warning", subject=base.id, message=text, remedy=remedy))
     return findings
 
 
 def _behind(base: Base, message: str, check: str = "freshness") -> Finding:
-    remedy = f"{_index_command(base)} brings it in step, and so does `kbhub doctor --fix`."
+    remedy = f"Run {_index_command(base)} or `kbhub doctor --fix` to bring it up to date."
     return Finding(check=check, level="warning", subject=base.id, message=message, remedy=remedy, fixable=True)
 
 
 def _broken(base: Base, reason: str) -> Finding:
     message = f"Its index cannot be used: {reason}."
-    remedy = "`kbhub doctor --fix` sets it aside and makes it anew from the documents."
+    remedy = "Run `kbhub doctor --fix` to move it aside and rebuild it from the documents."
     return Finding(check="index", level="error", subject=base.id, message=message, remedy=remedy, fixable=True)
 
 

@@ -31,7 +31,7 @@ def client_findings(hub: Hub) -> list[Finding]:
     faults = _handshakes(usable, env)
     findings = [_finding(registration, faults.get(_identity(registration), "")) for registration in registered]
     if missing := unregistered(env, home):
-        message = f"Not registered with {', '.join(missing)}; `kbhub setup` does it."
+        message = f"Not registered with {', '.join(missing)}; run `kbhub setup` to register it."
         findings.append(Finding(check=CHECK, level="ok", message=message))
     elif not registered:
         findings.append(Finding(check=CHECK, level="ok", message="No MCP client was found on this machine."))
@@ -59,20 +59,20 @@ def _identity(registration: Registration) -> tuple[object, ...]:
 
 
 def _finding(registration: Registration, fault: str) -> Finding:
-    setup_again = f"`kbhub setup --client {registration.client}` registers this kbhub there."
+    setup_again = f"Run `kbhub setup --client {registration.client}` to register this kbhub."
     if registration.fault:
-        message = f"Its file cannot be understood: {registration.fault.rstrip('.')}."
-        remedy = "Mend the file; kbhub changes nothing in it before."
+        message = f"Its file has a problem: {registration.fault.rstrip('.')}."
+        remedy = "Fix the file; until then, kbhub does not change it."
         return Finding(check=CHECK, level="warning", subject=registration.title, message=message, remedy=remedy)
     if not registration.command:
-        message = f"The entry {registration.name!r} in {registration.file} starts no command."
+        message = f"The entry {registration.name!r} in {registration.file} has no command."
         return Finding(check=CHECK, level="error", subject=registration.title, message=message, remedy=setup_again)
     if not registration.starts:
         message = f"{registration.file} starts {registration.command}, which does not exist or cannot be run."
         return Finding(check=CHECK, level="error", subject=registration.title, message=message, remedy=setup_again)
     if not registration.enabled:
-        message = f"It is registered in {registration.file} and switched off there."
-        remedy = "Switch it on in the client's settings."
+        message = f"It is registered in {registration.file} but disabled there."
+        remedy = "Enable it in the client's settings."
         return Finding(check=CHECK, level="warning", subject=registration.title, message=message, remedy=remedy)
     if fault:
         message = f"{' '.join(registration.argv)} {fault.rstrip('.')}."

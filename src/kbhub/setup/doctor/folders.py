@@ -53,11 +53,11 @@ def folder_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
     if (exposed := too_open(own)) and os.name != "nt":
         more = f" and {len(exposed) - 1} more" if len(exposed) > 1 else ""
         verb = "is" if len(exposed) == 1 else "are"
-        message = f"{exposed[0]}{more} {verb} open to other users of this machine."
-        remedy = "`kbhub doctor --fix` gives folders the mode 0700 and files 0600."
+        message = f"{exposed[0]}{more} {verb} accessible to other users of this machine."
+        remedy = "Run `kbhub doctor --fix` to give folders mode 0700 and files mode 0600."
         findings.append(Finding(check="permissions", level="warning", message=message, remedy=remedy, fixable=True))
     else:
-        findings.append(Finding(check="permissions", level="ok", message="kbhub's files are for you alone."))
+        findings.append(Finding(check="permissions", level="ok", message="Only you can access kbhub's files."))
     return findings + [_leftover(path) for path in leftovers(hub, bases)]
 
 
@@ -126,10 +126,13 @@ def _set_aside_from(index: Path) -> list[Path]:
 
 def _leftover(path: Path) -> Finding:
     if is_directory(path) and not path.is_symlink():
-        message, remedy = "A folder lay where an index belongs and was set aside.", "Look into it, then delete it."
+        message, remedy = (
+            "A folder was found in place of an index and moved aside.",
+            "Check what it holds, then delete it.",
+        )
         return Finding(check="leftovers", level="warning", subject=str(path), message=message, remedy=remedy)
-    what = "A journal without its index" if path.name.endswith(JOURNALS) else "An index that was set aside"
-    remedy = "`kbhub doctor --fix` deletes it; nothing needs it."
+    what = "A journal without its index" if path.name.endswith(JOURNALS) else "An index that was moved aside"
+    remedy = "Nothing needs it. Run `kbhub doctor --fix` to delete it."
     message = f"{what}."
     return Finding(check="leftovers", level="warning", subject=str(path), message=message, remedy=remedy, fixable=True)
 
@@ -139,18 +142,18 @@ def _directory(check: str, path: Path) -> list[Finding]:
     if state is None:
         above = next(folder for folder in path.parents if is_directory(folder))
         if os.access(above, os.W_OK | os.X_OK):
-            return [Finding(check=check, level="ok", message=f"{path} will be made when it is needed.")]
+            return [Finding(check=check, level="ok", message=f"{path} will be created when needed.")]
         message, remedy = (
-            f"{path} cannot be made in {above}.",
-            f"Allow it, or name another folder: {_option_for(check)}.",
+            f"{path} cannot be created in {above}.",
+            f"Allow it, or choose another folder: {_option_for(check)}.",
         )
     elif not stat.S_ISDIR(state.st_mode):
-        message, remedy = f"{path} is no folder.", f"Move it away, or name another folder: {_option_for(check)}."
+        message, remedy = f"{path} is not a folder.", f"Move it away, or choose another folder: {_option_for(check)}."
     elif not os.access(path, os.W_OK | os.X_OK | os.R_OK):
         message = (
-            f"{path} cannot be written; indexes stay as they are." if check == "cache" else f"{path} is read-only."
+            f"{path} cannot be written, so indexes are not updated." if check == "cache" else f"{path} is read-only."
         )
-        remedy = f"Allow it, or name another folder: {_option_for(check)}."
+        remedy = f"Allow it, or choose another folder: {_option_for(check)}."
     else:
         return [Finding(check=check, level="ok", message=str(path))]
     return [Finding(check=check, level="error", message=message, remedy=remedy)]
@@ -166,7 +169,7 @@ def _low_disk(path: Path) -> Finding | None:
     if free >= LOW_DISK_BYTES:
         return None
     message = f"{free // 1_000_000} MB are free below {existing}; a large base needs {LOW_DISK_BYTES // 1_000_000} MB."
-    remedy = "Free space, or keep indexes elsewhere: `--cache-dir` or KBHUB_CACHE_DIR."
+    remedy = "Free up space, or keep indexes elsewhere: `--cache-dir` or KBHUB_CACHE_DIR."
     return Finding(check="disk", level="warning", message=message, remedy=remedy)
 
 
@@ -176,7 +179,7 @@ def _owners(places: Sequence[Path]) -> list[Finding]:
         return []
     trusted = (os.getuid(), 0)
     others = [path for path in places if (state := _state(path)) and state.st_uid not in trusted]
-    remedy = "Take it over (`chown`) or delete it; indexes are made anew."
+    remedy = "Change its owner (`chown`) or delete it; indexes are rebuilt."
     return [
         Finding(check="owner", level="error", subject=str(path), message="It belongs to another user.", remedy=remedy)
         for path in others[:1]

@@ -62,7 +62,7 @@ async def _attempt(argv: list[str], env: dict[str, str], folder: Path, errors: A
         fault = f"did not answer within {seconds:g} s"
     except* (MCPError, OSError, ValueError) as group:
         error = _first(group)
-        fault = "ends at once" if "closed" in str(error).lower() else f"does not answer as it should ({error})"
+        fault = "exits immediately" if "closed" in str(error).lower() else f"gives an invalid answer ({error})"
     return fault
 
 

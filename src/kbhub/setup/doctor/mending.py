@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kbhub.types import Base
 
 
-BUSY = "another kbhub process is indexing it; try again when that is done"
+BUSY = "another kbhub process is indexing it; try again when it has finished"
 
 
 def examine(hub: Hub) -> Diagnosis:
@@ -134,7 +134,7 @@ def _set_aside(hub: Hub, base: Base) -> Iterator[str]:
     hub.index(base).close()
     with _alone(path):
         aside = set_aside(path)
-    yield f"{base.id}: its index was set aside as {aside.name}"
+    yield f"{base.id}: its index was moved aside as {aside.name}"
 
 
 def _sync(hub: Hub, name: str) -> Iterator[str]:
@@ -148,7 +148,7 @@ def _close(path: Path) -> Iterator[str]:
     kind = path.lstat().st_mode
     if not stat.S_ISLNK(kind):
         path.chmod(FOLDER_MODE if stat.S_ISDIR(kind) else FILE_MODE)
-        yield f"{path} is for you alone now"
+        yield f"only you can access {path} now"
 
 
 def _alone(path: Path) -> FileLock:

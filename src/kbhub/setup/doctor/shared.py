@@ -38,20 +38,22 @@ def shared_findings(hub: Hub, base: Base) -> list[Finding]:
         findings.append(_finding(base, "tls", "warning", f"{base.place} is read without TLS.", remedy))
     skew = session.now - time.time()
     if abs(skew) > MOST_SKEW_SECONDS:
-        remedy = "Set the clock of one of the two machines."
-        findings.append(_finding(base, "clock", "warning", f"Its clock is {skew:+.0f} s from this one's.", remedy))
+        remedy = "Correct the clock of one of the two machines."
+        findings.append(
+            _finding(base, "clock", "warning", f"Its clock differs from this one's by {skew:+.0f} s.", remedy)
+        )
     try:
         with index.snapshot():
             faults, (documents, chunks, vectors) = index.faults(), index.counts()
             synced = index.meta("synced")
     except IndexUnavailable as error:
-        remedy = f"`kbhub publish --status --to {base.engine}` lists those that you may read."
+        remedy = f"Run `kbhub publish --status --to {base.engine}` to list the bases that you may read."
         return [*findings, _finding(base, "rights", "error", f"{error.reason}.", remedy)]
     if faults:
-        remedy = "`kbhub publish --full` by its publisher makes it anew."
+        remedy = "Its publisher can rebuild it with `kbhub publish --full`."
         return [*findings, _finding(base, "index", "error", f"{'; '.join(faults)}.", remedy)]
     counts = ", ".join((counted(documents, "document"), counted(chunks, "chunk"), counted(vectors, "vector")))
-    return [*findings, _finding(base, "index", "ok", f"{counts}; sound, published {synced}")]
+    return [*findings, _finding(base, "index", "ok", f"{counts}; intact, published {synced}")]
 
 
 def _finding(

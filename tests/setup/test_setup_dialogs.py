@@ -1,0 +1,85 @@
+"""`kbhub setup` tells what to paste where a client keeps its servers in a settings dialog."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kbhub.setup.dialogs import DIALOGS
+from kbhub.setup.launching import launch, this_installation
+from kbhub.setup.machine import Machine
+from setup_machine import CURSOR, Account, make_account
+from trees import snapshot
+
+HOWTO = Path(__file__).parents[2] / "docs" / "how-to" / "clients.md"
+NAMES = [dialog.name for dialog in DIALOGS]
+
+
+@pytest.fixture
+def account(environment, monkeypatch, capsys) -> Account:
+    """A user without any client, in a project."""
+    return make_account(environment, monkeypatch, capsys)
+
+
+def wanted(account) -> dict:
+    machine = Machine(account.home, account.env, "linux")
+    command, *args = [*launch(this_installation(), machine).argv, "serve"]
+    return {"mcpServers": {"kbhub": {"command": command, "args": args}}}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_entry_is_printed_with_its_place_and_nothing_is_written(account, name):
+    """On lines of its own, to copy; nobody is asked, as nothing is done."""
+    before = snapshot(account.home)
+    code, out, _ = account.run("--client", name)
+    (dialog,) = (one for one in DIALOGS if one.name == name)
+
+    assert code == 0
+    assert out.split("\n")[0].split(maxsplit=1) == ["paste", dialog.title]
+    assert f"in {dialog.where}, Add:" in out
+    assert json.loads(out[out.index("\n{") : out.rindex("\n}") + 2]) == wanted(account)
+    assert snapshot(account.home) == before
+
+
+def test_removing_tells_where_to_delete_it(account):
+    """Which only the user can do."""
+    code, out, _ = account.run("--client", "jetbrains-ai", "--remove")
+
+    assert code == 0
+    assert out == (
+        "delete      JetBrains AI Assistant\n"
+        "            in Settings | Tools | AI Assistant | Model Context Protocol (MCP), the server `kbhub`\n"
+    )
+
+
+def test_clients_with_files_are_registered_beside_it(account):
+    """And programs get both, apart."""
+    file = account.file(".cursor/mcp.json", CURSOR)
+    code, out, _ = account.run("--yes", "--json", "--client", "jetbrains-ai", "--client", "cursor")
+    report = json.loads(out)
+
+    assert code == 0
+    assert [step["subject"] for step in report["steps"]] == ["cursor"]
+    assert [(paste["subject"], json.loads(paste["entry"])) for paste in report["pastes"]] == [
+        ("jetbrains-ai", wanted(account))
+    ]
+    assert b"kbhub" in file.read_bytes()
+
+
+@pytest.mark.parametrize("dialog", DIALOGS, ids=lambda dialog: dialog.name)
+def test_it_has_a_section_in_the_documentation(dialog):
+    """With its name and the way to the dialog."""
+    _, found, section = " ".join(HOWTO.read_text("utf-8").split()).partition(f"## {dialog.title} ")
+
+    assert found
+    assert f"--client {dialog.name}`" in section
+    assert dialog.where in section
+
+
+def test_it_is_not_looked_for(account):
+    """Nothing shows whether it is installed, so who did not name it is not told."""
+    account.file(".cursor/mcp.json", CURSOR)
+
+    assert json.loads(account.run("--dry-run", "--json")[1])["pastes"] == []
