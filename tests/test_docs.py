@@ -101,6 +101,22 @@ def test_snippets_of_json_are_json(page, tmp_path):
         read_jsonc(file)
 
 
+TRANSLATED = re.compile(
+    r"\b(answerable|mend(?:s|ed|ing)?|anew|unasked|in step|both eras|has no authority|lies in your|so many of the)\b"
+)
+"""Words that a translator would write; CONTRIBUTING.md has what to write instead."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_reads_translated(page):
+    """Literal translations do not come back into what is written by hand; code and generated parts are skipped."""
+    text = page.read_text("utf-8")
+    for other in (r"<!-- [\w-]+: generated .*?<!-- end -->", r"^ *```.*?^ *```", r"^## Words$.*?(?=^## )"):
+        text = re.sub(other, "", text, flags=re.DOTALL | re.MULTILINE)
+
+    assert TRANSLATED.findall(re.sub(r"`[^`]*`", "", text)) == []
+
+
 def source_texts() -> list[str]:
     """Give every text that stands in the source, adjacent ones joined as Python joins them."""
     trees = (ast.parse(path.read_text("utf-8")) for path in sorted((ROOT / "src").rglob("*.py")))
