@@ -39,6 +39,7 @@ from kbhub.editing.paths import find_document, why_not_writable
 from kbhub.editing.relinking import relink, unmended
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.reading.listing import short_docids
+from kbhub.sync.bases import passed_over
 from kbhub.sync.lock import writing
 from kbhub.types import Problem, Skipped
 
@@ -112,6 +113,7 @@ def audit(hub: Hub, names: Iterable[str] = (), *, checks: Iterable[str] = (), li
         total=len(findings),
         fixable=sum(finding.fix is not None and finding.base in writable for finding in findings),
         notes=tuple(notes),
+        passed_over=_passed_over(hub, audited) if "files" in selected else {},
         skipped=tuple(skipped),
     )
     return report.cut(limit)
@@ -155,6 +157,10 @@ def _findings(
         yield from findings
     if "memories" in selected:
         yield from memory_findings(hub, {material.base.id: material for material in audited})
+
+
+def _passed_over(hub: Hub, audited: Sequence[Material]) -> dict[str, dict[str, int]]:
+    return {material.base.id: counts for material in audited if (counts := passed_over(hub, material.base))}
 
 
 def _counts(findings: Sequence[AuditFinding]) -> tuple[CheckCount, ...]:
