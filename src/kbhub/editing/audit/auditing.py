@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from kbhub.documents.front_matter_editing import front_matter_of, with_texts, with_values
+from kbhub.documents.inline_tags import is_inline_tag
+from kbhub.documents.markdown import inline_tags_of
 from kbhub.documents.text_editing import text_of
 from kbhub.editing.audit.documents import (
     file_findings,
@@ -243,7 +245,9 @@ def _mended(
         )
     tags = [(finding, fix) for finding, fix in fixes if fix.what == "tag"]
     if tags:
-        text = _retagged(place.ref, text, {fix.before: fix.after for _, fix in tags})
+        renamed = {fix.before: fix.after for _, fix in tags}
+        text = _retagged(place.ref, text, renamed)
+        text = _retagged_inline(place.ref, text, renamed) if place.base.inline_tags else text
     for finding, fix in tags:
         changes.append(
             Change(ref=finding.ref, line=finding.line, check=finding.check, before=fix.before, after=fix.after)
@@ -264,6 +268,21 @@ def _retagged(ref: str, text: Text, tags: Mapping[str, str]) -> Text:
                 text = with_values(ref, text, {key: unique})
     if tuple(front_matter_of(text).tags) != expected:
         raise WriteRefused(ref, "its tags cannot be changed one by one; mend them by hand")
+    return text
+
+
+def _retagged_inline(ref: str, text: Text, tags: Mapping[str, str]) -> Text:
+    """Rename tags in the text of a document; raise `WriteRefused` if a new one cannot be written there."""
+    for one in reversed(inline_tags_of("\n".join(text.bare))):
+        new = tags.get(one.tag)
+        if new is None:
+            continue
+        if not is_inline_tag(new):
+            reason = f"line {one.line} has the tag #{one.tag}, and {new!r} cannot be written so; mend it by hand"
+            raise WriteRefused(ref, reason)
+        line = text.lines[one.line - 1]
+        changed = f"{line[: one.column]}{new}{line[one.column + len(one.tag) :]}"
+        text = text.replaced(one.line - 1, one.line, (changed,))
     return text
 
 
