@@ -99,7 +99,7 @@ def test_a_pointer_and_the_users_config_decide_for_themselves(vault, kbhub):
 
 def test_bases_of_the_user_have_the_setting_too(environment, kbhub):
     """On without a vault, off in one, and unset as the folder is."""
-    for name, said in (("on", True), ("off", False), ("unset", None)):
+    for name in ("on", "off", "unset"):
         environment.write(f"{environment.home}/{name}/a.md", f"# A\n\n#{name}\n")
         if name != "on":
             environment.write(f"{environment.home}/{name}/.obsidian/app.json", "{}")

@@ -80,8 +80,8 @@ def test_they_are_tags_only_where_the_base_says_so():
 
 
 def test_each_is_found_at_its_place():
-    """Line and column lead to its first character, in Windows files too."""
-    lines = "---\ntags: x\n---\nA #one.\n\n  - \u00e9\u00e9 #two/three/ #one\n".split("\n")
+    """Line and column lead to its first character."""
+    lines = ["---", "tags: x", "---", "A #one.", "", "  - \u00e9\u00e9 #two/three/ #one", ""]
     found = inline_tags_of("\n".join(lines))
 
     assert [(one.tag, one.line) for one in found] == [("one", 4), ("two/three", 6), ("one", 6)]
