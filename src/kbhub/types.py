@@ -53,6 +53,8 @@ class Base(Value):
     """Patterns of further files to take, as in `.gitignore`."""
     exclude: tuple[str, ...] = ()
     """Patterns of files to leave out, as in `.gitignore`."""
+    inline_tags: bool = False
+    """Whether `#tags` in the text of its documents are tags, as in a vault of Obsidian."""
     cache_dir: Path | None = None
     """Where its index lies, if not in the usual place."""
     weight: float = 1.0

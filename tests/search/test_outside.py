@@ -90,10 +90,11 @@ def test_where_nothing_is_active_the_command_line_says_what_could_be(environment
     for name in ("one.md", "two.md"):
         environment.write(f"../vault/{name}", "# A note\n")
 
-    err = kbhub("search", "crate", "--root", str(environment.project.parent / "vault"), code=1).err
+    vault = environment.project.parent / "vault"
+    err = kbhub("search", "crate", "--root", str(vault), code=1).err
 
     assert "2 Markdown files in this project (one.md, two.md) are not part of a base; " in err
-    assert "`kbhub init --knowledge .` includes them." in err
+    assert f"`kbhub init --root {vault} --knowledge {vault}` includes them." in err
 
 
 def test_a_pointer_is_what_is_to_be_changed(project, kbhub):

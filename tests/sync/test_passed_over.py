@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from mcp import Client
+
+from browsers import served
+from kbhub.server.server import create_server
+from kbhub.sync.bases import freshen
 
 NAMES = ["a.txt", "deep/b.txt", "c.rst", "notebook.ipynb", "d.docx"]
 COUNTS = {".txt": 2, ".rst": 1, ".ipynb": 1, ".docx": 1}
@@ -80,3 +85,46 @@ def test_a_base_that_is_full_counts_a_file_once(mixed, files):
     (report,) = mixed.hub().sync()
 
     assert report.passed_over[".rst"] == 1
+
+
+def test_audit_names_them_too_as_text_and_as_data(mixed, kbhub):
+    """With the check of files; a check of something else does not."""
+    assert f"project: {TOLD}" in kbhub("audit").out.splitlines()
+    assert kbhub("audit", "--json").json["passed_over"] == {"project": COUNTS}
+    assert "passed over" not in kbhub("audit", "--check", "links").out
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("patient")
+async def test_a_model_is_told_in_status_and_in_an_audit(mixed, mode):
+    """By kind, with what would include them."""
+    mixed.write(f"{mixed.home}/.kbhub.json", '{"tools": "all"}')
+    async with Client(create_server(mixed.hub(), structured=True), mode=mode) as client:
+        status = await client.call_tool("status", {"reload": True})
+        audit = await client.call_tool("audit", {"checks": ["files"]})
+
+    assert f"  {TOLD[0].upper()}{TOLD[1:]}." in status.content[0].text.splitlines()
+    assert status.structured_content["bases"][0]["passed_over"] == COUNTS
+    assert f"- project: {TOLD}" in audit.content[0].text.splitlines()
+    assert audit.structured_content["passed_over"] == {"project": COUNTS}
+
+
+def test_the_index_keeps_the_counts_and_a_comparison_renews_them(mixed):
+    """Another process knows them before it looks at a file; one that looked knows what came since."""
+    mixed.hub().sync()
+    mixed.write("knowledge/new.rst", "text\n")
+    later = mixed.hub()
+
+    assert later.status().bases[0].passed_over == COUNTS
+    freshen(later)
+    assert later.status().bases[0].passed_over == {**COUNTS, ".rst": 2}
+
+
+def test_the_page_of_health_names_them(mixed, kbhub):
+    """With the remedy as on the command line."""
+    kbhub("index", code=0)
+    with served(mixed) as page:
+        status, _, text = page.ask("/health", Cookie=page.enter())
+
+    assert status == 200
+    assert "project: passed over: 2 .txt, 1 .rst (<code>include</code> takes them in as plain text)" in text

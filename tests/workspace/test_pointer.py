@@ -35,6 +35,7 @@ def test_every_field_is_read(tmp_path):
         "contexts": {"api/": "the API"},
         "include": ["*.txt"],
         "exclude": ["old/"],
+        "inlineTags": True,
         "enabled": False,
     }
     pointer, warnings = read_pointer(pointer_file(tmp_path, data))
@@ -61,6 +62,7 @@ def test_comments_are_accepted(tmp_path):
         ({"knowledge": None}, "knowledge"),
         ({"knowledge": "a\u0000b"}, "knowledge"),
         ({"enabled": "no"}, "enabled"),
+        ({"inlineTags": "auto"}, "inlineTags"),
         ({"include": "*.txt"}, "include"),
         ({"exclude": [1]}, "exclude.0"),
         ({"contexts": ["a"]}, "contexts"),

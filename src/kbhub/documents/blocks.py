@@ -59,6 +59,8 @@ class Blocks:
     tables: list[tuple[int, int]] = field(default_factory=list)
     raw: list[tuple[int, int]] = field(default_factory=list)
     """HTML comments and verbatim elements such as `<pre>`."""
+    indented: list[tuple[int, int]] = field(default_factory=list)
+    """Lines of indented code, each a span of its own."""
 
 
 def scan_blocks(lines: Sequence[str], start: int, closing: int) -> Blocks:
@@ -127,6 +129,8 @@ class _Scanner:
         self.columns: list[int] = []
         """Content columns of the open list items, outermost first."""
         self.blocks = Blocks()
+        self.after_code = -1
+        """Index of the line below the last one of indented code."""
 
     def visit(self, index: int, line: str, content: str, after_blank: bool) -> int:
         """Record the block that starts at a line, if any, and return the index of the next line to visit."""
@@ -137,7 +141,11 @@ class _Scanner:
         if after_blank or starts:  # otherwise it continues a paragraph, however little it is indented
             while columns and indent < columns[-1]:
                 columns.pop()
-        if not starts or indent - (columns[-1] if columns else 0) >= CODE_INDENT:
+        is_deep = indent - (columns[-1] if columns else 0) >= CODE_INDENT
+        if is_deep and (after_blank or index in (self.floor, self.after_code)):  # else it continues a paragraph
+            self.blocks.indented.append((index + 1, index + 1))
+            self.after_code = index + 1
+        if is_deep or not starts:
             return index + 1
         mark = content[0]
         if mark in "`~":

@@ -66,8 +66,8 @@ def extract_links(
     defines = "]:" in text and _DEFINITION.search(text) is not None
     if not defines and not _CANDIDATE.search(text):
         return ()
-    starts = [0, *accumulate(len(line) + 1 for line in lines)]
-    ranges = list(_visible(starts, hidden))
+    starts = starts_of(lines)
+    ranges = list(visible_ranges(starts, hidden))
     definitions: dict[str, str] = {}
     for begin, end in ranges if defines else ():
         for match in _DEFINITION.finditer(text, begin, end):
@@ -75,12 +75,17 @@ def extract_links(
     candidate = _BRACKET if definitions else _CANDIDATE
     links: list[Link] = []
     for begin, end in ranges:
-        for paragraph, offset in _paragraphs(text, begin, end, candidate):
+        for paragraph, offset in paragraphs(text, begin, end, candidate):
             links.extend(_Paragraph(paragraph, offset, starts, definitions).links(images=images))
     return tuple(links)
 
 
-def _visible(starts: Sequence[int], hidden: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def starts_of(lines: Sequence[str]) -> list[int]:
+    """Return the offset of each line in a text, and the text's length with a final line feed."""
+    return [0, *accumulate(len(line) + 1 for line in lines)]
+
+
+def visible_ranges(starts: Sequence[int], hidden: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield the character ranges outside the hidden line spans."""
     position = 0
     for first, last in sorted(hidden):
@@ -91,7 +96,7 @@ def _visible(starts: Sequence[int], hidden: Sequence[tuple[int, int]]) -> Iterat
         yield position, starts[-1]
 
 
-def _paragraphs(text: str, begin: int, end: int, candidate: re.Pattern[str]) -> Iterator[tuple[str, int]]:
+def paragraphs(text: str, begin: int, end: int, candidate: re.Pattern[str]) -> Iterator[tuple[str, int]]:
     """Yield the paragraphs of a range that may contain a link, with their offsets."""
     while match := candidate.search(text, begin, end):
         start = text.rfind("\n\n", begin, match.start())
@@ -106,7 +111,7 @@ def _label(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def _without_code(text: str) -> str:
+def without_code(text: str) -> str:
     """Mask code spans without moving any character."""
     if "`" not in text:
         return text
@@ -140,7 +145,7 @@ class _Paragraph:
         self.offset = offset
         self.starts = starts
         self.definitions = definitions
-        self.masked = _without_code(text)
+        self.masked = without_code(text)
 
     def links(self, *, images: bool) -> Iterator[Link]:
         """Pair brackets and yield the resulting links, or images."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.blocks import MAX_HEADING_CHARS, scan_blocks
 from kbhub.documents.frontmatter import read_front_matter
+from kbhub.documents.inline_tags import inline_tags, joined_tags
 from kbhub.documents.links import extract_links
 from kbhub.types import Document
 from kbhub.workspace.formats import is_markdown
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from kbhub.documents.blocks import Blocks
     from kbhub.documents.frontmatter import FrontMatter
+    from kbhub.documents.inline_tags import InlineTag
     from kbhub.types import Heading, Link
 
 PART_NAMES = frozenset(("abstract", "background", "contents", "introduction", "motivation", "overview", "summary"))
@@ -65,12 +67,13 @@ def decode(data: bytes) -> tuple[str, str | None]:
     return text, " ".join(problems) or None
 
 
-def parse_document(path: str, data: bytes) -> Document:
+def parse_document(path: str, data: bytes, *, inline: bool = False) -> Document:
     """Parse a file of a base.
 
     Args:
         path: relative to the base, with `/`; its suffix decides whether it is Markdown.
         data: the whole file.
+        inline: whether `#tags` in its text are tags, as `Base.inline_tags` says.
 
     Returns:
         The document; its `problems` list what could not be parsed.
@@ -93,7 +96,7 @@ def parse_document(path: str, data: bytes) -> Document:
         lines=tuple(lines),
         body=front.body,
         front_matter=front.values,
-        tags=front.tags,
+        tags=joined_tags(front.tags, inline_tags(text, lines, _untagged(front, blocks))) if inline else front.tags,
         aliases=front.aliases,
         headings=tuple(blocks.headings),
         fences=tuple(blocks.fences),
@@ -115,6 +118,22 @@ def images_of(text: str) -> tuple[Link, ...]:
     front = read_front_matter(lines)
     blocks = scan_blocks(lines, front.body, front.closing)
     return extract_links(text, lines, _hidden(front, blocks), images=True)
+
+
+def inline_tags_of(text: str) -> tuple[InlineTag, ...]:
+    """Return the tags in the text of a Markdown document, in order and with repetitions.
+
+    Args:
+        text: the whole document, with line feeds as line endings.
+    """
+    lines = text.split("\n")
+    front = read_front_matter(lines)
+    return tuple(inline_tags(text, lines, _untagged(front, scan_blocks(lines, front.body, front.closing))))
+
+
+def _untagged(front: FrontMatter, blocks: Blocks) -> list[tuple[int, int]]:
+    """Line spans without tags."""
+    return [*_hidden(front, blocks), *blocks.indented]
 
 
 def _hidden(front: FrontMatter, blocks: Blocks) -> list[tuple[int, int]]:

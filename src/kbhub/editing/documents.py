@@ -243,7 +243,7 @@ def _answer(
 ) -> Written:
     indexed = bring_in_step(hub, place.base, place.path)
     data = text.encoded()
-    document = parse_document(place.path, data)
+    document = parse_document(place.path, data, inline=place.base.inline_tags)
     lost: Sequence[str] = change.lost if change else ()
     losses = [f"Replaced with the old text: {', '.join(f'`{name}`' for name in lost)}."] if lost else []
     shown = change is not None and change.end > change.start and action != "unchanged"

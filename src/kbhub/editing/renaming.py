@@ -208,7 +208,7 @@ def _planned(hub: Hub, place: Location, new: str) -> tuple[_Move | None, list[tu
         return None, []
     kept = [(path, name) for path, name in names if path != place.path]
     with open_folder(place.base, place.folders) as folder:
-        document = parse_document(new, folder.read(place.name).data)
+        document = parse_document(new, folder.read(place.name).data, inline=place.base.inline_tags)
     after = PathTable(
         [new if path == place.path else path for path in paths],
         [*kept, *((new, name) for name in (document.title, *document.aliases))],

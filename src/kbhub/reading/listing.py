@@ -18,7 +18,7 @@ from kbhub.frozen import Model
 from kbhub.index.references import DOCID_DIGITS, ref_of
 from kbhub.index.sqlite.reader import NOT_THERE
 from kbhub.reading.reports import BaseStatus, Status
-from kbhub.sync.bases import SyncState
+from kbhub.sync.bases import SyncState, passed_over
 from kbhub.sync.transformer import embedded, is_used
 from kbhub.types import Base, Kind, Problem, Skipped
 from kbhub.workspace.discovery import covers, matching, plain
@@ -83,6 +83,7 @@ def _base_status(hub: Hub, base: Base) -> BaseStatus:
         index=None if base.engine else index.path,
         index_bytes=index_bytes,
         synced=synced,
+        passed_over=passed_over(hub, base),
         indexing=indexing,
         problems=tuple(problems),
     )

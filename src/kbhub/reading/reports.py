@@ -67,7 +67,7 @@ class BaseStatus(Model):
     behind: int | None = Field(
         None, description="Files that are new, changed or gone since; none if that was not looked for."
     )
-    passed_over: dict[str, int] = Field({}, description=f"{PASSED_OVER} On the command line.")
+    passed_over: dict[str, int] = Field({}, description=PASSED_OVER)
     indexing: str | None = Field(None, description="Progress, while indexing goes on.")
     watched: str | None = Field(None, description="How changes are noticed, where a server watches.")
     problems: tuple[Problem, ...] = Field((), description="Files that could not be indexed as they should.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.safe_text import one_line as cut_line
 from kbhub.render.formats import Listing
 from kbhub.render.model import ERROR_BYTES, FULL_ANSWER_BYTES, cut_lines, size_of
-from kbhub.render.words import one_line
+from kbhub.render.words import one_line, passed_over_text
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def audit_text(report: AuditReport, paint: Painter) -> str:
     for (_, ref), findings in groupby(report.findings, key=lambda finding: (finding.severity, finding.ref)):
         parts.append("\n".join([one_line(ref), *(line for finding in findings for line in _lines(finding, paint))]))
     left = report.total - len(report.findings)
-    return "\n\n".join([*(part for part in parts if part), _summary(report, left, "`--limit` shows more")])
+    summary = "\n".join([_summary(report, left, "`--limit` shows more"), *_passed_over(report)])
+    return "\n\n".join([*(part for part in parts if part), summary])
 
 
 def audit_for_model(report: AuditReport) -> tuple[str, AuditReport]:
@@ -66,6 +67,7 @@ def audit_for_model(report: AuditReport) -> tuple[str, AuditReport]:
     """
     lines = [f"- not looked at: {one_line(note)}" for note in report.notes]
     lines += [f"- skipped {one_line(skip.base)}: {one_line(skip.reason)}" for skip in report.skipped]
+    lines += [f"- {line}" for line in _passed_over(report)]
     lines += _fixed_lines(report.fixed) if report.fixed else []
     head = [cut_lines([(line, None) for line in lines], FULL_ANSWER_BYTES // 2, _NARROWER)[0]] if lines else []
     room = FULL_ANSWER_BYTES - sum(map(size_of, (*head, _summary(report, report.total, _LARGER))))
@@ -96,6 +98,10 @@ def audit_listing(report: AuditReport) -> Listing:
         for finding in report.findings
     ]
     return Listing("finding", _FIELDS, records)
+
+
+def _passed_over(report: AuditReport) -> list[str]:
+    return [f"{one_line(name)}: {passed_over_text(counts)}" for name, counts in report.passed_over.items()]
 
 
 def _lines(finding: AuditFinding, paint: Painter) -> Iterator[str]:

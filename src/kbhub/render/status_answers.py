@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.safe_text import TITLE_BYTES, one_line, quoted
 from kbhub.render import memories
 from kbhub.render.model import ANSWER_BYTES, NAME_BYTES, PROBLEM_BYTES, SENTENCE_BYTES, listed, sentences, size_of
-from kbhub.render.words import message_of
+from kbhub.render.words import message_of, passed_over_text
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -83,7 +83,10 @@ def _base(status: BaseStatus) -> str:
     if about := ": ".join(filter(None, (base.name if base.name != base.id else None, base.description))):
         fields.append(quoted(about, SENTENCE_BYTES))
     problems = [f"{quoted(problem.subject, TITLE_BYTES)}: {message_of(problem)}" for problem in status.problems]
-    return "\n".join([" · ".join(fields), *(f"  {line}" for line in sentences("Problem", problems, PROBLEM_BYTES))])
+    passed = passed_over_text(status.passed_over)
+    lines = [f"{passed[0].upper()}{passed[1:]}."] if passed else []
+    lines += sentences("Problem", problems, PROBLEM_BYTES)
+    return "\n".join([" · ".join(fields), *(f"  {line}" for line in lines)])
 
 
 def _workspace(status: Status) -> str:

@@ -1,22 +1,27 @@
-"""Find Markdown of a project that is in no base, and how to include it."""
+"""Find Markdown of a project that is in no base, the folders that look like knowledge, and how to include them."""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections import Counter
+from dataclasses import field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.documents.filters import Filters, belongs
+from kbhub.errors import IndexUnavailable
 from kbhub.types import Base
-from kbhub.values import struct
+from kbhub.values import counted, struct
 from kbhub.workspace.formats import IGNORE_NAMES, is_markdown
-from kbhub.workspace.project import PROJECT_ID
+from kbhub.workspace.places import is_directory
+from kbhub.workspace.project import PROJECT_ID, owned_by_user
+from kbhub.workspace.vaults import VAULT_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from kbhub.documents.filters import Layer
     from kbhub.hub import Hub
@@ -31,6 +36,28 @@ PLACES = 3
 NAME_CHARACTERS = 40
 """Length limit of a place's name, which is untrusted: it comes with a clone."""
 
+ASK = "The user decides what is searched here; ask before you do what the next line says."
+"""What a model is told before a command that would make a base: first, as long lists of notes are cut."""
+
+SUGGESTIONS = 3
+"""Number of folders proposed."""
+
+LEVELS = 6
+"""Nesting levels of folders that are proposed; a hostile tree may have thousands."""
+
+LIKELY_NAMES = frozenset(("wiki", "doc", "documentation", "notes", "adr", "adrs"))
+"""Names, in lower case, of folders in which projects keep knowledge: of a project, and of folders on the way to the
+workspace."""
+
+DECISIONS, ABOVE_DECISIONS = frozenset(("adr", "adrs")), frozenset(("docs", "doc"))
+"""Names of folders of decision records, and of those that they often lie in."""
+
+WIKI_SUFFIX = ".wiki"
+"""Suffix of the checkout of a repository's wiki, which is a repository of its own."""
+
+# Nothing in it can pass for a sentence, an option or markup: a clone chooses the names of its vaults.
+_PLAIN_PATH = re.compile(r"(?:\.\./)?\w[\w .+-]*(?:/\w[\w .+-]*)*")
+
 
 @struct
 class Found:
@@ -40,45 +67,83 @@ class Found:
     """Folder or file in the folder → Markdown files there."""
     complete: bool
     """Whether everything was examined."""
+    likely: Mapping[str, int] = field(default_factory=dict)
+    """Folder in the folder that looks like knowledge, outermost, `""` for itself → Markdown files in it."""
+
+
+@struct
+class Suggestion:
+    """A folder that looks like a project's knowledge."""
+
+    path: Path
+    name: str
+    """Relative to the directory that its command is run in, with a slash."""
+    documents: str
+    """How many it has, in words."""
+    remedy: str
+    """The command or setting that makes it the project's knowledge."""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.documents}) looks like this project's knowledge; {self.remedy} makes it that."
 
 
 def outside(hub: Hub) -> tuple[str, ...]:
-    """Return a sentence on the project's Markdown outside all bases and how to include it, or nothing.
+    """Return sentences on the project's Markdown outside all bases and how to include it.
+
+    Where the project has no base, or an empty one, they name the folders that look like knowledge, if there are any.
 
     Args:
         hub: of the workspace.
     """
-    discovery, home = hub.discovery(), hub.options.home
-    workspace = discovery.workspace
-    root = workspace.git_root or workspace.directory
-    if root is None or discovery.off or Path(os.path.realpath(home)).is_relative_to(root):
+    root, discovery = _root(hub), hub.discovery()
+    if root is None:
         return ()
-    if any(problem.subject == PROJECT_ID for problem in discovery.problems):
-        return ()  # this problem has its own remedy
-    markdown = look(root, discovery.bases)
+    markdown, project = look(root, discovery.bases, _steps(root, discovery)), _project(discovery)
+    has_none = project is None or _is_empty(hub, project)
+    # A model reads it where nobody has typed a command.
+    ask = (ASK,) if has_none and hub.options.typed_in is None else ()
+    if has_none and (found := _suggestions(hub, root, markdown)):
+        return (*ask, *map(str, found))
     count = sum(markdown.places.values())
     if not count:
         return ()
     least = "" if markdown.complete else "at least "
     files, verb = ("file", "is") if count == 1 and markdown.complete else ("files", "are")
     sentence = f"{least}{count} Markdown {files} in this project ({_named(markdown.places)}) {verb} not part of a base"
-    return (
-        f"{sentence[0].upper()}{sentence[1:]}; {_remedy(discovery, root)} includes {'it' if verb == 'is' else 'them'}.",
-    )
+    remedy = f"{_remedy(hub, root, root)} includes {'it' if verb == 'is' else 'them'}."
+    return (*ask, f"{sentence[0].upper()}{sentence[1:]}; {remedy}")
 
 
-def look(root: Path, bases: Sequence[Base]) -> Found:
+def suggestions(hub: Hub, *, anyway: bool = False) -> tuple[Suggestion, ...]:
+    """Return the folders that look like the project's knowledge, while it has chosen none or an empty one.
+
+    Args:
+        hub: of the workspace.
+        anyway: whether to return them for any project.
+    """
+    root, discovery = _root(hub), hub.discovery()
+    project = _project(discovery)
+    if root is None:
+        return ()
+    if not anyway and project is not None and project.origin != "docs" and not _is_empty(hub, project):
+        return ()
+    return _suggestions(hub, root, look(root, discovery.bases, _steps(root, discovery)))
+
+
+def look(root: Path, bases: Sequence[Base], steps: Collection[str] = ("",)) -> Found:
     """Count the Markdown files of a folder outside all bases, filtered as in a base.
 
     Args:
         root: the folder, symlinks resolved.
         bases: the active bases.
+        steps: folders in it whose subfolders may look like knowledge by their name.
     """
     taken = [part for base in bases for part in _parts(base, root)]
     if "" in taken:
         return Found({}, complete=True)
     filters = Filters(Base(id="outside", path=root, origin="docs"))
     places: Counter[str] = Counter()
+    likely, files = set[str](), list[str]()
     pending: list[tuple[str, tuple[Layer, ...]]] = [("", filters.outer)]
     left = MOST_ENTRIES
     for folder, outer in pending:
@@ -91,13 +156,91 @@ def look(root: Path, bases: Sequence[Base]) -> Found:
             if belongs(path, taken) and taken:
                 continue
             if entry.is_dir(follow_symlinks=False):
+                if entry.name == VAULT_FOLDER:
+                    likely.add(folder)
                 if filters.folder_reason(path, entry.name, layers) is None:
                     pending.append((path, layers))
-            elif is_markdown(entry.name) and entry.is_file(follow_symlinks=False):
-                places[_place(path)] += filters.file_reason(path, entry.name, layers) is None
+                    if _is_likely(folder, entry.name.lower(), steps):
+                        likely.add(path)
+            elif (
+                is_markdown(entry.name)
+                and entry.is_file(follow_symlinks=False)
+                and filters.file_reason(path, entry.name, layers) is None
+            ):
+                places[_place(path)] += 1
+                files.append(path)
         if left <= 0:
             break
-    return Found(+places, complete=left > 0)
+    inside = (_outermost(path, likely) for path in files)
+    return Found(places, left > 0, Counter(above for above in inside if above is not None))
+
+
+def _is_likely(folder: str, name: str, steps: Collection[str]) -> bool:
+    above = folder.rpartition("/")[2].lower()
+    return (folder in steps and name in LIKELY_NAMES) or (name in DECISIONS and above in ABOVE_DECISIONS)
+
+
+def _outermost(path: str, folders: Collection[str]) -> str | None:
+    """Return the outermost of some folders that a file lies in."""
+    if "" in folders:
+        return ""
+    parts = path.split("/", LEVELS)
+    above = ("/".join(parts[:end]) for end in range(1, len(parts)))
+    return next((folder for folder in above if folder in folders), None)
+
+
+def _root(hub: Hub) -> Path | None:
+    """Return the folder of the project if there may be something to say about its Markdown."""
+    discovery, home = hub.discovery(), hub.options.home
+    root = discovery.workspace.git_root or discovery.workspace.directory
+    if root is None or discovery.off or Path(os.path.realpath(home)).is_relative_to(root):
+        return None
+    if any(problem.subject == PROJECT_ID for problem in discovery.problems):
+        return None  # this problem has its own remedy
+    return root
+
+
+def _project(discovery: Discovery) -> Base | None:
+    return next((base for base in discovery.bases if base.id == PROJECT_ID), None)
+
+
+def _is_empty(hub: Hub, base: Base) -> bool:
+    """Return whether a base is known to have no document."""
+    index = hub.index(base)
+    try:
+        with index.snapshot():
+            return index.meta("synced") is not None and index.counts()[0] == 0
+    except (IndexUnavailable, FileNotFoundError):
+        return False
+
+
+def _steps(root: Path, discovery: Discovery) -> frozenset[str]:
+    """Return the folders from a project's root to the workspace directory, relative to the root."""
+    parts = (discovery.workspace.directory or root).relative_to(root).parts
+    return frozenset("/".join(parts[:end]) for end in range(len(parts) + 1))
+
+
+def _suggestions(hub: Hub, root: Path, markdown: Found) -> tuple[Suggestion, ...]:
+    """Return at most `SUGGESTIONS` folders, those with the most documents first."""
+    found = [(count, root / folder, markdown.complete) for folder, count in markdown.likely.items()]
+    wiki = root.with_name(f"{root.name}{WIKI_SUFFIX}") if root.name else root
+    if wiki != root and is_directory(wiki) and not wiki.is_symlink() and owned_by_user(wiki):
+        beside = look(wiki, hub.discovery().bases)
+        found.append((sum(beside.places.values()), wiki, beside.complete))
+    proposed = []
+    for count, folder, complete in sorted(found, key=lambda one: (-one[0], str(one[1]))):
+        directory = _directory(hub, root, folder)
+        name = Path(os.path.relpath(folder, directory)).as_posix()
+        if count and len(name) <= NAME_CHARACTERS and (name == "." or _PLAIN_PATH.fullmatch(name)):
+            documents = f"{'' if complete else 'at least '}{counted(count, 'document')}"
+            proposed.append(Suggestion(folder, f"{name}/", documents, _remedy(hub, root, folder)))
+    return tuple(proposed[:SUGGESTIONS])
+
+
+def _directory(hub: Hub, root: Path, folder: Path) -> Path:
+    """Return where the pointer to a folder belongs: in the workspace directory if the folder lies below it."""
+    directory = hub.discovery().workspace.directory
+    return directory if directory and folder != root and folder.is_relative_to(directory) else root
 
 
 def _parts(base: Base, root: Path) -> list[str]:
@@ -136,13 +279,16 @@ def _named(places: Mapping[str, int]) -> str:
     return ", ".join(names)
 
 
-def _remedy(discovery: Discovery, root: Path) -> str:
-    """Return the command or setting that makes the whole project a base, keeping its other knowledge."""
-    here = root == discovery.workspace.directory
-    folder = "." if here else str(root)
-    project = next((base for base in discovery.bases if base.id == PROJECT_ID), None)
+def _remedy(hub: Hub, root: Path, target: Path) -> str:
+    """Return the command or setting that makes a folder, or the whole project, a base, keeping its other knowledge."""
+    discovery, typed = hub.discovery(), hub.options.typed_in
+    directory = _directory(hub, root, target)
+    here = directory == discovery.workspace.directory and (typed is None or Path(os.path.realpath(typed)) == directory)
+    relative = Path(os.path.relpath(target, directory)).as_posix()
+    folder, place = (relative, ".") if here else (str(target), str(directory))
+    project = _project(discovery)
     if project and not project.path.is_relative_to(root):
-        return f"`{shlex.join(['kbhub', 'bases', 'add', folder, '--for', folder])}`"
+        return f"`{shlex.join(['kbhub', 'bases', 'add', folder, '--for', place])}`"
     if project and project.origin == "pointer":
-        return '`"knowledge": "."` in its .kbhub.json'
-    return f"`{shlex.join(['kbhub', 'init', *([] if here else ['--root', folder]), '--knowledge', folder])}`"
+        return f'`"knowledge": "{relative}"` in its .kbhub.json'
+    return f"`{shlex.join(['kbhub', 'init', *([] if here else ['--root', place]), '--knowledge', folder])}`"

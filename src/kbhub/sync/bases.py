@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from functools import partial
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
 from kbhub.index.sqlite import noted_damage
-from kbhub.sync.comparing import Comparisons
+from kbhub.sync.comparing import PASSED_OVER, Comparisons
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -135,6 +136,25 @@ def freshen(
         except (BaseUnavailable, IndexUnavailable) as error:
             state.failed[base.id] = str(error)  # named by the search and by `status`
     return tuple(behind)
+
+
+def passed_over(hub: Hub, base: Base) -> dict[str, int]:
+    """Return how many text files of a base are of a kind that is not indexed, by suffix; looks at no file.
+
+    The counts are those of the last comparison of this process, else of the last sync.
+    """
+    if base.engine:
+        return {}
+    index = hub.index(base)
+    compared = hub.state(SyncState).comparisons.passed_over(index.path)
+    if compared is not None:
+        return dict(compared)
+    try:
+        with index.snapshot():
+            counts = index.meta(PASSED_OVER)
+    except (IndexUnavailable, FileNotFoundError):
+        return {}
+    return json.loads(counts) if isinstance(counts, str) else {}
 
 
 def comparing_for(hub: Hub, base: Base) -> float:

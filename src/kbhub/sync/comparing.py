@@ -16,7 +16,7 @@ from kbhub.sync.lock import is_being_indexed
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
 
     from kbhub.documents.walk import Limits
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 SYNCED = "synced"
 """`meta` key: time of the last complete sync."""
+
+PASSED_OVER = "passed_over"
+"""`meta` key: `Scan.passed_over` of the last sync that looked at all files, as JSON."""
 
 
 QUICK_SECONDS, COMPARING_SHARE = 0.02, 0.05
@@ -258,6 +261,8 @@ class Comparison:
     """See `Scan.frame`."""
     in_step: InStep | None
     """The state that was compared, if nothing differed."""
+    passed_over: Mapping[str, int]
+    """See `Scan.passed_over`."""
 
 
 class Comparisons:
@@ -271,6 +276,15 @@ class Comparisons:
         """Index files of bases being compared → start time, as in `Comparison.began`."""
         self._elsewhere: set[Path] = set()
         """Index files last seen locked by another process."""
+
+    def passed_over(self, index: Path) -> Mapping[str, int] | None:
+        """Return the files that the last full comparison passed over, by suffix; None before the first.
+
+        Args:
+            index: the index file.
+        """
+        last = self._last.get(index)
+        return last.passed_over if last else None
 
     def comparing_for(self, index: Path) -> float:
         """Return for how many seconds a base has been compared by now; 0 if no comparison is running.
@@ -371,5 +385,7 @@ class Comparisons:
             if last and (in_step is None or in_step.generation != difference.generation):
                 in_step = in_step_of(difference)  # skipped the first time, since many processes compare only once
             cost = time.thread_time() - started
-            self._last[index.path] = Comparison(began, time.monotonic(), cost, difference.scan.frame, in_step)
+            self._last[index.path] = Comparison(
+                began, time.monotonic(), cost, difference.scan.frame, in_step, difference.scan.passed_over
+            )
             return difference

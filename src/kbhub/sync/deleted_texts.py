@@ -143,7 +143,7 @@ class Keeping:
             if header["format"] > FORMAT or header["path"] != path or not unpacker.eof:
                 return None
             kind = header["kind"]
-            document = _unpacked(path, kind, json.loads(body))
+            document = _unpacked(path, kind, json.loads(body), inline=self.base.inline_tags)
             digest, gone = bytes.fromhex(header["sha256"]), header.get("gone")
             return DeletedText(path, header["size"], header["mtimeNs"], digest, kind, document, gone and float(gone))
         except (OSError, ValueError, KeyError, TypeError, zlib.error):
@@ -321,14 +321,14 @@ def _packed(document: Document) -> dict[str, Any]:
     }
 
 
-def _unpacked(path: str, kind: Kind, packed: dict[str, Any]) -> Document:
+def _unpacked(path: str, kind: Kind, packed: dict[str, Any], *, inline: bool) -> Document:
     lines = tuple(map(str, packed["lines"]))
     if kind not in ("session", "pdf"):
         # As for `sync.bases._sync`.
         from kbhub.documents.markdown import parse_document  # noqa: PLC0415
 
         # Markdown and plain text are parsed again, which benefits from newer parsers.
-        return parse_document(path, "\n".join((*lines, "")).encode("utf-8", "replace"))
+        return parse_document(path, "\n".join((*lines, "")).encode("utf-8", "replace"), inline=inline)
     headings = tuple(Heading(int(head["level"]), str(head["text"]), int(head["line"])) for head in packed["headings"])
     return Document(
         path=path,

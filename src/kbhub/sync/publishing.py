@@ -62,6 +62,10 @@ PUBLISHER = "publisher"
 """`meta` key: who brought the base in step last, and where."""
 
 
+INLINE_TAGS = "inline_tags"
+"""`meta` key: whether `#tags` in the text were tags; if that changes, all files are read again."""
+
+
 @struct
 class Pulled:
     """What `pull` did."""
@@ -114,9 +118,10 @@ def publish(
             reason = f"agents remember in {name!r}, and publishing a folder would remove that"
             raise EngineUnavailable(server.name, reason, "Publish under another name.")
         writer = PostgresWriter(held, number, name, lambda document: _content(base, document, allow_secret))
-        run = Run(base, writer, embedder, scan, files, full=full, progress=progress, notes=[])
+        again = full or bool(writer.meta(INLINE_TAGS)) != base.inline_tags
+        run = Run(base, writer, embedder, scan, files, full=again, progress=progress, notes=[])
         run.all(None)
-        writer.set_meta({PUBLISHER: place})
+        writer.set_meta({PUBLISHER: place, INLINE_TAGS: base.inline_tags})
         counts = writer.counts()
     return run.report(*counts, time.monotonic() - started)
 

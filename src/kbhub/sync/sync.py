@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -17,7 +18,7 @@ from kbhub.errors import EmbedderError, IndexUnavailable
 from kbhub.index.references import chunk_key, embedded_text
 from kbhub.index.sqlite import IndexWriter, noted_damage, remedy, set_aside
 from kbhub.sync import workers
-from kbhub.sync.comparing import SYNCED, Difference, compare, gone, scan_base
+from kbhub.sync.comparing import PASSED_OVER, SYNCED, Difference, compare, gone, scan_base
 from kbhub.sync.deleted_texts import Keeping
 from kbhub.sync.indexing import (
     NOTHING,
@@ -353,6 +354,7 @@ class Run:
                     "base": str(self.base.path).encode("utf-8", "backslashreplace").decode(),
                     "head": commits.head if commits else None,
                     SYNCED: datetime.now(UTC).isoformat(timespec="seconds"),
+                    **({PASSED_OVER: json.dumps(self.scan.passed_over)} if self.paths is None else {}),
                 }
             )
         self.writer.tidy(self.written)

@@ -15,6 +15,7 @@ from kbhub.errors import ConfigError, WriteRefused
 from kbhub.evaluation.kept import kept_reports
 from kbhub.reading.listing import status
 from kbhub.render.html.plots import WIDTH
+from kbhub.search.outside import outside
 from kbhub.setup.doctor import examine
 from kbhub.setup.doctor import mend as mend_findings
 from kbhub.ui.site import site_of
@@ -56,7 +57,7 @@ def health_page(request: Request) -> Response:
 def _overview(site: Site) -> Status | None:
     """Return the status; None while the configuration is wrong, of which `doctor` says more."""
     try:
-        return status(site.hub)
+        return status(site.hub).model_copy(update={"notes": outside(site.hub)})
     except ConfigError:
         return None
 

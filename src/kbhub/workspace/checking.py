@@ -207,6 +207,7 @@ def _or_none(convert: Converter) -> Converter:
 
 _PLAIN: dict[str, Converter] = {
     "bool": plain_truth,
+    "bool | None": _or_none(plain_truth),
     "str | None": _or_none(plain_text),
     "PathText": plain_path,
     "PathText | None": _or_none(plain_path),

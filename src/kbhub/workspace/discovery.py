@@ -18,6 +18,7 @@ from kbhub.workspace.engine_urls import split_engine_url
 from kbhub.workspace.git import git_root
 from kbhub.workspace.places import expand, is_directory, private_directory, user_home, why_no_directory
 from kbhub.workspace.project import PROJECT_ID, clean, docs_base, find_project, owned_by_user, trust_pointer
+from kbhub.workspace.vaults import has_inline_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -261,7 +262,7 @@ def discover(
     bases = []
     for name in sorted({*_active_ids(workspace.directory, config, home, case_insensitive=case_insensitive), *named}):
         entry = None if name in named else entries[name]
-        base = _config_base(name, entry, config, home, env) if entry else _named_base(name, named[name])
+        base = _config_base(name, entry, config, home, env) if entry else _named_base(name, named[name], home)
         if base.engine and (fault := _prepare_shared(base)):
             problems.append(Problem(subject=name, message=fault))
         elif is_directory(base.path):
@@ -337,15 +338,17 @@ def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path, 
     engine, shared_as = split_engine_url(entry.engine) if entry.engine else (None, None)
     texts = clean({"name": entry.name or "", "description": entry.description or ""})
     cache = entry.cache_dir
+    path = Path(os.path.realpath(folder_of(name, entry, config.folder, home, env)))
     return Base(
         id=name,
-        path=Path(os.path.realpath(folder_of(name, entry, config.folder, home, env))),
+        path=path,
         origin="config",
         name=texts["name"] or name,
         description=texts["description"] or None,
         contexts=clean(entry.contexts),
         include=entry.include,
         exclude=entry.exclude,
+        inline_tags=has_inline_tags(entry.inline_tags, path, home),
         cache_dir=Path(os.path.realpath(expand(cache, home, config.folder))) if cache else None,
         weight=entry.weight,
         writable=entry.writable and engine is None,
@@ -357,8 +360,9 @@ def _config_base(name: str, entry: BaseEntry, config: LoadedConfig, home: Path, 
     )
 
 
-def _named_base(name: str, path: Path) -> Base:
-    return Base(id=name, path=Path(os.path.realpath(path)), origin="argument", name=name)
+def _named_base(name: str, path: Path, home: Path) -> Base:
+    real = Path(os.path.realpath(path))
+    return Base(id=name, path=real, origin="argument", name=name, inline_tags=has_inline_tags(None, real, home))
 
 
 def _refuse_same_directory(bases: Sequence[Base], config: LoadedConfig) -> None:
@@ -411,6 +415,7 @@ def _joined(project: Base, own: Base, said: Set[str]) -> Base:
             "description": own.description or project.description,
             "include": own.include if "include" in said else project.include,
             "exclude": own.exclude if "exclude" in said else project.exclude,
+            "inline_tags": own.inline_tags if "inlineTags" in said else project.inline_tags,
             "cache_dir": own.cache_dir or project.cache_dir,
             "kind": own.kind,
             "keep_deleted": own.keep_deleted,

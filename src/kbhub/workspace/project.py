@@ -18,6 +18,7 @@ from kbhub.workspace.git import git_root, main_worktree
 from kbhub.workspace.places import expand, is_directory
 from kbhub.workspace.pointer import POINTER_NAMES, read_pointer
 from kbhub.workspace.settings import Pointer
+from kbhub.workspace.vaults import has_inline_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,7 +132,14 @@ def docs_base(git: Path) -> Base | None:
     with os.scandir(git) as found:
         names = [entry.name for entry in found if entry.name.lower().startswith("readme.")]
     readmes = [name for path in markdown_paths("readme")[1:] for name in sorted(names) if name.lower() == path]
-    return Base(id=PROJECT_ID, path=git, origin="docs", only=(*readmes[:1], "docs"), name=_one_line(git.name) or None)
+    return Base(
+        id=PROJECT_ID,
+        path=git,
+        origin="docs",
+        only=(*readmes[:1], "docs"),
+        name=_one_line(git.name) or None,
+        inline_tags=has_inline_tags(None, docs, None),
+    )
 
 
 def trust_pointer(path: Path, trust: TrustStore, *, writable: bool, home: Path) -> tuple[Grant, ...]:
@@ -294,6 +302,7 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         contexts=clean(pointer.contexts),
         include=pointer.include,
         exclude=pointer.exclude,
+        inline_tags=has_inline_tags(pointer.inline_tags, target, home),
         cache_dir=_cache_dir(match, pointer, trust, home, project),
         # Edits outside git cannot be reverted, so there the user decides, not the project.
         writable=inside or trust.writable(match.pointer, target),

@@ -80,6 +80,9 @@ class BaseFields(Declared):
     files count only where a pattern's last part starts with a dot."""
     exclude: tuple[str, ...] = ()
     """Patterns, as in `.gitignore`, of files and folders to leave out."""
+    inline_tags: bool | None = None
+    """Whether `#tags` in the text are tags, by the rules of Obsidian; null means where a folder `.obsidian` shows that
+    the base is in a vault."""
 
 
 class Pointer(BaseFields):

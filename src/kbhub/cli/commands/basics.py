@@ -30,15 +30,16 @@ from kbhub.render import pages
 from kbhub.render.listing import status_listing
 from kbhub.render.terminal import Painter, init_text, read_text, status_text, trust_text
 from kbhub.render.words import neutralised
-from kbhub.search.outside import outside
-from kbhub.setup.init import make_knowledge, point_to
+from kbhub.search.outside import outside, suggestions
+from kbhub.setup.init import FOLDER, make_knowledge, point_to
 from kbhub.workspace.pointer import POINTER_NAMES
 from kbhub.workspace.project import PROJECT_ID, find_pointer, trust_pointer
 from kbhub.workspace.trust import Grant, identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from kbhub.search.outside import Suggestion
     from kbhub.workspace.trust import TrustStore
 
 
@@ -151,7 +152,8 @@ def init(
 ) -> int:
     """Make a knowledge/ folder here, or point to one that exists.
 
-    Nothing that exists is ever overwritten.
+    Folders that look like knowledge, such as wiki/ or a vault of Obsidian, are listed; in a terminal you may choose
+    one. Nothing that exists is ever overwritten.
 
     Example: kbhub init --knowledge ~/notes/shop
 
@@ -162,18 +164,42 @@ def init(
     """
     hub = Hub(hub_options(common))
     discovery, home = hub.discovery(), hub.options.home
+    found = suggestions(hub) if knowledge is None else ()
+    if found and sys.stdin.isatty() and not common.json:
+        knowledge = _chosen(found)
     if knowledge is None:
         made = make_knowledge(discovery, name=name)
     else:
         made = point_to(discovery, knowledge, name=name, trust=hub.trust, home=home, cwd=hub.options.cwd)
     hub.rediscover()
-    made = made.model_copy(update={"notes": (*made.notes, *outside(hub))})
+    left = suggestions(hub, anyway=True) if found and knowledge is None else ()
+    notes = (*made.notes, *map(str, left), *outside(hub))
+    made = made.model_copy(update={"notes": tuple(dict.fromkeys(notes))})
     if common.json:
         show_json(made.model_dump_json(indent=2))
     else:
         show_text(init_text(made))
         complain_all(made.notes)
     return 0
+
+
+def _chosen(found: Sequence[Suggestion]) -> str | None:
+    """Ask which folder is the project's knowledge; None for a new one.
+
+    Raises:
+        UsageError: the answer is none of them.
+    """
+    lines = [f"  {number}  {one.name} ({one.documents})" for number, one in enumerate(found, 1)]
+    listed = "\n".join(["This project may have knowledge already:", *lines])
+    sys.stderr.write(f"{listed}\nUse which one? Its number, or Enter to make {FOLDER}/ instead: ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    if answer.endswith("\n") and not answer.strip():
+        return None
+    number = answer.strip()
+    if number.isdecimal() and 1 <= int(number) <= len(found):
+        return str(found[int(number) - 1].path)
+    raise UsageError(f"{number!r} is none of them; nothing was made.")
 
 
 def trust(

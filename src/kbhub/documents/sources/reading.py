@@ -47,7 +47,7 @@ def read_source(base: Base, path: str, file: BinaryIO, max_bytes: int) -> tuple[
         return sessions.read_session(path, file, max_bytes), kind
     if kind == "pdf":
         return pdf.read_pdf(path, file), kind
-    return markdown.parse_document(path, file.read(max_bytes + 1)), kind
+    return markdown.parse_document(path, file.read(max_bytes + 1), inline=base.inline_tags), kind
 
 
 def chunks_of(document: Document, kind: Kind) -> list[Chunk]:

@@ -7,6 +7,8 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from kbhub.documents.front_matter_editing import front_matter_of, with_texts, with_values
+from kbhub.documents.inline_tags import is_inline_tag
+from kbhub.documents.markdown import inline_tags_of
 from kbhub.documents.text_editing import text_of
 from kbhub.editing.audit.documents import (
     file_findings,
@@ -39,6 +41,7 @@ from kbhub.editing.paths import find_document, why_not_writable
 from kbhub.editing.relinking import relink, unmended
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.reading.listing import short_docids
+from kbhub.sync.bases import passed_over
 from kbhub.sync.lock import writing
 from kbhub.types import Problem, Skipped
 
@@ -112,6 +115,7 @@ def audit(hub: Hub, names: Iterable[str] = (), *, checks: Iterable[str] = (), li
         total=len(findings),
         fixable=sum(finding.fix is not None and finding.base in writable for finding in findings),
         notes=tuple(notes),
+        passed_over=_passed_over(hub, audited) if "files" in selected else {},
         skipped=tuple(skipped),
     )
     return report.cut(limit)
@@ -155,6 +159,10 @@ def _findings(
         yield from findings
     if "memories" in selected:
         yield from memory_findings(hub, {material.base.id: material for material in audited})
+
+
+def _passed_over(hub: Hub, audited: Sequence[Material]) -> dict[str, dict[str, int]]:
+    return {material.base.id: counts for material in audited if (counts := passed_over(hub, material.base))}
 
 
 def _counts(findings: Sequence[AuditFinding]) -> tuple[CheckCount, ...]:
@@ -237,7 +245,9 @@ def _mended(
         )
     tags = [(finding, fix) for finding, fix in fixes if fix.what == "tag"]
     if tags:
-        text = _retagged(place.ref, text, {fix.before: fix.after for _, fix in tags})
+        renamed = {fix.before: fix.after for _, fix in tags}
+        text = _retagged(place.ref, text, renamed)
+        text = _retagged_inline(place.ref, text, renamed) if place.base.inline_tags else text
     for finding, fix in tags:
         changes.append(
             Change(ref=finding.ref, line=finding.line, check=finding.check, before=fix.before, after=fix.after)
@@ -258,6 +268,21 @@ def _retagged(ref: str, text: Text, tags: Mapping[str, str]) -> Text:
                 text = with_values(ref, text, {key: unique})
     if tuple(front_matter_of(text).tags) != expected:
         raise WriteRefused(ref, "its tags cannot be changed one by one; mend them by hand")
+    return text
+
+
+def _retagged_inline(ref: str, text: Text, tags: Mapping[str, str]) -> Text:
+    """Rename tags in the text of a document; raise `WriteRefused` if a new one cannot be written there."""
+    for one in reversed(inline_tags_of("\n".join(text.bare))):
+        new = tags.get(one.tag)
+        if new is None:
+            continue
+        if not is_inline_tag(new):
+            reason = f"line {one.line} has the tag #{one.tag}, and {new!r} cannot be written so; mend it by hand"
+            raise WriteRefused(ref, reason)
+        line = text.lines[one.line - 1]
+        changed = f"{line[: one.column]}{new}{line[one.column + len(one.tag) :]}"
+        text = text.replaced(one.line - 1, one.line, (changed,))
     return text
 
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from kbhub.documents.markdown import images_of, parse_document
+from kbhub.documents.markdown import images_of, inline_tags_of, parse_document
 from kbhub.documents.secrets import find_secrets
 from kbhub.editing.audit.material import Fix, ListEntry, front_lines, front_matter_entries, line_of
 from kbhub.editing.checks import tag_form
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from kbhub.editing.audit.material import AuditFinding, Material, Severity
     from kbhub.hub import Hub
+    from kbhub.index import Index
 
 
 _LINE = re.compile(r"\(line (\d+):")
@@ -273,6 +274,7 @@ def tag_findings(material: Material, usual: Mapping[str, str]) -> Iterator[Audit
     index = material.hub.index(material.base)
     with index.snapshot():
         lines = {path: front_lines(text) for path, _, text in front_matter_of(index, "tag") if path in rows}
+        inline = _inline_lines(index, list(rows)) if material.base.inline_tags else {}
     for path, row in rows.items():
         for tag in row.tags:
             if tag in usual:
@@ -282,9 +284,18 @@ def tag_findings(material: Material, usual: Mapping[str, str]) -> Iterator[Audit
                     path,
                     f"The tag {tag!r} is mostly written {usual[tag]!r}.",
                     f"Write {usual[tag]!r}.",
-                    line=line_of(lines.get(path, []), tag),
+                    line=line_of(lines.get(path, []), tag) or inline.get((path, tag)),
                     fix=Fix(what="tag", before=tag, after=usual[tag]),
                 )
+
+
+def _inline_lines(index: Index, paths: Sequence[str]) -> dict[tuple[str, str], int]:
+    """Return the first line of each tag in the text of documents, by path and tag."""
+    lines: dict[tuple[str, str], int] = {}
+    for path, text in texts(index, paths):
+        for one in inline_tags_of(text):
+            lines.setdefault((path, one.tag), one.line)
+    return lines
 
 
 def project_root(material: Material) -> Path | None:

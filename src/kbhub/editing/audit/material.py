@@ -11,6 +11,7 @@ from kbhub.frozen import Model
 from kbhub.index.auditing import contents, front_matter_of, unindexed
 from kbhub.index.references import ref_of
 from kbhub.reading.graph import resolved_links
+from kbhub.sync.report import PASSED_OVER
 from kbhub.types import Problem, Skipped
 from kbhub.values import struct
 
@@ -120,6 +121,7 @@ class AuditReport(Model):
     total: int = Field(0, description="Findings in all, here or not.")
     fixable: int = Field(0, description="Of those, how many `--fix` mends.")
     notes: tuple[str, ...] = Field((), description="What was not looked at, and why.")
+    passed_over: dict[str, dict[str, int]] = Field({}, description=f"Base → its files, with `files`. {PASSED_OVER}")
     skipped: tuple[Skipped, ...] = Field((), description="Bases that could not be looked at, and why.")
     fixed: Fixed | None = Field(None, description="What was mended before, if that was asked for.")
 

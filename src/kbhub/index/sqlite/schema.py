@@ -135,7 +135,12 @@ def index_path(base: Base, cache: Path, model: str | None = None) -> Path:
     name = base.path.name
     if name.lstrip(".") == "knowledge":
         name = f"{base.path.parent.name}-knowledge"
-    taken = json.dumps([base.only, base.include, base.exclude]) if base.only or base.include or base.exclude else ""
+    filters = [base.only, base.include, base.exclude]
+    taken = (
+        json.dumps([*filters, *(["inlineTags"] if base.inline_tags else [])])
+        if any(filters) or base.inline_tags
+        else ""
+    )
     made_by = f"{SCHEMA_VERSION}\0{model or ''}"
     digest = hashlib.sha256(f"{base.path}\0{taken}\0{made_by}".encode("utf-8", "surrogateescape")).hexdigest()[:12]
     readable = _NAME.sub("-", name)[:NAME_CHARACTERS].strip("-.") or "base"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kbhub.errors import BaseUnavailable, ConfigError, EmbedderError, IndexUnavailable
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.reading.reports import Finding
+from kbhub.search.outside import outside
 from kbhub.sync.comparing import behind_of, compare
 from kbhub.sync.lock import is_being_indexed
 from kbhub.values import counted
@@ -80,6 +81,7 @@ def discovery_findings(hub: Hub, discovery: Discovery) -> list[Finding]:
         reasons = [place for place in discovery.looked_for if place.endswith((")", "off here"))]
         message = " ".join(["No base is active here.", *(f"{reason}." for reason in reasons)])
         remedy = "Run `kbhub init` to create a knowledge folder, or `kbhub status` to see where kbhub looked."
+        remedy = " ".join([remedy, *outside(hub)])
         findings.append(Finding(check="base", level="warning", message=message, remedy=remedy))
     return findings
 

@@ -1,0 +1,156 @@
+"""`#tags` in the text are tags like those of the front matter, where the base is a vault or the user says so."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from mcp import Client
+
+from kbhub.server.server import create_server
+
+NOTE = "---\ntags: [Ops]\n---\n# Rolling back\n\nRedeploy the tag before. #ops #release/canary\n\n```\n#no\n```\n"
+
+
+@pytest.fixture
+def vault(environment):
+    """A project whose knowledge is a vault of Obsidian."""
+    environment.write("knowledge/.obsidian/app.json", "{}")
+    environment.write("knowledge/rollback.md", NOTE)
+    environment.write("knowledge/canary.md", "# Canaries\n\nA canary goes first. #release\n")
+    return environment
+
+
+def configure(environment, **base):
+    environment.write(".kbhub.json", json.dumps(base))
+
+
+def paths(kbhub, *query: str) -> set[str]:
+    return {hit["path"] for hit in kbhub("search", *query, "--json").json["hits"]}
+
+
+def tags_of(kbhub) -> dict[str, tuple[int, int]]:
+    return {one["tag"]: (one["count"], one["own"]) for one in kbhub("tags", "--json").json["tags"]}
+
+
+def test_in_a_vault_they_filter_count_and_relate(vault, kbhub):
+    """Nested ones count for those above; a tag in both places counts once."""
+    assert paths(kbhub, "tag:release") == {"rollback.md", "canary.md"}
+    assert paths(kbhub, "tag:release/canary") == {"rollback.md"}
+    assert paths(kbhub, "tag:no") == set()
+    assert tags_of(kbhub) == {"release": (2, 1), "release/canary": (1, 1), "Ops": (1, 1)}
+    (row,) = [one for one in kbhub("ls", "--json").json["documents"] if one["path"] == "rollback.md"]
+    assert row["tags"] == ["Ops", "release/canary"]
+    related = kbhub("related", "canary", "--json").json["neighbours"]
+    assert [(one["ref"], one["context"]) for one in related if one["kind"] == "tag"] == [("rollback.md", "#release")]
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("patient")
+async def test_a_model_finds_by_them(vault, mode):
+    """By a filter, and in the list of tags."""
+    vault.write(f"{vault.home}/.kbhub.json", '{"tools": "all"}')
+    async with Client(create_server(vault.hub()), mode=mode) as client:
+        search = await client.call_tool("search", {"query": "redeploy tag:release/canary"})
+        tags = await client.call_tool("tags", {})
+
+    assert "rollback.md" in search.content[0].text
+    assert "release/canary" in tags.content[0].text
+
+
+@pytest.mark.parametrize("place", [".obsidian", "knowledge/.obsidian"])
+def test_a_vault_is_the_base_or_above_it_in_its_repository(environment, kbhub, place):
+    """Up to the git root."""
+    environment.write(f"{place}/app.json", "{}")
+    environment.write("knowledge/a.md", "# A\n\n#found\n")
+
+    assert set(tags_of(kbhub)) == {"found"}
+
+
+@pytest.mark.parametrize("place", ["../.obsidian", "wiki/.obsidian", "knowledge/deep/.obsidian"])
+def test_elsewhere_it_is_none(environment, kbhub, place):
+    """Above the repository, beside the base, or within it; nor is a file of that name."""
+    environment.write(f"{place}/app.json", "{}")
+    environment.write("knowledge/.obsidian", "")
+    environment.write("knowledge/a.md", "# A\n\n#none\n")
+
+    assert tags_of(kbhub) == {}
+
+
+def test_the_docs_of_a_repository_may_be_a_vault(environment, kbhub):
+    """They are found without a pointer."""
+    environment.write("docs/.obsidian/app.json", "{}")
+    environment.write("docs/a.md", "# A\n\n#found\n")
+
+    assert set(tags_of(kbhub)) == {"found"}
+
+
+def test_a_pointer_and_the_users_config_decide_for_themselves(vault, kbhub):
+    """The documents are read again when the setting changes; what the user says about a base wins."""
+    configure(vault, inlineTags=False)
+    assert set(tags_of(kbhub)) == {"Ops"}
+    configure(vault)
+    assert set(tags_of(kbhub)) == {"Ops", "release", "release/canary"}
+
+    own = {"notes": {"knowledge": str(vault.project / "knowledge"), "inlineTags": False}}
+    vault.write(f"{vault.home}/.kbhub.json", json.dumps({"bases": own, "repos": {"*": ["notes"]}}))
+    assert set(tags_of(kbhub)) == {"Ops"}
+
+
+def test_bases_of_the_user_have_the_setting_too(environment, kbhub):
+    """On without a vault, off in one, and unset as the folder is."""
+    for name in ("on", "off", "unset"):
+        environment.write(f"{environment.home}/{name}/a.md", f"# A\n\n#{name}\n")
+        if name != "on":
+            environment.write(f"{environment.home}/{name}/.obsidian/app.json", "{}")
+    bases = {
+        name: {"knowledge": f"~/{name}", "inlineTags": said}
+        for name, said in (("on", True), ("off", False), ("unset", None))
+    }
+    environment.write(f"{environment.home}/.kbhub.json", json.dumps({"bases": bases, "repos": {"*": list(bases)}}))
+
+    assert set(tags_of(kbhub)) == {"on", "unset"}
+
+
+def test_audit_mends_them_where_they_stand(vault, kbhub):
+    """A tag of another spelling gets the usual one; code, other words and line endings stay."""
+    for number in range(3):
+        vault.write(f"knowledge/n{number}.md", "---\ntags: [deploy-notes]\n---\n# N\n")
+    vault.write("knowledge/odd.md", b"# Odd\r\n\r\nSee `#Deploy_Notes`. #Deploy_Notes, and (#x) #Deploy_Notes\r\n")
+
+    (found,) = kbhub("audit", "--check", "tags", "--json").json["findings"]
+    assert (found["path"], found["line"]) == ("odd.md", 3)
+
+    kbhub("audit", "--check", "tags", "--fix", code=0)
+    mended = (vault.project / "knowledge/odd.md").read_bytes()
+    assert mended == b"# Odd\r\n\r\nSee `#Deploy_Notes`. #deploy-notes, and (#x) #deploy-notes\r\n"
+    assert kbhub("audit", "--check", "tags", "--json").json["findings"] == []
+
+
+def test_a_tag_with_spaces_is_not_written_into_the_text(vault, kbhub):
+    """The document is left as it is, with the reason."""
+    for number in range(3):
+        vault.write(f"knowledge/n{number}.md", "---\ntags: [deploy notes]\n---\n# N\n")
+    odd = vault.write("knowledge/odd.md", "# Odd\n\n#deploy-notes\n")
+
+    error = kbhub("audit", "--check", "tags", "--fix").err
+
+    assert "line 3 has the tag #deploy-notes, and 'deploy notes' cannot be written so" in error
+    assert odd.read_text() == "# Odd\n\n#deploy-notes\n"
+
+
+def test_writing_warns_of_a_tag_that_is_nearly_another(vault, kbhub):
+    """As it does for one in the front matter."""
+    kbhub("index", code=0)
+
+    written = kbhub("write", "new", "--text", "# New\n\n#Release\n", "--json").json
+
+    assert any("The tag 'Release' is new; 'release' is there already" in one for one in written["warnings"])
+
+
+def test_a_document_with_tags_is_no_orphan(vault, kbhub):
+    """Wherever the tags stand."""
+    vault.write("knowledge/lonely.md", "# Lonely\n\nNothing leads here.\n")
+
+    found = kbhub("audit", "--check", "orphans", "--json").json["findings"]
+    assert {one["path"] for one in found} == {"lonely.md"}
