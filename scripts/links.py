@@ -60,7 +60,7 @@ def button(client: ClientName) -> str:
     text = f"Add to {client_named(client).title}"
     width = round(len(text) * _LETTER) + _HEIGHT
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{_HEIGHT}" role="img" aria-label="{text}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{_HEIGHT}" role="img"><title>{text}</title>'
         f'<rect width="{width}" height="{_HEIGHT}" rx="5" fill="#24292f"/>'
         f'<text x="{width / 2:g}" y="16" text-anchor="middle" fill="#fff" '
         f'font-family="system-ui,sans-serif" font-size="12">{text}</text></svg>\n'
