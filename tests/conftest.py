@@ -20,7 +20,7 @@ from kbhub.__main__ import main
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
 
-pytest_plugins = ["browsers", "shared_bases", "speaking_shop"]
+pytest_plugins = ["browsers", "shared_bases", "speaking_shop", "wheels"]
 
 HOUR_NS = 3_600_000_000_000
 

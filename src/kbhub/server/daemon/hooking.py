@@ -75,11 +75,11 @@ def _answered(event: str, client: str, data: bytes, env: Mapping[str, str], limi
                 return str(greet(link, KIND, token, **hello, hook=told)["output"])
         except (OSError, Refused, KeyError):
             return ""
-    # Only where no daemon runs, or somebody writes a very long file: more modules, and all of a hub.
-    from kbhub.server.daemon.starting import begin  # noqa: PLC0415
-    from kbhub.server.hooking import Hooking, Told  # noqa: PLC0415
-
     if record is None and event != END:
+        from kbhub.server.daemon.starting import begin  # noqa: PLC0415 - only where no daemon runs
+
         begin(folder, {"ends": True}, env)
+    # All of a hub: on a slow machine the time is over before it is loaded, so the daemon comes first.
+    from kbhub.server.hooking import Hooking, Told  # noqa: PLC0415
 
     return Hooking().answered(Told(event, client, data), dict(env))

@@ -1,0 +1,440 @@
+"""What catalogues and clients install kbhub by agrees with kbhub: plugins, `server.json`, the bundle, links, images."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import jsonschema
+import pytest
+import yaml
+from mcp import Client, StdioServerParameters
+
+import formula
+import links
+import stores
+from kbhub import __version__
+from kbhub.cli.run import app
+from kbhub.hooks.events import CLIENTS as HOOK_CLIENTS
+from kbhub.setup.clients import client_named
+from kbhub.setup.instructions import SKILL
+from kbhub.setup.machine import Machine
+from kbhub.setup.plan import carry_out
+from kbhub.setup.registering import user_tasks
+from kbhub.workspace.jsonc import parse_jsonc
+from kbhub.workspace.tool_names import ALL
+from setup_machine import Account, make_account
+
+ROOT = Path(__file__).parent.parent
+PLUGINS = ROOT / "plugins"
+CLAUDE_CODE = PLUGINS / "claude-code"
+MANIFESTS = [
+    ROOT / "server.json",
+    *sorted(ROOT.glob(".*/**/marketplace.json")),
+    *sorted(PLUGINS.rglob("plugin.json")),
+    PLUGINS / "gemini-cli" / "gemini-extension.json",
+    PLUGINS / "bundle" / "manifest.json",
+]
+
+SERVER_SCHEMA = {
+    "type": "object",
+    "required": ["$schema", "name", "title", "description", "version", "packages"],
+    "additionalProperties": False,
+    "properties": {
+        "$schema": {"const": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"},
+        "name": {"type": "string", "pattern": r"^io\.github\.[A-Za-z0-9-]+/[A-Za-z0-9._-]+$", "maxLength": 200},
+        "title": {"type": "string", "maxLength": 100},
+        "description": {"type": "string", "minLength": 1, "maxLength": 100},
+        "version": {"type": "string", "pattern": r"^\d+\.\d+\.\d+", "maxLength": 255},
+        "packages": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["registryType", "identifier", "version", "runtimeHint", "transport"],
+                "additionalProperties": False,
+                "properties": {
+                    "registryType": {"const": "pypi"},
+                    "identifier": {"const": "kbhub"},
+                    "version": {"type": "string", "pattern": r"^\d+\.\d+\.\d+"},
+                    "runtimeHint": {"const": "uvx"},
+                    "transport": {"const": {"type": "stdio"}},
+                    "packageArguments": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "required": ["type", "value"],
+                            "additionalProperties": False,
+                            "properties": {"type": {"const": "positional"}, "value": {"type": "string"}},
+                        },
+                    },
+                    "environmentVariables": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "required": ["name", "description"],
+                            "additionalProperties": False,
+                            "properties": {key: {"type": "string"} for key in ("name", "description", "placeholder")},
+                        },
+                    },
+                },
+            },
+        },
+    },
+}
+"""What the registry's schema says of the fields that kbhub uses. The schema itself is at an address that the release
+workflow reaches, and checks the file by."""
+
+
+@pytest.fixture
+def account(environment, monkeypatch, capsys) -> Account:
+    """A user without any client, in a project."""
+    return make_account(environment, monkeypatch, capsys)
+
+
+def data_of(path):
+    return json.loads(path.read_text("utf-8"))
+
+
+def values(data, key):
+    """Give every value of a key, at any depth."""
+    if isinstance(data, dict):
+        return [data[key] for name in data if name == key] + [
+            found for value in data.values() for found in values(value, key)
+        ]
+    return [found for value in data for found in values(value, key)] if isinstance(data, list) else []
+
+
+# -- all files ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_files_are_those_of_the_script():
+    """`python scripts/stores.py` has been run since the last change of what they are made of."""
+    made = stores.files()
+
+    assert [path for path, text in made.items() if (ROOT / path).read_text("utf-8") != text] == []
+    pages = {"README.md", "claude-code/README.md"}
+    there = {path.relative_to(PLUGINS).as_posix() for path in PLUGINS.rglob("*") if path.is_file()}
+    assert {path for path in there - pages if f"plugins/{path}" not in made and "__pycache__" not in path} == set()
+
+
+def test_all_versions_are_the_packages():
+    """One place to raise it; whoever installs anything gets what that place says."""
+    found = {path.relative_to(ROOT).as_posix(): values(data_of(path), "version") for path in MANIFESTS}
+    project = tomllib.loads((PLUGINS / "bundle" / "pyproject.toml").read_text("utf-8"))["project"]
+
+    assert len(MANIFESTS) == 9
+    assert {version for versions in found.values() for version in versions} == {__version__}
+    assert sum(map(len, found.values())) >= 7
+    assert (project["version"], project["dependencies"]) == (__version__, [f"kbhub=={__version__}"])
+
+
+# -- plugins -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", HOOK_CLIENTS)
+def test_a_plugin_has_the_skill_the_server_and_the_hooks_of_setup(account, name):
+    """There is one of each, and what a client runs is what the command line takes."""
+    account.run("--yes", "--hooks", "--client", name)
+    plugin = PLUGINS / name
+    (hooks,) = plugin.rglob("hooks.json")
+    written = {
+        "claude-code": ".claude/settings.json",
+        "codex": ".codex/hooks.json",
+        "copilot-cli": ".copilot/hooks/kbhub.json",
+        "gemini-cli": ".gemini/settings.json",
+    }[name]
+    ours, theirs = data_of(hooks)["hooks"], data_of(account.home / written)["hooks"]
+    commands = [line for key in ("command", "bash") for line in values(ours, key)]
+
+    assert (plugin / "skills" / "kbhub" / "SKILL.md").read_bytes() == SKILL.read_bytes()
+    assert (ours.keys(), values(ours, "matcher")) == (theirs.keys(), values(theirs, "matcher"))
+    assert len(commands) == 4
+    for line in commands:
+        program, *arguments = shlex.split(line)
+        _, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
+        assert (program, bound.kwargs["client"]) == ("kbhub", name)
+
+
+@pytest.mark.parametrize("file", sorted(PLUGINS.rglob(".mcp.json")), ids=lambda file: file.parent.name)
+def test_a_plugins_server_is_that_of_a_projects_file(account, file):
+    """As `kbhub setup --project` registers it for a team, which is in the same case."""
+    account.run("--project", "--yes", "--client", "claude-code")
+
+    assert data_of(file) == data_of(account.project / ".mcp.json")
+
+
+def test_the_marketplaces_lead_to_the_plugins():
+    """Every entry names the folder of a plugin with the manifest that its client looks for."""
+    for catalogue, manifest in {
+        ".claude-plugin": ".claude-plugin/plugin.json",
+        ".agents/plugins": ".codex-plugin/plugin.json",
+        ".github/plugin": "plugin.json",
+    }.items():
+        (entry,) = data_of(ROOT / catalogue / "marketplace.json")["plugins"]
+        source = entry["source"] if isinstance(entry["source"], str) else entry["source"]["path"]
+        assert data_of(ROOT / source / manifest)["name"] == entry["name"] == "kbhub"
+
+
+def test_the_commands_name_tools_that_there_are():
+    """In every form of them, and each has a place for what the user types."""
+    pages = sorted(PLUGINS.glob("*/commands/**/*.*"))
+    unknown = {
+        (page.name, word)
+        for page in pages
+        for word in re.findall(r"`([a-z_]+)`", page.read_text("utf-8"))
+        if word not in {*ALL, "kbhub"}
+    }
+
+    assert (len(pages), unknown) == (9, set())
+    for page in pages:
+        text = page.read_text("utf-8")
+        if page.suffix == ".toml":
+            assert "{{args}}" in tomllib.loads(text)["prompt"]
+        else:
+            _, head, body = text.split("---\n", 2)
+            assert yaml.safe_load(head)["description"]
+            assert "$ARGUMENTS" in body
+
+
+# -- the registry ------------------------------------------------------------------------------------------------------
+
+
+def test_the_registrys_entry_has_its_form():
+    """The fields that kbhub uses, as the registry's schema limits them, and no other."""
+    jsonschema.validate(data_of(ROOT / "server.json"), SERVER_SCHEMA)
+
+
+def test_the_readme_proves_that_package_and_entry_have_one_owner():
+    """The registry looks for the entry's name in the description of the package, which is the README."""
+    entry = data_of(ROOT / "server.json")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    (package,) = entry["packages"]
+
+    assert project["readme"] == "README.md"
+    assert f"mcp-name: {entry['name']} " in (ROOT / "README.md").read_text("utf-8")
+    assert package["identifier"] == project["name"]
+
+
+def test_the_registrys_entry_starts_a_server(environment, kbhub, monkeypatch):
+    """Its arguments are a command line of kbhub, and its variable is one that kbhub reads."""
+    environment.write("notes/rollback.md", "# Rollback")
+    (package,) = data_of(ROOT / "server.json")["packages"]
+    arguments = [argument["value"] for argument in package["packageArguments"]]
+    (variable,) = package["environmentVariables"]
+    monkeypatch.setenv(variable["name"], f"notes={environment.project / 'notes'}")
+
+    assert arguments == ["serve"]
+    assert "notes@rollback.md" in kbhub("search", "rollback").out
+
+
+# -- links -------------------------------------------------------------------------------------------------------------
+
+
+def decoded(client):
+    """Give the name and the entry that a client takes from its link."""
+    parts = urlsplit(links.link(client))
+    asked = parse_qs(parts.query)
+    if client in ("cursor", "lm-studio"):
+        return asked["name"][0], json.loads(base64.b64decode(asked["config"][0], validate=True))
+    scheme, _, rest = asked["url"][0].partition(":")
+    assert (scheme, rest.partition("?")[0]) == (client, "mcp/install")
+    entry = json.loads(unquote(rest.partition("?")[2]))
+    return entry.pop("name"), entry
+
+
+@pytest.mark.parametrize("client", links.LINKED)
+def test_a_link_registers_what_setup_would(account, client):
+    """Decoded as the client does, it is the entry that `kbhub setup` writes, when uvx runs it."""
+    machine = Machine(account.home, account.env, "linux")
+    (task,) = user_tasks([client_named(client)], machine, links.LAUNCH[:2], remove=False)
+    step = carry_out(task)
+    written = parse_jsonc(step.file.read_text("utf-8"), step.file)[client_named(client).keys[0]]
+
+    assert step.state == "done"
+    assert decoded(client) == next(iter(written.items()))
+
+
+def test_other_clients_have_no_links():
+    """A link that nothing opens would be worse than none."""
+    with pytest.raises(ValueError, match="zed has no links"):
+        links.link("zed")
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/how-to/install.md"])
+def test_a_page_has_every_link_with_its_button(page):
+    """A button is a picture beside the page, so that nothing is fetched from elsewhere."""
+    text = (ROOT / page).read_text("utf-8")
+
+    for client in links.LINKED:
+        assert f"]({links.link(client)})" in text
+        assert f"assets/add-to-{client}.svg" in text
+
+
+# -- the bundle --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_bundle_searches_the_folder_that_was_chosen(environment, anyio_backend):
+    """Its arguments, filled in as a client does, start a server that answers from that folder."""
+    environment.write("notes/rollback.md", "# Rollback\n\nRedeploy the tag before.\n")
+    manifest = data_of(PLUGINS / "bundle" / "manifest.json")
+    launch = manifest["server"]["mcp_config"]
+    chosen = {"${__dirname}": str(PLUGINS / "bundle"), "${user_config.notes}": str(environment.project / "notes")}
+    line = [re.sub(r"\$\{.*?\}", lambda match: chosen[match[0]], part) for part in launch["args"]]
+
+    assert [launch["command"], *line[:3]] == ["uv", "run", "--directory", str(PLUGINS / "bundle")]
+    assert line[3] == manifest["server"]["entry_point"]
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=[str(PLUGINS / "bundle" / line[3]), *line[4:]],
+        env={**environment.env, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=environment.home,
+    )
+    async with Client(server) as client:
+        found = await client.call_tool("search", {"query": "roll back"})
+
+    assert "notes@rollback.md" in found.content[0].text
+
+
+# -- containers --------------------------------------------------------------------------------------------------------
+
+
+def instructions():
+    """Give the instructions of the Dockerfile with their arguments."""
+    text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text("utf-8"), flags=re.MULTILINE)
+    return [line.split(" ", 1) for line in text.splitlines() if line]
+
+
+def test_the_image_is_built_of_files_that_there_are():
+    """All that is copied exists and reaches the builder, and what pip builds by is among it."""
+    copied = [line.split()[:-1] for name, line in instructions() if name == "COPY" and "--from" not in line]
+    paths = {path.removeprefix("./") for line in copied for path in line}
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")}
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+    assert {path for path in paths if not (ROOT / path).exists()} == set()
+    assert paths == allowed
+    wheel = built["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {built["project"]["readme"], "LICENSE", "src", *wheel["force-include"], "pyproject.toml"}
+    assert needed <= paths
+
+
+def test_the_image_runs_as_nobody_special_with_a_python_that_is_supported():
+    """No root at run time; the version of Python is one of those in the classifiers, and the formula's."""
+    lines = instructions()
+    (user,) = [line for name, line in lines if name == "USER"]
+    images = {line.split()[0] for name, line in lines if name == "FROM"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+    assert user not in ("root", "0")
+    assert images == {f"python:{formula.PYTHON}-slim"}
+    assert f"Programming Language :: Python :: {formula.PYTHON}" in project["classifiers"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_images_command_serves_a_project_that_cannot_be_written(environment, anyio_backend):
+    """As in the container: a project mounted read-only, indexes and memories elsewhere."""
+    environment.write("knowledge/rollback.md", "# Rollback\n\nRedeploy the tag before.\n")
+    entry, command = (json.loads(line) for name, line in instructions() if name in ("ENTRYPOINT", "CMD"))
+    (variables,) = [line.split() for name, line in instructions() if name == "ENV"]
+    places = dict(part.split("=", 1) for part in variables if part.startswith("KBHUB_"))
+    data = environment.home.parent / "volume"
+    env = {**environment.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    env |= {name: str(data) + path.removeprefix("/data") for name, path in places.items()}
+    arguments = [str(environment.project) if part == "/project" else part for part in command]
+    before = sorted(environment.project.rglob("*"))
+    folders = [environment.project, *(path for path in before if path.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
+    try:
+        server = StdioServerParameters(
+            command=sys.executable, args=["-m", *entry, *arguments], env=env, cwd=environment.project
+        )
+        async with Client(server) as client:
+            found = await client.call_tool("search", {"query": "roll back"})
+            kept = await client.call_tool("remember", {"text": "Staging restarts at noon."})
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)
+
+    assert "rollback.md" in found.content[0].text
+    assert not kept.is_error
+    assert sorted(environment.project.rglob("*")) == before  # root may write where the modes forbid it
+    assert {path.name for path in data.iterdir()} == {"cache", "data"}
+
+
+def test_the_services_of_compose_are_what_they_should_be():
+    """By the schema of compose; commands are those of kbhub, the project is read-only, nothing is published."""
+    done = subprocess.run(
+        [Path(sys.executable).parent / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
+
+    assert done.returncode == 0, done.stdout
+    for service in compose["services"].values():
+        assert next(volume for volume in service["volumes"] if "/project" in volume).endswith(":/project:ro")
+        assert "ports" not in service
+        app.parse_args(service.get("command", ["serve"]), exit_on_error=False, print_error=False)
+    assert compose["services"]["http"]["network_mode"] == "host"
+
+
+# -- Homebrew ----------------------------------------------------------------------------------------------------------
+
+
+def archive(folder, *names, version="1.2.3"):
+    """Write a source archive with empty files."""
+    file = folder / f"kbhub-{version}.tar.gz"
+    with tarfile.open(file, "w:gz") as made:
+        for name in names:
+            made.addfile(tarfile.TarInfo(f"kbhub-{version}/{name}"), io.BytesIO())
+    return file
+
+
+def test_the_formula_names_the_archive_and_its_digest(tmp_path):
+    """Homebrew downloads that file of that release, compares it, and takes the version from its name."""
+    file = archive(tmp_path, "constraints.txt")
+    text = formula.formula(file, "ada/kbhub")
+
+    assert f'sha256 "{hashlib.sha256(file.read_bytes()).hexdigest()}"' in text
+    assert 'url "https://github.com/ada/kbhub/releases/download/v1.2.3/kbhub-1.2.3.tar.gz"' in text
+    assert f'depends_on "python@{formula.PYTHON}"' in text
+
+
+@pytest.mark.skipif(shutil.which("ruby") is None, reason="no Ruby, in which formulas are written")
+def test_the_formula_is_ruby(tmp_path):
+    """Its syntax is checked; what it does, the walk of installations does."""
+    text = formula.formula(archive(tmp_path, "constraints.txt"), "ada/kbhub")
+    done = subprocess.run(["ruby", "-c"], input=text, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "Syntax OK\n"), done.stderr
+
+
+def test_what_is_no_archive_of_a_release_gives_no_formula(tmp_path):
+    """Another name, an archive without the versions, an address that is none: each with its reason."""
+    good = archive(tmp_path, "constraints.txt")
+
+    with pytest.raises(ValueError, match="is not named"):
+        formula.formula(tmp_path / "kbhub.zip", "ada/kbhub")
+    with pytest.raises(ValueError, match="no constraints"):
+        formula.formula(archive(tmp_path, "README.md", version="1.2.4"), "ada/kbhub")
+    with pytest.raises(ValueError, match="OWNER/NAME"):
+        formula.formula(good, "https://github.com/ada/kbhub")

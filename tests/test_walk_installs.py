@@ -1,0 +1,208 @@
+"""Every way to install kbhub that `docs/how-to/install.md` names, with the wheel and the archive of a release."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+from mcp import Client, StdioServerParameters
+
+import formula
+from kbhub import __version__
+from node_packages import node_path, node_program
+from wheels import ROOT, UV, made, skip_without_index
+
+TEAM = ROOT / "examples" / "team"
+QUESTION = "how do we roll back a release"
+PIP_SETTINGS = Path.home() / ".config" / "pip" / "pip.conf"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(sys.platform == "win32", reason="written for a POSIX shell"),
+    pytest.mark.skipif(UV is None, reason="uv builds and installs the wheel, and there is none"),
+]
+
+
+@pytest.fixture
+def home(tmp_path):
+    """An empty home, with the package managers' caches of the user who runs this."""
+    cache = made(UV, "cache", "dir").stdout.strip()
+    folder = tmp_path / "home"
+    folder.mkdir()
+    bin_folders = [folder / ".local" / "bin", Path(UV).parent, Path("/usr/local/bin"), Path("/usr/bin"), Path("/bin")]
+    return {
+        "HOME": str(folder),
+        "PATH": os.pathsep.join(map(str, bin_folders)),
+        "UV_CACHE_DIR": cache,
+        "UV_PYTHON": sys.executable,
+        "UV_FIND_LINKS": "",
+        "PIP_CONFIG_FILE": str(PIP_SETTINGS) if PIP_SETTINGS.is_file() else os.devnull,
+        "PIP_CACHE_DIR": made(sys.executable, "-m", "pip", "cache", "dir").stdout.strip(),
+        "PIP_CONSTRAINT": str(ROOT / "constraints.txt"),
+        "UV_CONSTRAINT": str(ROOT / "constraints.txt"),
+        "NO_COLOR": "1",
+    }
+
+
+def run(home, *command, folder=ROOT):
+    """Run a command as that user, and give what it prints."""
+    done = made(*command, env=home, folder=folder)
+    skip_without_index(done)
+    assert done.returncode == 0, f"{shlex.join(map(str, command))}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def answers(home, *kbhub):
+    """Say whether this kbhub is of this version, and finds the page on rolling back."""
+    assert run(home, *kbhub, "--version").split()[-1] == __version__
+    return "rollback.md" in run(home, *kbhub, "search", "--root", TEAM, QUESTION)
+
+
+def test_uvx_runs_the_wheel_and_registers_itself(wheel, home):
+    """Nothing is installed; `kbhub setup` has clients start it by uvx, too."""
+    assert answers(home, UV, "tool", "run", "--from", wheel, "kbhub")
+    run(home, UV, "tool", "run", "--from", wheel, "kbhub", "setup", "--yes", "--client", "cursor")
+    entry = json.loads((Path(home["HOME"]) / ".cursor/mcp.json").read_text("utf-8"))["mcpServers"]["kbhub"]
+
+    assert Path(entry["command"]).name in ("uvx", "uv")
+    assert entry["args"][-2:] == ["kbhub", "serve"]
+
+
+@pytest.mark.parametrize("extra", ["", "[pdf]"])
+def test_uv_installs_the_wheel_as_a_tool(wheel, home, extra):
+    """With or without an extra, it is on the search path, and uv takes it out again."""
+    run(home, UV, "tool", "install", f"kbhub{extra} @ {wheel.as_uri()}")
+
+    assert answers(home, "kbhub")
+    run(home, UV, "tool", "uninstall", "kbhub")
+    assert not (Path(home["HOME"]) / ".local/bin/kbhub").exists()
+
+
+def test_pipx_installs_the_wheel(wheel, home):
+    """It is on the search path."""
+    run(home, UV, "tool", "run", "pipx", "install", "--python", sys.executable, wheel)
+
+    assert answers(home, "kbhub")
+
+
+def test_pip_installs_the_wheel(wheel, home, tmp_path):
+    """Into a virtual environment that Python made."""
+    run(home, sys.executable, "-m", "venv", tmp_path / "env")
+    run(home, tmp_path / "env/bin/pip", "install", "-q", wheel)
+
+    assert answers(home, tmp_path / "env/bin/kbhub")
+    assert run(home, tmp_path / "env/bin/python", "-c", "import kbhub; print(kbhub.__version__)").strip() == __version__
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git repository, as in a source archive")
+@pytest.mark.parametrize("way", ["pip", "uv"])
+def test_a_git_address_can_be_installed(home, tmp_path, way):
+    """The last commit of this repository, by either program."""
+    address = f"git+file://{ROOT}"
+    if way == "uv":
+        run(home, UV, "tool", "install", address)
+        assert answers(home, "kbhub")
+        return
+    run(home, sys.executable, "-m", "venv", tmp_path / "env")
+    run(home, tmp_path / "env/bin/pip", "install", "-q", address)
+    assert answers(home, tmp_path / "env/bin/kbhub")
+
+
+def test_the_formulas_commands_install_the_archive(wheel, home, tmp_path):
+    """What Homebrew would run, in its order, with the archive of the release; the program that it links to works."""
+    (archive,) = wheel.parent.glob("*.tar.gz")
+    text = formula.formula(archive, "ada/kbhub")
+    with tarfile.open(archive) as opened:
+        opened.extractall(tmp_path, filter="data")
+    places = {
+        "libexec": tmp_path / "libexec",
+        "buildpath": tmp_path / archive.name.removesuffix(".tar.gz"),
+        '"kbhub==#{version}"': f"kbhub=={__version__}",
+        f'"python{formula.PYTHON}"': sys.executable,
+    }
+
+    def word(part):
+        for name, path in places.items():
+            if part == name:
+                return str(path)
+        base, _, rest = part.partition("/")
+        return f"{places[base]}/{json.loads(rest)}" if base in places else json.loads(part)
+
+    lines = [line.strip().removeprefix("system ") for line in text.splitlines() if line.strip().startswith("system ")]
+    assert len(lines) == 3
+    for number, line in enumerate(lines):
+        run(home, *map(word, line.split(", ")), folder=places["buildpath"])
+        if number == 0:
+            shutil.copy(places["buildpath"] / "constraints.txt", places["libexec"])
+
+    assert answers(home, tmp_path / "libexec/bin/kbhub")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_bundle_brings_kbhub_by_uv(wheel, home, tmp_path, anyio_backend):
+    """Uv makes its environment out of `pyproject.toml`, and the server answers from the folder that was chosen."""
+    bundle = tmp_path / "bundle"
+    shutil.copytree(ROOT / "plugins" / "bundle", bundle)
+    launch = json.loads((bundle / "manifest.json").read_text("utf-8"))["server"]["mcp_config"]
+    filled = {"${__dirname}": str(bundle), "${user_config.notes}": str(TEAM / "knowledge")}
+    line = [re.sub(r"\$\{.*?\}", lambda match: filled[match[0]], part) for part in launch["args"]]
+    env = {**os.environ, **home, "UV_FIND_LINKS": str(wheel.parent)}
+    del env["UV_CONSTRAINT"]
+    run(env, UV, "sync", "-q", "--directory", bundle)
+
+    async with Client(StdioServerParameters(command=UV, args=line, env=env, cwd=tmp_path)) as client:
+        found = await client.call_tool("search", {"query": QUESTION})
+
+    assert "rollback.md" in found.content[0].text
+
+
+@pytest.mark.skipif(node_program("mcpb") is None, reason="no mcpb: `python tests/node_packages.py` gets it")
+def test_the_release_makes_what_the_stores_take(wheel, home, tmp_path):
+    """The script of that step, with the tools that it names: bundle, formula, an archive for each system."""
+    steps = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text("utf-8"))["jobs"]["build"]["steps"]
+    (script,) = [step["run"] for step in steps if "formula.py" in step.get("run", "")]
+    for name in ("plugins", "scripts"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "dist").symlink_to(wheel.parent)
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    programs = Path(home["HOME"]) / ".local/bin"
+    programs.mkdir(parents=True)
+    called = re.search(r"npx --yes @anthropic-ai/mcpb@[\d.]+ ", script)
+    (programs / "npx").write_text(f'#!/bin/sh\nshift 2\nexec {shlex.join(node_program("mcpb"))} "$@"\n', "utf-8")
+    (programs / "npx").chmod(0o755)
+    path = os.pathsep.join([str(programs), node_path(), home["PATH"]])
+    run({**home, "PATH": path, "GITHUB_REPOSITORY": "ada/kbhub"}, "bash", "-euc", script, folder=tmp_path)
+    stores = tmp_path / "stores"
+    archives = ["darwin.kbhub.tar.gz", "linux.kbhub.tar.gz", "win32.kbhub.tar.gz"]
+
+    assert called
+    assert sorted(file.name for file in stores.iterdir()) == sorted([*archives, "kbhub.mcpb", "kbhub.rb"])
+    assert "ada/kbhub" in (stores / "kbhub.rb").read_text("utf-8")
+    assert "manifest.json" in zipfile.ZipFile(stores / "kbhub.mcpb").namelist()
+    for name in archives:
+        with tarfile.open(stores / name) as opened:
+            assert "./gemini-extension.json" in opened.getnames()
+
+
+@pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="a source distribution has no benchmarks")
+def test_a_newcomers_first_steps_can_be_timed(wheel, tmp_path):
+    """From `pip install` in an empty home to an answer, a hook that speaks, and a document that is no Markdown."""
+    script, taken = ROOT / "benchmarks" / "first_steps.py", tmp_path / "taken.json"
+    done = made(sys.executable, script, "--wheel", wheel, "--json", taken)
+    skip_without_index(done)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    steps = list(json.loads(taken.read_text("utf-8")))
+    assert steps[:2] == ["python -m venv", "pip install of the wheel"]
+    assert {"first answer", "hook, event 1", "first search in a .txt file"} <= set(steps)
