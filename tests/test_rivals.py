@@ -180,7 +180,7 @@ def test_an_answer_without_any_of_the_words_says_so(environment):
     both = hub.search(Query(text="reverting the release"))
 
     assert near.hits
-    assert near.notes[0].startswith("None of the query's words occurs")
+    assert near.notes[0].startswith("No document contains the query's words")
     assert both.hits
     assert not both.notes
 
