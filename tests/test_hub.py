@@ -403,7 +403,7 @@ def test_a_query_in_a_language_the_model_does_not_know_is_by_keyword(two):
 
     assert ["ar.md"] == refs(result)
     assert "keyword" == result.mode
-    assert "does not know" in result.notes[0]
+    assert "knows none of the words" in result.notes[0]
 
 
 @pytest.mark.parametrize(

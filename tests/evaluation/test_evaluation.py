@@ -173,7 +173,7 @@ def test_a_vault_need_not_have_a_docs_folder(vault):
         ("queries.jsonl", '\n{"_id": "q1"}\n', r"queries\.jsonl, line 2: has no `text`"),
         ("queries.jsonl", '{"_id": "q1", "text": ["x"]}\n', r"queries\.jsonl, line 1: `text` is not a string"),
         ("queries.jsonl", '{"_id": "q9", "text": "x"}\n', "no query has a relevant document"),
-        ("corpus.jsonl", '{"_id": "a", "text": ""}\n{"_id": "a", "text": ""}\n', r"line 2: the document id 'a' is giv"),
+        ("corpus.jsonl", '{"_id": "a", "text": ""}\n{"_id": "a", "text": ""}\n', r"line 2: the document id 'a' occ"),
         ("qrels.tsv", "query-id\tcorpus-id\tscore\nq1\troll\n", r"qrels\.tsv, line 2: expected query-id"),
         ("qrels.tsv", "q1\troll\tyes\n", r"qrels\.tsv, line 1: expected query-id"),
     ],
