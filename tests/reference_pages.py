@@ -167,21 +167,21 @@ def command_line():
 HERE = Path("/home/ada/work/shop")
 ERRORS = {
     "UsageError": (
-        errors.UsageError("--json and --csv exclude each other; use one."),
-        "Change the call; `--help` after the command, or the tool's description, says what it takes.",
+        errors.UsageError("--json and --csv cannot be used together."),
+        "Fix the call; see the command's `--help`, or the tool's description.",
     ),
     "ConfigError": (
         errors.ConfigError(Path("/home/ada/.kbhub.json"), 'expected a valid integer, not "many"', "search.limit"),
-        "Mend the field, file or variable that it names; a running server takes the mended file up by itself. See "
+        "Fix the field, file or variable that it names; a running server picks up the fixed file. See "
         "[configuration](configuration.md) and the examples in `examples/broken`.",
     ),
     "BaseNotFound": (
         errors.BaseNotFound("opps", ["project", "ops"]),
-        "Name one of the active bases; `kbhub bases list` shows which others the config has and where they are active.",
+        "Name one of the active bases. `kbhub bases list` shows the other bases, and where they are active.",
     ),
     "DocumentNotFound": (
         errors.DocumentNotFound("runbook/rollback.md", near=["runbooks/rollback.md"]),
-        "Take one of the refs that it offers, or find it with `search`.",
+        "Use one of the refs that it suggests, or find the document with `search`.",
     ),
     "AmbiguousReference": (
         errors.AmbiguousReference("rollback", "this title", ["runbooks/rollback.md", "ops@rollback.md"]),
@@ -189,25 +189,25 @@ ERRORS = {
     ),
     "PathNotContained": (
         errors.PathNotContained("../secrets.md", "project"),
-        "Nothing outside a base is opened. Make the folder a base (`kbhub bases add PATH`), or move the file.",
+        "Add the folder as a base (`kbhub bases add PATH`), or move the file into one.",
     ),
     "WriteRefused": (
         errors.WriteRefused(
             "ops@rollback.md", "the base 'ops' is not writable; set `writable` for it in ~/.kbhub.json"
         ),
-        "Nothing was written. Change the setting that it names if you want it written.",
+        "Nothing was written. To allow it, change the setting that it names.",
     ),
     "SecretFound": (
         errors.SecretFound("The memory", "GitHub token", 2, "ghp_…"),
-        "Nothing was written. Write where the credential is kept; if it was pasted somewhere, revoke it.",
+        "Nothing was written. Write down where the credential is kept instead; if it was pasted somewhere, revoke it.",
     ),
     "DocumentChanged": (
         errors.DocumentChanged("rollback.md", "4be0a1b2c3d4", "9f8e7d6c5b4a", "12 lines, saved 2 minutes ago"),
-        "Nothing was written. Read the document again and repeat the edit on what it says now.",
+        "Nothing was written. Read the document again and redo the edit.",
     ),
     "MemoryNotFound": (
         errors.MemoryNotFound("k7f3a9c2"),
-        "`kbhub memories` lists those that are there, with their ids; `--all` of `forget` needs none.",
+        "`kbhub memories` lists the memories with their ids; `kbhub forget --all` needs none.",
     ),
     "MemoriesUnavailable": (
         errors.MemoriesUnavailable(Path("/home/ada/.local/share/kbhub/memories"), "Permission denied"),
@@ -215,39 +215,38 @@ ERRORS = {
     ),
     "QueryLogUnavailable": (
         errors.QueryLogUnavailable(Path("/home/ada/.local/share/kbhub/queries/shop.db"), "file is not a database"),
-        "Move the file away: it is made anew, and only what was asked so far is lost.",
+        "Move the file away: kbhub creates a new one, and only the logged queries are lost.",
     ),
     "BaseUnavailable": (
         errors.BaseUnavailable("ops", "its folder /mnt/team/ops is gone"),
-        "Bring the folder back (is the drive mounted?), or take the base out: `kbhub bases remove ops`.",
+        "Restore the folder (is the drive mounted?), or remove the base: `kbhub bases remove ops`.",
     ),
     "IndexUnavailable": (
-        errors.IndexUnavailable("ops", "database disk image is malformed", "`kbhub index ops --full` makes it anew."),
-        "An index can always be made anew from the files. Free space on the disk or mend the rights of the cache "
-        "folder first, if it names one of these.",
+        errors.IndexUnavailable("ops", "database disk image is malformed", "Rebuild it with `kbhub index ops --full`."),
+        "An index can always be rebuilt from the files. If the error names the disk or permissions, first free "
+        "space or fix the permissions of the cache folder.",
     ),
     "EngineUnavailable": (
         errors.EngineUnavailable(
             "postgresql://kb.example/team", "it did not answer within 10 s", "Raise `timeout`, or try again later."
         ),
-        "Do what it says. A search goes on without the database and names it as skipped; `kbhub doctor` looks closer.",
+        "Do what it says. Searches skip the database meanwhile, and say so; `kbhub doctor` finds out more.",
     ),
     "ModelUnavailable": (
-        errors.ModelUnavailable("missing", "Ollama has no model 'qwen3:0.6b'; `ollama pull qwen3:0.6b` fetches it."),
-        "Do what it says, or go on without: searches and answers do, and say so.",
+        errors.ModelUnavailable("missing", "Ollama has no model 'qwen3:0.6b'. Fetch it with `ollama pull qwen3:0.6b`."),
+        "Do what it says. Searches and answers work without the model meanwhile, and say so.",
     ),
     "EmbedderError": (
-        errors.EmbedderError("The embedding model 'models/potion' cannot be loaded: No such file or directory"),
-        "Mend `embedder.model`, or leave it out for the model that comes with kbhub. Until then kbhub searches by "
-        "words alone.",
+        errors.EmbedderError("Cannot load the embedding model 'models/potion': No such file or directory"),
+        "Fix `embedder.model`, or remove it to use the packaged model. Until then, kbhub only searches by keyword.",
     ),
     "DatasetError": (
         errors.DatasetError(HERE / "golden.jsonl", "expected an object with `query` and `relevant`", 7),
-        "Mend the line; [eval](eval.md) shows the formats.",
+        "Fix the line; [eval](eval.md) shows the formats.",
     ),
     "DaemonFault": (
         errors.DaemonFault("The daemon was not ready within 10 s; its log has more."),
-        "`kbhub stop`, then try again; a client is served without the daemon meanwhile.",
+        "Run `kbhub stop` and try again. Clients are served without the daemon meanwhile.",
     ),
 }
 """Error → one as it is seen, and what to do about it."""

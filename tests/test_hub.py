@@ -388,7 +388,7 @@ def test_of_what_was_not_searched_nothing_is_said(two, monkeypatch, lost, text):
             hub.index(base).path.unlink()
     result = hub.search(Query(text=text))
 
-    assert judged.unmatched or "No document fulfils tag:none." in judged.notes
+    assert judged.unmatched or "No document matches tag:none." in judged.notes
     assert names == [one.base for one in result.skipped]
     assert ((), None) == (result.unmatched, result.verdict)
     assert not any("No document" in note or "None of" in note or "covers" in note for note in result.notes)
@@ -403,7 +403,7 @@ def test_a_query_in_a_language_the_model_does_not_know_is_by_keyword(two):
 
     assert ["ar.md"] == refs(result)
     assert "keyword" == result.mode
-    assert "does not know" in result.notes[0]
+    assert "knows none of the words" in result.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -465,10 +465,10 @@ def test_freshen_takes_up_a_small_change_and_leaves_a_large_one(two, monkeypatch
 
     assert [("project", False)] == [(one.base, one.new_index) for one in behind]
     assert 4 <= behind[0].files <= 5  # new.md, saved a moment ago, may be looked at again
-    assert any(f"still to be indexed ({behind[0].files})" in note for note in hub.search("zebra").notes)
+    assert any(f"not indexed yet ({behind[0].files})" in note for note in hub.search("zebra").notes)
 
     hub.sync()
-    assert not any("still to be indexed" in note for note in hub.search("zebra").notes)
+    assert not any("not indexed yet" in note for note in hub.search("zebra").notes)
 
 
 def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index(environment, monkeypatch):
@@ -483,7 +483,7 @@ def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index(en
     assert hub.freshen(max_age=0) == ()
     result = hub.search("zebra")
     assert ["7.md"] == refs(result)
-    assert not any("still to be indexed" in note for note in result.notes)
+    assert not any("not indexed yet" in note for note in result.notes)
 
 
 def test_an_answer_says_that_too_many_young_files_are_not_looked_at(environment, monkeypatch):
@@ -496,7 +496,7 @@ def test_an_answer_says_that_too_many_young_files_are_not_looked_at(environment,
     hub.sync()
 
     assert [5] == [one.files for one in hub.freshen(max_age=0)]
-    assert any("still to be indexed (5)" in note for note in hub.search("alpha").notes)
+    assert any("not indexed yet (5)" in note for note in hub.search("alpha").notes)
 
 
 def test_one_folder_under_two_ids_is_indexed_once(environment):
@@ -583,5 +583,5 @@ def test_a_base_whose_turn_is_to_come_says_so(environment):
 
     hub.sync(("project",), progress=look)
 
-    assert said["notes"] == "It is not indexed yet; it comes after 'project'."
+    assert said["notes"] == "It is not indexed yet; it is queued after 'project'."
     assert "does not exist yet" in hub.search("vim").skipped[0].reason

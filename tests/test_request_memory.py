@@ -90,7 +90,7 @@ def test_what_was_not_read_is_said(place):
     unread = f"{parse_query(text).unread:,}"
     hub = place.hub()
 
-    assert any(unread in note and "characters were read" in note for note in hub.search(text).notes)
+    assert any(unread in note and "characters were used" in note for note in hub.search(text).notes)
     assert any(unread in note for note in ask(hub, text).notes)
 
 

@@ -180,7 +180,7 @@ def test_an_answer_without_any_of_the_words_says_so(environment):
     both = hub.search(Query(text="reverting the release"))
 
     assert near.hits
-    assert near.notes[0].startswith("None of the query's words occurs")
+    assert near.notes[0].startswith("No document contains the query's words")
     assert both.hits
     assert not both.notes
 
@@ -258,7 +258,7 @@ def test_the_first_search_works_without_a_network(environment):
     done = subprocess.run(**options, capture_output=True, text=True, check=False, timeout=60)
 
     assert done.returncode == 0
-    said = ("kbhub: Verdict: ", "kbhub: Other words")
+    said = ("kbhub: Verdict: ", "kbhub: Other wordings")
     assert [line for line in done.stderr.splitlines() if not line.startswith(said)] == []
     assert "a.md:1-3" in done.stdout
 

@@ -1,6 +1,6 @@
-"""kbhub: the Markdown you already have, answerable by any coding agent.
+"""kbhub: local search over your Markdown for coding agents.
 
-What is in `__all__` is the Python API: it stays as it is within a major version. Everything else may change.
+The Python API is what `__all__` lists: it is stable within a major version. Everything else may change.
 """
 
 # As type checkers know it, too; `typing` would cost ten times what the rest of this file does.

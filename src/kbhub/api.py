@@ -1,4 +1,4 @@
-"""The hub of the Python API: the shared state with what can be done with it as methods."""
+"""The hub of the Python API: the shared state, with everything it can do as methods."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class Hub(state.Hub):
         cache: Path | str | None = None,
         read_only: bool = False,
     ) -> Self:
-        """Open a hub as the command line does: what is not given is taken from the environment and the config.
+        """Open a hub like the command line: omitted arguments are taken from the environment and the config.
 
         Nothing is read before the first call of a method, and there is nothing to close.
 
         Args:
-            root: directory to work for; none for `KBHUB_ROOT`, else the working directory.
+            root: workspace directory; None for `KBHUB_ROOT`, or else the working directory.
             bases: further bases, id → folder, over those of `KBHUB_BASES`.
             config: global config in place of `~/.kbhub.json`.
             cache: folder for indexes in place of the user's.
@@ -67,12 +67,12 @@ class Hub(state.Hub):
         return cls(HubOptions(root, places[0], named, places[1], read_only=read_only, env=env))
 
     def search(self, query: Query | str) -> SearchResult:
-        """Answer a query from all chosen bases at once, as they were last indexed; see `sync`.
+        """Search bases as they were last indexed; see `sync`.
 
-        A base that fails is named in `skipped` and never sinks the query.
+        A base that fails is listed in `skipped`; the others still answer.
 
         Args:
-            query: what is asked; a string is asked as the settings say: in which mode, for how many hits.
+            query: the query; for a string, mode and limit come from the settings.
 
         Raises:
             BaseNotFound: the query names a base that is not active.
@@ -90,7 +90,7 @@ class Hub(state.Hub):
         return read(self, refs, options)
 
     def status(self) -> Status:
-        """Say what is here: workspace, bases, problems."""
+        """Return the workspace, its bases and any problems."""
         return status(self)
 
     def sync(
@@ -101,12 +101,12 @@ class Hub(state.Hub):
         check: bool = False,
         progress: Progress | None = None,
     ) -> tuple[SyncReport, ...]:
-        """Bring the indexes of bases in step with their files.
+        """Sync the indexes of bases with their files.
 
         Args:
-            names: ids of bases, none for all.
-            full: read every file again, even if it looks unchanged, and make every vector anew.
-            check: read all of the indexes, too, and make one anew that is damaged.
+            names: ids of bases; None for all.
+            full: read every file again, even if it looks unchanged, and recompute every vector.
+            check: also read the whole indexes, and rebuild damaged ones.
             progress: called with (base id, files done, files to do).
         """
         return sync(self, names, full=full, check=check, progress=progress)
@@ -119,5 +119,5 @@ class Hub(state.Hub):
         max_age: float | None = None,
         changed: Mapping[str, Collection[str] | None] | None = None,
     ) -> tuple[Behind, ...]:
-        """Bring bases in step that need little, and say which need more; see `kbhub.sync.bases.freshen`."""
+        """Sync bases with few changes, and return those with more; see `kbhub.sync.bases.freshen`."""
         return freshen(self, names, progress, max_age=max_age, changed=changed)

@@ -47,13 +47,13 @@ def _cut(text: str, most: int) -> str:
 
 
 class KbhubError(Exception):
-    """Any foreseeable failure; its text is meant for a person or a model."""
+    """Any expected failure; its text is meant for a person or a model."""
 
     exit_code = 1
 
 
 class UsageError(KbhubError):
-    """An argument or parameter that cannot be what was meant."""
+    """An argument or parameter that is not valid."""
 
     exit_code = 2
 
@@ -82,7 +82,7 @@ class BaseNotFound(KbhubError):
     Args:
         name: the id.
         known: ids of the active bases.
-        problem: why the base is not active and what to do, in sentences; empty if unknown.
+        problem: why the base is not active and what to do, as sentences; empty if unknown.
         meant: a sentence on what was probably meant.
     """
 
@@ -96,7 +96,7 @@ class BaseNotFound(KbhubError):
 
 
 class DocumentNotFound(KbhubError):
-    """No document answers to this ref."""
+    """No document matches this ref."""
 
     def __init__(self, ref: str, reason: str = "", near: Sequence[str] = ()) -> None:
         self.ref, self.reason, self.near = ref, reason, tuple(near)
@@ -105,7 +105,7 @@ class DocumentNotFound(KbhubError):
 
 
 class AmbiguousReference(DocumentNotFound):
-    """Several documents answer to a ref that is to name one."""
+    """Several documents match a ref that must name one."""
 
     def __init__(self, ref: str, what: str, candidates: Sequence[str]) -> None:
         self.ref, self.reason, self.near = ref, what, tuple(candidates)
@@ -118,11 +118,11 @@ class PathNotContained(KbhubError):
     """A path that leads out of the base it was named in."""
 
     def __init__(self, path: str, base: str) -> None:
-        super().__init__(f"{path!r} lies outside the base {base!r}; only files inside a base are opened.")
+        super().__init__(f"{path!r} is outside the base {base!r}. Only files inside a base can be opened.")
 
 
 class WriteRefused(KbhubError):
-    """A document that may not be written, moved or deleted, or not so.
+    """A document may not be written, moved or deleted, or not in this way.
 
     Args:
         ref: the document.
@@ -131,11 +131,11 @@ class WriteRefused(KbhubError):
 
     def __init__(self, ref: str, reason: str) -> None:
         self.ref, self.reason = ref, reason
-        super().__init__(f"{ref!r} is left as it is: {reason}.")
+        super().__init__(f"{ref!r} was not changed: {reason}.")
 
 
 class SecretFound(KbhubError):
-    """A text that was not stored, because it seems to hold a credential.
+    """A text was not stored, because it looks like it contains a credential.
 
     Args:
         what: the text, `The memory`.
@@ -147,13 +147,14 @@ class SecretFound(KbhubError):
     def __init__(self, what: str, kind: str, line: int, shown: str) -> None:
         self.kind, self.line = kind, line
         super().__init__(
-            f"{what} was not stored: line {line} holds what looks like a credential ({kind}, {shown}). Say where it is "
-            "kept instead; if it is none, a person can store it with `--allow-secret`."
+            f"{what} was not stored: line {line} looks like it contains a credential ({kind}, {shown}). Say where "
+            "the credential is kept instead. If it is not a credential, the user can store it with "
+            "`--allow-secret`."
         )
 
 
 class DocumentChanged(KbhubError):
-    """A document is no longer what an edit was based on.
+    """A document changed since it was read for an edit.
 
     Args:
         ref: the document.
@@ -165,8 +166,8 @@ class DocumentChanged(KbhubError):
     def __init__(self, ref: str, based_on: str, now: str, what: str) -> None:
         self.ref, self.based_on, self.now = ref, based_on, now
         super().__init__(
-            f"{ref!r} changed since it was read: it is {now} now ({what}), not {based_on}. "
-            "Read it again and repeat the edit on what it says now."
+            f"{ref!r} changed since it was read: the file is now {now} ({what}), not {based_on}. Read it again and "
+            "redo the edit."
         )
 
 
@@ -176,10 +177,10 @@ class MemoryNotFound(KbhubError):
     def __init__(self, name: str, several: Sequence[str] = ()) -> None:
         self.name, self.several = name, tuple(several)
         if several:
-            super().__init__(f"{name!r} names several memories: {', '.join(several)}. Name one of these.")
+            super().__init__(f"{name!r} matches several memories: {', '.join(several)}. Name one of these.")
         else:
             super().__init__(
-                f"No memory {name!r} here. `memories` lists those of this project and the user's, with ids."
+                f"No memory {name!r} here. `memories` lists the ids of this project's and the user's memories."
             )
 
 
@@ -188,7 +189,7 @@ class MemoriesUnavailable(KbhubError):
 
     def __init__(self, where: Path | str, reason: str) -> None:
         self.where, self.reason = where, reason
-        super().__init__(f"Memories cannot be written in {where}: {reason}. Nothing was changed.")
+        super().__init__(f"Cannot write memories in {where}: {reason}. Nothing was changed.")
 
 
 class QueryLogUnavailable(KbhubError):
@@ -196,7 +197,7 @@ class QueryLogUnavailable(KbhubError):
 
     def __init__(self, where: Path, reason: str) -> None:
         self.where, self.reason = where, reason
-        super().__init__(f"The query log {where} cannot be used: {reason}. Searches go on without it.")
+        super().__init__(f"Cannot use the query log {where}: {reason}. Searches still work.")
 
 
 class BaseUnavailable(KbhubError):
@@ -204,7 +205,7 @@ class BaseUnavailable(KbhubError):
 
     def __init__(self, name: str, reason: str) -> None:
         self.name, self.reason = name, reason
-        super().__init__(f"The folder of base {name!r} cannot be read: {reason}. Mend or remove the base.")
+        super().__init__(f"Cannot read the folder of base {name!r}: {reason}. Fix or remove the base.")
 
 
 class IndexUnavailable(KbhubError):
@@ -212,7 +213,7 @@ class IndexUnavailable(KbhubError):
 
     def __init__(self, base: str, reason: str, remedy: str = "") -> None:
         self.base, self.reason = base, reason
-        super().__init__(f"The index of base {base!r} cannot be used: {reason}.{f' {remedy}' if remedy else ''}")
+        super().__init__(f"Cannot use the index of base {base!r}: {reason}.{f' {remedy}' if remedy else ''}")
 
 
 class EngineUnavailable(KbhubError):
@@ -220,11 +221,11 @@ class EngineUnavailable(KbhubError):
 
     def __init__(self, name: str, reason: str, remedy: str = "") -> None:
         self.name, self.reason, self.remedy = name, reason, remedy
-        super().__init__(f"{name} cannot be used: {reason}.{f' {remedy}' if remedy else ''}")
+        super().__init__(f"Cannot use {name}: {reason}.{f' {remedy}' if remedy else ''}")
 
 
 class ModelUnavailable(KbhubError):
-    """A server of language models that did not do what it was asked for.
+    """A request to a model server failed.
 
     Args:
         kind: `unreachable` no connection, `lost` the connection broke, `busy` try again later, `missing` no such model,
@@ -263,4 +264,4 @@ class DatasetError(KbhubError):
 
 
 class DaemonFault(KbhubError):
-    """The shared daemon cannot be started, or not ended."""
+    """The shared daemon cannot be started or stopped."""

@@ -1,4 +1,4 @@
-"""The hub: the state that everything which works on the active bases shares."""
+"""The hub: the state shared by everything that works on the active bases."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kbhub.workspace.settings import EmbedderSettings
 
 REDISCOVER_SECONDS = 1.0
-"""Age at which a discovery is stale: the next call sees a mended file, and a burst of calls pays once."""
+"""Age at which a discovery is stale: the next call sees a fixed file, and a burst of calls pays once."""
 
 READERS = 4
 """Concurrent searches and reads; others wait. Each holds two descriptors per base, and a process may have as few as
@@ -43,7 +43,7 @@ class HubOptions:
     """How to open a hub; the defaults are those of the command line."""
 
     root: Path | str | None = None
-    """Workspace directory that wins over everything else."""
+    """Workspace directory, which takes precedence."""
     config: Path | None = None
     """Global config instead of `~/.kbhub.json`."""
     bases: Mapping[str, Path] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Hub:
         self._states: dict[type, Any] = {}
 
     def discovery(self) -> Discovery:
-        """Return the active bases, as discovered a moment ago or now."""
+        """Return the active bases, discovered at most a moment ago."""
         return self._discover()[1]
 
     def config(self) -> LoadedConfig:
@@ -128,7 +128,7 @@ class Hub:
         return discovered[2].bases if discovered else None
 
     def select(self, names: Iterable[str] = ()) -> tuple[Base, ...]:
-        """Return the active bases with these names, or all if there are none.
+        """Return the active bases with these names; all if no names are given.
 
         Raises:
             BaseNotFound: a name belongs to no active base.
@@ -142,12 +142,12 @@ class Hub:
         return tuple(selected.values()) or bases
 
     def missing(self) -> list[Problem]:
-        """Return what keeps bases from being active that would be otherwise."""
+        """Return why bases that should be active are not."""
         config, discovery = self._discover()
         return missing(discovery, {*config.settings.bases, *self.options.bases})
 
     def limits(self) -> Limits:
-        """Return how much of the files is read."""
+        """Return the limits on what is read."""
         return Limits.of(self.config().settings.limits, data_dir(self.options.env))
 
     def index(self, base: Base) -> Index:
@@ -159,7 +159,7 @@ class Hub:
             return self._indexes.setdefault((base.id, path), self._shared.index(base.id, path))
 
     def embedder(self) -> Embedder | None:
-        """Return the configured embedder, loaded on first use; None if there is to be none.
+        """Return the configured embedder, loaded on first use; None if it is turned off.
 
         Raises:
             EmbedderError: the configured one does not exist.
@@ -171,7 +171,7 @@ class Hub:
             return self._embedder[1]
 
     def state(self, kind: type[T]) -> T:
-        """Return this hub's one instance of a class, made on first use: what a room keeps between calls."""
+        """Return this hub's only instance of a class, created on first use: what a room keeps between calls."""
         with self._lock:
             if kind not in self._states:
                 self._states[kind] = kind()

@@ -22,7 +22,7 @@ Origin = Literal["pointer", "knowledge", ".knowledge", "sibling", "docs", "confi
 
 
 class Problem(Value):
-    """Something that is wrong and does not stop the rest."""
+    """A problem that does not stop the rest."""
 
     subject: str
     """What it is about: a base id, a file or a setting."""
@@ -31,7 +31,7 @@ class Problem(Value):
 
 
 class Base(Value):
-    """One folder of Markdown that is searched as a unit."""
+    """A folder of Markdown that is searched as a unit."""
 
     id: str
     """Id in refs and filters; the discovered base of a project is `project`."""
@@ -44,19 +44,19 @@ class Base(Value):
     only: tuple[str, ...] = ()
     """Parts of the folder that belong to it; empty means all."""
     name: str | None = None
-    """Readable name."""
+    """Display name."""
     description: str | None = None
     """What it is about, for people and agents."""
     contexts: dict[str, str] = field(default_factory=dict)
-    """Path prefix → what lies there."""
+    """Path prefix → description."""
     include: tuple[str, ...] = ()
-    """Patterns of further files to take, as in `.gitignore`."""
+    """`.gitignore`-style patterns of more files to index."""
     exclude: tuple[str, ...] = ()
-    """Patterns of files to leave out, as in `.gitignore`."""
+    """`.gitignore`-style patterns of files to skip."""
     inline_tags: bool = False
-    """Whether `#tags` in the text of its documents are tags, as in a vault of Obsidian."""
+    """Whether `#tags` in the text of its documents are tags, as in an Obsidian vault."""
     cache_dir: Path | None = None
-    """Where its index lies, if not in the usual place."""
+    """Where its index is, if not in the default place."""
     weight: float = 1.0
     """Factor on the score of its hits."""
     writable: bool = False
@@ -64,29 +64,29 @@ class Base(Value):
     kind: Kind = "document"
     """What its files are."""
     keep_deleted: tuple[str, ...] = ()
-    """Patterns of files whose text is kept when they are gone."""
+    """Patterns of files whose text is kept after they are deleted."""
     engine: str | None = None
     """URL of the database that holds it, if it is shared by a team; then its folder here is empty."""
     shared_as: str | None = None
     """Its name in that database."""
     timeout: float = 2.0
-    """Seconds that the database may take for an answer."""
+    """Timeout for the database, in seconds."""
 
     @property
     def place(self) -> str:
-        """Where it is, for people: its folder, or the database that holds it."""
+        """Where it is, for people: its folder or its database."""
         return f"{self.engine.partition('?')[0]}#{self.shared_as}" if self.engine else str(self.path)
 
 
 class Workspace(Value):
-    """The directory that kbhub works for, and how it was chosen."""
+    """The workspace, and how it was chosen."""
 
     directory: Path | None
-    """Absolute path, links resolved; none means global bases only."""
+    """Absolute path, links resolved; None means global bases only."""
     source: str
     """What named it: an option, a variable, the working directory, the client."""
     git_root: Path | None = None
-    """Nearest folder above (or it) that holds `.git`."""
+    """Nearest folder, from there upwards, that contains `.git`."""
 
 
 class Discovery(Value):
@@ -99,13 +99,13 @@ class Discovery(Value):
     problems: tuple[Problem, ...] = ()
     """Bases and settings that cannot be used, and why."""
     warnings: tuple[Problem, ...] = ()
-    """Those of them that are about fields and variables which have no effect."""
+    """Those of them about fields and variables that have no effect."""
     looked_for: tuple[str, ...] = ()
     """Places that were tried for the project base, in order."""
     off: bool = False
-    """Whether kbhub is switched off here, by the user or the project."""
+    """Whether kbhub is turned off here, by the user or the project."""
     untrusted: tuple[Path, Path] | None = None
-    """A pointer that leads out of the project, and where to, while the user has neither allowed nor refused it."""
+    """A pointer that leads out of the project, and its target, if the user has neither allowed nor refused it."""
 
     def problem_of(self, name: str) -> str:
         """Return the first problem of a base in sentences, or an empty string."""
@@ -211,42 +211,41 @@ _CHOICES = (("mode", get_args(Mode)), ("granularity", get_args(Granularity)), ("
 
 
 class Query(Value):
-    """What is asked of the hub."""
+    """A query for the hub."""
 
     text: str
     """Any string."""
     queries: tuple[str, ...] = ()
-    """Other wordings of the text: the words of all are ranked as one query. Filters and exclusions in them have no
-    effect."""
+    """Other wordings of the text, ranked as one query. Filters and exclusions in them have no effect."""
     passage: str = ""
-    """A made-up answer, whose words rank with those of the queries."""
+    """A hypothetical answer, whose words are ranked with those of the queries."""
     bases: tuple[str, ...] = ()
-    """Ids of the bases to search; empty means all."""
+    """Ids of the bases to search; empty for all."""
     mode: Mode = "hybrid"
     """`keyword`, `semantic` or `hybrid`."""
     limit: int = 5
-    """Hits to return."""
+    """Number of hits to return."""
     offset: int = 0
-    """Hits to leave out first, for paging."""
+    """Number of hits to skip, for paging."""
     granularity: Granularity = "document"
     """One hit per `document` or per `chunk`."""
     explain: bool = False
     """Whether each hit carries its trace."""
     fusion: Fusion = "convex"
-    """How keyword and semantic are joined: by values, or by ranks."""
+    """How keyword and semantic are fused: by values, or by ranks."""
     without: tuple[str, ...] = ()
-    """Signals to leave out, to see what they are worth."""
+    """Signals to leave out, to see their effect."""
     recency: float = 0.0
-    """How much newer documents are preferred; 0 not at all."""
+    """How much newer documents are preferred; 0 turns this off."""
     min_signals: int = 1
-    """Signals that must have found a hit."""
+    """Minimum number of signals that found a hit."""
     min_score: float = 0.0
-    """Least score of a hit."""
+    """Minimum score of a hit."""
 
     def __post_init__(self) -> None:
         for name in ("text", "passage"):
             if not isinstance(value := getattr(self, name), str):
-                raise ValueError(f"{name} of a query must be a text, not {value!r}")  # noqa: TRY004 - as for the others
+                raise ValueError(f"{name} of a query must be a string, not {value!r}")  # noqa: TRY004 - as for the others
         for name, kinds, least, most in _RANGES:
             value = getattr(self, name)
             if not isinstance(value, kinds) or isinstance(value, bool) or not least <= value <= most:
@@ -256,7 +255,7 @@ class Query(Value):
                 raise ValueError(f"{name} of a query must be one of {', '.join(among)}, not {getattr(self, name)!r}")
         for name in ("queries", "bases", "without"):
             if isinstance(value := getattr(self, name), str) or not all(isinstance(item, str) for item in value):
-                raise ValueError(f"{name} of a query must be a list of texts, not {value!r}")
+                raise ValueError(f"{name} of a query must be a list of strings, not {value!r}")
             self.__dict__[name] = tuple(value)
 
 
@@ -272,14 +271,14 @@ class Signal(Value):
     contribution: float
     """What it adds to the score."""
     reason: str | None = None
-    """Where it comes from, if the name does not tell."""
+    """Details, if the name is not enough."""
 
 
 class Trace(Value):
-    """How a score came about: the sum of the contributions times the factors is the score."""
+    """Explanation of a score, which is the sum of the contributions times the factors."""
 
     signals: tuple[Signal, ...]
-    """One entry per signal that speaks for the chunk."""
+    """One entry per signal that contributes."""
     factors: dict[str, float] = field(default_factory=dict)
     """`weight` of the base, `recency` and so on, those that are not 1."""
 
@@ -313,34 +312,34 @@ class Hit(Value):
     end_line: int
     """Last line of the chunk."""
     excerpt: str
-    """The part that answers best, verbatim."""
+    """The best matching part, verbatim."""
     excerpt_line: int
     """Line of the document where the excerpt starts."""
     score: Annotated[float, Within(0, 1)]
-    """0 to 1: how likely the best hit answers, and how near the others come to it."""
+    """0 to 1: how likely the best hit answers the query, and how close the others come to it."""
     kind: Kind = "document"
     """What it is."""
     age_days: int | None = None
     """Days since `updated` or `date`, last commit or change."""
     stale: bool = False
-    """Older than a year, past its day of review, or superseded."""
+    """Older than a year, past its review date, or superseded."""
     outdated: str | None = None
-    """Why it may no longer hold: superseded, expired, to be reviewed by its own word; its file was deleted; or a newer
-    hit says something about the same thing."""
+    """Why it may no longer hold: superseded, expired, due for review; its file was deleted; or a newer hit says
+    something about the same thing."""
     replaces: tuple[str, ...] = ()
-    """Older hits about the same thing that it seems to replace, as `ref:line`."""
+    """Older hits about the same thing that it apparently replaces, as `ref:line`."""
     kept: bool = False
     """Whether its file is gone and only its text is kept."""
     contexts: tuple[str, ...] = ()
-    """What the configuration says of where it lies."""
+    """Description of the place, from the config."""
     also: tuple[Span, ...] = ()
     """Other matching chunks of the same document."""
     duplicates: tuple[str, ...] = ()
-    """Refs of documents with the same text, left out."""
+    """Refs of documents with the same text, which are left out."""
     whole: bool = False
-    """Whether the excerpt is all of the document but its front matter."""
+    """Whether the excerpt is the whole document, except for its front matter."""
     trace: Trace | None = None
-    """How the score came about, if asked for."""
+    """Explanation of the score, if requested."""
 
 
 class Skipped(Value):
@@ -353,45 +352,47 @@ class Skipped(Value):
 
 
 class Correction(Value):
-    """A word that occurs nowhere, and what was looked for in its place."""
+    """A word that no document contains, and the word used instead."""
 
     typed: str
-    """As it was typed."""
+    """The word as typed."""
     used: str
-    """As it stands in the documents."""
+    """The word as it occurs in the documents."""
 
 
 class SearchResult(Value):
-    """The answer to a query."""
+    """The result of a query."""
 
     query: str
-    """What was asked."""
+    """The query."""
     mode: Mode
-    """The mode that ran; less than asked for if a note says so."""
+    """The mode that ran; a note says so if it is less than requested."""
     hits: tuple[Hit, ...] = ()
     """Best first."""
     verdict: Verdict | None = None
-    """Whether the bases cover the query: `strong`, `weak`, or `none`; none given if not judged."""
+    """Whether the bases cover the query: `strong`, `weak` or `none`; null if not judged."""
     total: int = 0
-    """Hits in all, of which `limit` are here: those nearest in meaning, and all that have a word of the query."""
+    """Number of hits in total, of which at most `limit` are returned: the nearest in meaning, and all that contain a
+    word of the query."""
     total_exact: bool = True
-    """Whether `total` counts every match; else there may be more, and a note of the last page says where it ends."""
+    """Whether `total` counts every match; otherwise there may be more, and a note on the last page says where the list
+    ends."""
     searched: tuple[str, ...] = ()
     """Bases that were searched."""
     skipped: tuple[Skipped, ...] = ()
-    """Bases that were not, and why."""
+    """Bases that were not searched, and why."""
     unmatched: tuple[str, ...] = ()
-    """Terms of the query that occur in no base."""
+    """Terms of the query that no document contains."""
     corrections: tuple[Correction, ...] = ()
-    """Words that were taken for others."""
+    """Words that were replaced by others."""
     filters: tuple[str, ...] = ()
     """Filters and exclusions of the query, as they were understood."""
     notes: tuple[str, ...] = ()
-    """What limits this answer, in sentences."""
+    """Limits of this answer, as sentences."""
     terms: tuple[str, ...] = ()
     """Words of the query to highlight."""
     cursor: str | None = None
-    """Brings the next page in the MCP tool; none on the last."""
+    """Cursor for the next page in the MCP tool; null on the last."""
 
     @property
     def listed(self) -> bool:

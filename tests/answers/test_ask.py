@@ -86,7 +86,7 @@ def test_the_parameters_of_knowledgebased_are_taken():
 @pytest.mark.parametrize(
     ("question", "options", "told"),
     [
-        ("  ", {}, "There is no question"),
+        ("  ", {}, "No question given"),
         ("x", {"threshold": 0.5, "direct_threshold": 0.4}, "direct_threshold"),
         ("x", {"budget": 500, "written_by": "ollama"}, "budget"),
     ],

@@ -95,7 +95,7 @@ def test_a_command_that_is_missing_is_said_so(kbhub, line):
     """In one line, as wrong usage."""
     done = kbhub(*line.split(), code=2)
 
-    assert done.err == f"kbhub: A command is missing after {line.split()[0]}. `kbhub --help` shows how.\n"
+    assert done.err == f"kbhub: No command after {line.split()[0]}. See `kbhub --help`.\n"
 
 
 @pytest.mark.parametrize("group", ALONE)
@@ -108,7 +108,7 @@ def test_a_group_alone_lists_and_says_what_else_there_is(environment, kbhub, gro
     alone, listed = kbhub(group, code=0), kbhub(group, ALONE[group], code=0)
 
     assert alone.out == listed.out != ""
-    assert alone.err == f"{listed.err}kbhub: `kbhub {group} --help` shows what else it does.\n"
+    assert alone.err == f"{listed.err}kbhub: See `kbhub {group} --help` for more.\n"
     assert kbhub(group, "--csv", code=0).err == listed.err
 
 
@@ -120,13 +120,13 @@ def test_a_misspelt_subcommand_is_not_a_list(kbhub):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("related", "`kbhub related` needs REF."),
-        ("bases show", "`kbhub bases show` needs ID."),
-        ("rerank", "`kbhub rerank` needs QUERY."),
-        ("search x --root", "--root needs a value."),
+        ("related", "`kbhub related` requires REF."),
+        ("bases show", "`kbhub bases show` requires ID."),
+        ("rerank", "`kbhub rerank` requires QUERY."),
+        ("search x --root", "--root requires a value."),
         ("search x --limit many", 'Invalid value "many" for --limit. Expected a whole number.'),
         ("search x --recency new", 'Invalid value "new" for --recency. Expected a number.'),
-        ("--nosuch", "--nosuch is no common option; others follow a command."),
+        ("--nosuch", "--nosuch cannot precede a command."),
     ],
 )
 def test_wrong_usage_is_told_in_words_of_the_help(kbhub, line, said):

@@ -109,7 +109,7 @@ def test_one_command_searches_the_example(environment):
     assert re.match(r"\d\.\d\d  runbooks/rollback\.md:\d+-\d+  #[0-9a-f]{6}", first)
     assert done.returncode == 0
     assert re.fullmatch(
-        r"kbhub: Verdict: strong\.\nkbhub: Hits 1 to 5 of \d+; `--page 2` shows the next\.\n", done.stderr.decode()
+        r"kbhub: Verdict: strong\.\nkbhub: Showing hits 1 to 5 of \d+; `--page 2` shows more\.\n", done.stderr.decode()
     )
     assert list(environment.home.iterdir()) == []
 
@@ -141,7 +141,9 @@ def test_a_base_too_far_behind_is_searched_as_it_is(shop, environment, monkeypat
     command = ("search", "crate", "--mode", "keyword", "--json")
     behind = shop(*command)
 
-    assert behind.err == "kbhub: project: 70 files changed since it was indexed; `kbhub index project` takes them in.\n"
+    assert (
+        behind.err == "kbhub: project: 70 files changed since the last sync; run `kbhub index project` to index them.\n"
+    )
     assert behind.json["total"] == 1
     monkeypatch.setenv("KBHUB_LIMITS__FRESHEN_FILES", "70")
     assert shop(*command).json["total"] == 71
@@ -193,16 +195,16 @@ def test_nothing_found_is_no_failure(shop):
     found = shop("search", "--mode", "keyword", "zebra")
 
     assert (found.code, found.out) == (0, "")
-    assert found.err.startswith("kbhub: No hits. Searched: project.\nkbhub: Found nowhere: zebra.\n")
+    assert found.err.startswith("kbhub: No hits. Searched: project.\nkbhub: No document contains: zebra.\n")
 
 
 def test_a_search_without_any_of_the_words_warns_before_the_hits(shop, environment):
     """On standard error, so that a pipe gets hits only; a person reads it first."""
-    assert "None of the query's words occurs" in shop("search", "revert deployment").err
+    assert "No document contains the query's words" in shop("search", "revert deployment").err
 
     seen = in_terminal(environment, "search", "revert deployment")
 
-    assert seen.index("None of the query's words occurs") < seen.index("rollback.md")
+    assert seen.index("No document contains the query's words") < seen.index("rollback.md")
 
 
 def test_nothing_to_search_is_a_failure_that_helps(kbhub, environment, snapshot):
@@ -353,7 +355,7 @@ def test_where_the_config_has_no_base_every_base_is_none(shop):
     """That the project has one does not matter there."""
     done = shop("index", "--all-bases", code=1)
 
-    assert done.err == "kbhub: The global config names no base to index. `kbhub bases add PATH` adds one.\n"
+    assert done.err == "kbhub: No bases in the global config. Add one with `kbhub bases add PATH`.\n"
 
 
 def test_a_base_that_cannot_be_indexed_fails_the_command(shop, environment):
@@ -473,7 +475,7 @@ def test_there_may_be_nothing_to_trust(shop, kbhub):
     done = shop("trust")
 
     assert done.code == 2
-    assert "asks for nothing" in done.err
+    assert "needs no permission" in done.err
 
 
 def test_trust_takes_one_order_at_a_time(kbhub):
@@ -761,7 +763,7 @@ def test_who_starts_the_server_by_hand_is_told_what_it_is(environment):
     """It does not just hang there."""
     seen = in_terminal(environment, "serve", typed=b"\x04")
 
-    assert "speaks MCP with a coding agent" in seen
+    assert "Waiting for an MCP client" in seen
 
 
 def test_the_protocol_can_come_from_the_environment(shop, monkeypatch):

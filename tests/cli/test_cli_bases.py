@@ -178,7 +178,7 @@ def test_pulling_is_said_and_its_failure_counts(kbhub, environment):
     """Bases that are no checkouts are passed over; one that is asked for by name is explained."""
     assert kbhub("index", "--pull").code == 0
     named = kbhub("index", "--pull", "notes")
-    assert "notes: not pulled. It is no git checkout." in named.err
+    assert "notes: not pulled. It is not a git checkout." in named.err
     subprocess.run(["git", "init", "-q", str(environment.home / "notes")], check=True)
     pulled = json.loads(kbhub("index", "--pull", "--json").out)["pulled"]
     assert {one["base"]: one["state"] for one in pulled} == {"project": "skipped", "notes": "skipped"}

@@ -63,7 +63,7 @@ def test_results_that_cannot_be_written_are_said(project, command, unbuffered):
     done = in_shell(project, f"kbhub {command} > /dev/full", PYTHONUNBUFFERED=unbuffered)
 
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "kbhub: The results cannot be written: No space left on device."
+    assert done.stderr.splitlines()[-1] == "kbhub: Cannot write the results: No space left on device."
     assert "Traceback" not in done.stderr
 
 
@@ -156,7 +156,7 @@ def test_verbose_says_what_is_looked_for_found_and_done(project, monkeypatch, ca
     for part in (
         f"workspace: {project.project}",
         "base project: ",
-        ".kbhub.json, which is not there",
+        ".kbhub.json, which does not exist",
         "hybrid: terms 1",
     ):
         assert part in told.err

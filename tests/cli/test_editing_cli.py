@@ -91,14 +91,14 @@ def test_what_was_deleted_is_listed_restored_and_emptied(kbhub, environment):
     kbhub("index")
     done = kbhub("delete", "a")
     assert "kbhub restore" in done.out
-    assert done.err == "kbhub: index.md:1: the link to it leads nowhere now.\n"
+    assert done.err == "kbhub: index.md:1: this link is broken now.\n"
     assert "a.md" in kbhub("restore", "--list").out
     assert kbhub("restore", "a.md").out.startswith("Restored a.md")
     assert kbhub("restore", "--list").out == "The trash is empty.\n"
     kbhub("delete", "a")
     assert len(json.loads(kbhub("restore", "--list", "--json").out)["entries"]) == 1
-    assert kbhub("restore", "--empty-older-than", "1").out == "0 documents removed for good.\n"
-    assert kbhub("restore", "--empty-older-than", "0").out == "1 document removed for good.\n"
+    assert kbhub("restore", "--empty-older-than", "1").out == "Deleted 0 documents for good.\n"
+    assert kbhub("restore", "--empty-older-than", "0").out == "Deleted 1 document for good.\n"
 
 
 def test_a_document_comes_back_by_what_it_was_deleted_by(kbhub, environment):
@@ -161,7 +161,7 @@ def test_a_renamed_document_shows_its_links_and_mends_them(kbhub, environment):
     assert "1 link would break:\n  index.md:1: a.md → b/a.md" in done.out
     assert "--mend-links" in done.err
     kbhub("write", "index", "--mode", "update", "--text", "[a](b/a.md)")
-    assert "1 link mended" in kbhub("rename", "b/a.md", "c.md", "--mend-links").out
+    assert "1 link updated" in kbhub("rename", "b/a.md", "c.md", "--mend-links").out
     assert text_of(environment, "index.md") == "[a](c.md)\n"
 
 

@@ -28,7 +28,7 @@ def test_remember_recall_and_forget(kbhub):
     assert kbhub("recall", "vpn")[1].endswith("    Releases need the VPN\n")
     assert name in kbhub("memories", "--tag", "deploy")[1]
     assert kbhub("remember", "--id", name)[1].startswith("Confirmed: ")
-    assert kbhub("remember", "Releases need the VPN")[1].startswith("Known already, strengthened: ")
+    assert kbhub("remember", "Releases need the VPN")[1].startswith("Already known, strengthened: ")
     code, out, _ = kbhub("forget", name)
     assert code == 0
     assert "Forgot 1 memory:" in out
@@ -45,14 +45,14 @@ def test_a_memory_that_cannot_be_changed_is_named_beside_those_that_are_near(kbh
     file.write_text(f"---\n{{id: {file.stem[-8:]}}}\n---\n\nThe timeout of the gateway is 30 seconds\n")
 
     out = kbhub("remember", "The timeout of the gateway is 60 seconds", "--supersedes", file.stem[-8:], code=0).out
-    assert "Near to it and different" in out
-    assert f"memory@{file.name}' is left as it is: its front matter is written in braces" in out
-    assert out.count("If it takes the place of one") == 1
+    assert "Similar but different" in out
+    assert f"memory@{file.name}' was not changed: its front matter is written in braces" in out
+    assert out.count("If it replaces one") == 1
 
     new = identifier(out)
     file.write_text(file.read_text().replace("}", f", superseded_by: {new}}}"))
     out = kbhub("forget", new, code=0).out
-    assert f"memory@{file.name}' is left as it is" in out
+    assert f"memory@{file.name}' was not changed" in out
     assert "trash" not in out
 
 
@@ -65,14 +65,14 @@ def test_a_text_comes_from_standard_input(kbhub):
 
 def test_what_is_no_utf8_is_not_remembered_damaged(kbhub, environment):
     """From standard input, as an argument and in a file: it is refused, and the place of the fault is said."""
-    said = (2, "", "kbhub: Standard input is no UTF-8 from byte 3; convert it first.\n")
+    said = (2, "", "kbhub: Standard input is not UTF-8 (byte 3). Convert it first.\n")
     assert kbhub("remember", "-", stdin=b"caf\xe9") == said
     assert kbhub("memories", "import", "-", stdin=b"caf\xe9") == said
     for given in (("caf\udce9",), ("tea", "--tag", "caf\udce9"), ("tea", "--from", "caf\udce9")):
-        assert kbhub("remember", *given) == (2, "", "kbhub: 'caf\\udce9' is no UTF-8; convert it first.\n")
+        assert kbhub("remember", *given) == (2, "", "kbhub: 'caf\\udce9' is not UTF-8. Convert it first.\n")
     file = environment.write(environment.home / "export.json", b'{"caf\xe9": 1}')
     code, _, err = kbhub("memories", "import", str(file))
-    assert (code, err) == (2, f"kbhub: {file} is no UTF-8 from byte 5; convert it first.\n")
+    assert (code, err) == (2, f"kbhub: {file} is not UTF-8 (byte 5). Convert it first.\n")
     assert kbhub("memories").out == ""
 
 
@@ -80,7 +80,7 @@ def test_a_text_that_is_too_long_is_not_cut(kbhub):
     """However much white space is in it where it would be."""
     code, _, err = kbhub("remember", "-", stdin=b"a" * 99_990 + b" " * 20 + b"b")
 
-    assert (code, err) == (2, "kbhub: Standard input is longer than a memory may be, 100000 bytes.\n")
+    assert (code, err) == (2, "kbhub: Standard input is longer than the 100000 bytes allowed for a memory.\n")
     assert kbhub("memories").out == ""
 
 
@@ -90,7 +90,7 @@ def test_a_near_memory_is_shown_with_what_to_do(kbhub):
 
     command = re.search(r"kbhub (remember --id \w+ --supersedes \w+)", out)[1].split()
     assert command[-1] == old
-    assert f"takes the place of {old}" in kbhub(*command)[1]
+    assert f"replaces {old}" in kbhub(*command)[1]
     assert "(superseded by" in kbhub("memories")[1]
 
 
@@ -120,24 +120,24 @@ def test_export_and_import_go_through_a_pipe(kbhub):
     kbhub("forget", "--all", "--scope", "user")
 
     code, said, _ = kbhub("memories", "import", "-", stdin=out.encode())
-    assert (code, said) == (0, "Imported 1 memory (kbhub), 0 known already.\n")
+    assert (code, said) == (0, "Imported 1 memory (kbhub); 0 already known.\n")
     assert "Cats sleep" in kbhub("memories", "--scope", "user")[1]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words", "code"),
     [
-        (["remember"], "nothing to remember", 2),
+        (["remember"], "Nothing to remember", 2),
         (["remember", " "], "empty", 2),
         (["remember", "-", "x"], "not both", 2),
         (["remember", "--id", "nothing1"], "No memory 'nothing1'", 1),
         (["remember", "x", "--scope", "shared"], '"shared": true', 2),
         (["remember", "x", "--about", "no.md"], "no.md", 2),
-        (["recall"], "Nothing to recall", 2),
+        (["recall"], "Nothing to search for", 2),
         (["forget"], "--all", 2),
         (["forget", "nothing1"], "No memory", 1),
         (["memories", "import", "nothing.json"], "No such file", 2),
-        (["memories", "move", "nothing"], "Nothing was remembered", 2),
+        (["memories", "move", "nothing"], "No memories found", 2),
     ],
 )
 def test_a_mistake_is_one_line_that_says_what_to_do(kbhub, arguments, words, code):

@@ -19,8 +19,8 @@ from kbhub.types import Query
 HOUR = 3600.0
 COFFEE = "who pays for the coffee machine"
 RULE = (
-    "A question is a gap once it was asked 5 times, in any words, and more than half of its answers had the verdict "
-    "`none`; what a client asks again within 5 minutes counts once."
+    "A question becomes a gap after 5 times, in any words, if more than half of its answers had the verdict "
+    "`none`. Repeats by a client within 5 minutes count once."
 )
 
 
@@ -44,7 +44,7 @@ def ask_often(environment, text):
 
 def test_what_was_asked_and_read_is_shown_and_cleared(kbhub):
     """A line per query, the newest first, with what was read; then nothing."""
-    assert kbhub("log", "show") == (0, "", "kbhub: Nothing was asked here yet.\n")
+    assert kbhub("log", "show") == (0, "", "kbhub: No queries logged yet.\n")
     kbhub("search", "how long are sessions kept")
     kbhub("search", "zebras")
     kbhub("read", "cache.md:1:2")
@@ -56,7 +56,7 @@ def test_what_was_asked_and_read_is_shown_and_cleared(kbhub):
     shown = json.loads(kbhub("log", "show", "--json", "-n", "1")[1])
     assert (shown["total"], [one["text"] for one in shown["queries"]]) == (2, ["zebras"])
     assert kbhub("log", "show", "--csv")[1].startswith('"asked","verdict","score",')
-    assert kbhub("log", "clear") == (0, "Forgot 2 queries, and the gaps that they showed.\n", "")
+    assert kbhub("log", "clear") == (0, "Deleted 2 queries from the log, and their gaps.\n", "")
     assert json.loads(kbhub("log", "clear", "--all", "--json")[1])["queries"] == 0
 
 
@@ -67,7 +67,7 @@ def test_unanswered_questions_are_shown_before_they_are_gaps(kbhub, environment)
     _, out, err = kbhub("gaps")
 
     assert re.search(
-        rf"^{COFFEE}  \(not a gap yet\)\n    asked 1 time, last \S+, by user; 4 more to be a gap$", out, re.M
+        rf"^{COFFEE}  \(not a gap yet\)\n    asked 1 time, last \S+, by user; a gap after 4 more$", out, re.M
     )
     assert "zebras in the office  (not a gap yet)" in out
     assert err == f"kbhub: No gaps yet.\nkbhub: {RULE}\n"
@@ -79,7 +79,7 @@ def test_unanswered_questions_are_shown_before_they_are_gaps(kbhub, environment)
 
 def test_gaps_are_found_listed_and_closed(kbhub, environment):
     """`gaps` looks first, says what is new, and lists; `--close` ends one."""
-    assert kbhub("gaps") == (0, "", f"kbhub: No gaps: nothing was asked in vain here.\nkbhub: {RULE}\n")
+    assert kbhub("gaps") == (0, "", f"kbhub: No gaps: every repeated question has an answer here.\nkbhub: {RULE}\n")
     ask_often(environment, COFFEE)
     code, out, err = kbhub("gaps")
     assert (code, err) == (0, f"kbhub: New gap: {COFFEE}\nkbhub: {RULE}\n")
@@ -123,7 +123,9 @@ def test_a_log_that_may_not_be_used_is_said_once(kbhub, bound, closed, environme
     done = bound(*command)
 
     assert done.code == code
-    said = [line for line in done.err.splitlines() if "cannot be used: Permission denied" in line]
+    said = [
+        line for line in done.err.splitlines() if "Cannot use the query log" in line and "Permission denied" in line
+    ]
     assert done.err.splitlines() == said
     assert len(said) == (command != ("status",))
     assert ("unchanged" in done.out) == (command == ("index",))
@@ -134,8 +136,8 @@ def test_switched_off_it_says_so(kbhub, monkeypatch):
     monkeypatch.setenv("KBHUB_LOG__QUERIES", "off")
     kbhub("search", COFFEE)
 
-    assert kbhub("log", "show") == (0, "", "kbhub: Queries are not logged: `log.queries` is false.\n")
-    assert kbhub("gaps") == (0, "", "kbhub: Queries are not logged: `log.queries` is false.\n")
+    assert kbhub("log", "show") == (0, "", "kbhub: The query log is off: `log.queries` is false.\n")
+    assert kbhub("gaps") == (0, "", "kbhub: The query log is off: `log.queries` is false.\n")
 
 
 def test_what_was_asked_cannot_act_on_a_terminal(kbhub):
@@ -149,7 +151,7 @@ def test_search_is_measured_on_what_was_asked(kbhub):
     """`eval --log` takes what was read for the answer; without any it says what is missing."""
     code, _, err = kbhub("eval", "--log")
     assert code == 2
-    assert "has no query of which a document was read" in err
+    assert "has no query whose document was read" in err
     kbhub("search", "how long are sessions kept")
     kbhub("read", "cache.md")
     code, out, _ = kbhub("eval", "--log", "--mode", "keyword", "--json")
@@ -167,7 +169,7 @@ def test_status_has_lines_about_queries_and_gaps():
     assert summary_lines(QuerySummary(logged=True)) == ["0 queries in the last hour"]
     assert summary_lines(QuerySummary(logged=False)) == ["not logged (`log.queries` is false)"]
     lines = summary_lines(QuerySummary(logged=True, asked=3, strong=1, none=2, gaps=1, top_gaps=(gap,)))
-    assert lines[:2] == ["3 queries in the last hour: 1 strong, 2 none", "1 open gap; `kbhub gaps` lists them"]
+    assert lines[:2] == ["3 queries in the last hour: 1 strong, 2 none", "1 open gap; list them with `kbhub gaps`"]
     assert lines[2].startswith("  7 × why")
     assert "\n" not in lines[2]
 

@@ -49,7 +49,7 @@ def test_a_search_does_not_load_what_only_others_need(environment):
 
     code, _, done = loaded(environment, "search", "False")
     assert code == 2
-    assert "kbhub: Nothing to search for." in done.stderr
+    assert "kbhub: No query given." in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -152,18 +152,18 @@ def test_a_part_is_read_of_each_document_of_a_pattern(hub):
         ("deploy.md", "Did you mean guides/deploy.md"),
         ("guide/deploy.md", "Did you mean guides/deploy.md"),
         ("Deployin", "Did you mean guides/deploy.md"),
-        ("private", "left out by 'private.md'"),
-        ("private.md", "left out by 'private.md'"),
+        ("private", "excluded by 'private.md'"),
+        ("private.md", "excluded by 'private.md'"),
         ("tow@one.md", "no base 'tow' is active (active: project, one, two)"),
         ("tow@two.md", "two@two.md"),
-        ("runbooks", "it is a folder; `runbooks/**` reads what is in it"),
-        ("runbooks/", "it is a folder; `runbooks/**` reads what is in it"),
-        ("/etc/passwd", "outside every base"),
-        ("../work/x.md", "outside every base"),
+        ("runbooks", "it is a folder; to read its documents, use `runbooks/**`"),
+        ("runbooks/", "it is a folder; to read its documents, use `runbooks/**`"),
+        ("/etc/passwd", "outside all bases"),
+        ("../work/x.md", "outside all bases"),
         ("nowhere/*.md", "no indexed document matches"),
         ("runbooks/canary.md#Nowhere", "it has `Canary`, `By hand`"),
-        ("runbooks/canary.md:99", "7 lines only"),
-        ("runbooks/canary.md:3+99", "its line 3 has 11 characters only"),
+        ("runbooks/canary.md:99", "only 7 lines"),
+        ("runbooks/canary.md:3+99", "its line 3 has only 11 characters"),
         ("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", f"more than {MOST_REFS} refs"),
     ],
 )
@@ -231,8 +231,8 @@ def test_a_link_out_is_outside_in_whatever_base_it_is(hub, shop):
     target = shop.write(shop.home / "secret.md", "secret\n")
     (shop.project / "knowledge" / "leak.md").symlink_to(target)
 
-    assert "outside every base" in refused(hub, "leak.md")
-    assert "outside every base" in refused(hub, str(target))
+    assert "outside all bases" in refused(hub, "leak.md")
+    assert "outside all bases" in refused(hub, str(target))
 
 
 def test_names_are_read_without_an_index(shop):

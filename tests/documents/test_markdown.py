@@ -42,7 +42,7 @@ class TestDecode:
     def test_other_bytes_are_replaced_and_the_first_bad_byte_is_named(self):
         text, problem = decode("Grüße".encode("latin-1"))
         assert text == "Gr\ufffd\ufffde"
-        assert "UTF-8 from byte 2" in problem
+        assert "UTF-8 (byte 2)" in problem
 
     def test_half_a_utf_16_character_is_reported(self):
         text, problem = decode(b"\xff\xfea\0b")

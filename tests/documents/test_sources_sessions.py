@@ -286,7 +286,7 @@ def test_only_logs_are_taken(environment, logs):
 
     with hub.index(hub.select(["logs"])[0]).snapshot():
         assert ["-work-shop/s-1.jsonl", "chats/session-1.json"] == hub.index(hub.select(["logs"])[0]).paths()
-    assert "no session log" in hub.read(["logs@memory.md"]).unread[0].message
+    assert "not a session log" in hub.read(["logs@memory.md"]).unread[0].message
 
 
 def test_a_turn_is_found_and_read(environment, logs):

@@ -137,7 +137,9 @@ def test_a_base_may_be_parts_of_a_folder(folder):
 def test_a_base_that_is_gone_or_a_file_is_an_error(folder):
     put(folder, "a.md")
     for path in (folder / "missing", folder / "a.md"):
-        with pytest.raises(BaseUnavailable, match=r"base 'b' cannot be read: .*(No such file|Not a directory)"):
+        with pytest.raises(
+            BaseUnavailable, match=r"Cannot read the folder of base 'b': .*(No such file|Not a directory)"
+        ):
             look(path)
 
 
@@ -321,7 +323,7 @@ def test_a_file_above_the_size_limit_is_reported_and_one_at_the_limit_is_taken(f
     assert list(found.files) == ["at.md"]
     (problem,) = found.skipped
     assert problem.subject == "above.md"
-    assert "101 bytes and the limit is 100" in problem.message
+    assert "101 bytes, but the limit is 100" in problem.message
 
 
 def test_above_the_limit_of_files_the_rest_is_left_out_with_one_problem(folder):
@@ -604,14 +606,14 @@ def test_any_string_can_be_asked_about(guarded, path):
         ("x.txt", None),
         (".hidden.md", "it is hidden"),
         (".obsidian/a.md", "the folder '.obsidian' is hidden"),
-        ("node_modules/a.md", "folders called 'node_modules' are left out"),
-        ("a.png", "it is not Markdown, and `include` does not name it"),
-        ("big.md", r"it has 600 bytes and the limit is 500"),
-        ("drafts/a.md", r"'drafts' is left out by 'drafts/' in exclude"),
-        ("sub/log.md", r"'sub/log.md' is left out by '\*.md' in .*/sub/.gitignore"),
-        ("build/a.md", r"'build' is left out by '/build' in .*/base/.kbhubignore"),
-        ("out.md", "it lies outside the base"),
-        ("../a.md", "it lies outside the base"),
+        ("node_modules/a.md", "folders called 'node_modules' are skipped"),
+        ("a.png", "it is not Markdown, and `include` does not match it"),
+        ("big.md", r"it has 600 bytes, but the limit is 500"),
+        ("drafts/a.md", r"'drafts' is excluded by 'drafts/' in exclude"),
+        ("sub/log.md", r"'sub/log.md' is excluded by '\*.md' in .*/sub/.gitignore"),
+        ("build/a.md", r"'build' is excluded by '/build' in .*/base/.kbhubignore"),
+        ("out.md", "it is outside the base"),
+        ("../a.md", "it is outside the base"),
         ("secret.md", "the folder '.obsidian' is hidden"),
         ("folder/b.md", "the base has it as 'sub/b.md'"),
         ("missing.md", r"it cannot be opened \(No such file"),

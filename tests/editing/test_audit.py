@@ -55,7 +55,7 @@ def test_a_broken_link_is_an_error_with_its_line_and_the_document_that_was_meant
 
     found = only(report)
     assert (found.ref, found.line, found.severity) == ("a.md", 3, "error")
-    assert found.message == "The link to 'runbooks/rollbak.md' is broken: no document or file is there."
+    assert found.message == "The link to 'runbooks/rollbak.md' is broken: no such document or file."
     assert found.remedy.startswith("Did you mean 'runbooks/rollback.md'? ")
     assert found.others == ("runbooks/rollback.md",)
     assert found.docid.startswith("#")
@@ -224,7 +224,7 @@ def test_an_ambiguous_name_is_told_with_the_others(audited):
 
     found = only(report)
     assert (found.severity, found.line, found.others) == ("info", 3, ("y/setup.md",))
-    assert found.message == "'setup' is taken for 'x/setup.md', and could mean 'y/setup.md'."
+    assert found.message == "'setup' resolves to 'x/setup.md', but could also mean 'y/setup.md'."
 
 
 @pytest.mark.parametrize(
@@ -296,9 +296,9 @@ def test_documents_without_title_or_text_are_told(audited):
     )
 
     assert [(one.ref, one.message) for one in report.findings] == [
-        ("empty.md", "It has no text."),
-        ("no-title.md", "It has no title: no heading, and no `title` in front matter."),
-        ("only-front.md", "It has no text."),
+        ("empty.md", "The document is empty."),
+        ("no-title.md", "No title: neither a heading nor `title` in front matter."),
+        ("only-front.md", "The document is empty."),
     ]
 
 
@@ -384,7 +384,7 @@ def test_the_same_content_is_told_once_per_copy(audited, environment):
     report = audited(files, hub=environment.hub(bases={"notes": outside}), checks=["duplicates"])
 
     assert [(one.ref, one.others) for one in report.findings] == [("b.md", ("a.md",)), ("notes@copy.md", ("a.md",))]
-    assert "same content" in report.findings[0].message
+    assert "content is the same" in report.findings[0].message
 
 
 def test_nearly_the_same_text_is_told_with_how_much_is_the_same(audited):
@@ -400,7 +400,7 @@ def test_nearly_the_same_text_is_told_with_how_much_is_the_same(audited):
     report = audited(files, checks=["duplicates"])
 
     assert [(one.ref, one.others) for one in report.findings] == [("near.md", ("a.md",))]
-    assert report.findings[0].message.startswith("Its text is 9")
+    assert report.findings[0].message.startswith("The text is 9")
 
 
 def test_text_without_blanks_between_words_is_compared_too(audited):
@@ -447,7 +447,7 @@ def test_a_limit_cuts_the_findings_and_not_the_counts(audited):
 
     assert len(report.findings) == 2
     assert (report.total, report.counts[0].check, report.counts[0].errors) == (9, "links", 9)
-    assert "Not shown: 7; `--limit` shows more." in audit_text(report, Painter())
+    assert "Not shown: 7; use `--limit` to see more." in audit_text(report, Painter())
 
 
 def test_checks_and_bases_can_be_chosen(audited, environment):
@@ -466,7 +466,7 @@ def test_checks_and_bases_can_be_chosen(audited, environment):
 
 def test_a_check_or_base_that_is_not_there_is_an_error(audited):
     """A typing error in a build must not pass for a clean base."""
-    with pytest.raises(UsageError, match=r"no check 'link'\. Checks: links, "):
+    with pytest.raises(UsageError, match=r"Unknown check 'link'\. Checks: links, "):
         audited({"a.md": "# A\n"}, checks=["link"])
     with pytest.raises(BaseNotFound):
         audited(names=["nope"])
@@ -485,7 +485,7 @@ def test_a_clean_base_says_so(audited):
     report = audited({"README.md": "# R\n\n[a](a.md)\n", "a.md": "# A\n"})
 
     assert report.findings == ()
-    assert audit_text(report, Painter()) == "2 documents in 1 base: nothing found."
+    assert audit_text(report, Painter()) == "2 documents in 1 base: no problems found."
 
 
 def test_the_text_for_a_model_has_one_line_per_finding_with_what_to_do(audited):
@@ -499,7 +499,7 @@ def test_the_text_for_a_model_has_one_line_per_finding_with_what_to_do(audited):
 
 
 @pytest.mark.parametrize(
-    ("limit", "how"), [(10, "a larger `limit`"), (1000, "one of `checks` or of `bases` at a time")]
+    ("limit", "how"), [(10, "pass a larger `limit`"), (1000, "pass a single one of `checks` or `bases`")]
 )
 def test_a_model_is_told_how_to_see_the_rest(audited, limit, how):
     """One count, of all that it does not see, whether a limit or the size of an answer left it out."""

@@ -189,7 +189,7 @@ def test_the_command_mends_and_looks_again(vault, kbhub):
     assert code == 0
     assert "a.md:3: Runbooks → runbook" in out
     assert "--fix" not in out
-    assert kbhub("audit", "--check", "spelling")[1] == "6 documents in 1 base: nothing found.\n"
+    assert kbhub("audit", "--check", "spelling")[1] == "6 documents in 1 base: no problems found.\n"
 
 
 def test_the_exit_code_tells_a_build(environment, kbhub):
@@ -222,8 +222,8 @@ def test_the_command_shows_findings_in_order(environment, kbhub):
     assert (code, out) == (
         1,
         "a.md\n"
-        "  3: error links: The link to 'gone.md' is broken: no document or file is there.\n"
-        "      → Mend the link, write the document, or take the link out.\n\n"
+        "  3: error links: The link to 'gone.md' is broken: no such document or file.\n"
+        "      → Fix the link, write the document, or remove the link.\n\n"
         "2 documents in 1 base: 1 error (links 1).\n",
     )
 

@@ -334,9 +334,9 @@ def test_an_audit_tells_broken_refs_with_their_line(environment):
     report = audit(hub, checks=["refs"])
 
     assert [(one.line, one.severity, one.message) for one in report.findings] == [
-        (4, "error", "`refs` names 'src/gone.py', but there is no such file."),
+        (4, "error", "`refs` names 'src/gone.py', but the file does not exist."),
         (5, "error", "`refs` names 'src/shop.py::Shop::buy', but the file has no 'buy'."),
-        (6, "warning", "`refs` names 'src/shop.py::os', but the file names 'os' and does not define it there."),
+        (6, "warning", "`refs` names 'src/shop.py::os', but the file mentions 'os', but does not define it."),
     ]
 
 
@@ -351,4 +351,4 @@ def test_refs_of_a_base_without_a_project_are_noted_once(environment):
     report = audit(hub, checks=["refs"])
 
     assert report.findings == ()
-    assert report.notes == ("notes: 4 entries of `refs` not checked, for the base belongs to no project.",)
+    assert report.notes == ("notes: 4 entries of `refs` not checked, because the base belongs to no project.",)

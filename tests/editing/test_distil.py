@@ -76,7 +76,8 @@ def test_a_projects_document_names_nothing_that_only_this_user_has(hub):
     assert ("rollback.md",) == saved.related
     assert "@" not in text
     assert (
-        "Only documents of project are noted as related, none of your other bases (notes, memory, user)." in saved.notes
+        "Only documents of project are added as related, not those of your other bases (notes, memory, user)."
+        in saved.notes
     )
 
 
@@ -85,9 +86,9 @@ def test_a_projects_document_names_nothing_that_only_this_user_has(hub):
     [
         (
             "Mead of honey is fried in a pan of butter.",
-            "Not noted as related, because their similarity is below 0.50: soup.md (0.",
+            "Not added as related, because their similarity is below 0.50: soup.md (0.",
         ),
-        ("Quarks are bound by gluons.", "No document of project is near enough in meaning to be noted as related."),
+        ("Quarks are bound by gluons.", "No document of project is similar enough in meaning to be added as related."),
     ],
 )
 def test_what_is_not_near_enough_is_left_out_and_said(hub, text, says):
@@ -154,7 +155,7 @@ def test_a_model_name_is_no_path(model, folder):
 @pytest.mark.parametrize("model", ["", "..", "///", "モデル"])
 def test_a_name_of_which_nothing_is_left_is_refused(hub, model):
     """With what to give instead."""
-    with pytest.raises(UsageError, match="no name of a model"):
+    with pytest.raises(UsageError, match="not a valid model name"):
         distil(hub, model, ANSWER)
 
 
@@ -239,17 +240,17 @@ def test_standard_input_is_read(command, environment):
 
     code, printed = command("c", stdin=b"Caf\xe9 rollback\n")
     assert (code, printed.out) == (2, "")
-    assert printed.err == "kbhub: Standard input is no UTF-8 from byte 3; convert it first.\n"
+    assert printed.err == "kbhub: Standard input is not UTF-8 (byte 3). Convert it first.\n"
     code, printed = command("c", "Caf\udce9 rollback")
     assert (code, printed.out) == (2, "")
-    assert "is no UTF-8" in printed.err
+    assert "is not UTF-8" in printed.err
 
 
 def test_an_empty_standard_input_is_an_error(command):
     """One line, with the reason."""
     code, printed = command("c", stdin=b" \n")
 
-    assert (2, "kbhub: There is no text to save: standard input is empty.\n") == (code, printed.err)
+    assert (2, "kbhub: Nothing to save: standard input is empty.\n") == (code, printed.err)
 
 
 @pytest.fixture
@@ -292,5 +293,5 @@ def test_no_clipboard_is_an_error(command, clipboard, text, says):
 
 def test_a_foreseen_failure_is_a_kbhub_error(hub):
     """No text at all."""
-    with pytest.raises(KbhubError, match="no text"):
+    with pytest.raises(KbhubError, match="Nothing to save"):
         distil(hub, "c", " \n")

@@ -136,7 +136,7 @@ def test_a_slip_in_the_id_of_a_base_makes_no_file(hub, shop, ref, error, told):
 def test_a_base_whose_folder_is_gone_is_told_with_the_reason(hub, shop):
     """And what was meant for it goes nowhere else."""
     (shop.home / "notes").rename(shop.home / "moved")
-    told = f"{shop.home / 'notes'} does not exist. Create it, or mend `bases.notes` in "
+    told = f"{shop.home / 'notes'} does not exist. Create it, or fix `bases.notes` in "
     before = snapshot(shop.project)
     for act in (
         lambda: write_document(hub, "notes@x.md", text="# X\n"),
@@ -203,7 +203,7 @@ def test_another_base_is_written_where_the_user_says_so(hub, shop):
         write_document(hub, "fixed@x", text="# X")
     with pytest.raises(WriteRefused, match='"writable": true'):
         delete_document(hub, "fixed@law.md")
-    with pytest.raises(WriteRefused, match="is read only"):
+    with pytest.raises(WriteRefused, match="is read-only"):
         write_document(hub, "fixed@law.md", text="x", mode="append")
 
 
@@ -473,7 +473,7 @@ def test_headings_in_code_are_none(hub, shop):
     shop.write("knowledge/open.md", "# A\n\n```sh\nls\n")
     with pytest.raises(WriteRefused, match="line 3"):
         write_document(hub, "open", text="new", mode="append")
-    with pytest.raises(WriteRefused, match="does not close"):
+    with pytest.raises(WriteRefused, match="without closing"):
         write_document(hub, "rollback", text="```\nls", mode="append", section="Log")
 
 
@@ -483,7 +483,7 @@ def test_updating_replaces_the_body_and_keeps_the_front_matter(hub, shop):
 
     head = ROLLBACK[: ROLLBACK.index("# Rolling")]
     assert bytes_of(shop, "rollback.md").decode() == head + "# Rolling back\n\nCall Ada.\n"
-    assert done.warnings == ("Replaced with the old text: `Log`, `Older`, `See also`.",)
+    assert done.warnings == ("The replaced text contained: `Log`, `Older`, `See also`.",)
 
 
 def test_updating_a_section_leaves_the_others(hub, shop):
@@ -556,7 +556,7 @@ def test_the_mode_of_a_file_stays_and_a_write_protected_one_too(hub, shop):
     assert [path.name for path in file.parent.iterdir()] == ["rollback.md"]
 
     file.chmod(0o440)
-    with pytest.raises(WriteRefused, match="read only"):
+    with pytest.raises(WriteRefused, match="read-only"):
         write_document(hub, "rollback", text="y", mode="append")
 
 
@@ -639,15 +639,15 @@ def test_what_a_reader_would_stumble_over_is_said(hub, shop):
     done = write_document(hub, "new", text=text, front_matter=keys)
 
     assert set(done.warnings) == {
-        "Line 10: the link to 'gone.md' leads nowhere.",
-        "Line 10: the link to 'Vanished' leads nowhere.",
-        "`related` names 'nowhere', which is no document.",
+        "Line 10: the link to 'gone.md' is broken.",
+        "Line 10: the link to 'Vanished' is broken.",
+        "`related` names 'nowhere', which is not a document.",
         "`refs` names 'src/app.py::Shop::buy', but the file has no 'buy'.",
-        "`refs` names 'src/gone.py', but there is no such file.",
-        "`refs` names '../x.py', but it lies outside the project.",
-        "The tag 'Op' is new; 'ops' is there already (documents: 1).",
-        "The tag 'Runbooks' is new; 'runbook' is there already (documents: 1).",
-        "rollback.md has nearly the same title, 'Rolling back'; one document is easier to keep than two.",
+        "`refs` names 'src/gone.py', but the file does not exist.",
+        "`refs` names '../x.py', but it is outside the project.",
+        "The tag 'Op' is new, but 'ops' already exists (documents: 1).",
+        "The tag 'Runbooks' is new, but 'runbook' already exists (documents: 1).",
+        "rollback.md has almost the same title, 'Rolling back'; one document is easier to maintain than two.",
     }
 
 

@@ -118,7 +118,7 @@ def test_a_document_that_cannot_be_removed_is_not_in_the_trash(environment):
     wrapper = faults.with_mount("bind", knowledge, "ro")
     refusals = faults.in_child("try_to_delete", places(environment), "a.md", 2, wrapper=wrapper)
 
-    assert [refusal.split(":")[0] for refusal in refusals] == ["'a.md' is left as it is"] * 2
+    assert [refusal.split(":")[0] for refusal in refusals] == ["'a.md' was not changed"] * 2
     assert [entry.path for entry in trash(environment.hub())] == ["gone.md"]
     assert (knowledge / "a.md").read_bytes() == OLD
 

@@ -121,7 +121,7 @@ def test_a_beir_folder_is_read(beir):
         "q2": {"con": 1},
         "q3": {"A/b c": 1},
     }
-    assert dataset.notes == ("Queries without a relevant document, not asked: 1.",)
+    assert dataset.notes == ("Skipped queries without a relevant document: 1.",)
     assert (dataset.exponential, dataset.sections) == (False, None)
 
 
@@ -173,7 +173,7 @@ def test_a_vault_need_not_have_a_docs_folder(vault):
         ("queries.jsonl", '\n{"_id": "q1"}\n', r"queries\.jsonl, line 2: has no `text`"),
         ("queries.jsonl", '{"_id": "q1", "text": ["x"]}\n', r"queries\.jsonl, line 1: `text` is not a string"),
         ("queries.jsonl", '{"_id": "q9", "text": "x"}\n', "no query has a relevant document"),
-        ("corpus.jsonl", '{"_id": "a", "text": ""}\n{"_id": "a", "text": ""}\n', r"line 2: the document id 'a' is giv"),
+        ("corpus.jsonl", '{"_id": "a", "text": ""}\n{"_id": "a", "text": ""}\n', r"line 2: the document id 'a' occ"),
         ("qrels.tsv", "query-id\tcorpus-id\tscore\nq1\troll\n", r"qrels\.tsv, line 2: expected query-id"),
         ("qrels.tsv", "q1\troll\tyes\n", r"qrels\.tsv, line 1: expected query-id"),
     ],
@@ -195,7 +195,7 @@ def test_a_wrong_line_of_a_beir_folder_is_named(beir, file, text, fault):
         ({"query": "x", "expected": [3]}, "`expected` is"),
         ({"query": "x", "expected": "guide.md", "also_valid": ["a"]}, "`also_valid` is not an object"),
         ({"query": "x", "expected": "guide.md", "stratum": "all"}, "the stratum 'all'"),
-        ({"id": "s1", "query": "x", "expected": "guide.md"}, "the query id 's1' is given twice"),
+        ({"id": "s1", "query": "x", "expected": "guide.md"}, "the query id 's1' occurs twice"),
     ],
 )
 def test_a_wrong_line_of_a_vault_is_named(vault, row, fault):
@@ -386,10 +386,10 @@ def test_a_worse_run_is_worse(beir, evaluate, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (("--compare", "missing.trec"), "missing.trec: is not there to compare hybrid on shop with"),
+        (("--compare", "missing.trec"), "missing.trec: does not exist, so hybrid on shop cannot be compared"),
         (("--run", "nowhere/new.trec"), "cannot be written: its folder does not exist"),
         (("{beir}",), "Two data sets are named 'shop'"),
-        (("--bases", "50"), "shop has 5 documents; they do not fill 50 bases"),
+        (("--bases", "50"), "shop has 5 documents, too few to fill 50 bases"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(beir, evaluate, arguments, fault):

@@ -85,7 +85,7 @@ def test_without_a_project_there_is_nothing_to_allow(environment):
     hub = environment.hub(cwd=environment.home)
 
     assert may_speak(hub)
-    with pytest.raises(UsageError, match="no project"):
+    with pytest.raises(UsageError, match="No project here"):
         let_speak(hub)
 
 

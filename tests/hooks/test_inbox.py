@@ -109,7 +109,7 @@ def test_no_search_no_list_and_no_hook_knows_a_proposal(shop, environment, tmp_p
     found = shop.search(Query(text="make check before every commit PostgreSQL ledger SQLite locks"))
     assert not any("PostgreSQL" in hit.excerpt or "make check" in hit.excerpt for hit in found.hits)
     start = deliver(shop, event("session-start", environment.project)).text
-    assert "3 proposed memories wait for the user: `kbhub memories inbox`" in start
+    assert "3 proposed memories wait for the user: review with `kbhub memories inbox`" in start
     assert "PostgreSQL" not in start
 
 
@@ -140,9 +140,9 @@ def test_a_dropped_proposal_is_gone(shop, environment, tmp_path):
 def test_an_unknown_id_changes_nothing(shop, environment, tmp_path):
     new = ended(shop, environment, tmp_path, *TURNS)
 
-    with pytest.raises(UsageError, match="There is no 'nope' in the inbox; it holds"):
+    with pytest.raises(UsageError, match="No proposal 'nope' in the inbox; it contains"):
         settle(shop, [new[0].id, "nope"], accept=True)
-    with pytest.raises(UsageError, match="Name the proposals"):
+    with pytest.raises(UsageError, match="No proposal given"):
         settle(shop, [], accept=True)
     assert len(waiting(shop)) == 3
     assert memories(shop).memories == ()

@@ -75,7 +75,8 @@ def test_a_replay_on_a_terminal_counts_what_stayed_silent(shop, log, kbhub):
     assert "line 1 · prompt · " in out
     assert "would propose to remember" in out
     assert (
-        f"6 events, 3 without a word; {kbhub('hooks', '--replay', str(log), '--json').json['tokens']} of 1,500" in out
+        f"6 events, 3 with nothing to deliver; {kbhub('hooks', '--replay', str(log), '--json').json['tokens']} of 1,500"
+        in out
     )
 
 
@@ -84,8 +85,8 @@ def test_what_is_no_log_of_a_session_is_refused(shop, tmp_path, kbhub, content):
     file = tmp_path / "x.jsonl"
     file.write_text(content)
 
-    with pytest.raises(UsageError, match="holds no session"):
+    with pytest.raises(UsageError, match="contains no session"):
         replay(shop, file)
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="Cannot read"):
         replay(shop, tmp_path / "none.jsonl")
     assert kbhub("hooks", "--replay", str(file), code=2).err

@@ -145,8 +145,8 @@ def test_files_and_folders_are_renamed(noted):
             "The path /memories/none.md does not exist. Please provide a valid path.",
         ),
         ("create", {"path": "/memories/notes.md", "file_text": "x"}, "File /memories/notes.md already exists"),
-        ("create", {"path": "/memories/twin.md", "file_text": NOTES}, "/memories/notes.md says the same already"),
-        ("create", {"path": "/memories/notes.md/x.md", "file_text": "x"}, "notes.md is a file and no directory"),
+        ("create", {"path": "/memories/twin.md", "file_text": NOTES}, "/memories/notes.md already says the same"),
+        ("create", {"path": "/memories/notes.md/x.md", "file_text": "x"}, "notes.md is a file, not a directory"),
         ("create", {"path": "/memories/empty.md", "file_text": " "}, "The text is empty"),
         ("str_replace", {"path": "/memories/notes.md", "old_str": "zebra", "new_str": ""}, "did not appear verbatim"),
         ("str_replace", {"path": "/memories/notes.md", "old_str": "", "new_str": "x"}, "did not appear verbatim"),
@@ -241,5 +241,5 @@ def test_the_command_line_takes_a_tool_use_block(environment, kbhub):
     assert made.out == "File created successfully at: /memories/n.md\n"
     assert seen.out.endswith("     1\tCanaries first.\n")
     assert "does not exist. Please provide a valid path." in failed.err
-    assert "no JSON object" in nonsense.err
+    assert "not a JSON object" in nonsense.err
     assert memories(environment.hub()).memories[0].by == "shop-agent"

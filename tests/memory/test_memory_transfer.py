@@ -192,7 +192,7 @@ def test_broken_lines_are_named_and_stop_no_other(hub):
     "text", ["", "{}", "[]", "null", "word", '{"format": "kbhub-memories", "version": 2}', "[" * 5000]
 )
 def test_what_is_none_of_the_formats_is_a_clear_error(hub, text):
-    with pytest.raises(UsageError, match="neither"):
+    with pytest.raises(UsageError, match="Unknown format"):
         import_(hub, text)
     assert memories(hub).total == 0
 
@@ -306,7 +306,7 @@ def test_forgetting_an_id_that_several_have_touches_none_and_names_them(environm
     (file,) = (Path(environment.env["KBHUB_DATA_DIR"]) / "memories").rglob(f"*{one.id}.md")
     file.with_name("copy.md").write_text(file.read_text().replace("30 s", "40 s"))
 
-    with pytest.raises(MemoryNotFound, match=r"names several memories: memory@copy\.md, memory@.*Name one of these"):
+    with pytest.raises(MemoryNotFound, match=r"matches several memories: memory@copy\.md, memory@.*Name one of these"):
         forget(hub, [one.id])
     assert memories(hub).total == 2
     assert [memory.ref for memory in forget(hub, ["memory@copy.md"]).memories] == ["memory@copy.md"]

@@ -39,7 +39,7 @@ def test_what_is_remembered_again_is_not_overwritten(environment):
     forget(hub, [made.id])
     remember(hub, "The xylophone is tuned on Fridays.")
 
-    with pytest.raises(UsageError, match="is there again"):
+    with pytest.raises(UsageError, match="exists again"):
         restore(hub, made.id)
     assert len(trashed(hub)) == 1
 
@@ -96,7 +96,7 @@ def test_on_the_command_line(environment, kbhub):
     assert f"{name}  The xylophone is tuned on Fridays  (project" in kbhub("memories", "restore", code=0).out
     assert kbhub("memories", "restore", "--json", code=0).json["memories"][0]["id"] == name
     assert "Restored memory@the-xylophone" in kbhub("memories", "restore", name, code=0).out
-    assert "no memory" in kbhub("memories", "restore", code=0).out
+    assert "no memories" in kbhub("memories", "restore", code=0).out
 
 
 def test_memories_that_are_alike_are_found(environment):

@@ -131,7 +131,7 @@ def test_another_model_file_is_refused(tmp_path):
     changed = tmp_path / "model.onnx"
     changed.write_bytes(installed_model().read_bytes()[:-1] + b"!")
 
-    with pytest.raises(EmbedderError, match="is not the one that kbhub knows"):
+    with pytest.raises(EmbedderError, match="is not the one that kbhub expects"):
         MiniLMEmbedder(changed).embed(["text"])
     with pytest.raises(EmbedderError, match="cannot be read"):
         MiniLMEmbedder(tmp_path / "none.onnx").embed(["text"])

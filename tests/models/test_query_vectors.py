@@ -174,5 +174,5 @@ def test_a_model_that_cannot_be_read_is_an_error_of_ours(tmp_path, damage):
     shutil.copytree(PACKAGED_MODEL, folder)
     damage(folder / "model.safetensors")
 
-    with pytest.raises(EmbedderError, match="cannot be loaded"):
+    with pytest.raises(EmbedderError, match="Cannot load"):
         QueryVectors(folder)

@@ -90,5 +90,5 @@ def test_two_formats_are_refused():
     """Nobody has to guess which one counts."""
     assert Formats().format() == "text"
     assert Formats(json=True).format() == "json"
-    with pytest.raises(UsageError, match="--csv and --xml exclude each other"):
+    with pytest.raises(UsageError, match="--csv and --xml cannot be used together"):
         Formats(csv=True, xml=True).format()

@@ -45,7 +45,7 @@ def test_related_is_shown_by_kind(kbhub):
 
     _, out, _ = kbhub("related", "a.md", "--hops", "0")
     assert "Links to (1)" in out
-    assert "line 6  gone.md  no document or file is there" in out
+    assert "line 6  gone.md  no such document or file" in out
 
 
 def test_related_in_every_format(kbhub):
@@ -122,7 +122,7 @@ def test_hostile_texts_stay_where_they_are(hostile):
         assert not {"\x1b", "\x07", "\u202e"} & set(answer)
         assert "`" not in answer
         assert all(
-            line.startswith(("a.md", "- ", "Li", "Sh", "Ne", "Br", "5 tags", "2 documents"))
+            line.startswith(("a.md", "- ", "Li", "Sh", "Si", "Br", "5 tags", "2 documents"))
             for line in answer.splitlines()
         )
     texts = [related_text(related(hostile, "a.md")), tags_text(tags(hostile)), tags_text(tags(hostile, ["*"]))]
@@ -148,7 +148,7 @@ def test_an_answer_to_a_model_is_bounded(environment):
 
     for answer in long:
         assert len(answer.encode()) <= ANSWER_BYTES
-        assert "more lines; ask for fewer" in answer.splitlines()[-1]
+        assert "more lines; pass fewer" in answer.splitlines()[-1]
     assert all(f"n{number:03}.md" in whole for number in range(200))
 
 
@@ -158,4 +158,4 @@ def test_a_lonely_document_is_said_to_be_one(environment):
     hub = environment.hub()
     hub.sync()
 
-    assert "Nothing is related to it" in related_answer(related(hub, "a.md"))[0]
+    assert "Nothing related" in related_answer(related(hub, "a.md"))[0]

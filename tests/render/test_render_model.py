@@ -86,7 +86,7 @@ def test_the_first_hit_is_quoted_and_the_others_are_refs():
         '2. notes/n1.md:3-5 · "Note 1 › Roll back" · 0.90 · also lines 9-12\n'
         "   > Roll back number 1 with the tag of before.\n"
         "\n"
-        'To open another hit: read(refs="notes/n1.md:3-5"); every ref above can be used so.\n'
+        'To open another hit: read(refs="notes/n1.md:3-5"); same for every ref above.\n'
         'Next page: search(query="roll back", mode="hybrid", cursor="cursor2")'
     )
 
@@ -95,7 +95,7 @@ def test_an_excerpt_that_is_a_part_names_the_call_for_the_whole():
     """What was left out is one call away."""
     text = answer([hit(start_line=3, end_line=40, excerpt_line=20)])
 
-    assert 'lines 20-22 shown; all of it: read(refs="notes/n0.md:3:38")' in text
+    assert 'lines 20-22 shown; all: read(refs="notes/n0.md:3:38")' in text
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
@@ -204,10 +204,10 @@ def test_nothing_matched_says_why_and_what_to_do():
     assert text == (
         'No hits for "roll back" in project (hybrid).\n'
         'Not searched: "notes": Its folder is gone.\n'
-        "Words that occur nowhere: zxqv\n"
+        "Words that no document contains: zxqv\n"
         "Note: project is still being indexed (2 of 9 files).\n"
         'Other wordings, as the documents may put it, find more: search(query="roll back", queries=["…", "…"])\n'
-        "`status` says what is here and what is indexed."
+        "`status` lists the bases and what is indexed."
     )
 
 
@@ -225,7 +225,7 @@ def test_a_page_past_the_end_is_told_from_no_hits():
     text = answer([], Query(text="roll back", offset=40), total=12)
 
     assert "No more hits" in text
-    assert "12 hits in all" in text
+    assert "12 hits in total" in text
 
 
 def test_explain_adds_one_line_per_hit():
@@ -298,7 +298,7 @@ def test_status_holds_its_size_with_many_hostile_bases(hostile):
     ("count", "text"),
     [
         (0, "0 documents, 0 chunks, 0 vectors · not indexed yet"),
-        (1, "1 document, 1 chunk, 1 vector · its first index is not finished"),
+        (1, "1 document, 1 chunk, 1 vector · first index not finished"),
         (2, "2 documents, 2 chunks, 2 vectors"),
     ],
 )

@@ -170,7 +170,7 @@ def test_notes_say_why_nothing_was_found():
     assert search_notes(found, offset=0, page=1) == [
         "Keyword only.",
         "No hits. Searched: notes.",
-        "Found nowhere: zebra.",
+        "No document contains: zebra.",
         "Not searched: old. Its folder is gone.",
     ]
 
@@ -193,8 +193,8 @@ def test_notes_lead_to_the_next_page():
     """Nobody has to guess that there is more, or that a page lies behind the last."""
     more = result(hit(), hit(), total=7)
 
-    assert search_notes(more, offset=2, page=2) == ["Hits 3 to 4 of 7; `--page 3` shows the next."]
-    assert search_notes(result(total=7), offset=10, page=3) == ["No hits on page 3, only 7 in all. Searched: notes."]
+    assert search_notes(more, offset=2, page=2) == ["Showing hits 3 to 4 of 7; `--page 3` shows more."]
+    assert search_notes(result(total=7), offset=10, page=3) == ["No hits on page 3, only 7 in total. Searched: notes."]
 
 
 def test_documents_are_read_verbatim_or_neutralised():
@@ -281,7 +281,7 @@ def test_many_problems_are_cut_short():
     text = status_text(status, now=NOW, paint=PLAIN)
 
     assert text.count("Broken.") == 20
-    assert "notes: 30 more; `kbhub status --json` has all" in text
+    assert "notes: 30 more; see `kbhub status --json`" in text
     assert "No project base. Looked for:\n  /w/knowledge" in text
 
 
@@ -302,9 +302,9 @@ def test_an_index_that_was_begun_is_told_from_none(documents, state):
 
 def test_a_problem_is_named_once():
     """Some messages begin with their subject, to be understood alone."""
-    report = SyncReport(base="notes", failed=(Problem(subject="a.md", message="a.md: the link leads nowhere."),))
+    report = SyncReport(base="notes", failed=(Problem(subject="a.md", message="a.md: the link is broken."),))
 
-    assert "  failed a.md: the link leads nowhere." in report_text(report).splitlines()
+    assert "  failed a.md: the link is broken." in report_text(report).splitlines()
 
 
 def test_knowledge_that_cannot_be_used_is_not_to_be_made_anew():
@@ -340,7 +340,7 @@ def test_trust_is_told_in_words():
 
     assert trust_text(grants, (), listed=False) == (
         "/w/.kbhub.json may\n  have its knowledge in /n, and agents may write there\n  keep its index in /c\n"
-        "`kbhub trust --revoke /w/.kbhub.json` takes it back."
+        "Revoke with `kbhub trust --revoke /w/.kbhub.json`."
     )
     assert trust_text((), (pointer,), listed=False) == "/w/.kbhub.json is no longer trusted."
     assert trust_text((), (), listed=True) == "Nothing is trusted."

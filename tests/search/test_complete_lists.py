@@ -205,7 +205,7 @@ def test_all_lists_every_file(hub, kbhub):
     assert MATCHING + 1 == len(list(rows))
     assert MATCHING == len(kbhub("search", "zebra", "--mode", "keyword", "--all", "--json").json["hits"])
     cut = kbhub("search", "zebra", "--mode", "keyword", "--files", "--limit", "7", "--page", "30")
-    assert f"Hits 204 to 210 of {MATCHING};" in cut.err
+    assert f"hits 204 to 210 of {MATCHING};" in cut.err
     near = kbhub("search", "zebra deploy", "--mode", "semantic", "--all", "--files")
     assert ENDS_WITH_NEAREST in near.err
     few = kbhub("search", "zebra deploy", "--mode", "semantic", "--files")

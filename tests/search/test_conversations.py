@@ -193,7 +193,7 @@ def test_the_newer_statement_is_above_the_older_one(logs):
     assert before[0].path == "2026-03-02.jsonl"
     assert (newer.path, newer.replaces) == ("2026-06-01.jsonl", (f"{older.ref}:{older.start_line}",))
     assert older.path == "2026-03-02.jsonl"
-    assert older.outdated == f"it seems replaced by {newer.ref}:{newer.start_line}"
+    assert older.outdated == f"apparently replaced by {newer.ref}:{newer.start_line}"
     was = logs.search("when was the stand-up originally", granularity="chunk").hits
     assert not any(hit.replaces or hit.outdated for hit in was)
 

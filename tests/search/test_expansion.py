@@ -167,7 +167,7 @@ def test_without_a_server_the_note_says_how_to_start_it(tmp_path):
     expansion = expand(QUESTION, SETTINGS, env, tmp_path)
 
     assert expansion.queries == ()
-    assert expansion.note == f"Not expanded: Ollama at {gone.url} does not answer; `ollama serve` starts it."
+    assert expansion.note == f"Not expanded: Ollama at {gone.url} does not answer. Start it with `ollama serve`."
 
 
 def test_a_model_that_is_not_pulled_comes_with_its_command(server, tmp_path):
@@ -177,7 +177,7 @@ def test_a_model_that_is_not_pulled_comes_with_its_command(server, tmp_path):
     note = expand(QUESTION, SETTINGS, server.env, tmp_path).note
 
     assert note == (
-        f"Not expanded: Ollama at {server.url} has no model 'qwen3:0.6b'; `ollama pull qwen3:0.6b` fetches it."
+        f"Not expanded: Ollama at {server.url} has no model 'qwen3:0.6b'. Fetch it with `ollama pull qwen3:0.6b`."
     )
 
 
@@ -188,7 +188,7 @@ def test_nonsense_is_a_failure_and_not_kept(server, tmp_path, said):
     """The next time the model has another chance."""
     server.say = lambda body: said
     note = expand(QUESTION, SETTINGS, server.env, tmp_path).note or ""
-    assert "did not answer in the form" in note
+    assert "did not answer in the requested form" in note
 
     server.answers(ANSWER)
     assert expand(QUESTION, SETTINGS, server.env, tmp_path).queries
@@ -252,7 +252,7 @@ def test_the_deadline_is_kept(server, tmp_path, way):
 
     assert time.monotonic() - started < 5
     assert "took longer than 0.2 s" in note
-    assert "`expansion.seconds` allows more" in note
+    assert "Raise `expansion.seconds`" in note
 
 
 def test_a_server_that_is_stuck_is_asked_once(server, tmp_path):
@@ -480,7 +480,7 @@ def test_without_other_words_nothing_changes(hub, mode):
 
 def test_wordings_have_limits(hub):
     """Too many are refused; of long ones the beginning is read, and that is said."""
-    with pytest.raises(UsageError, match="more than the 5"):
+    with pytest.raises(UsageError, match="the maximum is 5"):
         search_assisted(hub, Query(text="undo", queries=("a",) * 6))
 
     long = search_assisted(hub, Query(text="rollback", queries=("restore " * 1000,)))
@@ -518,7 +518,7 @@ def test_a_search_goes_on_without_its_model(hub, environment, server):
 
     assert result.hits == hub.search(query).hits
     assert [note for note in result.notes if note.startswith("Not expanded: ")] == [
-        f"Not expanded: Ollama at {server.url} has no model 'qwen3:0.6b'; `ollama pull qwen3:0.6b` fetches it."
+        f"Not expanded: Ollama at {server.url} has no model 'qwen3:0.6b'. Fetch it with `ollama pull qwen3:0.6b`."
     ]
 
 

@@ -110,7 +110,7 @@ def test_a_server_that_hangs_is_not_waited_for(server, tmp_path, way):
     assert time.monotonic() - started < 5
     assert found.grades == {}
     assert (found.note(2) or "").startswith("Not reranked: ")
-    assert "`rerank.seconds` allows more" in (found.note(2) or "")
+    assert "Raise `rerank.seconds`" in (found.note(2) or "")
 
 
 def test_a_missing_model_ends_it_at_once(server, tmp_path):
@@ -120,7 +120,7 @@ def test_a_missing_model_ends_it_at_once(server, tmp_path):
     found = graded(server, tmp_path, ["one", "two", "three"])
 
     assert found.note(3) == (
-        f"Not reranked: Ollama at {server.url} has no model 'qwen3:0.6b'; `ollama pull qwen3:0.6b` fetches it."
+        f"Not reranked: Ollama at {server.url} has no model 'qwen3:0.6b'. Fetch it with `ollama pull qwen3:0.6b`."
     )
     assert len(server.requests) == 1
 

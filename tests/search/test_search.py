@@ -136,7 +136,7 @@ def test_a_word_that_occurs_nowhere_is_taken_for_the_nearest(shop):
     assert [(one.typed, one.used) for one in result.corrections] == [("sourdouhg", "sourdough")]
     assert result.unmatched == ()
     assert refs(result)[0] == "bread.md"
-    assert any("'sourdough' in place of 'sourdouhg'" in note for note in result.notes)
+    assert any("'sourdough' instead of 'sourdouhg'" in note for note in result.notes)
 
 
 @pytest.mark.parametrize(
@@ -320,13 +320,13 @@ def test_a_filter_that_leaves_nothing_is_named(shop):
     result = search(shop, "release tag:nosuchtag")
 
     assert result.hits == ()
-    assert "No document fulfils tag:nosuchtag." in result.notes
+    assert "No document matches tag:nosuchtag." in result.notes
 
 
 @pytest.mark.parametrize("text", ['"', "(", "*"])
 def test_a_query_without_a_word_is_told_so_alone(shop, text):
     """That the model does not know its words would be untrue: it has none."""
-    assert search(shop, text).notes == ("The query has no word to look up.",)
+    assert search(shop, text).notes == ("The query has no words to search for.",)
 
 
 @pytest.mark.parametrize("query", ["EIP-1559 base fee", "eip-1559", "base fee of eip 1559"])

@@ -202,7 +202,7 @@ async def test_a_state_that_is_not_the_calls_own_is_refused_and_harms_nothing(hu
         answered = await repeat(state)
 
     assert unanswered.structured_content["written_by"] == "extractive"
-    assert unanswered.structured_content["why"][0] == "The client sent no answer of its model."
+    assert unanswered.structured_content["why"][0] == "The client sent no answer from its model."
     assert answered.structured_content["written_by"] == "sampling"
 
 

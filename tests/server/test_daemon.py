@@ -197,7 +197,7 @@ def test_windows_that_start_at_once_make_one_daemon(place, begin, count):
     for window in opened:
         assert "result" in window.answer(1)
 
-    assert f"A client came; there are {count}." in folder_of(place).log.read_text()
+    assert f"A client connected; there are {count}." in folder_of(place).log.read_text()
 
 
 def test_a_daemon_that_dies_is_replaced_without_a_word(place, begin):
@@ -222,7 +222,7 @@ def test_a_daemon_that_dies_is_replaced_without_a_word(place, begin):
 
     assert "1. deploy.md" in text_of(found)
     assert written["result"]["isError"] is True
-    assert "Whether it was done is not known" in text_of(written)
+    assert "It may or may not have been done" in text_of(written)
     assert len(listed["result"]["tools"]) == len(CORE)
     assert pid_of(place) != old
     window.notice("notifications/tools/list_changed")
@@ -367,9 +367,9 @@ def test_status_names_the_daemon_that_runs(place, begin):
     told, text = json.loads(status("--json"))["daemon"], status()
 
     assert (told["pid"], told["version"]) == (pid_of(place), kbhub.__version__)
-    assert f"process {told['pid']} at {told['address']}, since {told['since']}; `kbhub stop` ends it" in text
+    assert f"process {told['pid']} at {told['address']}, since {told['since']}; stop it with `kbhub stop`" in text
     write_record(folder_of(place), read_record(folder_of(place))._replace(version="0.0.1"))
-    assert ", version 0.0.1; `kbhub stop` ends it" in status()
+    assert ", version 0.0.1; stop it with `kbhub stop`" in status()
     stop(folder_of(place))
     assert json.loads(status("--json"))["daemon"] is None
 
@@ -390,7 +390,7 @@ def test_a_process_that_only_has_the_number_is_left_alone(environment):
         lock.release()
 
         assert (held.running, held.stopped) == (True, False)
-        assert "cannot be proved" in held.message
+        assert "not provably" in held.message
         assert bystander.poll() is None
         assert process_mark(bystander.pid) not in (None, process_mark(os.getpid()))
     finally:
@@ -428,9 +428,9 @@ def test_where_no_daemon_can_be_the_window_serves_by_itself(place, begin):
     blocked.write_text("")
     window = begin(KBHUB_DATA_DIR=str(blocked / "data"))
 
-    assert "Bases here: project" in window.handshake()["result"]["instructions"]
+    assert "Active bases: project" in window.handshake()["result"]["instructions"]
     assert window.end() == 0
-    assert b"serving without one" in window.errors
+    assert b"serving without it" in window.errors
 
 
 def test_a_daemon_without_clients_ends_by_itself(place, begin):
@@ -441,7 +441,7 @@ def test_a_daemon_without_clients_ends_by_itself(place, begin):
 
     until(lambda: not is_held(folder_of(place).lock))
     log = folder_of(place).log.read_text()
-    assert "indexes and models are let go" in log
+    assert "releasing indexes and models" in log
     assert "Ending (idle)" in log
 
 

@@ -163,8 +163,8 @@ async def test_every_client_of_the_handshake_is_told_of_a_change(served):
     [
         ({"Authorization": "Bearer wrong"}, 401, "token is missing or wrong"),
         ({"Authorization": ""}, 401, "token is missing or wrong"),
-        ({"Host": "evil.example"}, 421, "localhost alone"),
-        ({"Host": "localhost.evil.example"}, 421, "localhost alone"),
+        ({"Host": "evil.example"}, 421, "only answers to"),
+        ({"Host": "localhost.evil.example"}, 421, "only answers to"),
         ({"Origin": "http://evil.example"}, 403, "web pages"),
         ({"Origin": "http://localhost:1"}, 403, "web pages"),
         ({"Origin": "null"}, 403, "web pages"),
@@ -228,7 +228,7 @@ def test_windows_use_the_same_process(served):
     window = Window(environment)
 
     try:
-        assert "Bases here: project" in window.handshake()["result"]["instructions"]
+        assert "Active bases: project" in window.handshake()["result"]["instructions"]
         health = read_record(folder_of(environment)).http.replace("/mcp", "/health")
         assert httpx2.get(health, headers=headers_of(environment)).json()["connections"] == 1
     finally:
@@ -294,7 +294,7 @@ async def test_an_end_with_requests_open_is_said_in_a_line(environment, number):
             assert await anyio.to_thread.run_sync(server.process.wait, PATIENCE) == 0
 
     served, ending = server.errors.decode().splitlines()
-    assert served.startswith("kbhub: MCP is served at ")
+    assert served.startswith("kbhub: Serving MCP at ")
     assert ending.endswith("Ending (signal).")
 
 
@@ -309,7 +309,7 @@ def test_a_port_that_is_taken_is_named(environment):
         )
 
     assert done.returncode == 2
-    assert f"Port {port} cannot be used" in done.stderr
+    assert f"Cannot use port {port}" in done.stderr
     assert not is_held(folder_of(environment).lock)
 
 
@@ -329,7 +329,7 @@ def test_options_that_exclude_each_other_are_wrong_usage(environment, options, c
     monkeypatch.setattr(os, "environ", environment.env)
 
     assert run(["serve", *options]) == 2
-    assert "use one" in (said := capsys.readouterr().err) or "add that" in said or "is about" in said
+    assert "cannot be used with" in (said := capsys.readouterr().err) or "requires --http" in said
 
 
 def test_a_token_that_others_could_read_is_made_anew(environment):

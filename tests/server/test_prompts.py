@@ -54,7 +54,7 @@ async def test_there_are_three_prompts_with_one_argument_each(shop, mode):
     assert {prompt.name: prompt.title for prompt in prompts} == {
         "search_first": "Search before you answer",
         "write_down": "Write down what we learned",
-        "audit_and_mend": "Audit and mend",
+        "audit_and_mend": "Audit and fix",
     }
     assert [[one.name for one in prompt.arguments if one.required] for prompt in prompts] == [["question"], [], []]
     assert all(prompt.description and all(one.description for one in prompt.arguments) for prompt in prompts)
@@ -86,8 +86,8 @@ async def test_a_prompt_names_only_tools_that_are_offered(shop, mode, settings, 
 
     for text in texts.values():
         assert tools_in(text) <= offered
-    assert ("Nothing may be written here" in texts["write_down"]) == (not {"remember", "write_document"} & offered)
-    assert ("Nothing may be written here" in texts["audit_and_mend"]) == ("write_document" not in offered)
+    assert ("Nothing can be written here" in texts["write_down"]) == (not {"remember", "write_document"} & offered)
+    assert ("Nothing can be written here" in texts["audit_and_mend"]) == ("write_document" not in offered)
 
 
 async def test_arguments_are_taken_up_on_one_line(shop, mode):
@@ -103,8 +103,8 @@ async def test_arguments_are_taken_up_on_one_line(shop, mode):
 @pytest.mark.parametrize(
     ("name", "arguments", "told"),
     [
-        ("nope", {}, "There is no prompt 'nope'; kbhub has search_first, write_down, audit_and_mend."),
-        ("search_first", {}, "The prompt 'search_first' needs 'question'."),
+        ("nope", {}, "Unknown prompt 'nope'. Prompts: search_first, write_down, audit_and_mend."),
+        ("search_first", {}, "The prompt 'search_first' requires 'question'."),
         (
             "search_first",
             {"question": "x", "qestion": "y"},

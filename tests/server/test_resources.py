@@ -117,7 +117,7 @@ async def test_a_cursor_that_is_none_is_refused(shop, mode, cursor):
         error = await refused(client.list_resources(cursor=cursor))
 
     assert error.code == INVALID_PARAMS
-    assert "`cursor` is none that kbhub gave" in error.message
+    assert "Unknown `cursor`" in error.message
 
 
 async def test_bases_without_an_index_have_no_documents_yet(environment, mode):
@@ -169,13 +169,13 @@ async def test_odd_names_are_found_by_the_address_that_is_listed(environment, mo
 @pytest.mark.parametrize(
     ("uri", "told"),
     [
-        ("kbhub://project/none.md", "the base 'project' has none at that path"),
+        ("kbhub://project/none.md", "the base 'project' has no document at that path"),
         ("kbhub://project/", "documents have addresses such as "),
         ("kbhub://project", "documents have addresses such as "),
         ("kbhub:///deploy.md", "documents have addresses such as "),
         ("kbhub://nope/deploy.md", "No base 'nope'. Active bases: project, own."),
         ("kbhub://project/deploy.md?x", "documents have addresses such as "),
-        ("kbhub://project/deploy", "the base 'project' has none at that path"),
+        ("kbhub://project/deploy", "the base 'project' has no document at that path"),
         ("kbhub://project/../../secret.md", ""),
         ("kbhub://project/%2e%2e/%2e%2e/secret.md", ""),
         ("kbhub://project//etc/passwd", ""),

@@ -58,4 +58,4 @@ async def test_a_cursor_of_other_refs_is_refused(environment, mode):
         result = await client.call_tool("read", {"refs": "a.md", "cursor": "x"})
 
     assert result.is_error is True
-    assert text_of(result).startswith("`cursor` is none that kbhub gave; copy it whole, or read without it")
+    assert text_of(result).startswith("`cursor` is not one from kbhub. Copy it in full, or read without it")

@@ -30,7 +30,7 @@ def begun(server):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("mounts", "told"), [([], "watched live"), ([("/", "nfs4")], "polled every 2 s: it lies on nfs4")]
+    ("mounts", "told"), [([], "watched live"), ([("/", "nfs4")], "polled every 2 s: it is on nfs4")]
 )
 async def test_status_says_how_changes_are_noticed(environment, mode, monkeypatch, mounts, told):
     """Live, or by polling and why."""

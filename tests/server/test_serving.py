@@ -53,7 +53,7 @@ def test_it_greets_as_the_parsed_command_does(environment):
 
     assert (plain.returncode, plain.stderr) == (0, "")
     assert json.loads(plain.stdout) == json.loads(parsed.stdout)
-    assert "Bases here: project" in plain.stdout
+    assert "Active bases: project" in plain.stdout
     assert "notes" in json.loads(plain.stdout)["result"]["instructions"]
 
 

@@ -156,7 +156,7 @@ async def test_a_faulty_skill_is_not_served(own, text):
     own.write(f"{own.home}/notes/wrong/SKILL.md", text)
     async with Client(create_server(own.hub())) as client:
         listed = (await ask(client, "skills/list"))["skills"]
-        with pytest.raises(MCPError, match="no skill is served there"):
+        with pytest.raises(MCPError, match="no skill is available there"):
             await ask(client, "skills/get", uri="skill://notes/wrong/SKILL.md")
 
     assert [skill["frontmatter"]["name"] for skill in listed] == ["deploy"]

@@ -130,7 +130,7 @@ async def test_a_client_of_either_era_searches_and_reads(environment, mode, vers
     )
     async with Client(server, mode=mode, read_timeout_seconds=END_SECONDS) as client:
         assert client.protocol_version == version
-        assert "Bases here: project" in client.instructions
+        assert "Active bases: project" in client.instructions
         assert [tool.name for tool in (await client.list_tools()).tools] == list(CORE)
         found = await client.call_tool("search", {"query": "tag"})
         read = await client.call_tool("read", {"refs": "deploy.md"})
@@ -289,7 +289,7 @@ def test_a_wrong_configuration_does_not_keep_the_server_from_starting(environmen
     config = environment.write(environment.home / ".kbhub.json", "{")
     wire = start()
 
-    assert "must be mended first" in wire.handshake()["result"]["instructions"]
+    assert "Fix the configuration first" in wire.handshake()["result"]["instructions"]
     assert wire.ask(call("status"))["result"]["isError"] is True
     config.unlink()
     assert wire.end()[0] == 0

@@ -143,10 +143,10 @@ async def test_tasks_are_not_shared_and_not_kept_for_ever(environment, held, mon
     async with Client(create_server(hub), extensions=ACCEPTS) as client:
         task = await call(client, "search", query="release")
         async with Client(create_server(hub), extensions=ACCEPTS) as other:
-            with pytest.raises(MCPError, match="no such task"):
+            with pytest.raises(MCPError, match="No such task"):
                 await ask(other, "tasks/get", taskId=task["taskId"])
         monkeypatch.setattr(kbhub.server.tasks, "KEPT", kbhub.server.tasks.timedelta(0))
-        with pytest.raises(MCPError, match="no such task"):
+        with pytest.raises(MCPError, match="No such task"):
             await ask(client, "tasks/get", taskId=task["taskId"])
 
 

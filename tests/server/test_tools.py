@@ -154,16 +154,16 @@ async def test_who_calls_a_tool_of_another_server_is_told_ours(shop, name):
         text = await refused(client, name)
 
     meant = MEANT[name.lower().replace("-", "_")]
-    assert text.startswith(f"there is no tool {name!r}; use `{meant}`. kbhub has search, read, ")
+    assert text.startswith(f"no tool {name!r}; use `{meant}`. Tools: search, read, ")
 
 
 @pytest.mark.parametrize(
     ("settings", "name", "reason"),
     [
-        ({}, "write_document", "`write_document` is not offered: the setting `tools` leaves it out; "),
-        ({}, "write_note", "there is no tool 'write_note'; use `write_document`, which is not offered: the setting "),
-        ({"readOnly": True}, "remember", "`remember` is not offered: kbhub is set to read only, "),
-        ({"memory": {"enabled": False}}, "memories", "`memories` is not offered: `memory.enabled` is false "),
+        ({}, "write_document", "`write_document` is not available: the setting `tools` excludes it; "),
+        ({}, "write_note", "no tool 'write_note'; use `write_document`, which is not available: the setting "),
+        ({"readOnly": True}, "remember", "`remember` is not available: kbhub is read-only, "),
+        ({"memory": {"enabled": False}}, "memories", "`memories` is not available: `memory.enabled` is false "),
     ],
 )
 async def test_who_calls_a_tool_that_is_not_offered_is_told_why(shop, settings, name, reason):
@@ -178,12 +178,12 @@ async def test_who_calls_a_tool_that_is_not_offered_is_told_why(shop, settings, 
     [
         ("search", {"q": "x"}, "unknown parameter 'q'; use `query`; search takes "),
         ("search", {"query": "x", "top_k": 3}, "unknown parameter 'top_k'; use `limit`; "),
-        ("search", {"query": "x", "explain": True}, "unknown parameter 'explain'; it belongs into `options`; "),
+        ("search", {"query": "x", "explain": True}, "unknown parameter 'explain'; it belongs in `options`; "),
         ("search", {"query": "x", "options": {"recency": 7}}, "search: `options.recency` must be a number"),
         ("read", {"path": "a.md"}, "unknown parameter 'path'; use `refs`; "),
         ("remember", {"content": "x"}, "unknown parameter 'content'; use `text`; "),
-        ("remember", {"text": "x", "supersedes": ["y"]}, "unknown parameter 'supersedes'; it belongs into `options`; "),
-        ("related", {"ref": "deploy.md", "kinds": ["links"]}, "related: `kinds` must be a list, each `link` or "),
+        ("remember", {"text": "x", "supersedes": ["y"]}, "unknown parameter 'supersedes'; it belongs in `options`; "),
+        ("related", {"ref": "deploy.md", "kinds": ["links"]}, "related: `kinds` must be a list, each item `link` or "),
         ("related", {"ref": "deploy.md", "hops": 9}, "related: `hops` must be a whole number from 0 to 3, not 9."),
         ("tags", {"limit": 0}, "tags: `limit` must be a whole number, at least 1, not 0."),
         ("memories", {"offset": -1}, "memories: `offset` must be a whole number, at least 0, not -1."),
@@ -193,7 +193,7 @@ async def test_who_calls_a_tool_that_is_not_offered_is_told_why(shop, settings, 
             {"ref": "a.md", "front_matter": "x"},
             "write_document: `front_matter` must be an object, not ",
         ),
-        ("audit", {"checks": ["link"]}, "There is no check 'link'"),
+        ("audit", {"checks": ["link"]}, "Unknown check 'link'"),
         ("write_document", {"ref": "a.md", "mode": "overwrite"}, "write_document: `mode` must be `create` or `update`"),
     ],
 )
@@ -224,7 +224,7 @@ async def test_search_takes_filters_as_words_and_switches_as_options(shop, mode)
     assert 'options={"full": true}' in following
     assert rest.startswith("Hit 3 of 3")
     assert good.startswith("Hit 1 of 1")
-    assert other.startswith("`cursor` is of another search; ")
+    assert other.startswith("`cursor` belongs to another search. ")
 
 
 async def test_the_next_page_is_of_the_same_wordings(shop, mode):
@@ -242,8 +242,8 @@ async def test_the_next_page_is_of_the_same_wordings(shop, mode):
     assert 'query="soup", queries=["canary redeploy"], mode=' in first
     assert 'options={"hyde": "The soup is hot."}, cursor=' in first
     assert second.startswith("Hit 2 of ")
-    assert without.startswith("`cursor` is of another search; ")
-    assert changed.startswith("`cursor` is of another search; ")
+    assert without.startswith("`cursor` belongs to another search. ")
+    assert changed.startswith("`cursor` belongs to another search. ")
     assert 'query="soup", queries=<the same>, mode=' in long
 
 
@@ -254,10 +254,10 @@ async def test_search_says_what_lies_where_a_hit_is(shop, mode):
         found = await told(client, "search", query="deploy soup", mode="keyword")
         read = await told(client, "read", refs=["deploy.md", "food.md"])
 
-    assert found.count('   lies in: "All about the shop"\n') == 1
-    assert found.count('   lies in: "All about the shop › Not about work"\n') == 1
+    assert found.count('   context: "All about the shop"\n') == 1
+    assert found.count('   context: "All about the shop › Not about work"\n') == 1
     assert "hash " in read
-    assert '\nlies in: "All about the shop › Not about work"\n```\n# Lunch' in read
+    assert '\ncontext: "All about the shop › Not about work"\n```\n# Lunch' in read
 
 
 async def test_related_shows_links_of_all_kinds_and_the_broken_ones(shop, mode):
@@ -305,9 +305,9 @@ async def test_what_is_remembered_is_found_confirmed_and_forgotten(shop, mode):
         unknown = await refused(client, "forget", ids=[new])
 
     assert first.startswith("Remembered: memory@")
-    assert "Near to it and different:\n- " in second
+    assert "Similar but different:\n- " in second
     assert json.loads(options) == {"supersedes": [old]}
-    assert f"It takes the place of {old}." in replaced
+    assert f"It replaces {old}." in replaced
     assert listed.startswith("Memories 1-2 of 2.")
     assert f"superseded by {new}" in listed
     assert found.startswith("Memory 1 of 1.")
@@ -349,7 +349,7 @@ async def test_a_document_is_written_changed_and_kept_from_a_lost_update(shop, m
 
     text = (shop.project / "knowledge/runbooks/night.md").read_text()
     assert made.startswith("Created runbooks/night.md · #")
-    assert "Worth mending: Line " in made
+    assert "Worth fixing: Line " in made
     assert f"hash {digest}" in made
     assert added.startswith("Appended runbooks/night.md · #")
     assert "changed since it was read" in late
@@ -369,7 +369,7 @@ async def test_a_document_is_deleted_restored_and_renamed(shop, mode):
         renamed = await told(client, "rename_document", ref="rollback.md", to="ops/", mend_links=True)
         linked = await told(client, "related", ref="ops/rollback.md")
 
-    assert "Leads nowhere now: deploy.md:7" in deleted
+    assert "Broken now: deploy.md:7" in deleted
     assert "No document 'rollback.md'" in missing
     assert restored.startswith("Restored rollback.md · hash ")
     assert renamed.startswith('Renamed "rollback.md" to ops/rollback.md · #')
@@ -414,7 +414,7 @@ async def test_where_nothing_is_tools_that_look_say_so(environment, mode):
                 assert "No document 'x'" in await refused(client, tool, **arguments)
             else:
                 assert "`kbhub init`" in await told(client, tool, **arguments)
-        assert (await told(client, "memories")).startswith("No memory fits.")
+        assert (await told(client, "memories")).startswith("No memory matches.")
 
 
 # -- what strangers wrote ----------------------------------------------------------------------------------------------
@@ -568,7 +568,7 @@ async def test_a_client_may_give_other_wordings_of_its_own(shop, mode):
     assert alone.startswith("No hits ")
     assert lines == helped
     assert "canary" in asked
-    assert many.startswith("6 other queries are more than the 5 that are searched for.")
+    assert many.startswith("6 other wordings are too many; the maximum is 5.")
 
 
 async def test_an_empty_handed_answer_is_short(shop, mode):
@@ -577,7 +577,7 @@ async def test_an_empty_handed_answer_is_short(shop, mode):
         text = await told(client, "search", query="zxqv zxqw soup zxqt zxqu zxqy zxqz")
 
     assert "Nothing in these bases covers this" in text
-    assert "Words that occur nowhere: " in text
+    assert "Words that no document contains: " in text
     assert "```" not in text
     assert "\n   >" not in text
     assert len(re.findall(r"^\d+\. ", text, re.MULTILINE)) <= 3

@@ -72,7 +72,7 @@ def test_several_warnings_are_one_line_that_counts_them(mistaken, kbhub, monkeyp
 
     (line,) = [line for line in kbhub("search", "rollback").err.splitlines() if "unknown" in line]
 
-    assert line.endswith(f"{FIELD} 2 more; `kbhub status` lists them.")
+    assert line.endswith(f"{FIELD} 2 more; see `kbhub status`.")
 
 
 def test_a_misspelt_variable_is_named_by_every_command(mistaken, kbhub, monkeypatch):

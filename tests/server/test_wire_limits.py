@@ -278,7 +278,7 @@ def test_more_at_a_time_than_a_user_asks_for_is_put_off(quick, monkeypatch):
         return (answer := answer_of(raw))[0] == 429 and answer
 
     _, body = until(refused)
-    assert "3 requests are being answered" in json.loads(body)["error"]
+    assert "Already answering 3 requests" in json.loads(body)["error"]
     raw = quick()
     raw.sendall(KNOWN.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) % (b"GET /health", 0))
     assert answer_of(raw)[0] == 200

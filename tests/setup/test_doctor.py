@@ -644,5 +644,5 @@ def test_models_of_ollama_are_looked_for_where_the_settings_want_them(environmen
 
     assert (there.level, missing.level, gone.level) == ("ok", "warning", "warning")
     assert "`expansion` and `rerank`" in there.message
-    assert "`ollama pull mistral` fetches it" in missing.message
-    assert "does not answer; `ollama serve` starts it" in gone.message
+    assert "Fetch it with `ollama pull mistral`" in missing.message
+    assert "does not answer. Start it with `ollama serve`" in gone.message

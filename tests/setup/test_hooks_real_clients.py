@@ -120,7 +120,7 @@ def test_a_real_client_runs_the_hooks_and_tells_its_model(shop, account, environ
 
     said = "\n".join(server.requests)
     assert "Done." in done.stdout, done.stdout + done.stderr
-    assert "kbhub has notes to search" in said
+    assert "kbhub can search these notes" in said
     assert "closed on Sundays" in said
     assert "the bank confirms them" in said
     assert "cents are integers" in said

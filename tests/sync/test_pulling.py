@@ -66,7 +66,7 @@ def test_commits_and_changes_of_the_users_are_never_touched(checkout):
     assert (notes / "b.md").read_text() == "mine\n"
 
     commit(notes, "c.md")
-    assert "merge or rebase it yourself" in pulled(environment).message
+    assert "Merge or rebase it yourself" in pulled(environment).message
     assert not (notes / ".git" / "MERGE_HEAD").exists()
 
 
@@ -145,7 +145,7 @@ def test_what_is_no_checkout_of_its_own_is_skipped(checkout):
         '{"bases": {"plain": "~/plain", "sub": "~/notes/sub"}, "repos": {"*": ["plain", "sub"]}}',
     )
 
-    assert pulled(environment, "plain").message == "It is no git checkout."
+    assert pulled(environment, "plain").message == "It is not a git checkout."
     assert "part of the checkout" in pulled(environment, "sub").message
 
 
@@ -165,4 +165,4 @@ def test_a_remote_that_is_gone_is_a_failure(checkout):
     one = pulled(environment)
 
     assert one.state == "failed"
-    assert "cannot be fetched" in one.message
+    assert "Cannot fetch" in one.message

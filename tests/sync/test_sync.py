@@ -267,7 +267,7 @@ def test_a_model_that_does_not_load_is_said_and_stops_nothing(folder, tmp_path):
     report = folder.sync(StaticEmbedder(str(tmp_path / "bad"), "bad", "f"))
 
     assert report.chunks == 5
-    assert "cannot be loaded" in report.notes[0]
+    assert "Cannot load" in report.notes[0]
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 5, 500])

@@ -180,13 +180,15 @@ def test_who_may_not_log_in_is_told_what_to_do(database):
     assert "not permitted to log in" in reasons(database, f"nologin_{database.name}")
     assert 'role "nobody" does not exist' in reasons(database, "nobody")
     url = database.url().replace(database.name, "no_such_database")
-    with pytest.raises(EngineUnavailable, match=r'database "no_such_database" does not exist.* Create it, or mend'):
+    with pytest.raises(EngineUnavailable, match=r'database "no_such_database" does not exist.* Create it, or fix'):
         shared_bases(Server(url, 5, {}))
 
 
 def test_a_database_without_the_schema_says_what_makes_it(bare):
     """A reader is sent to an administrator."""
-    with pytest.raises(EngineUnavailable, match=r"was not made for kbhub\. `kbhub team init .*` by an administrator"):
+    with pytest.raises(
+        EngineUnavailable, match=r"was not created for kbhub\. `kbhub team init .*` by an administrator"
+    ):
         shared_bases(bare.server())
 
 
@@ -196,7 +198,7 @@ def test_a_replica_takes_no_writes(published):
     published.database.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     assert len(search(published.shared(), "xylophone").hits) == 5
     published.write("new.md", "# New\n")
-    with pytest.raises(EngineUnavailable, match=r"it is a replica that takes no writes\. Name the primary server"):
+    with pytest.raises(EngineUnavailable, match=r"it is a read-only replica\. Name the primary server"):
         published.publish()
 
 
@@ -248,11 +250,11 @@ def test_a_password_never_stands_in_the_config(environment, kbhub):
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({}, "is missing"),
-        ({"knowledge": "~/a", "engine": "postgresql://h/d"}, "excludes `knowledge`"),
+        ({}, "needs a folder"),
+        ({"knowledge": "~/a", "engine": "postgresql://h/d"}, "cannot be used with `knowledge`"),
         ({"engine": "mysql://h/d"}, "must be a URL such as postgresql://"),
-        ({"engine": "postgresql://h:x/d"}, "is no URL"),
-        ({"knowledge": "~/a", "memories": True}, "is for a shared base"),
+        ({"engine": "postgresql://h:x/d"}, "is not a URL"),
+        ({"knowledge": "~/a", "memories": True}, "is only for shared bases"),
     ],
 )
 def test_a_wrong_entry_is_told(environment, kbhub, entry, said):
@@ -310,10 +312,10 @@ def test_a_password_comes_from_where_libpq_looks(database, monkeypatch, tmp_path
     try:
         rules.write_text(f"local all {role} scram-sha-256\n{before}")
         database.run("SELECT pg_reload_conf()")
-        assert "it asks for a password. Put the password into ~/.pgpass" in reasons(database, role)
+        assert "it asks for a password. Put the password in ~/.pgpass" in reasons(database, role)
         monkeypatch.setenv("PGPASSWORD", "wrong-donkey")
         said = reasons(database, role)
-        assert "it did not accept the password" in said
+        assert "it rejected the password" in said
         assert "donkey" not in said
         monkeypatch.delenv("PGPASSWORD")
         (tmp_path / "pgpass").write_text(f"*:*:{database.name}:{role}:{secret}\n")
@@ -362,7 +364,7 @@ def test_a_reader_may_ask_a_replica(published, running):
 
         both_urls = f"{url.replace(socket_folder, f'{socket_folder},{published.database.socket}')}"
         (base,) = published.local().select(["notes"])
-        with pytest.raises(EngineUnavailable, match="replica that takes no writes"):
+        with pytest.raises(EngineUnavailable, match="read-only replica"):
             publish(base, Server(url, 20, {}), "notes", None, published.local().limits())
         primary = Server(f"{both_urls}&target_session_attrs=primary", 20, {})
         assert [one.name for one in shared_bases(primary)] == ["notes"]

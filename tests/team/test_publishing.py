@@ -128,7 +128,7 @@ def test_readers_see_the_base_as_it_was_until_all_is_done(twin):
 
 
 def test_the_files_come_back_byte_for_byte(twin, tmp_path):
-    """With line ends, byte order marks and bytes that are no text; what is there is left alone."""
+    """With line ends, byte order marks and bytes that are not text; what is there is left alone."""
     twin.write("crlf.md", b"# A\r\n\r\nb\r\n")
     twin.write("bom.md", b"\xef\xbb\xbf# A\n")
     twin.write("sub/raw.md", b"# A\n\n\xff\xfe\0\n")
@@ -201,7 +201,7 @@ def test_another_model_makes_all_vectors_anew(twin):
 
     result = search(twin.shared(), "deploy")
 
-    assert any("keyword search only, until its vectors are made" in note for note in result.notes)
+    assert any("keyword search only, until its vectors are recomputed" in note for note in result.notes)
     report = twin.publish()
     assert report.vectors_made == report.chunks
 
@@ -315,19 +315,19 @@ def test_indexing_a_shared_base_says_who_does(twin, kbhub):
 
     result = kbhub("index", "notes", code=0)
 
-    assert "notes is shared: its publisher brings it in step" in result.err
+    assert "notes is a shared base: its publisher syncs it" in result.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["publish", "notes", "--to", "postgresql://a:secret@kb.example/x"], "has a password"),
+        (["publish", "notes", "--to", "postgresql://a:secret@kb.example/x"], "contains a password"),
         (["publish", "notes", "--to", "kb.example/x"], "must be a URL such as"),
-        (["publish", "--to", "postgresql:///x?host=/nowhere"], "Name the base to publish"),
+        (["publish", "--to", "postgresql:///x?host=/nowhere"], "No base given"),
         (["publish", "--status", "--to", "postgresql:///x?host=/nowhere"], "no server listens on that socket"),
-        (["team", "init"], "Name the database"),
+        (["team", "init"], "No database given"),
         (["team", "init", "postgresql://127.0.0.1:1/x"], "nothing listens there"),
-        (["bases", "add", "postgresql://a:secret@kb.example/x"], "has a password"),
+        (["bases", "add", "postgresql://a:secret@kb.example/x"], "contains a password"),
     ],
 )
 def test_a_wrong_call_is_told_in_a_sentence(kbhub, arguments, said):

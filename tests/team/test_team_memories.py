@@ -114,11 +114,11 @@ def test_a_base_must_be_made_for_memories_and_named_so(twin):
     """In the database by its admin, in the config by its user."""
     twin.write("a.md", "# A\n")
     twin.publish()
-    with pytest.raises(UsageError, match="No shared base here takes memories"):
+    with pytest.raises(UsageError, match="No shared base here accepts memories"):
         remember(twin.shared(), FRIDAY, scope="team")
     with pytest.raises(WriteRefused, match="admin has not allowed"):
         remember(twin.shared(memories=True), FRIDAY, scope="team")
-    with pytest.raises(EngineUnavailable, match="has documents of a folder"):
+    with pytest.raises(EngineUnavailable, match="contains documents of a folder"):
         team.describe(twin.database.server(), "notes", memories=True)
 
 
@@ -145,4 +145,4 @@ def test_documents_of_shared_bases_are_read_only(twin, kbhub):
     result = kbhub("write", "notes@b.md", "--text", "# B")
 
     assert result.code != 0
-    assert "is shared, and changes where its publisher's files do" in result.err
+    assert "is shared; change the files that its publisher publishes" in result.err

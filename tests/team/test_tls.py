@@ -61,7 +61,7 @@ def url(database, port: int, options: str = "", host: str = NAME) -> str:
 
 def test_a_certificate_that_no_root_vouches_for_is_refused(database, port):
     """Without a word of the URL about TLS: nothing is sent to whoever it is."""
-    with pytest.raises(EngineUnavailable, match=r"certificate cannot be verified\. Name its root"):
+    with pytest.raises(EngineUnavailable, match=r"certificate cannot be verified\. Set its root certificate"):
         shared_bases(Server(url(database, port), 20, {}))
 
 

@@ -75,7 +75,7 @@ def test_a_taken_port_is_told(base, opened, kbhub):
     """With what to do."""
     result = kbhub("ui", "--no-open", "--port", str(opened.port), code=2)
 
-    assert "name another one with --port" in result.err
+    assert "Choose another one with --port" in result.err
 
 
 def test_read_only_writes_nothing(environment, base):

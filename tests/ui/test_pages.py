@@ -47,7 +47,7 @@ def test_a_word_that_occurs_nowhere_is_named(project, tab):
     """And the verdict stands beside the hits."""
     page = tab.go("/?q=rollback+qwertzuiop")
 
-    expect(page.get_by_text("Occurs nowhere")).to_contain_text("qwertzuiop")
+    expect(page.get_by_text("No document contains")).to_contain_text("qwertzuiop")
     expect(page.locator(".verdict").first).to_be_visible()
 
 
@@ -70,8 +70,8 @@ def test_two_hits_are_compared(project, tab):
     page.locator(".hit input[name=hit]").nth(0).check()
     page.locator(".hit input[name=hit]").nth(1).click()
 
-    expect(page.get_by_role("heading", name="Why one is above the other")).to_be_visible()
-    expect(page.get_by_text("What differs most is")).to_be_visible()
+    expect(page.get_by_role("heading", name="Why one ranks above the other")).to_be_visible()
+    expect(page.get_by_text("Largest difference:")).to_be_visible()
     rows = page.locator(".trace.compare tbody tr")
     differences = [row.split("\t")[-1].strip() for row in rows.all_inner_texts() if "×" not in row]
     total = float(page.locator(".trace.compare tfoot td").last.inner_text())
@@ -209,7 +209,7 @@ def test_health_shows_indexing_as_it_happens(project, tab):
     for number in range(1500):
         project.write(f"knowledge/many/{number}.md", f"# Many {number}\n\n" + "words of it\n" * 50)
     with page.expect_request("**/health/index"):
-        page.get_by_role("button", name="Look for changed files").click()
+        page.get_by_role("button", name="Sync changed files").click()
     expect(page.locator("#indexing")).to_be_visible(timeout=20_000)
     expect(page.locator("#indexing")).to_be_hidden(timeout=60_000)
     tab.go("/health")

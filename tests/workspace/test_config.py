@@ -188,7 +188,7 @@ def test_any_text_is_read_or_refused_with_a_config_error(text):
         ([], "", "expected an object in braces, not []"),
         ({"bases": []}, "bases", "expected"),
         ({"bases": {"a": 3}}, "bases.a", "expected a path or an object, not 3"),
-        ({"bases": {"a": {}}}, "bases.a.knowledge", "is missing"),
+        ({"bases": {"a": {}}}, "bases.a.knowledge", "needs a folder"),
         ({"bases": {"a": ""}}, "bases.a", "at least 1 character"),
         ({"bases": {"a": "x\u0000y"}}, "bases.a", "control characters"),
         ({"bases": {"a": {"knowledge": "~/a", "weight": 0}}}, "bases.a.weight", "greater than 0"),

@@ -300,7 +300,7 @@ def test_knowledge_folders_above_the_git_root_do_not_count(place):
     place.knowledge("work/knowledge")
     place.knowledge("work/.knowledge")
     place.nothing(app)
-    assert any("work/knowledge (does not count outside" in text for text in place.discover(app).looked_for)
+    assert any("work/knowledge (ignored outside" in text for text in place.discover(app).looked_for)
 
 
 def test_knowledge_folders_never_count_without_a_git_root(place):
@@ -811,7 +811,7 @@ def test_a_folder_called_knowledge_may_be_a_project_with_a_pointer(place):
 
 def test_a_pointer_to_nowhere_is_not_trusted(place):
     pointer = place.pointer("work", {"knowledge": "~/missing"})
-    with pytest.raises(UsageError, match="which is no folder"):
+    with pytest.raises(UsageError, match="which is not a folder"):
         trust_pointer(pointer, place.trust, writable=False, home=place.home)
 
 
@@ -947,7 +947,7 @@ def test_named_bases_need_no_config(place):
 def test_a_named_directory_that_is_not_there_is_a_problem(place):
     (problem,) = place.discover(place.work, named={"n": place.work / "gone"}).problems
     assert problem.subject == "n"
-    assert "mend the --base or KBHUB_BASES that names it" in problem.message
+    assert "fix the --base or KBHUB_BASES that names it" in problem.message
 
 
 def test_arguments_win_over_the_variable(place):

@@ -192,7 +192,7 @@ def test_a_wheel_has_them_in_the_package(tmp_path, monkeypatch):
     assert schema_file("config").parent == package
 
     monkeypatch.setattr(located, "FOLDERS", (tmp_path / "nothing", tmp_path / "nor this"))
-    with pytest.raises(UsageError, match="not installed whole"):
+    with pytest.raises(UsageError, match="not installed completely"):
         schema_file("config")
 
 
@@ -258,7 +258,7 @@ def test_the_command_lists_what_there_is(capsys):
 def test_an_unknown_schema_is_wrong_usage(capsys):
     """The names that there are, are named."""
     assert main(["schema", "poiner"]) == 2
-    assert "No schema 'poiner'; there are config, memory, pointer, " in capsys.readouterr().err
+    assert "No schema 'poiner'. Schemas: config, memory, pointer, " in capsys.readouterr().err
 
 
 def test_a_config_may_name_the_installed_schema(environment, capsys):

@@ -87,54 +87,57 @@ class AskOptions(Model):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     budget: int | None = Field(
-        None, ge=LEAST_BUDGET, le=MOST_BUDGET, description="Tokens of passages to give, unwritten, to write from."
+        None,
+        ge=LEAST_BUDGET,
+        le=MOST_BUDGET,
+        description=("Return the best passages that fit in this many tokens, instead of an answer."),
     )
     written_by: Writer | None = Field(
         None,
         validation_alias=AliasChoices("written_by", "writtenBy"),
         description="Only this writer: your own model, Ollama, sentences picked without a model, or none.",
     )
-    threshold: float = Field(THRESHOLD, ge=0, le=1, description="Least score of what is used.")
+    threshold: float = Field(THRESHOLD, ge=0, le=1, description="Minimum score of passages to use.")
     direct_threshold: float = Field(
         DIRECT_THRESHOLD,
         ge=0,
         le=1,
         validation_alias=AliasChoices("direct_threshold", "directThreshold"),
-        description="Least score of what is quoted whole.",
+        description="Minimum score of passages to quote in full.",
     )
     max_tokens: int = Field(
         MAX_TOKENS,
         ge=LEAST_TOKENS,
         le=MOST_TOKENS,
         validation_alias=AliasChoices("max_tokens", "maxTokens"),
-        description="Length of the answer.",
+        description="Maximum length of the answer, in tokens.",
     )
 
 
 class Source(Model):
     """A part of a document that may answer."""
 
-    number: int = Field(description="By which the answer cites it, from 1.")
+    number: int = Field(description="Its number in citations, from 1.")
     ref: str = Field(description="Ref of the document.")
     docid: str = Field(description="Its short id.")
     title: str = Field(description="Its title.")
     headings: tuple[str, ...] = Field((), description="Headings above the part, outermost first.")
     start_line: int = Field(description="First line, from 1.")
     end_line: int = Field(description="Last line.")
-    score: float | None = Field(description="That of the search; none for a neighbour that the search did not find.")
+    score: float | None = Field(description=("Score in the search; null for a neighbour that the search did not find."))
     tier: Tier = Field(description="`direct`, `summarized`, `related`, or `nearest` where nothing covers the question.")
-    reason: str = Field(description="Why it is there.")
+    reason: str = Field(description="Why it is included.")
     outdated: str | None = Field(
         None, description="Why it may no longer hold: superseded, expired, to be reviewed, or its file was deleted."
     )
-    duplicates: tuple[str, ...] = Field((), description="Refs of documents with the same text, left out.")
+    duplicates: tuple[str, ...] = Field((), description="Refs of documents with the same text, which are left out.")
 
 
 class Passage(Source):
     """The same with its text."""
 
-    in_code: bool = Field(False, description="Whether it begins within a code block that was opened before it.")
-    table_header: str = Field("", description="Header of the table that it begins within, which stands before it.")
+    in_code: bool = Field(False, description="Whether it begins inside a code block.")
+    table_header: str = Field("", description="Header of the table it begins in.")
     text: str = Field(description="The lines, verbatim.")
 
     @property
@@ -146,49 +149,53 @@ class Passage(Source):
 class Reference(Source):
     """One row of the table of references."""
 
-    sent: bool = Field(description="Whether a model really got it.")
+    sent: bool = Field(description="Whether it was sent to a model.")
     cited: bool = Field(description="Whether the answer cites it.")
 
 
 class Support(Model):
     """What a sentence of the answer rests on."""
 
-    number: int = Field(description="The reference that it cites.")
+    number: int = Field(description="The reference it cites.")
     claim: str = Field(description="The sentence, without its citations.")
-    quote: str = Field(description="The part of the passage that is nearest to it in words, verbatim.")
-    line: int = Field(description="Line of the document where that begins.")
+    quote: str = Field(description="The part of the passage most similar to it, verbatim.")
+    line: int = Field(description="First line of that part in the document.")
     overlap: float = Field(ge=0, le=1, description="Share of the sentence's words that the quote has.")
 
 
 class Answer(Model):
     """A question, answered as well as can be."""
 
-    question: str = Field(description="What was asked.")
+    question: str = Field(description="The question.")
     outcome: Outcome = Field(
         description="`written`; `passages`, for you to write from; `not_answered`: a model read the passages and says "
         "they do not answer; `not_covered`: nothing here is near enough."
     )
     text: str = Field(
-        description="The answer, Markdown; `[n]` cites reference n for what stands before it. Empty for `passages`."
+        description=("The answer, in Markdown; `[n]` cites reference n for the text before it. Empty for `passages`.")
     )
     written_by: Writer = Field(description="Who wrote it.")
-    model: str | None = Field(None, description="The model that wrote it, as it calls itself.")
-    why: tuple[str, ...] = Field((), description="Why this writer, in sentences.")
-    verdict: Verdict | None = Field(None, description="Whether the bases cover the question, as the search judges it.")
+    model: str | None = Field(None, description="The model that wrote it, by its own name.")
+    why: tuple[str, ...] = Field((), description="Why this writer, as sentences.")
+    verdict: Verdict | None = Field(
+        None, description=("Whether the bases cover the question, as judged by the search.")
+    )
     references: tuple[Reference, ...] = Field((), description="What was found, best first.")
     passages: tuple[Passage, ...] = Field(
         (),
         description="Strong hits, verbatim, unless the text quotes them; with a budget, all that fit; "
         "for `not_covered`, the nearest.",
     )
-    support: tuple[Support, ...] = Field((), description="What each sentence rests on.")
-    unmatched: tuple[str, ...] = Field((), description="Words of the question that occur nowhere in the bases.")
-    removed: int = Field(0, description="Citations that pointed nowhere and were taken out.")
-    dropped: tuple[str, ...] = Field((), description="Sentences of the model that cited nothing and were taken out.")
+    support: tuple[Support, ...] = Field((), description="The evidence for each sentence.")
+    unmatched: tuple[str, ...] = Field((), description="Words of the question that no document contains.")
+    removed: int = Field(0, description="Number of removed citations whose source does not exist.")
+    dropped: tuple[str, ...] = Field(
+        (), description=("Sentences of the model that were removed because they cited nothing.")
+    )
     tokens: int = Field(0, description="Estimated tokens of `text` and `passages`.")
     searched: tuple[str, ...] = Field((), description="Bases that were searched.")
-    skipped: tuple[Skipped, ...] = Field((), description="Bases that were not, and why.")
-    notes: tuple[str, ...] = Field((), description="What limits this answer, in sentences.")
+    skipped: tuple[Skipped, ...] = Field((), description="Bases that were not searched, and why.")
+    notes: tuple[str, ...] = Field((), description="Limits of this answer, as sentences.")
 
 
 class Weight(Model):

@@ -38,7 +38,7 @@ SHOWN_PASSAGES, SHOWN_TOKENS = 3, 900
 NOT_COVERED_TEXT = "Nothing in these bases covers this."
 NOT_SEEN_TEXT = "Nothing that was searched covers this."
 NOT_SEARCHED_TEXT = "No base could be searched."
-NOT_ANSWERED_TEXT = "The passages that come nearest do not answer this."
+NOT_ANSWERED_TEXT = "The nearest passages do not answer this."
 
 
 PROMPT_TOKENS = 3_000
@@ -52,15 +52,15 @@ BUDGET = 2_000
 ROOMY = 400
 """Tokens that fit a passage of some lines with its reference, however long the names."""
 
-NOTHING_FITS = "No passage fits a budget of {budget} tokens with its reference; {roomy} hold some lines."
+NOTHING_FITS = "No passage fits in a budget of {budget} tokens with its reference; {roomy} would hold a few lines."
 
-FORCED = "It was asked for."
+FORCED = "You requested it."
 
-NO_CLIENT = "Nobody's own model can be asked from here: that takes an MCP client that offers sampling."
+NO_CLIENT = "No client model is available here; that takes an MCP client that offers sampling."
 
-CONFIGURED = "A model of Ollama is configured (`answers.model`)."
+CONFIGURED = "An Ollama model is configured (`answers.model`)."
 
-NO_OLLAMA = "No model of Ollama is configured (`answers.model`)."
+NO_OLLAMA = "No Ollama model is configured (`answers.model`)."
 
 
 @struct
@@ -323,19 +323,21 @@ def _by_ollama(
     except ModelUnavailable as error:
         return str(error)
     finished = finish_written(prepared, ModelText(text, "ollama", model), why)
-    return f"{model!r} of Ollama was asked, but {finished}." if isinstance(finished, str) else finished
+    return f"The Ollama model {model!r} was asked, but {finished}." if isinstance(finished, str) else finished
 
 
 def _check(question: str, options: AskOptions) -> None:
     if not question.strip():
-        raise UsageError("There is no question to answer.")
+        raise UsageError("No question given.")
     if options.direct_threshold < options.threshold:
         raise UsageError(
-            f"direct_threshold ({options.direct_threshold:g}) is below threshold ({options.threshold:g}); "
-            "what is quoted whole must be at least as good as what is used."
+            f"direct_threshold ({options.direct_threshold:g}) is below threshold ({options.threshold:g}). Set it "
+            "to at least the threshold."
         )
     if options.budget and options.written_by not in (None, "none"):
-        raise UsageError(f"A budget gives passages and no answer by {options.written_by}; leave one of the two out.")
+        raise UsageError(
+            f"A budget returns passages, so there is no answer by {options.written_by}. Use only one of the two."
+        )
 
 
 def _weights(hub: Hub, result: SearchResult, queries: Sequence[str]) -> tuple[Weight, ...]:

@@ -98,9 +98,7 @@ def by_strength(result: SearchResult, options: AskOptions) -> tuple[list[Hit], l
 def nearest(hub: Hub, result: SearchResult) -> tuple[Passage, ...]:
     """Return the nearest passages to a question that nothing covers."""
     texts = Texts(hub)
-    return numbered(
-        passage_of(hit, texts.part(hit), "nearest", "the nearest there is") for hit in result.hits[:NEAREST]
-    )
+    return numbered(passage_of(hit, texts.part(hit), "nearest", "nearest available") for hit in result.hits[:NEAREST])
 
 
 def in_short(hub: Hub, result: SearchResult, found: Sequence[Passage], line: int | None) -> tuple[Passage, ...]:

@@ -6,5 +6,5 @@
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 plus the number of SIGINT, as shells have it."""
 
-UNWRITTEN = "The results cannot be written: {}."
+UNWRITTEN = "Cannot write the results: {}."
 """Message about standard output, with the reason that the system gives."""

@@ -67,8 +67,8 @@ def _print(console: Console, text: str) -> None:
 
 app = App(
     name="kbhub",
-    help="Search the Markdown knowledge of a project and your own, from the shell and from coding agents.\n\n"
-    "`kbhub COMMAND --help` shows a command's options and an example. Common options, such as `--root DIR` and "
+    help="Search the Markdown knowledge of a project and your own, from the shell and from coding agents.\n\nRun "
+    "`kbhub COMMAND --help` for a command's options and an example. Common options, such as `--root DIR` and "
     "`--json`, may come before or after the command.",
     group_parameters=Group("Options", sort_key=1),
     version=__version__,

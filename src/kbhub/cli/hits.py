@@ -44,7 +44,7 @@ def search_with(hub: Hub, query: Query, options: Hits) -> SearchResult:
         BaseNotFound: the query names a base that is not active.
     """
     if options.full and options.around is not None:
-        raise UsageError("--full and --context exclude each other; use one.")
+        raise UsageError("--full cannot be used with --context.")
     query = query.model_copy(
         update={"min_score": options.min_score, "min_signals": options.min_signals, "recency": options.recency}
     )
@@ -126,7 +126,7 @@ def cut_reading(reading: Reading, first: int | None, count: int | None) -> Readi
         return reading
     start = max(first or reading.start_line, reading.start_line)
     if start > max(reading.end_line, 1):
-        raise UsageError(f"{reading.ref}: its last line here is {reading.end_line}; --from {start} is beyond it.")
+        raise UsageError(f"--from {start} is past the end of {reading.ref}; its last line here is {reading.end_line}.")
     end = min(reading.end_line, start + count - 1) if count else reading.end_line
     lines = reading.text.split("\n")[start - reading.start_line : end - reading.start_line + 1]
     rest = f"{reading.ref}:{end + 1}:{reading.end_line - end}" if end < reading.end_line else reading.rest

@@ -86,7 +86,7 @@ def bring_in_step(hub: Hub, names: Sequence[str] = ()) -> None:
             if not behind.new_index and behind.files > most:
                 command = shlex.join(["kbhub", "index", behind.base])
                 complain(
-                    f"{behind.base}: {behind.files} files changed since it was indexed; `{command}` takes them in."
+                    f"{behind.base}: {behind.files} files changed since the last sync; run `{command}` to index them."
                 )
                 continue
             _sync_for_search(hub, behind, progress, most)
@@ -94,7 +94,7 @@ def bring_in_step(hub: Hub, names: Sequence[str] = ()) -> None:
 
 def _sync_for_search(hub: Hub, behind: Behind, progress: Progress | None, most: int) -> None:
     if progress is None and behind.files > most:
-        complain(f"{behind.base}: indexing {behind.files} files first.")
+        complain(f"{behind.base}: indexing {behind.files} files…")
     try:
         reports = sync(hub, (behind.base,), progress=progress)
     except KbhubError as error:
@@ -103,7 +103,7 @@ def _sync_for_search(hub: Hub, behind: Behind, progress: Progress | None, most: 
     for report in reports:
         complain_all(f"{report.base}: {note}" for note in report.notes)
         if report.failed:
-            complain(f"{report.base}: {counted(len(report.failed), 'file')} could not be indexed; see `kbhub status`.")
+            complain(f"{report.base}: could not index {counted(len(report.failed), 'file')}; see `kbhub status`.")
 
 
 def active_and_broken(hub: Hub) -> list[str]:

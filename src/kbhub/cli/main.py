@@ -1,4 +1,4 @@
-"""Run the command line, say a foreseen failure in one line, give the exit code."""
+"""Run the command line, print an expected failure on one line, return the exit code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _answered(given)
         if code == 0 and len(typed) == 1 and typed[0] in ALONE:
             _write_out()
-            print(f"kbhub: `kbhub {typed[0]} --help` shows what else it does.", file=sys.stderr)  # noqa: T201
+            print(f"kbhub: See `kbhub {typed[0]} --help` for more.", file=sys.stderr)  # noqa: T201
         _write_out()
         if arguments is None:  # the process is over, and not only a call
             end_frugally()

@@ -48,19 +48,19 @@ class Places:
     """Where to look."""
 
     root: Annotated[str | None, Parameter(name="--root", metavar="DIR")] = None
-    """Work for this directory instead of the working directory."""
+    """Use this directory as the workspace instead of the working directory."""
 
     config: Annotated[Path | None, Parameter(name="--config", metavar="FILE")] = None
-    """Global config instead of ~/.kbhub.json."""
+    """Use this global config instead of ~/.kbhub.json."""
 
     cache_dir: Annotated[Path | None, Parameter(name="--cache-dir", metavar="DIR")] = None
-    """Keep indexes in this directory."""
+    """Store indexes in this directory."""
 
     base: Annotated[tuple[str, ...], Parameter(name="--base", metavar="ID=PATH")] = ()
-    """A further base for this call; may be repeated."""
+    """Also use this folder as a base; may be repeated."""
 
     verbose: Annotated[bool, Parameter(name="--verbose")] = False
-    """Say on standard error what is looked for, found and done."""
+    """Log what is looked for, found and done to standard error."""
 
 
 @_SHARED
@@ -69,7 +69,7 @@ class Common(Places):
     """Where to look, and how to answer."""
 
     json: Annotated[bool, Parameter(name="--json")] = False
-    """Print one JSON document instead of text."""
+    """Print JSON."""
 
 
 @_SHARED
@@ -78,16 +78,16 @@ class Tables(Common):
     """Where to look, and in which format to list: takes the place of `Common` in commands that list things."""
 
     csv: Annotated[bool, Parameter(name="--csv")] = False
-    """Print comma-separated values with a header."""
+    """Print CSV with a header."""
 
     md: Annotated[bool, Parameter(name="--md")] = False
     """Print Markdown: a table, or a section for each text."""
 
     xml: Annotated[bool, Parameter(name="--xml")] = False
-    """Print an XML document."""
+    """Print XML."""
 
     no_pager: Annotated[bool, Parameter(name="--no-pager")] = False
-    """Do not show long text page by page in a terminal."""
+    """Do not use a pager for long text."""
 
     def format(self) -> Format:
         """Return the format that was asked for.
@@ -97,7 +97,7 @@ class Tables(Common):
         """
         chosen = [name for name in _FORMATS if getattr(self, name, False)]
         if len(chosen) > 1:
-            raise UsageError(f"{' and '.join(f'--{name}' for name in chosen)} exclude each other; use one.")
+            raise UsageError(f"{' and '.join(f'--{name}' for name in chosen)} cannot be used together.")
         return chosen[0] if chosen else "text"
 
 
@@ -116,33 +116,33 @@ class Hits:
     """Which hits to show, and how much of each."""
 
     all_: Annotated[bool, Parameter(name="--all")] = False
-    """Show every hit."""
+    """Show all hits."""
 
     min_score: Annotated[float, Parameter(name="--min-score", metavar="X", validator=Number(gte=0, lte=1))] = 0.0
     """Show only hits with at least this score, from 0 to 1."""
 
     min_signals: Annotated[int, Parameter(name="--min-signals", metavar="N", validator=Number(gte=1, lte=2))] = 1
-    """Show only hits that so many of the two rankings found, by words and by meaning."""
+    """Show only hits found by at least this many signals, of keyword and semantic."""
 
     recency: Annotated[float, Parameter(name="--recency", metavar="X", validator=Number(gte=0, lte=1))] = 0.0
-    """Prefer newer documents: 0 not at all, 1 so much that half a year halves a score."""
+    """Prefer newer documents, from 0 (off) to 1 (half a year halves the score)."""
 
     expand: Annotated[bool, Parameter(name="--expand")] = False
-    """Ask a local Ollama for other words first, unless the query finds strong hits as it stands."""
+    """Ask a local Ollama model for other wordings first, unless the query already finds strong hits."""
 
     expand_model: Annotated[str | None, Parameter(name="--expand-model", metavar="MODEL")] = None
-    """Ask this model, in place of the one in the config; means --expand."""
+    """Use this model for --expand instead of the one in the config; implies --expand."""
 
     rerank: Annotated[bool, Parameter(name="--rerank")] = False
-    """Let a local Ollama put the best hits in order."""
+    """Rerank the best hits with a local Ollama model."""
 
     full: Annotated[bool, Parameter(name="--full")] = False
-    """Show whole documents (with --granularity chunk, whole chunks) instead of excerpts."""
+    """Show whole documents (whole chunks with --granularity chunk) instead of excerpts."""
 
     around: Annotated[
         int | None, Parameter(name=("--context", "-C"), metavar="N", validator=Number(gte=0, lte=MOST_AROUND))
     ] = None
-    """Show the lines with a word of the query, with N lines before and after, as grep does."""
+    """Show matching lines with N lines before and after, like grep."""
 
     line_numbers: Annotated[bool, Parameter(name="--line-numbers")] = False
     """Number the lines."""
@@ -154,10 +154,10 @@ class Lines:
     """Which lines of documents to show."""
 
     first: Annotated[int | None, Parameter(name="--from", metavar="LINE", validator=Number(gte=1))] = None
-    """Begin at this line."""
+    """Start at this line."""
 
     count: Annotated[int | None, Parameter(name=("--lines", "-l"), metavar="N", validator=Number(gte=1))] = None
-    """Show this many lines."""
+    """Show at most this many lines."""
 
     numbers: Annotated[bool, Parameter(name="--line-numbers")] = False
     """Number the lines."""
@@ -197,11 +197,11 @@ def standard_input(limit: int, of: str) -> str:
     """
     data = sys.stdin.buffer.read(limit + 1)
     if len(data) > limit:
-        raise UsageError(f"Standard input is longer than {of} may be, {limit} bytes.")
+        raise UsageError(f"Standard input is longer than the {limit} bytes allowed for {of}.")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"Standard input is no UTF-8 from byte {error.start}; convert it first.") from error
+        raise UsageError(f"Standard input is not UTF-8 (byte {error.start}). Convert it first.") from error
 
 
 def argument(given: str) -> str:
@@ -213,7 +213,7 @@ def argument(given: str) -> str:
     try:
         return given.encode("utf-8", "surrogateescape").decode("utf-8")
     except UnicodeError as error:
-        raise UsageError(f"{given!r} is no UTF-8; convert it first.") from error
+        raise UsageError(f"{given!r} is not UTF-8. Convert it first.") from error
 
 
 def optional(given: str | None) -> str | None:

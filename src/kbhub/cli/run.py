@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 bases = App(
     name="bases",
-    help="List, add, remove and rename your own bases, in ~/.kbhub.json.\n\nWithout a command, `list`.",
+    help="List, add, remove and rename your bases, in ~/.kbhub.json.\n\nWithout a command, `list`.",
     usage="kbhub bases [COMMAND]",
 )
 context = App(
     name="context",
-    help="Say what lies where, for people and agents.\n\nWithout a command, `list`.",
+    help="Describe what is where, for people and agents.\n\nWithout a command, `list`.",
     usage="kbhub context [COMMAND]",
 )
 log = App(
     name="log",
-    help="Show or clear the log of this project's queries. It never leaves this machine.\n\nWithout a command, `show`.",
+    help="Show or clear the query log of this project. It never leaves this machine.\n\nWithout a command, `show`.",
     usage="kbhub log [COMMAND]",
 )
 
@@ -148,22 +148,22 @@ def _usage_text(error: CycloptsError) -> str:
     text = _unknown_command(error) if isinstance(error, UnknownCommandError) else " ".join(str(error).split())
     command = " ".join(("kbhub", *(error.command_chain or ())))
     if isinstance(error, MissingArgumentError) and error.argument:
-        text = f"{error.keyword} needs a value." if error.keyword else f"`{command}` needs {_name(error.argument)}."
+        text = (
+            f"{error.keyword} requires a value."
+            if error.keyword
+            else (f"`{command}` requires {_name(error.argument)}.")
+        )
     if isinstance(error, CoercionError) and error.token and (wanted := _NUMBERS.get(error.target_type)):
         text = f'Invalid value "{error.token.value}" for {error.token.keyword}. Expected {wanted}.'
     if isinstance(error, UnusedCliTokensError):
-        text = f"Too many arguments: {shlex.join(error.unused_tokens or [])}."
+        text = f"Unexpected arguments: {shlex.join(error.unused_tokens or [])}."
     if isinstance(error, UnknownOptionError) and command in _DASHES:
         text += f" Put {_DASHES[command]} that start with a dash after `--`."
     if isinstance(error, UnknownCommandError) and error.unused_tokens and error.unused_tokens[0].startswith("-"):
         option = error.unused_tokens[0]
         common = option.partition("=")[0] in FLAGS | VALUES
-        text = (
-            f"A command is missing after {option}."
-            if common
-            else f"{option} is no common option; others follow a command."
-        )
-    return f"{text} `{command} --help` shows how."
+        text = f"No command after {option}." if common else f"{option} cannot precede a command."
+    return f"{text} See `{command} --help`."
 
 
 def _unknown_command(error: UnknownCommandError) -> str:

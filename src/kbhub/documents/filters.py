@@ -247,7 +247,7 @@ def belongs(path: str, only: Sequence[str]) -> bool:
 def too_large(size: int, limit: int, kind: Kind = "document") -> str:
     """Return the message about a file whose size in bytes exceeds the limit of its kind."""
     setting = LIMIT_NAMES.get(kind, "limits.fileBytes")
-    return f"it has {size} bytes and the limit is {limit} (`{setting}` in ~/.kbhub.json)"
+    return f"it has {size} bytes, but the limit is {limit} (`{setting}` in ~/.kbhub.json)"
 
 
 class Filters:
@@ -294,7 +294,7 @@ class Filters:
         if name.startswith("."):
             return f"the folder {path!r} is hidden"
         if name in SKIPPED_FOLDERS:
-            return f"folders called {name!r} are left out"
+            return f"folders called {name!r} are skipped"
         return self.rule_reason(path, layers, directory=True)
 
     def file_reason(self, path: str, name: str, layers: Sequence[Layer]) -> str | None:
@@ -309,10 +309,10 @@ class Filters:
     def _other_reason(self, path: str, name: str) -> str | None:
         """Why a file needs `include` to belong to a base of this kind."""
         if self.base.kind == "session":
-            return None if is_session(name) else "it is no session log (.jsonl), and `include` does not name it"
+            return None if is_session(name) else ("it is not a session log (.jsonl), and `include` does not match it")
         if kind_of(self.base, path) == "pdf":
-            return None if can_read_pdf() else "reading PDF needs the extra `kbhub[pdf]`, which is not installed"
-        return None if is_markdown(name) else "it is not Markdown, and `include` does not name it"
+            return None if can_read_pdf() else ("reading PDFs requires the extra `kbhub[pdf]`, which is not installed")
+        return None if is_markdown(name) else "it is not Markdown, and `include` does not match it"
 
     def reason(self, path: str) -> str | None:
         """Return why a file or a folder above it is skipped, or None; reads the ignore files on the way."""
@@ -350,7 +350,7 @@ class Filters:
             rule = deciding_rule(layers, path, directory=directory)
         if rule is None or rule.negated:
             return None
-        return f"{path!r} is left out by {rule.text!r} in {rule.source}"
+        return f"{path!r} is excluded by {rule.text!r} in {rule.source}"
 
 
 def included(rules: Sequence[Rule], path: str) -> bool:

@@ -152,7 +152,7 @@ def written_lines(values: Mapping[str, Any], newline: str) -> tuple[str, ...]:
 def check_key(ref: str, key: str) -> None:
     """Raise `WriteRefused` if a string cannot be a front matter key."""
     if not key.strip() or key != key.strip() or not key.isprintable():
-        raise WriteRefused(ref, f"{key!r} is no key of front matter; take a word or two on one line")
+        raise WriteRefused(ref, f"{key!r} is not a valid key of front matter; use a word or two on one line")
 
 
 def check_value(ref: str, key: str, value: object, depth: int = 0) -> None:
@@ -169,9 +169,9 @@ def check_value(ref: str, key: str, value: object, depth: int = 0) -> None:
             check_value(ref, key, name, depth + 1)
             check_value(ref, key, item, depth + 1)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise WriteRefused(ref, f"the new value of {key!r} is no number that a document can hold")
+        raise WriteRefused(ref, f"the new value of {key!r} is not a number that a document can contain")
     elif not (value is None or isinstance(value, bool | int | float)):
-        raise WriteRefused(ref, f"the new value of {key!r} is no text, number, list or object")
+        raise WriteRefused(ref, f"the new value of {key!r} is not text, a number, a list or an object")
 
 
 def _with_new_front_matter(text: Text, values: Mapping[str, Any]) -> Text:
@@ -282,17 +282,17 @@ def _entries(ref: str, text: Text) -> list[_Entry]:
     closing = read_front_matter(bare).closing
     inside = "\n".join(bare[1:closing])
     if _BREAKS_OF_YAML.search(inside):
-        raise WriteRefused(ref, "its front matter holds unusual line breaks (U+0085, U+2028); edit it by hand")
+        raise WriteRefused(ref, "its front matter contains unusual line breaks (U+0085, U+2028); edit it by hand")
     events = (event for event in yaml.parse(inside, Loader=_LOADER) if isinstance(event, _NODES))
     first = next(events, None)
     if first is None:
         return []
     if not isinstance(first, MappingStartEvent) or first.flow_style:
-        raise WriteRefused(ref, "its front matter is written in braces; write one `key: value` a line")
+        raise WriteRefused(ref, "its front matter is written in braces; write one `key: value` per line")
     entries: list[_Entry] = []
     while not isinstance(key := next(events), MappingEndEvent):
         if not isinstance(key, ScalarEvent):
-            raise WriteRefused(ref, "its front matter has keys that are no plain words; edit it by hand")
+            raise WriteRefused(ref, "its front matter has keys that are not plain words; edit it by hand")
         value = _value(next(events), events)
         entries.append(_Entry(key.value, _point(key.start_mark), _point(key.end_mark), value))
     return entries

@@ -70,7 +70,7 @@ def read_front_matter(lines: Sequence[str]) -> FrontMatter:
     closing = _closing_line(lines)
     if closing == 0:
         opened = len(lines) > 1 and _KEY.match(lines[1]) is not None
-        return FrontMatter(problem=_problem("is not closed by a line `---`") if opened else None)
+        return FrontMatter(problem=_problem("is not closed by a `---` line") if opened else None)
     try:
         return _from_node(_compose("\n".join(lines[1:closing])), closing)
     except yaml.MarkedYAMLError as error:
@@ -82,7 +82,7 @@ def read_front_matter(lines: Sequence[str]) -> FrontMatter:
 
 
 def _problem(what: str) -> str:
-    return f"Front matter {what}, so it is indexed as text; mend it to use its fields."
+    return f"Front matter {what}, so it is indexed as text. Fix it to use its fields."
 
 
 def _closing_line(lines: Sequence[str]) -> int:

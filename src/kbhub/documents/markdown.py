@@ -60,10 +60,10 @@ def decode(data: bytes) -> tuple[str, str | None]:
     except UnicodeDecodeError as error:
         text = data[len(mark) :].decode(encoding, "replace")
         place = error.start + len(mark)
-        problems.append(f"Not valid {name} from byte {place}: unreadable bytes are shown as \ufffd; save it as UTF-8.")
+        problems.append(f"Not valid {name} (byte {place}): unreadable bytes are shown as �. Save it as UTF-8.")
     if "\0" in text:
         text = text.replace("\0", "\ufffd")
-        problems.append("Holds NUL characters, shown as \ufffd; it may not be a text file.")
+        problems.append("Contains NUL characters, shown as �; it may not be a text file.")
     return text, " ".join(problems) or None
 
 

@@ -78,7 +78,7 @@ def text_of(ref: str, data: bytes) -> Text:
         WriteRefused: it does not decode, so writing it would lose bytes.
     """
     if problem := decode(data)[1]:
-        raise WriteRefused(ref, f"an edit would lose bytes, for it cannot be read as text ({problem.rstrip('.')})")
+        raise WriteRefused(ref, f"an edit would lose bytes, because it cannot be read as text ({problem.rstrip('.')})")
     mark, encoding, _ = encoding_of(data)
     return Text(lines_of(data[len(mark) :].decode(encoding)), mark, encoding)
 
@@ -86,8 +86,8 @@ def text_of(ref: str, data: bytes) -> Text:
 def check_writable_text(ref: str, text: str) -> None:
     """Raise `WriteRefused` if a text contains NUL or lone surrogates."""
     if "\0" in text:
-        raise WriteRefused(ref, "the new text holds NUL characters; leave them out")
+        raise WriteRefused(ref, "the new text contains NUL characters; remove them")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise WriteRefused(ref, "the new text holds half characters (lone surrogates); leave them out") from None
+        raise WriteRefused(ref, "the new text contains half characters (lone surrogates); remove them") from None

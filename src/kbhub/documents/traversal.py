@@ -111,7 +111,7 @@ class Traversal:
             if folder.real not in self.entered:
                 self._descend(folder)
         for file in dict.fromkeys(self.filters.overfull):
-            self._skip(file, f"of its rules only {MAX_RULES} count; write fewer patterns")
+            self._skip(file, f"only the first {MAX_RULES} of its rules are used; write fewer patterns")
         alone = not (self.joined or self.full or len(self.skipped) > MAX_SKIPPED)
         limits = (self.max_bytes, self.max_files, sorted(self.kind_bytes.items()))
         return Scan(
@@ -177,7 +177,7 @@ class Traversal:
                 if (inner := self._entry(entry, path, folder)) is not None:
                     folders.append(inner)
             except OSError as error:  # it was deleted or replaced in the meantime
-                self._skip(path, f"it cannot be looked at: {error.strerror}")
+                self._skip(path, f"it cannot be read: {error.strerror}")
             if self.full:
                 break
         return folders
@@ -236,7 +236,7 @@ class Traversal:
                 self.joined |= self.wanted is not None and path in self.wanted  # everything below may be new
                 if path.count("/") < MAX_DEPTH:
                     return PendingFolder(path, f"{folder.real}/{name}" if folder.real else name, layers)
-                self._skip(path, f"folders are read {MAX_DEPTH} levels deep; move it up")
+                self._skip(path, f"folders are only read {MAX_DEPTH} levels deep; move it up")
         elif self.wanted is not None and path not in self.wanted:
             pass  # a file where a folder was expected
         elif belongs(path, self.base.only):
@@ -262,7 +262,7 @@ class Traversal:
         elif len(self.files) >= self.max_files:
             self.full = True
             reason = f"the base has more than {self.max_files} files (`limits.files` in ~/.kbhub.json)"
-            self._skip(self.base.id, f"{reason}; the rest is left out")
+            self._skip(self.base.id, f"{reason}; the rest is skipped")
         else:
             self.files[path] = (status.st_size, max(-MAX_TIME_NS, min(status.st_mtime_ns, MAX_TIME_NS)))
 
@@ -280,11 +280,11 @@ class Traversal:
         real = os.path.realpath(place)
         inside = inside_of(self.root, real)
         if inside is None:
-            self._skip(path, f"the link leads out of the base, to {real}; it is not followed")
+            self._skip(path, f"the link leads out of the base, to {real}, so it is not followed")
         elif not os.path.exists(real):  # noqa: PTH110
-            self._skip(path, "the link leads nowhere")
+            self._skip(path, "the link is broken")
         elif inside and (reason := filters.target_reason(inside.replace(os.sep, "/"))) is not None:
-            self._skip(path, f"the link leads to a file or folder that is left out: {reason}")
+            self._skip(path, f"the link leads to a file or folder that is skipped: {reason}")
         elif directory:
             self.linked.append(PendingFolder(path, inside.replace(os.sep, "/"), layers))
         else:
@@ -295,7 +295,7 @@ class Traversal:
             subject = path.encode("utf-8", "backslashreplace").decode()
             self.skipped.append(Problem(subject=subject, message=f"{subject}: {reason}."))
         elif len(self.skipped) == MAX_SKIPPED:
-            self.skipped.append(Problem(subject=self.base.id, message="More files were skipped than are listed here."))
+            self.skipped.append(Problem(subject=self.base.id, message="More files were skipped than listed here."))
 
 
 def _has_other_names(path: str) -> bool:

@@ -92,7 +92,7 @@ def excluded_by(
         with open_contained(base, path) as file:
             size = os.fstat(file.fileno()).st_size
     except PathNotContained:
-        return "it lies outside the base"
+        return "it is outside the base"
     except OSError as error:
         return f"it cannot be opened ({error.strerror})"
     filters = Filters(base)

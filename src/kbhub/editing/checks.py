@@ -92,11 +92,11 @@ class _Known:
         """Yield a warning for each link or `related` entry whose target does not exist."""
         for link in document.links:
             if not self._exists(document.path, link.target, link.kind):
-                yield f"Line {link.line}: the link to {link.target!r} leads nowhere."
+                yield f"Line {link.line}: the link to {link.target!r} is broken."
         for entry in entries(document.front_matter.get("related")):
             target = entry.removeprefix("[[").removesuffix("]]")
             if not self._exists(document.path, target, "related"):
-                yield f"`related` names {entry!r}, which is no document."
+                yield f"`related` names {entry!r}, which is not a document."
 
     def similar_tags(self, document: Document) -> Iterator[str]:
         """Yield a warning for each new tag that differs from a known one only by case or plural."""
@@ -107,7 +107,7 @@ class _Known:
             others = [other for other in by_form.get(tag_form(tag), ()) if other != tag]
             if others and tag not in self.tags:
                 other = max(others, key=lambda known: (self.tags[known], known))
-                yield f"The tag {tag!r} is new; {other!r} is there already (documents: {self.tags[other]})."
+                yield f"The tag {tag!r} is new, but {other!r} already exists (documents: {self.tags[other]})."
 
     def similar_titles(self, document: Document) -> Iterator[str]:
         """Yield a warning if another document has nearly the same title."""
@@ -115,7 +115,7 @@ class _Known:
         for title, refs in self.titles.items():
             others = _words(title)
             if words and len(words & others) >= ALIKE * len(words | others):
-                yield f"{refs[0]} has nearly the same title, {title!r}; one document is easier to keep than two."
+                yield (f"{refs[0]} has almost the same title, {title!r}; one document is easier to maintain than two.")
                 return
 
     def _exists(self, source: str, target: str, kind: LinkKind) -> bool:

@@ -71,10 +71,10 @@ class Distilled(Model):
     id: str = Field(description="Correlation id, which is its file name too.")
     model: str = Field(description="Name of the model.")
     related: tuple[str, ...] = Field(
-        (), description="Documents of its base near it in meaning, as noted in its front matter."
+        (), description="Documents of its base with a similar meaning, listed in its front matter."
     )
-    indexed: bool = Field(description="Whether search finds it now; if not, the next sync takes it in.")
-    notes: tuple[str, ...] = Field((), description="Anything else to know, in sentences.")
+    indexed: bool = Field(description="Whether searches find it now; if not, they do after the next sync.")
+    notes: tuple[str, ...] = Field((), description="Notes, as sentences.")
 
 
 def distil(hub: Hub, model: str, text: str, *, base: str | None = None, allow_secret: bool = False) -> Distilled:
@@ -94,7 +94,7 @@ def distil(hub: Hub, model: str, text: str, *, base: str | None = None, allow_se
         WriteRefused: the base is read-only.
     """
     if not text.strip():
-        raise UsageError("There is no text to save.")
+        raise UsageError("Nothing to save: the text is empty.")
     if not allow_secret:
         refuse_secrets("The answer", text)
     name = model_name(model, hub.config().settings.distil.models)
@@ -146,7 +146,7 @@ def model_name(model: str, models: Mapping[str, str]) -> str:
         name = alias if model.casefold() in SHORT else model
     name = " ".join(name.split())
     if not folder_name(name):
-        raise UsageError(f"{model!r} is no name of a model; give one, such as `claude` or `llama3:8b`.")
+        raise UsageError(f"{model!r} is not a valid model name. Use one such as `claude` or `llama3:8b`.")
     return name
 
 
@@ -165,7 +165,7 @@ def _home(hub: Hub, base: str | None) -> Base:
     try:
         private_directory(folder)
     except OSError as error:
-        raise KbhubError(f"{folder} cannot be made: {error.strerror}. `--in` names another base.") from error
+        raise KbhubError(f"Cannot create {folder}: {error.strerror}. Choose another base with `--in`.") from error
     hub.rediscover()
     return hub.select((COMPLETIONS_ID,))[0]
 
@@ -179,7 +179,7 @@ def _related(hub: Hub, home: Base, text: str) -> tuple[tuple[str, ...], tuple[st
     freshen(hub)
     result = search(hub, Query(text=words, bases=(home.id,), mode="semantic", limit=RELATED, explain=True))
     if result.mode != "semantic":
-        return (), ("No related documents were looked for: there are no vectors to compare.",)
+        return (), ("No related documents were added, because there are no vectors to compare.",)
     least = SIMILARITY_OF.get(hub.config().settings.embedder.model or "", RELATED_SIMILARITY)
     near = tuple(hit.path for hit in result.hits if _similarity(hit) >= least)
     return near, tuple(_left_out(hub, home, result.hits[len(near) :], least, nothing=not near))
@@ -188,13 +188,13 @@ def _related(hub: Hub, home: Base, text: str) -> tuple[tuple[str, ...], tuple[st
 def _left_out(hub: Hub, home: Base, far: Sequence[Hit], least: float, *, nothing: bool) -> Iterator[str]:
     if far:
         names = ", ".join(f"{hit.path} ({_similarity(hit):.2f})" for hit in far)
-        yield f"Not noted as related, because their similarity is below {least:.2f}: {names}."
+        yield f"Not added as related, because their similarity is below {least:.2f}: {names}."
     elif nothing:
-        yield f"No document of {home.id} is near enough in meaning to be noted as related."
+        yield f"No document of {home.id} is similar enough in meaning to be added as related."
     others = [base.id for base in hub.discovery().bases if base.id != home.id]
     if others:
         names = ", ".join(others[:SHOWN_IDS]) + (", …" if len(others) > SHOWN_IDS else "")
-        yield f"Only documents of {home.id} are noted as related, none of your other bases ({names})."
+        yield f"Only documents of {home.id} are added as related, not those of your other bases ({names})."
 
 
 def _similarity(hit: Hit) -> float:

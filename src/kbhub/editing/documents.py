@@ -50,12 +50,12 @@ class Written(Model):
     base: str = Field(description="Id of its base.")
     path: str = Field(description="Path in the base.")
     action: Action = Field(description="What was done.")
-    hash: str = Field(description="Content hash now; a later edit may name it as `based_on`.")
-    before: str | None = Field(None, description="Content hash before; none for a new document.")
-    start_line: int | None = Field(None, description="First line of the new text, from 1; none without new text.")
+    hash: str = Field(description="Content hash now; pass it to the next edit as `based_on`.")
+    before: str | None = Field(None, description="Content hash before; null for a new document.")
+    start_line: int | None = Field(None, description="First line of the new text, from 1; null without new text.")
     end_line: int | None = Field(None, description="Its last line.")
-    indexed: bool = Field(description="Whether search finds it now; if not, the next sync takes it in.")
-    warnings: tuple[str, ...] = Field((), description="What is worth mending, in sentences.")
+    indexed: bool = Field(description="Whether searches find it now; if not, they do after the next sync.")
+    warnings: tuple[str, ...] = Field((), description="What is worth fixing, as sentences.")
 
 
 @struct
@@ -130,19 +130,19 @@ def _checked(
 ) -> _Edit:
     """Validate the arguments; raise `UsageError` or `WriteRefused` for contradictions."""
     if mode not in ("create", "update", "append"):
-        raise UsageError(f"`mode` is create, update or append, not {mode!r}.")
+        raise UsageError(f"`mode` must be create, update or append, not {mode!r}.")
     if mode == "create" and section is not None:
-        raise UsageError("`section` is about a document that is there; use it with mode `update` or `append`.")
+        raise UsageError("`section` requires an existing document; use it with mode `update` or `append`.")
     if mode == "create" and based_on is not None:
-        raise UsageError("A hash is that of a document that is there; give it with mode `update` or `append`.")
+        raise UsageError("A hash requires an existing document; use it with mode `update` or `append`.")
     if text is None and (mode != "update" or section is not None or not front_matter):
-        raise UsageError("There is nothing to write; give a text, or with mode `update` keys of the front matter.")
+        raise UsageError("Nothing to write. Give a text, or, with mode `update`, keys of the front matter.")
     if text is not None:
         check_writable_text(ref, text)
         if not text.strip() and (mode != "update" or section is None):
-            raise UsageError("The text is empty; to remove a document, delete it.")
+            raise UsageError("The text is empty. To remove a document, delete it.")
     if section is not None and not section.strip():
-        raise UsageError("`section` is empty; name a heading, or leave it out.")
+        raise UsageError("`section` is empty. Name a heading, or omit it.")
     for key, value in front_matter.items():
         check_key(ref, key)
         check_value(ref, key, value)
@@ -183,9 +183,9 @@ def _create(place: Location, data: bytes) -> None:
         try:
             names = folder.names()
             if place.name in names:
-                raise WriteRefused(place.ref, "it is there already; use mode `update` or `append`")
+                raise WriteRefused(place.ref, "it already exists; use mode `update` or `append`")
             if other := twin(names, place.name):
-                raise WriteRefused(place.ref, f"there is {other!r}, which is the same name on some systems; use that")
+                raise WriteRefused(place.ref, f"{other!r} exists, which is the same name on some systems; use that")
             folder.sweep()
             folder.create(place.name, data)
         except BaseException:
@@ -214,7 +214,7 @@ def _changed(place: Location, text: Text, edit: _Edit) -> tuple[Text, sections.T
     """Return the edited text: the body is changed first, then the front matter."""
     markdown = is_markdown(place.name)
     if not markdown and (edit.front_matter or edit.section is not None):
-        raise WriteRefused(place.ref, "it is plain text, which has no front matter and no sections")
+        raise WriteRefused(place.ref, "it is plain text, which has no front matter or sections")
     ref, new = place.ref, edit.text
     if new is not None and edit.mode == "update" and edit.section is None:
         whole = not markdown or sections.brings_front_matter(new)
@@ -245,7 +245,7 @@ def _answer(
     data = text.encoded()
     document = parse_document(place.path, data, inline=place.base.inline_tags)
     lost: Sequence[str] = change.lost if change else ()
-    losses = [f"Replaced with the old text: {', '.join(f'`{name}`' for name in lost)}."] if lost else []
+    losses = [f"The replaced text contained: {', '.join(f'`{name}`' for name in lost)}."] if lost else []
     shown = change is not None and change.end > change.start and action != "unchanged"
     return Written(
         ref=place.ref,

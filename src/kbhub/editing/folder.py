@@ -333,7 +333,7 @@ def read_for_change(folder: Folder, place: Location, based_on: str | None) -> Co
     """
     content = folder.read(place.name)
     if not content.status.st_mode & 0o222:
-        raise WriteRefused(place.ref, "its file is set to read only; allow writing it first")
+        raise WriteRefused(place.ref, "its file is read-only; make it writable first")
     if based_on is not None and not content.hash.startswith(wanted_hash(based_on)):
         lines = content.data.count(b"\n") + (not content.data.endswith(b"\n"))
         raise DocumentChanged(place.ref, based_on, short_hash(content.hash), f"{lines} lines")
@@ -349,7 +349,8 @@ def wanted_hash(based_on: str) -> str:
     text = based_on.strip().lower().removeprefix("sha256:")
     if not _HASH.fullmatch(text):
         raise UsageError(
-            f"{based_on!r} is no hash of a document; `read` gives it, {LEAST_DIGITS} to 64 hex digits of it will do."
+            f"{based_on!r} is not a hash of a document; use the one from `read`, {LEAST_DIGITS} to 64 of its hex "
+            "digits."
         )
     return text
 
@@ -407,8 +408,8 @@ def refusing(ref: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise WriteRefused(ref, "it, or its folder, was moved or deleted just now") from error
+        raise WriteRefused(ref, "it, or its folder, has just been moved or deleted") from error
     except FileExistsError as error:
-        raise WriteRefused(ref, "a file of that name is there already") from error
+        raise WriteRefused(ref, "a file with that name already exists") from error
     except OSError as error:
         raise WriteRefused(ref, f"the system does not allow it ({error.strerror or error})") from error

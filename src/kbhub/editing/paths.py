@@ -30,7 +30,7 @@ NAME_BYTES = 255
 PATH_BYTES = 1024
 """Limit of a path in a base: PATH_MAX of macOS, the smallest of all systems."""
 
-MEMORIES_ONLY = "it is a memory; `remember` and `forget` write those"
+MEMORIES_ONLY = "it is a memory; use `remember` and `forget` for memories"
 """Why documents cannot be written among memories."""
 
 _DOCID = re.compile(r"#[0-9a-fA-F]{4,16}")
@@ -81,25 +81,28 @@ def check_writable(hub: Hub, base: Base, ref: str) -> None:
 def why_not_writable(hub: Hub, base: Base) -> str | None:
     """Return why a base is not writable, with a remedy, or None if it is."""
     if hub.config().settings.read_only:
-        return "kbhub is set to read only; take `readOnly` out of the global config, or KBHUB_READ_ONLY away"
+        return "kbhub is read-only; remove `readOnly` from the global config, or unset KBHUB_READ_ONLY"
     if base.origin == "memory":
         return MEMORIES_ONLY
     if base.engine:
-        return f"the base {base.id!r} is shared, and changes where its publisher's files do"
+        return f"the base {base.id!r} is shared; change the files that its publisher publishes"
     if base.kind != "document":
-        return f"the base {base.id!r} holds files of kind {base.kind!r}, which other programs write"
+        return f"the base {base.id!r} contains files of kind {base.kind!r}, which other programs write"
     if base.origin == "docs":
-        return "`docs/` is read only, for it is found and not chosen; `kbhub init --knowledge docs` makes it a base"
+        return (
+            "`docs/` is read-only, because it was found automatically; make it a base with `kbhub init --knowledge "
+            "docs`"
+        )
     if base.writable:
         return None
     if base.id != PROJECT_ID and base.origin == "config":
-        return f'the base {base.id!r} is read only; give it `"writable": true` in the global config'
+        return f'the base {base.id!r} is read-only; set `"writable": true` for it in the global config'
     if base.origin == "argument":
         return (
-            f"the base {base.id!r} comes from an option or a client's entry, and those are read only; "
-            'name it in the global config with `"writable": true`'
+            f"the base {base.id!r} comes from an option or a client's entry, so it is read-only; add it to the "
+            'global config with `"writable": true`'
         )
-    return f"{base.path} lies outside the project's git repository; `kbhub trust --writable` allows writing there"
+    return f"{base.path} is outside the project's git repository; allow writing there with `kbhub trust --writable`"
 
 
 def find_document(hub: Hub, ref: str) -> Location:
@@ -131,7 +134,7 @@ def find_document(hub: Hub, ref: str) -> Location:
         return place
     if place := _typed(hub, text, ref):
         return place
-    reason = why_no_base(text, hub.discovery()) or f"the base {base.id!r} has none at that path"
+    reason = why_no_base(text, hub.discovery()) or f"the base {base.id!r} has no document at that path"
     raise DocumentNotFound(ref, reason, _elsewhere(hub, base, candidates))
 
 
@@ -150,7 +153,7 @@ def new_place(hub: Hub, ref: str) -> Location:
     """
     check_length(ref)
     if ref.startswith("#"):
-        raise WriteRefused(ref, "a new document is named by a path, not by a docid")
+        raise WriteRefused(ref, "a new document needs a path, not a docid")
     base, path = _base_for_new(hub, ref.strip()) or _split_ref(hub, ref.strip())
     check_writable(hub, base, ref)
     path = unicodedata.normalize("NFC", path.removeprefix("./"))
@@ -158,15 +161,15 @@ def new_place(hub: Hub, ref: str) -> Location:
     path = _with_ending(ref, path)
     for part in path.split("/"):
         if fault := _name_fault(part):
-            raise WriteRefused(ref, f"a document cannot be called {path!r}: {fault}")
+            raise WriteRefused(ref, f"{path!r} is not a valid path of a document: {fault}")
     if len(path.encode()) > PATH_BYTES or path.count("/") > MAX_DEPTH:
-        raise WriteRefused(ref, f"the path is too long; take at most {PATH_BYTES} bytes and {MAX_DEPTH} folders")
+        raise WriteRefused(ref, f"the path is too long; use at most {PATH_BYTES} bytes and {MAX_DEPTH} folders")
     folders, name = path.split("/")[:-1], path.rsplit("/", 1)[-1]
     real = (*_existing_folders(ref, base, folders), name)
     path = "/".join(real)
     reason = Filters(base).reason(path)
     if reason:
-        raise WriteRefused(ref, f"nobody would find it there, for {reason}; choose another path")
+        raise WriteRefused(ref, f"no search would find it there, because {reason}; choose another path")
     return Location(base, path, real, ref_of(base, path, hub.discovery().bases))
 
 
@@ -292,7 +295,7 @@ def _with_ending(ref: str, path: str) -> str:
         return path
     named = f"{path}{MARKDOWN_SUFFIX}"
     if suffix := _OTHER_KIND.search(path):
-        raise WriteRefused(ref, f"only Markdown is written, not {suffix[0]!r}; name it {named!r} if it is that")
+        raise WriteRefused(ref, f"only Markdown can be written, not {suffix[0]!r}; name it {named!r} if it is Markdown")
     return named
 
 
@@ -301,13 +304,13 @@ def _name_fault(name: str) -> str | None:
     if name in ("", "."):
         return "it has an empty part"
     if name.lower() in markdown_paths(""):
-        return "it has an ending and no name"
+        return "it has a suffix but no name"
     for character in name:
         category = unicodedata.category(character)
         if category in ("Cc", "Cs", "Zl", "Zp") or (category == "Cf" and character not in _JOINERS):
-            return f"it holds the invisible character U+{ord(character):04X}"
+            return f"it contains the invisible character U+{ord(character):04X}"
         if character in _WINDOWS:
-            return f"it holds {character!r}, which Windows does not allow"
+            return f"it contains {character!r}, which Windows does not allow"
     if name[-1] in ". " or name[0] == " ":
         return "a part begins or ends with a space, or ends with a dot"
     if _DEVICE.match(name) or _OURS.match(name):
@@ -328,7 +331,7 @@ def _existing_folders(ref: str, base: Base, folders: list[str]) -> tuple[str, ..
             break  # reported when the folder is opened
         if folder not in names and (other := twin(names, folder)):
             if unicodedata.normalize("NFC", other) != folder:
-                raise WriteRefused(ref, f"there is a folder {other!r}, which differs by case alone; use that name")
+                raise WriteRefused(ref, f"there is a folder {other!r}, which differs only by case; use that name")
             folder = other
         elif folder not in names:
             return (*spelt, *folders[number:])

@@ -94,7 +94,7 @@ def unmended(lines: Iterable[int | None]) -> str:
     places = [f"line {line}" if line else "`related`" for line in dict.fromkeys(lines)]
     more = f", {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
     where = ", ".join(places[:MOST_PLACES]) + more
-    return f"Not every link could be rewritten so that it leads to its document ({where}); mend those by hand."
+    return f"Not every link could be updated to lead to its document ({where}); fix those by hand."
 
 
 def _links_in(ref: str, text: Text) -> _Links:

@@ -47,7 +47,7 @@ class LinkChange(Model):
     """A link that the new path breaks, and how it is to be written."""
 
     ref: str = Field(description="Document that holds it.")
-    line: int | None = Field(None, description="Its line, from 1; none for an entry of `related`.")
+    line: int | None = Field(None, description="Its line, from 1; null for an entry of `related`.")
     before: str = Field(description="Its destination as it is written.")
     after: str = Field(description="The destination that leads to the same document.")
 
@@ -57,14 +57,14 @@ class Renamed(Model):
 
     ref: str = Field(description="The new ref.")
     docid: str = Field(description="The new short id.")
-    before: str = Field(description="The ref that it had.")
+    before: str = Field(description="Its former ref.")
     base: str = Field(description="Id of its base.")
     path: str = Field(description="Its new path.")
     hash: str = Field(description="Content hash now.")
     links: tuple[LinkChange, ...] = Field((), description="Links that the new path breaks.")
-    mended: bool = Field(description="Whether those links were rewritten.")
-    unmended: tuple[Problem, ...] = Field((), description="Documents whose links could not be mended, and why.")
-    indexed: bool = Field(description="Whether search knows the new path; if not, the next sync takes it in.")
+    mended: bool = Field(description="Whether those links were updated.")
+    unmended: tuple[Problem, ...] = Field((), description="Documents whose links could not be updated, and why.")
+    indexed: bool = Field(description="Whether searches know the new path; if not, they do after the next sync.")
 
 
 @struct
@@ -162,7 +162,7 @@ def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed
     changes: list[LinkChange] = []
     problems: list[Problem] = []
     if move is None:
-        message = "Its base has no index, so nobody knows what links to it; `kbhub audit` finds what is broken."
+        message = "Its base has no index, so links to it are unknown; find broken ones with `kbhub audit`."
         problems.append(Problem(subject=target.ref, message=message))
     else:
         for base, path in (*affected, (place.base, place.path)):
@@ -192,7 +192,9 @@ def _target(hub: Hub, place: Location, new: str) -> Location:
     new = qualified(hub, new, place.base)
     target = new_place(hub, f"{new}{place.name}" if new.endswith("/") else new)
     if target.base.id != place.base.id:
-        raise WriteRefused(place.ref, "a document is renamed within its base; write it in the other one and delete it")
+        raise WriteRefused(
+            place.ref, "a document can only be renamed within its base; write it in the other base, then delete it here"
+        )
     if target.path == place.path:
         raise UsageError(f"{place.ref!r} has that path already.")
     return target
@@ -245,9 +247,9 @@ def _moved(place: Location, target: Location) -> Content:
             content = read_for_change(source, place, None)
             others = [name for name in folder.names() if source.path != folder.path or name != place.name]
             if target.name in others:
-                raise WriteRefused(place.ref, f"there is a document at {target.path!r} already")
+                raise WriteRefused(place.ref, f"a document already exists at {target.path!r}")
             if other := twin(others, target.name):
-                raise WriteRefused(place.ref, f"there is {other!r}, which is the same name on some systems")
+                raise WriteRefused(place.ref, f"{other!r} exists, which is the same name on some systems")
             source.move(place.name, folder, target.name)
         except BaseException:
             folder.unmake()

@@ -151,7 +151,7 @@ def find_section(ref: str, text: Text, heading: str) -> _Section:
         if len(paths) > 1:
             raise WriteRefused(ref, f"{heading!r} names several sections; say which: {' or '.join(map(repr, paths))}")
         lines = ", ".join(str(section.start + 1) for section in matches)
-        raise WriteRefused(ref, f"it has the heading {paths[0]!r} several times (lines {lines}); make them differ")
+        raise WriteRefused(ref, f"it has the heading {paths[0]!r} several times (lines {lines}); make them different")
     return matches[0]
 
 
@@ -215,15 +215,15 @@ def _checked(ref: str, old: Text, change: TextChange) -> TextChange:
     blocks = scan_blocks(bare, front_end(change.text), 0)
     for first, last in (*blocks.fences, *blocks.raw):
         if first - 1 < change.start < last:
-            raise WriteRefused(ref, f"its code block or comment from line {first} is never closed; close it first")
+            raise WriteRefused(ref, f"its code block or comment at line {first} is never closed; close it first")
         if change.start <= first - 1 < change.end < last:
-            raise WriteRefused(ref, "the new text opens a code block or comment and does not close it")
+            raise WriteRefused(ref, "the new text opens a code block or comment without closing it")
     before, after = (
         [(heading.level, heading.text) for heading in headings if heading.line - 1 < change.start]
         for headings in (_headings(old), blocks.headings)
     )
     if before[: len(after)] != after:
-        raise WriteRefused(ref, "the new text would turn the line above it into a heading; begin it otherwise")
+        raise WriteRefused(ref, "the new text would turn the line above it into a heading; start it differently")
     return change
 
 

@@ -62,11 +62,11 @@ class TrashEntry(Model):
     """A deleted document."""
 
     id: str = Field(description="Its name in the trash, for `kbhub restore`.")
-    ref: str = Field(description="The ref that it had.")
+    ref: str = Field(description="Its former ref.")
     base: str = Field(description="Id of its base.")
     base_path: Path = Field(description="The base's folder.")
-    path: str = Field(description="Its path there.")
-    deleted: str = Field(description="When (ISO 8601, UTC).")
+    path: str = Field(description="Its path in the base.")
+    deleted: str = Field(description="When it was deleted (ISO 8601, UTC).")
     hash: str = Field(description="SHA-256 of its content, hexadecimal.")
     bytes: int = Field(description="Its size.")
     mode: int = Field(description="Its permission bits.")
@@ -75,14 +75,14 @@ class TrashEntry(Model):
 class Deleted(Model):
     """What `delete_document` did."""
 
-    ref: str = Field(description="The ref that the document had.")
-    docid: str = Field(description="The short id that it had.")
+    ref: str = Field(description="Its former ref.")
+    docid: str = Field(description="Its former short id.")
     base: str = Field(description="Id of its base.")
-    path: str = Field(description="The path that it had.")
+    path: str = Field(description="Its former path.")
     hash: str = Field(description="Hash of the content that was deleted.")
-    trash: str = Field(description="Its name in the trash: `kbhub restore NAME` brings it back.")
-    indexed: bool = Field(description="Whether search has forgotten it; if not, the next sync makes it.")
-    broken: tuple[str, ...] = Field((), description="Links that lead nowhere now, as `ref:line`.")
+    trash: str = Field(description="Its name in the trash, for `kbhub restore NAME`.")
+    indexed: bool = Field(description="Whether searches no longer find it; if not, they do until the next sync.")
+    broken: tuple[str, ...] = Field((), description="Links that are broken now, as `ref:line`.")
 
 
 class Restored(Model):
@@ -92,7 +92,7 @@ class Restored(Model):
     base: str = Field(description="Id of its base.")
     path: str = Field(description="Its path.")
     hash: str = Field(description="Hash of its content.")
-    indexed: bool = Field(description="Whether search finds it; if not, the next sync takes it in.")
+    indexed: bool = Field(description="Whether searches find it; if not, they do after the next sync.")
 
 
 def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
@@ -156,10 +156,13 @@ def restore(hub: Hub, name: str) -> Restored:
     )
     entry = next(matches, None)
     if entry is None:
-        raise KbhubError(f"The trash has no {name!r}; `kbhub restore --list` shows what it has.")
+        raise KbhubError(f"No {name!r} in the trash. List the trash with `kbhub restore --list`.")
     base = next((base for base in hub.discovery().bases if base.path == entry.base_path), None)
     if base is None:
-        reason = f"its base {entry.base!r}, the folder {entry.base_path}, is not active here; go where it is"
+        reason = (
+            f"its base {entry.base!r}, the folder {entry.base_path}, is not active here; change to a directory where "
+            "it is"
+        )
         raise WriteRefused(entry.ref, reason)
     place = _place_of(hub, base, entry)
     with writing(hub, base, entry.ref), refusing(entry.ref):
@@ -303,7 +306,7 @@ def _discard(folder: Path) -> None:
         (folder / _ENTRY).unlink()
         shutil.rmtree(folder)
     except OSError as error:
-        raise KbhubError(f"{folder} cannot be removed from the trash: {error.strerror}. Remove it by hand.") from error
+        raise KbhubError(f"Cannot remove {folder} from the trash: {error.strerror}. Remove it by hand.") from error
 
 
 def _sweep(root: Path) -> None:

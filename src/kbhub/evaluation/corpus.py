@@ -97,7 +97,7 @@ def open_corpus(dataset: Dataset, setup: Setup, parts: int = 1) -> Corpus:
         IndexUnavailable: the cache cannot be written, or indexing failed.
     """
     if parts > len(dataset.documents):
-        raise UsageError(f"{dataset.name} has {len(dataset.documents)} documents; they do not fill {parts} bases.")
+        raise UsageError(f"{dataset.name} has {len(dataset.documents)} documents, too few to fill {parts} bases.")
     root = eval_folder(setup)
     shares = _shares(dataset.documents, parts)
     try:
@@ -218,7 +218,7 @@ def sync_corpus(
         waited = 0.0
         while (report := sync(hub, (base,), full=full, progress=progress)[0]).busy:
             if waited > BUSY_SECONDS:
-                raise IndexUnavailable(base, "another process has been indexing it for a long time")
+                raise IndexUnavailable(base, "another process has been indexing it for too long")
             time.sleep(BUSY_STEP_SECONDS)
             waited += BUSY_STEP_SECONDS
         chunks += report.chunks
@@ -255,9 +255,9 @@ def logged_dataset(hub: Hub) -> Dataset:
         if answers := {ref: 1 for ref in refs if ref in document_ids}:
             queries.append(EvalQuery(f"q{len(queries) + 1}", texts[key], answers))
     if not queries:
-        raise DatasetError(log.path, "has no query of which a document was read that is still there")
+        raise DatasetError(log.path, "has no query whose document was read afterwards and still exists")
     if missing := len(gold) - len(queries):
-        notes.append(f"Queries whose documents are gone, or are memories, not asked: {missing}.")
+        notes.append(f"Skipped queries whose documents are gone or are memories: {missing}.")
     return Dataset(NAME, tuple(documents), tuple(queries), notes=tuple(notes))
 
 

@@ -181,7 +181,9 @@ def load_dataset(folder: Path) -> Dataset:
         DatasetError: the folder has neither layout, or a line of a file is invalid.
     """
     if not folder.is_dir():
-        raise DatasetError(folder, "is not a folder. Name a BEIR folder, or one of Markdown with a `queries.jsonl`")
+        raise DatasetError(
+            folder, "is not a folder. Name a BEIR folder, or a folder of Markdown with a `queries.jsonl`"
+        )
     if not (folder / "queries.jsonl").is_file():
         raise DatasetError(folder, "has no `queries.jsonl`")
     dataset = _beir(folder) if (folder / "corpus.jsonl").is_file() else _vault(folder)
@@ -213,7 +215,7 @@ def _beir(folder: Path) -> Dataset:
     for row in _rows(folder / "queries.jsonl"):
         name = row.text("_id")
         if name in ids:
-            row.fail(f"the query id {name!r} is given twice")
+            row.fail(f"the query id {name!r} occurs twice")
         ids.add(name)
         if name in gold:
             queries.append(EvalQuery(name, row.text("text"), gold[name], _stratum(row)))
@@ -221,11 +223,11 @@ def _beir(folder: Path) -> Dataset:
             unjudged += 1
     notes = []
     if unjudged:
-        notes.append(f"Queries without a relevant document, not asked: {unjudged}.")
+        notes.append(f"Skipped queries without a relevant document: {unjudged}.")
     if foreign:
-        notes.append(f"Relevant documents that are not in the corpus, so that nothing can find them: {foreign}.")
+        notes.append(f"Relevant documents missing from the corpus, which no search can find: {foreign}.")
     if missing := len(gold.keys() - ids):
-        notes.append(f"Judged queries that are not in `queries.jsonl`: {missing}.")
+        notes.append(f"Judged queries missing from `queries.jsonl`: {missing}.")
     if not queries:
         raise DatasetError(folder / "queries.jsonl", "no query has a relevant document in `qrels.tsv`")
     return Dataset(folder.resolve().name, documents, tuple(queries), notes=tuple(notes))
@@ -237,7 +239,7 @@ def _corpus(file: Path) -> tuple[EvalDocument, ...]:
     for row in _rows(file):
         name = row.text("_id")
         if name in documents:
-            row.fail(f"the document id {name!r} is given twice")
+            row.fail(f"the document id {name!r} occurs twice")
         title = " ".join(row.text("title", default="").split())
         text = row.text("text", default="")
         path = _file_name(name, taken)
@@ -251,7 +253,7 @@ def _judgements(folder: Path, document_ids: set[str]) -> tuple[dict[str, dict[st
     """Return query → document → gain, and the number of judged documents that are not in the corpus."""
     file = next((path for path in (folder / "qrels.tsv", folder / "qrels" / "test.tsv") if path.is_file()), None)
     if file is None:
-        raise DatasetError(folder, "has a `corpus.jsonl` and no `qrels.tsv` (nor `qrels/test.tsv`)")
+        raise DatasetError(folder, "has a `corpus.jsonl`, but no `qrels.tsv` (or `qrels/test.tsv`)")
     gold: dict[str, dict[str, int]] = {}
     foreign = 0
     for number, line in _lines(file):
@@ -261,7 +263,9 @@ def _judgements(folder: Path, document_ids: set[str]) -> tuple[dict[str, dict[st
         try:
             query, document, score = fields[0], fields[1], int(fields[2])
         except (IndexError, ValueError):
-            raise DatasetError(file, "expected query-id, corpus-id and a whole score between tabs", number) from None
+            raise DatasetError(
+                file, "expected query-id, corpus-id and an integer score, separated by tabs", number
+            ) from None
         if score > 0:
             gold.setdefault(query, {})[document] = score
             foreign += document not in document_ids
@@ -272,7 +276,7 @@ def _vault(folder: Path) -> Dataset:
     root = folder / "docs" if (folder / "docs").is_dir() else folder
     documents, notes = _files(root)
     if not documents:
-        raise DatasetError(root, "has no Markdown file")
+        raise DatasetError(root, "has no Markdown files")
     sections = {document.id: headed_sections(parse_document(document.path, document.data)) for document in documents}
     answers = {
         f"{name}{SECTION_MARK}{section.path}" for name, parts in sections.items() for section in parts if section.path
@@ -282,7 +286,7 @@ def _vault(folder: Path) -> Dataset:
     for row in _rows(folder / "queries.jsonl"):
         name = row.text("id", "_id", default=str(row.line))
         if name in queries:
-            row.fail(f"the query id {name!r} is given twice")
+            row.fail(f"the query id {name!r} occurs twice")
         queries[name] = EvalQuery(name, row.text("query", "text"), _gold(row, answers), _stratum(row))
     if not any(query.gold for query in queries.values()):
         raise DatasetError(folder / "queries.jsonl", "no query has an answer")
@@ -336,7 +340,7 @@ def _gold(row: _Row, answers: set[str]) -> dict[str, int]:
 def _stratum(row: _Row) -> str:
     stratum = row.text("stratum", default="")
     if stratum == ALL:
-        row.fail(f"the stratum {ALL!r} is every query's; give it another name")
+        row.fail(f"the stratum {ALL!r} is reserved for all queries; use another name")
     return stratum
 
 

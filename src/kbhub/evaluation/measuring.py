@@ -225,7 +225,7 @@ def evaluate(
     """
     for name, count in Counter(dataset.name for dataset in datasets).items():
         if count > 1:
-            raise UsageError(f"Two data sets are named {name!r}, so their figures could not be told apart; rename one.")
+            raise UsageError(f"Two data sets are named {name!r}. Rename one, so that their results can be told apart.")
     plans = options.plans()
     alone = len(datasets) == 1 and len(plans) == 1
     measurements = [_Measurement(dataset, unanswerable, options, setup, alone=alone) for dataset in datasets]
@@ -346,7 +346,9 @@ class _Measurement:
         for plan in plans:
             file = self._earlier_file(plan)
             if file and not file.is_file():
-                raise DatasetError(file, f"is not there to compare {plan.name} on {self.dataset.name} with")
+                raise DatasetError(
+                    file, f"does not exist, so {plan.name} on {self.dataset.name} cannot be compared with it"
+                )
 
     def _earlier_file(self, plan: Plan) -> Path | None:
         """Return the file of the earlier run: the named one or, of several, the one for this plan."""

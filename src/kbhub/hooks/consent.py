@@ -35,7 +35,7 @@ def let_speak(hub: Hub) -> Grant:
     workspace = hub.discovery().workspace
     root = project_root(workspace)
     if root is None:
-        raise UsageError("There is no project here; change into one, or name it with --root DIR.")
+        raise UsageError("No project here. Change to its directory, or name it with --root DIR.")
     found = identify(workspace)
     return hub.trust.add(root, root, use="documents", project=found.text if found else "")
 

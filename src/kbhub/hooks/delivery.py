@@ -161,7 +161,7 @@ def _start(hub: Hub, _: Event, known: frozenset[str]) -> list[_Part]:
     if count := len(waiting(hub)):
         verb = "waits" if count == 1 else "wait"
         what = "1 proposed memory" if count == 1 else f"{count} proposed memories"
-        parts.append(_Part(f"{what} {verb} for the user: `kbhub memories inbox` shows and accepts them."))
+        parts.append(_Part(f"{what} {verb} for the user: review with `kbhub memories inbox`."))
     now = hub.options.clock()
     standing = []
     for memory in all_known(hub):
@@ -192,8 +192,8 @@ def _what_there_is(hub: Hub) -> list[str]:
     more = f" and {len(bases) - 8} more" if len(bases) > 8 else ""
     own = "; `project` is this repository's" if PROJECT_ID in counts else ""
     return [
-        f"kbhub has notes to search, with the number of documents: {shown}{more}{own}.",
-        'Ask it before guessing: search(query="…"), read(refs="…"); remember(text="…") keeps what was learned.',
+        f"kbhub can search these notes (number of documents): {shown}{more}{own}.",
+        'Ask it before guessing: search(query="…"), read(refs="…"). Save what you learn: remember(text="…").',
     ]
 
 
@@ -271,7 +271,7 @@ def _memory_part(memory: Known, name: str, about: str = "", *, limit: int = MEMO
     said = as_data(text, limit)
     rest = len(" ".join(text.split()).encode()) > limit
     subject = f", about {named(about, 80)}" if about else ""
-    more = ", which holds more" if rest else ""
+    more = ", which says more" if rest else ""
     return _Part(f'- read(refs="{name}"){subject}{more}:\n  {said}', name)
 
 

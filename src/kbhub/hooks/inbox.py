@@ -47,11 +47,11 @@ class Proposal(Model):
     """Something that may be worth remembering."""
 
     id: str = Field(description="Its id.")
-    text: str = Field(description="What would be remembered, as the user wrote it.")
-    why: Why = Field(description="`asked`, `decided` or `corrected`: what the words in it show.")
+    text: str = Field(description="What to remember, as the user wrote it.")
+    why: Why = Field(description="`asked`, `decided` or `corrected`, by the words in it.")
     client: str = Field("", description="The client of the session.")
     session: str = Field("", description="The client's id of the session.")
-    origin: str = Field("", description="Where it stands: the session's log and the line.")
+    origin: str = Field("", description="Its source: the session's log and line.")
     at: str = Field("", description="When it was proposed: ISO 8601.")
 
 
@@ -64,9 +64,9 @@ class Inbox(Model):
 class Settled(Model):
     """What `kbhub memories inbox --accept` or `--dismiss` did."""
 
-    accepted: tuple[Remembered, ...] = Field((), description="What is remembered now.")
-    dismissed: tuple[str, ...] = Field((), description="Ids of what was dropped.")
-    left: int = Field(0, description="Proposals that still wait.")
+    accepted: tuple[Remembered, ...] = Field((), description="Accepted proposals, now memories.")
+    dismissed: tuple[str, ...] = Field((), description="Ids of the dismissed proposals.")
+    left: int = Field(0, description="Number of proposals left.")
 
 
 def waiting(hub: Hub) -> tuple[Proposal, ...]:
@@ -127,14 +127,14 @@ def settle(hub: Hub, names: Sequence[str], *, accept: bool) -> Settled:
         KbhubError: one cannot be remembered; it stays in the inbox.
     """
     if not names:
-        raise UsageError("Name the proposals by their ids, or `all`; `kbhub memories inbox` lists them.")
+        raise UsageError("No proposal given. Name proposals by id, or `all`; `kbhub memories inbox` lists them.")
     accepted: list[Remembered] = []
     dismissed: list[str] = []
     with _changing(hub) as proposals:
         ids = [one.id for one in proposals]
         if unknown := [name for name in names if name != "all" and name not in ids]:
-            held = f"it holds {', '.join(ids)}" if ids else "it is empty"
-            raise UsageError(f"There is no {unknown[0]!r} in the inbox; {held}.")
+            held = f"it contains {', '.join(ids)}" if ids else "it is empty"
+            raise UsageError(f"No proposal {unknown[0]!r} in the inbox; {held}.")
         chosen = [one for one in proposals if "all" in names or one.id in names]
         for one in chosen:
             if accept:
@@ -187,6 +187,6 @@ def _changing(hub: Hub) -> Iterator[list[Proposal]]:
                 text = Inbox(proposals=tuple(proposals)).model_dump_json(indent=2)
                 write_atomically(path, f"{text}\n")
     except filelock.Timeout as error:
-        raise KbhubError(f"Another process has held {path}.lock for {LOCK_SECONDS:g} s; try again.") from error
+        raise KbhubError(f"Another process has held {path}.lock for {LOCK_SECONDS:g} s. Try again.") from error
     except OSError as error:
-        raise KbhubError(f"{path} cannot be written: {error.strerror or error}.") from error
+        raise KbhubError(f"Cannot write {path}: {error.strerror or error}.") from error

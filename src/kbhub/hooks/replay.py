@@ -37,7 +37,7 @@ class Said(Model):
     line: int = Field(description="Line of the log, from 1; 0 for none.")
     event: EventName = Field(description="`session-start`, `prompt` or `tool`.")
     about: str = Field("", description="The beginning of the prompt, or the files.")
-    text: str = Field("", description="What would have been said; empty for nothing.")
+    text: str = Field("", description="What would have been delivered; empty if nothing.")
     tokens: int = Field(0, description="Tokens of it.")
 
 
@@ -47,9 +47,9 @@ class Replayed(Model):
     transcript: str = Field(description="The log.")
     agent: str = Field("", description="The client.")
     events: tuple[Said, ...] = Field((), description="All events, in order.")
-    tokens: int = Field(0, description="Tokens of all that would have been said.")
-    proposals: tuple[str, ...] = Field((), description="What would have been proposed to remember.")
-    notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
+    tokens: int = Field(0, description="Tokens of everything that would have been delivered.")
+    proposals: tuple[str, ...] = Field((), description="Memories that would have been proposed.")
+    notes: tuple[str, ...] = Field((), description="Notes, as sentences.")
 
 
 def replay(hub: Hub, path: Path) -> Replayed:
@@ -66,9 +66,9 @@ def replay(hub: Hub, path: Path) -> Replayed:
         with path.open("rb") as file:
             transcript = read_transcript(path.name, file, hub.config().settings.limits.session_bytes)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+        raise UsageError(f"Cannot read {path}: {error.strerror}.") from error
     if not transcript.turns:
-        raise UsageError(f"{path} holds no session of Claude Code, Codex or Gemini CLI.")
+        raise UsageError(f"{path} contains no session of Claude Code, Codex or Gemini CLI.")
     said: list[Said] = []
     session = Told(Path(), frozenset(), 0)
     for line, about, event in _events(hub, transcript):
@@ -84,7 +84,7 @@ def replay(hub: Hub, path: Path) -> Replayed:
                 tokens=delivery.tokens if delivery else 0,
             )
         )
-    note = "Hooks say nothing here until `kbhub trust --documents` allows this project to speak."
+    note = "Hooks deliver nothing here until you allow it for this project with `kbhub trust --documents`."
     return Replayed(
         transcript=str(path),
         agent=transcript.agent,

@@ -21,13 +21,13 @@ class HooksState(Model):
     """Hooks in a project."""
 
     clients: tuple[str, ...] = Field((), description="Titles of the clients that run them.")
-    allowed: bool = Field(description="Whether the documents of this project may reach agents unasked.")
-    days: int = Field(KEPT_DAYS, description="Days that the counts are of.")
-    sessions: int = Field(0, description="Sessions that were told something.")
-    deliveries: int = Field(0, description="Events that something was said about.")
-    delivered: int = Field(0, description="Memories and documents that were named.")
+    allowed: bool = Field(description="Whether the documents of this project may be delivered.")
+    days: int = Field(KEPT_DAYS, description="Number of days the counts cover.")
+    sessions: int = Field(0, description="Sessions to which something was delivered.")
+    deliveries: int = Field(0, description="Events for which something was delivered.")
+    delivered: int = Field(0, description="Memories and documents that were delivered.")
     read: int = Field(0, description="Those that were read afterwards.")
-    tokens: int = Field(0, description="Tokens of all that was said.")
+    tokens: int = Field(0, description="Tokens of everything delivered.")
     proposals: int = Field(0, description="Proposed memories in the inbox.")
 
 

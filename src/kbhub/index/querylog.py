@@ -271,7 +271,9 @@ class QueryLog:
         try:
             yield
         except (apsw.NotADBError, apsw.CorruptError) as error:
-            raise QueryLogUnavailable(self.path, f"it was damaged and lies in {set_aside(self.path)} now") from error
+            raise QueryLogUnavailable(
+                self.path, f"it was damaged; the damaged file was moved to {set_aside(self.path)}"
+            ) from error
         except apsw.Error as error:
             raise QueryLogUnavailable(self.path, str(error)) from error
         except OSError as error:
@@ -319,7 +321,7 @@ class QueryLog:
                 f"{learned} ALTER TABLE asked ADD COLUMN took REAL; PRAGMA user_version={VERSION}"
             ).fetchall()
         elif version != VERSION:
-            raise QueryLogUnavailable(self.path, f"it has format {version}, this version of kbhub uses {VERSION}")
+            raise QueryLogUnavailable(self.path, f"it has format {version}, but this version of kbhub uses {VERSION}")
         connection.execute("COMMIT")
 
 

@@ -39,7 +39,7 @@ INDEXED_AT_ONCE = 2000
 PROVENANCE = ("by", "source", "session", "project")
 """Fields that say on whose word the text of a memory rests."""
 
-UNCOUNTED = "Its use could not be counted: the file of the counts cannot be written."
+UNCOUNTED = "Its use was not counted: the file of use counts cannot be written."
 
 
 Did = Literal["stored", "strengthened", "updated", "confirmed"]
@@ -208,7 +208,7 @@ def as_it_is(hub: Hub, shelf: Shelf, path: str) -> Memory:
     """Return a memory with its full text, as its file is now."""
     stored = read(shelf, path)
     if stored is None:
-        raise MemoriesUnavailable(shelf.base.path / path, "somebody deleted it just now")
+        raise MemoriesUnavailable(shelf.base.path / path, "it was deleted just now")
     return described(hub, known_as_stored(hub, stored), text=stored.content.body)
 
 
@@ -269,7 +269,7 @@ def to_forget(
     names, tags = list(dict.fromkeys(ids)), list(tags)
     filtered = bool(tags or namespace or older_than is not None)
     if names and (filtered or everything):
-        raise UsageError("Name memories, or choose them by a filter, not both; nothing was forgotten.")
+        raise UsageError("Give memory ids or filters, not both. Nothing was forgotten.")
     if names:
         every = all_known(hub, scope)
         named = [located(hub, name, scope, every) for name in names]
@@ -288,17 +288,17 @@ def _filtered(
     everything: bool,
 ) -> list[Known]:
     if older_than is not None and older_than < 0:
-        raise UsageError(f"{older_than} days is no age; nothing was forgotten.")
+        raise UsageError(f"{older_than} is not a valid number of days. Nothing was forgotten.")
     every = all_known(hub, scope or "project")
     before = None if older_than is None else hub.options.clock() - older_than * DAY_SECONDS
     inside = checked_namespace(namespace) if namespace else None
     chosen = matching(every, tags=tags, namespace=inside, before=before)
     if not everything and not filtered:
-        raise UsageError(f"Name the memories to forget, or a filter; {_ALL} forgets everything of a scope.")
+        raise UsageError(f"Name the memories to forget, or give a filter; {_ALL} forgets a whole scope.")
     if not everything and chosen and len(chosen) == len(every) > 1:
         raise UsageError(
-            f"That would forget all {len(every)} memories of the scope; nothing was forgotten. "
-            f"Narrow it, or say that all are meant ({_ALL})."
+            f"That would forget all {len(every)} memories of the scope. Nothing was forgotten. Narrow the filter, "
+            f"or confirm that you mean all of them ({_ALL})."
         )
     return chosen
 
@@ -322,7 +322,7 @@ def _discarded(hub: Hub, chosen: Sequence[Known]) -> Forgotten:
     for shelf in {memory.shelf.place: memory.shelf for memory in chosen}.values():
         hub.rediscover()
         bring_in_step(hub, shelf)
-    retention = (f"Kept for {days} days; moving a file back brings its memory back.",) if forgotten and days else ()
+    retention = (f"Kept for {days} days; to restore a memory, move its file back.",) if forgotten and days else ()
     return Forgotten(memories=tuple(forgotten), trash=trash if days else None, notes=(*retention, *unreleased))
 
 

@@ -73,28 +73,26 @@ class MemoryFrontMatter(BaseModel):
         },
     )
 
-    id: str = Field("", description="Its id; without one, the file's name without its ending.")
-    title: str = Field("", description="Its title; without one, the first heading or the file's name.")
-    created: str = Field("", description="When it was written: ISO 8601, UTC unless it says otherwise.")
-    updated: str = Field("", description="When it was last changed or confirmed: as `created`.")
+    id: str = Field("", description="Id; defaults to the file name without suffix.")
+    title: str = Field("", description="Title; defaults to the first heading or the file name.")
+    created: str = Field("", description="When it was written: ISO 8601, UTC by default.")
+    updated: str = Field("", description="When it was last changed or confirmed, like `created`.")
     by: str = Field("", description="Who wrote it: name of the MCP client, or `user`.")
-    source: Source = Field("agent", description="On whose word it rests: `user`, `agent`, or `promoted` from others.")
-    project: str = Field("", description="The project it was written in, as kbhub tells projects apart.")
-    commit: str = Field("", description="Commit of the project then.")
-    from_: str = Field("", alias="from", description="From what it was learned or imported, in words.")
-    session: str = Field("", description="Id of the session in which it was learned.")
+    source: Source = Field("agent", description="Where it comes from: `user`, `agent`, or `promoted` from others.")
+    project: str = Field("", description="Project it was written in, as kbhub identifies projects.")
+    commit: str = Field("", description="Commit of the project at that time.")
+    from_: str = Field("", alias="from", description="What it was learned or imported from, as text.")
+    session: str = Field("", description="Id of the session it was learned in.")
     tags: str | list[str] = Field([], description="Tags to find it by.")
-    namespace: str = Field("", description="Where it is filed: names with `/` between them, `ops/deploy`.")
+    namespace: str = Field("", description="Namespace: names separated by `/`, such as `ops/deploy`.")
     about: str | list[str] = Field(
         [], description="What it is about: documents (`path.md`, `id@path.md`) and code (`file`, `file::symbol`)."
     )
-    about_hash: dict[str, str] = Field(
-        {}, description="What it is about → hash of that when it was written, to notice that it changed."
-    )
-    memory_tool: str = Field("", description="Name of its file in Claude's memory tool, if it has one there.")
-    refers: str = Field("", description="Ref of a document that it follows.")
-    supersedes: str | list[str] = Field([], description="Ids of older memories that it takes the place of.")
-    superseded_by: str | list[str] = Field([], description="Ids of memories that took its place; it ranks lower then.")
+    about_hash: dict[str, str] = Field({}, description="Subject → its hash at the time of writing, to detect changes.")
+    memory_tool: str = Field("", description="File name in Claude's memory tool, if it has one there.")
+    refers: str = Field("", description="Ref of the document it was promoted from.")
+    supersedes: str | list[str] = Field([], description="Ids of older memories it replaces.")
+    superseded_by: str | list[str] = Field([], description="Ids of memories that replace it; it ranks lower then.")
 
 
 FIELDS = tuple(field.alias or name for name, field in MemoryFrontMatter.model_fields.items())
@@ -124,13 +122,16 @@ def checked_text(text: str) -> str:
         UsageError: it is empty, too long or binary.
     """
     if _BINARY.search(text):
-        raise UsageError("The text is binary: it has control characters; remember words, and name the file in `about`.")
+        raise UsageError(
+            "The text is binary: it contains control characters. Remember words, and name the file in `about`."
+        )
     kept = text.replace("\r\n", "\n").replace("\r", "\n").strip()
     if not kept:
-        raise UsageError("The text is empty; say what to remember.")
+        raise UsageError("The text is empty. Say what to remember.")
     if (size := len(kept.encode())) > MAX_TEXT_BYTES:
         raise UsageError(
-            f"The text has {size:,} bytes, and a memory holds {MAX_TEXT_BYTES:,}; write a document, or split it."
+            f"The text has {size:,} bytes, but a memory can hold at most {MAX_TEXT_BYTES:,}. Write a document "
+            "instead, or split the text."
         )
     return kept
 
@@ -145,10 +146,11 @@ def checked_tags(tags: Iterable[str]) -> tuple[str, ...]:
     for tag in kept:
         if not _TAG.fullmatch(tag) or len(tag) > MAX_TAG_CHARACTERS:
             raise UsageError(
-                f"{tag!r} cannot be a tag: letters, digits and `_ - . / +`, {MAX_TAG_CHARACTERS} characters at most."
+                f"{tag!r} is not a valid tag: use letters, digits and `_ - . / +`, at most {MAX_TAG_CHARACTERS} "
+                "characters."
             )
     if len(kept) > MAX_TAGS:
-        raise UsageError(f"{len(kept)} tags are too many; {MAX_TAGS} at most.")
+        raise UsageError(f"{len(kept)} tags are too many; the maximum is {MAX_TAGS}.")
     return tuple(kept)
 
 
@@ -160,9 +162,7 @@ def checked_namespace(namespace: str) -> str:
     """
     name = unicodedata.normalize("NFKC", namespace).strip().strip("/").casefold()
     if len(name) > MAX_NAMESPACE_CHARACTERS or not all(map(_SEGMENT.fullmatch, name.split("/"))):
-        raise UsageError(
-            f"{namespace!r} cannot be a namespace: write names with `/` between them, such as `ops/deploy`."
-        )
+        raise UsageError(f"{namespace!r} is not a valid namespace: use names separated by `/`, such as `ops/deploy`.")
     return name
 
 
@@ -242,7 +242,7 @@ def changed_file(ref: str, memory: MemoryText, fields: Mapping[str, Any], body: 
     """
     if len(memory.data) > MAX_FILE_BYTES:
         raise WriteRefused(
-            ref, f"its file has more than {MAX_FILE_BYTES:,} bytes, of which the rest would be lost; shorten it by hand"
+            ref, f"its file is larger than {MAX_FILE_BYTES:,} bytes, and the rest would be lost; shorten it by hand"
         )
     values = {key: None if _is_empty(value) else value for key, value in fields.items()}
     text = with_values(ref, text_of(ref, memory.data), values)

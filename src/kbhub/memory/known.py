@@ -84,7 +84,9 @@ def shelf_to_write(hub: Hub, scope: Scope) -> Shelf:
     shelves = _team_shelves(hub)
     if len(shelves) > 1:
         names = ", ".join(shelf.base.id for shelf in shelves)
-        raise UsageError(f"Several shared bases take memories here ({names}); leave `memories` to one of them.")
+        raise UsageError(
+            f"Several shared bases accept memories here ({names}). Leave `memories` set for only one of them."
+        )
     if not shelves:
         raise UsageError(NO_TEAM)
     return shelves[0]

@@ -82,8 +82,8 @@ def former(hub: Hub) -> tuple[str, ...]:
         return ()
     before = path_identity(workspace.git_root or workspace.directory)
     return tuple(
-        f"Before it was known as {identity.text}, this project had memories as {before.text}: "
-        f"`kbhub memories move {before.digest}` brings them along."
+        f"This project has memories from before, stored as {before.text}. Move them to {identity.text} with `kbhub "
+        f"memories move {before.digest}`."
         for folder in project_folders(data_of(hub))
         if described_folder(folder) == before and next(folder.glob("*.md"), None)
     )

@@ -160,10 +160,10 @@ def _split(path: str) -> tuple[str, str]:
     """
     path = path.rstrip("/")
     if not path.startswith(f"{ROOT}/"):
-        raise UsageError(f"The path {path} is not below {ROOT}; everything is kept there.")
+        raise UsageError(f"The path {path} is not below {ROOT}. Use a path below it.")
     folder, _, name = path.removeprefix(f"{ROOT}/").rpartition("/")
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} cannot be the name of a file: up to 128 characters, not hidden, without `/`.")
+        raise UsageError(f"{name!r} is not a valid file name: use up to 128 characters, without `/` or a leading dot.")
     return checked_namespace(folder) if folder else "", name
 
 
@@ -191,7 +191,7 @@ def _check_folder(path: str, files: Mapping[str, Known]) -> None:
     """Refuse a path below a file."""
     for parent in PurePosixPath(path).parents:
         if str(parent) in files:
-            raise UsageError(f"{parent} is a file and no directory.")
+            raise UsageError(f"{parent} is a file, not a directory.")
 
 
 def _text(memory: Known) -> str:
@@ -244,7 +244,7 @@ def _create(hub: Hub, command: Create, files: Mapping[str, Known], client: str) 
     done = remember(hub, command.file_text, namespace=namespace, client=client, file_name=name)
     if done.did != "stored":
         there = next((file for file, known in files.items() if known.facts.id == done.memory.id), done.memory.ref)
-        raise UsageError(f"File {command.path} was not created: {there} says the same already")
+        raise UsageError(f"File {command.path} was not created: {there} already says the same")
     return f"File created successfully at: {command.path}"
 
 
@@ -291,7 +291,7 @@ def _change(hub: Hub, memory: Known, text: str, client: str) -> None:
 def _delete(hub: Hub, command: Delete, files: Mapping[str, Known]) -> str:
     path = command.path.rstrip("/")
     if path == ROOT:
-        raise UsageError(f"{ROOT} itself cannot be deleted; delete what is in it.")
+        raise UsageError(f"{ROOT} itself cannot be deleted. Delete the files in it.")
     file = files.get(_normal(path))
     chosen = [file] if file else [files[inner] for inner in _below(path, files)]
     if not chosen:

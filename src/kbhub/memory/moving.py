@@ -94,7 +94,7 @@ def refile(hub: Hub, name: str, scope: Scope) -> Memory:
         raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
     data, old = data_of(hub), located(hub, name)
     if old.shelf.scope == scope:
-        raise UsageError(f"The memory {old.facts.id} is in the scope {scope!r} already.")
+        raise UsageError(f"The memory {old.facts.id} is already in the scope {scope!r}.")
     with locked(data, "folders"):
         shelf = shelf_to_write(hub, scope)
     with locked(data, old.shelf.place):
@@ -103,7 +103,7 @@ def refile(hub: Hub, name: str, scope: Scope) -> Memory:
         raise MemoryNotFound(name, [])
     with locked(data, shelf.place):
         if with_id(shelf, old.facts.id):
-            raise UsageError(f"The scope {scope!r} has a memory {old.facts.id} already.")
+            raise UsageError(f"The scope {scope!r} already has a memory {old.facts.id}.")
         file = old.path.rpartition("/")[2]
         path = create(shelf, file, stored.content.data.decode("utf-8", "surrogateescape"))
     uses_of(hub).put(shelf.place, {old.facts.id: old.use} if old.use else {})
@@ -137,7 +137,7 @@ def move(hub: Hub, old: str) -> Moved:
     with locked(data, "folders"):
         target = shelf_for_writing(hub.discovery(), data, settings, "project")
     if source == target.folder:
-        raise UsageError(f"{old} is this project already; name where its memories were.")
+        raise UsageError(f"{old} is this project. Name the place the memories come from.")
     base = target.base.model_copy(update={"path": source})
     report = _moved(hub, Shelf("project", base), target)
     hub.rediscover()
@@ -212,7 +212,7 @@ def _folder_of(hub: Hub, old: str) -> Path:
             if current := project_folder(data, identity):
                 return current
     known = ", ".join(identity.text for folder in project_folders(data) if (identity := described(folder)))
-    raise UsageError(f"Nothing was remembered for {old!r}. Memories are filed for: {known or 'no project yet'}.")
+    raise UsageError(f"No memories found for {old!r}. Memories exist for: {known or 'no project yet'}.")
 
 
 def _free_name(target: Shelf, name: str) -> str:

@@ -84,7 +84,7 @@ def remember(
     if hub.config().settings.read_only:
         raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
     if id is None and text is None:
-        raise UsageError("There is nothing to remember: give a text, or the id of a memory to confirm.")
+        raise UsageError("Nothing to remember. Give a text, or the id of a memory to confirm.")
     if text is not None and not allow_secret:
         refuse_secrets("The memory", text)
     wanted = Wanted(
@@ -146,9 +146,8 @@ def _stored(hub: Hub, stored: Stored, wanted: Wanted, near: Sequence[tuple[Store
     if offered:
         others = ", ".join(other.id for other in offered)
         advice = (
-            f"Near to it and different: {others}. If it takes the place of one of them, say "
-            f'so: remember(id="{name}", options={{"supersedes": ["{offered[0].id}"]}}); if it only repeats it: '
-            f'forget(ids=["{name}"]).',
+            f'Similar but different: {others}. If it replaces one of them: remember(id="{name}", '
+            f'options={{"supersedes": ["{offered[0].id}"]}}); if it only repeats it: forget(ids=["{name}"]).',
         )
     return Remembered(
         memory=as_it_is(hub, stored.shelf, stored.path),
@@ -190,7 +189,7 @@ def _store(hub: Hub, shelf: Shelf, text: str, fields: Mapping[str, Any]) -> tupl
             except FileExistsError:
                 continue
             return Stored(shelf, path, parse_memory(path, whole.encode()), hub.options.clock()), True
-    raise MemoriesUnavailable(shelf.folder, "no name is free for it")
+    raise MemoriesUnavailable(shelf.folder, "no file name is free for it")
 
 
 def _fields(hub: Hub, wanted: Wanted) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def restore(hub: Hub, name: str) -> Memory:
         shelf = shelf_to_write(hub, chosen.scope)
     with locked(data, shelf.place):
         if with_id(shelf, chosen.id):
-            raise UsageError(f"The memory {chosen.id} is there again; forget it first to have the older one back.")
+            raise UsageError(f"The memory {chosen.id} exists again. Forget it first to restore the older one.")
         path = _created(shelf, file)
         file.unlink()
     hub.rediscover()

@@ -22,32 +22,32 @@ class Memory(Model):
     title: str = Field(description="Its title.")
     text: str = Field("", description="What was remembered; a list shortens it.")
     tags: tuple[str, ...] = Field((), description="Its tags.")
-    namespace: str = Field("", description="Where it is filed, `a/b`.")
-    strength: float = Field(ge=0, le=1, description="How much it has proved its worth: decay times confidence.")
+    namespace: str = Field("", description="Namespace, `a/b`.")
+    strength: float = Field(ge=0, le=1, description="Strength, 0 to 1: confidence times decay.")
     uses: int = Field(0, description="How often it was read, cited or confirmed.")
-    last_use: str | None = Field(None, description="When it was last (ISO 8601, UTC).")
+    last_use: str | None = Field(None, description="When it was last used (ISO 8601, UTC).")
     created: str | None = Field(None, description="When it was remembered.")
     updated: str | None = Field(None, description="When its text or tags were last changed.")
     author: str = Field("", description="Role of the database that wrote it, in a team's base.")
     by: str = Field("", description="Client that remembered it, or `user`.")
-    source: Source = Field("agent", description="On whose word it rests: `user`, `agent` or `promoted`.")
+    source: Source = Field("agent", description="Where it comes from: `user`, `agent` or `promoted`.")
     project: str = Field("", description="Project it was learned in.")
     commit: str = Field("", description="Commit that was checked out then.")
     origin: str = Field("", description="What it was learned or imported from.")
     session: str = Field("", description="Id of the session in which it was learned.")
     about: tuple[str, ...] = Field((), description="Documents or code (`file::symbol`) it is about.")
     refers: str = Field("", description="Document that it follows, if it was promoted from one.")
-    supersedes: tuple[str, ...] = Field((), description="Ids of older memories that it takes the place of.")
-    superseded_by: tuple[str, ...] = Field((), description="Ids of newer memories that took its place.")
+    supersedes: tuple[str, ...] = Field((), description="Ids of older memories it replaces.")
+    superseded_by: tuple[str, ...] = Field((), description="Ids of newer memories that replace it.")
     score: float | None = Field(None, description="Score in a search, 0 to 1.")
 
 
 class MemoryList(Model):
     """Memories, listed or found."""
 
-    memories: tuple[Memory, ...] = Field((), description="The strongest first; in a search, the best answers first.")
-    total: int = Field(0, description="How many there are with these filters.")
-    notes: tuple[str, ...] = Field((), description="What else there is to know, in sentences.")
+    memories: tuple[Memory, ...] = Field((), description="Strongest first; in a search, best match first.")
+    total: int = Field(0, description="Number of memories that match the filters.")
+    notes: tuple[str, ...] = Field((), description="Notes, as sentences.")
 
 
 class Near(Model):
@@ -56,7 +56,7 @@ class Near(Model):
     id: str = Field(description="Its id.")
     ref: str = Field(description="Its ref.")
     text: str = Field(description="What it says, shortened.")
-    similarity: float = Field(description="Cosine of the two.")
+    similarity: float = Field(description="Cosine similarity of the two.")
 
 
 class Remembered(Model):
@@ -64,26 +64,29 @@ class Remembered(Model):
 
     memory: Memory = Field(description="The memory as it is now.")
     did: Literal["stored", "strengthened", "updated", "confirmed"] = Field(
-        description="`stored` a new one, `strengthened` one that says the same, `updated` or `confirmed` that of an id."
+        description=(
+            "`stored`: a new one; `strengthened`: one that says the same; `updated`, `confirmed`: the one with the "
+            "given id."
+        )
     )
-    near: tuple[Near, ...] = Field((), description="Memories near to it: does it supersede one of them?")
-    superseded: tuple[str, ...] = Field((), description="Ids of those that it took the place of.")
-    notes: tuple[str, ...] = Field((), description="What else there is to know or do, in sentences.")
+    near: tuple[Near, ...] = Field((), description="Similar memories: does it supersede one of them?")
+    superseded: tuple[str, ...] = Field((), description="Ids of the memories it replaced.")
+    notes: tuple[str, ...] = Field((), description="Notes on what else to know or do, as sentences.")
 
 
 class Forgotten(Model):
     """What `forget` did."""
 
-    memories: tuple[Memory, ...] = Field((), description="Those that are gone from search.")
-    trash: Path | None = Field(None, description="Where their files lie now.")
-    notes: tuple[str, ...] = Field((), description="How long they are kept there, and how to have them back.")
+    memories: tuple[Memory, ...] = Field((), description="The forgotten memories.")
+    trash: Path | None = Field(None, description="Where their files are now.")
+    notes: tuple[str, ...] = Field((), description="How long they are kept there, and how to restore them.")
 
 
 class Trashed(Model):
     """A forgotten memory that the trash still has."""
 
-    name: str = Field(description="Its path there, for `kbhub memories restore`.")
-    id: str = Field(description="The id that it had.")
+    name: str = Field(description="Its path in the trash, for `kbhub memories restore`.")
+    id: str = Field(description="Its former id.")
     scope: Scope = Field(description="`project`, `user`, `shared` or `team`.")
     title: str = Field(description="Its title.")
     text: str = Field(description="What it says, shortened.")
@@ -93,34 +96,32 @@ class Trashed(Model):
 class TrashedList(Model):
     """What `kbhub memories restore` can bring back."""
 
-    memories: tuple[Trashed, ...] = Field((), description="The latest forgotten first.")
+    memories: tuple[Trashed, ...] = Field((), description="Latest first.")
 
 
 class Moved(Model):
     """What `move` did."""
 
-    moved: int = Field(description="Memories that are this project's now.")
-    known: int = Field(
-        0, description="Memories that this project had already; the files of the others are in the trash."
-    )
-    renamed: int = Field(0, description="Memories that got a new id, because another one here had theirs.")
-    source: Path = Field(description="Where they were.")
-    target: Path = Field(description="Where they are.")
+    moved: int = Field(description="Memories that belong to this project now.")
+    known: int = Field(0, description="Memories this project already had; the files of the others are in the trash.")
+    renamed: int = Field(0, description="Memories that got a new id, because it was taken here.")
+    source: Path = Field(description="Where they were before.")
+    target: Path = Field(description="Where they are now.")
 
 
 class Record(Model):
     """A memory in an export: everything that its file and its uses say."""
 
-    id: str = Field("", max_length=200, description="Its id; one is made on import if it has none.")
+    id: str = Field("", max_length=200, description="Id; generated on import if missing.")
     scope: Scope = Field("project", description="`project`, `user` or `shared`.")
     text: str = Field(description="What was remembered, Markdown.")
-    title: str = Field("", description="Its title, if it is not the first line.")
+    title: str = Field("", description="Title, if it is not the first line.")
     tags: tuple[str, ...] = Field((), description="Its tags.")
-    namespace: str = Field("", description="Where it is filed.")
+    namespace: str = Field("", description="Namespace.")
     created: str | None = Field(None, description="ISO 8601.")
     updated: str | None = Field(None, description="ISO 8601.")
     by: str = Field("", description="Client, or `user`.")
-    source: Source = Field("agent", description="On whose word it rests.")
+    source: Source = Field("agent", description="Where it comes from.")
     project: str = Field("", description="Project it was learned in.")
     commit: str = Field("", description="Commit that was checked out then.")
     origin: str = Field("", description="What it was learned from.")
@@ -138,7 +139,7 @@ class ExportHead(Model):
     """What an export says of itself."""
 
     format: Literal["kbhub-memories"] = Field(description="What this document is.")
-    version: Literal[1] = Field(description="Of the format.")
+    version: Literal[1] = Field(description="Version of the format.")
 
 
 class Exported(ExportHead):
@@ -156,9 +157,9 @@ class Incoming(ExportHead):
 class Imported(Model):
     """What `import` did."""
 
-    format: Literal["kbhub", "basic-memory", "mcp-memory"] = Field(description="The format that was read.")
+    format: Literal["kbhub", "basic-memory", "mcp-memory"] = Field(description="The format of the source.")
     added: int = Field(0, description="New memories.")
-    known: int = Field(0, description="Memories that were here already.")
+    known: int = Field(0, description="Memories that already existed here.")
     failed: tuple[Problem, ...] = Field((), description="What could not be imported, and why.")
 
 
@@ -169,4 +170,4 @@ class ChangedSubject(Model):
     ref: str = Field(description="Its ref.")
     title: str = Field(description="Its title.")
     subject: str = Field(description="What it is about.")
-    state: Literal["changed", "vanished"] = Field(description="What became of that.")
+    state: Literal["changed", "vanished"] = Field(description="What happened to that.")

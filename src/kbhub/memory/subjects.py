@@ -53,13 +53,13 @@ def hashes_of(hub: Hub, subjects: Iterable[str]) -> dict[str, str]:
     """
     names = list(dict.fromkeys(subject.strip() for subject in subjects))
     if len(names) > MAX_SUBJECTS:
-        raise UsageError(f"{len(names)} subjects are too many; a memory is about {MAX_SUBJECTS} at most.")
+        raise UsageError(f"{len(names)} subjects are too many; a memory can have at most {MAX_SUBJECTS}.")
     hashes = {}
     for subject in names:
         text = subject_text(hub, subject)
         if text is None:
             raise UsageError(
-                f"There is no {subject!r} to be about. Name a document (`path.md`, `id@path.md`, with `#Heading`), a "
+                f"No {subject!r} found for `about`. Name a document (`path.md`, `id@path.md`, with `#Heading`), a "
                 "file of the project, or `file::symbol`."
             )
         hashes[subject] = _hash(text)

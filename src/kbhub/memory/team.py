@@ -120,7 +120,9 @@ class TeamFiles:
         with changing(index.server, index.name, "kbhub remember", wait=True) as (connection, number):
             if not takes_memories(connection, number):
                 reason = f"its admin has not allowed agents to remember in {self._base.place}"
-                raise WriteRefused(self._base.id, f"{reason}; `kbhub publish --to URL --memories` does")
+                raise WriteRefused(
+                    self._base.id, f"{reason}; an admin can allow it with `kbhub publish --to URL --memories`"
+                )
             writer = PostgresWriter(connection, number, index.name, lambda _: data)
             with writer.transaction():
                 yield writer

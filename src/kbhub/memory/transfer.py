@@ -132,7 +132,7 @@ def memory_graph(text: str, problems: list[Problem]) -> list[Record]:
                 f"{_text(item.get('relationType')) or 'relates_to'} {ends[1]}"
             )
         else:
-            problems.append(Problem(subject=f"line {number}", message="It is no entity and no relation; left out."))
+            problems.append(Problem(subject=f"line {number}", message="Neither an entity nor a relation; skipped."))
     names = dict.fromkeys((*entities, *relations))
     return [_entity(name, entities.get(name, {}), relations.get(name, [])) for name in names]
 
@@ -275,7 +275,7 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None, allow_s
             else:
                 known += 1
         except ValidationError as error:
-            problems.append(Problem(subject=name, message=f"It is no memory of an export: {_reason(error)}."))
+            problems.append(Problem(subject=name, message=f"Not a memory of an export: {_reason(error)}."))
         except (UsageError, WriteRefused, SecretFound) as error:
             problems.append(Problem(subject=name, message=str(error)))
     follow(hub, files, names)
@@ -291,7 +291,7 @@ def _read(source: Path | str) -> tuple[Literal["kbhub", "basic-memory", "mcp-mem
     if not isinstance(source, str) and source.is_dir():
         records = basic_memory(source, problems)
         if not records and not problems:
-            raise UsageError(f"{source} holds no Markdown; name the folder of a basic-memory project.")
+            raise UsageError(f"{source} contains no Markdown. Name the folder of a basic-memory project.")
         return "basic-memory", records, problems
     if isinstance(source, str):
         text = source
@@ -299,19 +299,19 @@ def _read(source: Path | str) -> tuple[Literal["kbhub", "basic-memory", "mcp-mem
         with source.open("rb") as file:
             data = file.read(MAX_IMPORT_BYTES + 1)
         if len(data) > MAX_IMPORT_BYTES:
-            raise UsageError(f"{source} is longer than {MAX_IMPORT_BYTES:,} bytes; split it.")
+            raise UsageError(f"{source} is larger than {MAX_IMPORT_BYTES:,} bytes. Split it.")
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise UsageError(f"{source} is no UTF-8 from byte {error.start}; convert it first.") from error
+            raise UsageError(f"{source} is not UTF-8 (byte {error.start}). Convert it first.") from error
     if is_memory_graph(text):
         return "mcp-memory", memory_graph(text, problems), problems
     try:
         return "kbhub", Incoming.model_validate_json(text).memories, problems
     except ValidationError as error:
         raise UsageError(
-            f"This is neither an export of kbhub ({_reason(error)}), nor the file of an MCP memory server, nor a "
-            "folder of basic-memory."
+            f"Unknown format: not a kbhub export ({_reason(error)}), the file of an MCP memory server, or a "
+            "basic-memory folder."
         ) from error
 
 
@@ -337,7 +337,7 @@ def _take(hub: Hub, shelf: Shelf, record: Record, taken: set[str]) -> tuple[str,
                 continue
             file, whole = f"{slug(text)}-{name}.md", new_file({**fields, "id": name}, text)
             if parse_memory(file, whole.encode()).problem:
-                raise UsageError("Its tags, subjects and other fields are too long to be read again; shorten them.")
+                raise UsageError("Its tags, subjects and other fields are too long to be read back. Shorten them.")
             try:
                 path = create(shelf, file, whole)
             except FileExistsError:
@@ -345,7 +345,7 @@ def _take(hub: Hub, shelf: Shelf, record: Record, taken: set[str]) -> tuple[str,
             uses_of(hub).put(shelf.place, {name: use} if (use := _use(record)) else {})
             taken.add(name)
             return name, path
-    raise UsageError("All ids that would be its own are taken.")
+    raise UsageError("All ids it could have are taken.")
 
 
 def _fields(hub: Hub, record: Record, text: str) -> dict[str, Any]:

@@ -183,7 +183,9 @@ def open_embedder(
     if is_directory(folder):
         weights = folder / "model.safetensors"
         if not weights.is_file():
-            raise EmbedderError(f"embedder.model: {folder} holds no model.safetensors; name a model2vec model.")
+            raise EmbedderError(
+                f"embedder.model: {folder} does not contain a model.safetensors. Name a model2vec model."
+            )
         return StaticEmbedder(str(folder), folder.name, sha256(weights))
     if folder.is_absolute() or model.startswith((".", "~")):
         raise EmbedderError(f"embedder.model: the folder {folder} does not exist.")

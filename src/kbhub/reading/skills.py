@@ -95,7 +95,7 @@ def skill_at(uri: str, bases: Iterable[Base]) -> Skill:
     folder, _, name = path.rpartition("/")
     skill = _skill(base, folder) if name == FILE else None
     if skill is None:
-        raise DocumentNotFound(uri, "no skill is served there")
+        raise DocumentNotFound(uri, "no skill is available there")
     return skill
 
 
@@ -111,7 +111,7 @@ def read_skill_file(uri: str, bases: Iterable[Base]) -> bytes:
             return _content(base, path)
         except (OSError, PathNotContained):
             pass
-    raise DocumentNotFound(uri, "no skill has such a file")
+    raise DocumentNotFound(uri, "no skill has this file")
 
 
 def children_of(uri: str, bases: Iterable[Base]) -> list[tuple[str, bool]]:
@@ -128,7 +128,7 @@ def children_of(uri: str, bases: Iterable[Base]) -> list[tuple[str, bool]]:
                 child, below, _ = file.removeprefix(f"{path}/").partition("/")
                 held[f"{path}/{child}"] = bool(below)
     if not held:
-        raise DocumentNotFound(uri, "it is no folder of a skill")
+        raise DocumentNotFound(uri, "it is not a folder of a skill")
     return [(_address(base, child), held[child]) for child in sorted(held)]
 
 
@@ -140,7 +140,7 @@ def _located(uri: str, bases: Iterable[Base]) -> tuple[Base, str]:
     match = _ADDRESS.fullmatch(uri)
     base = next((base for base in _with_folder(bases) if match and base.id == unquote(match[1])), None)
     if match is None or base is None:
-        raise DocumentNotFound(uri, "no skill is served there")
+        raise DocumentNotFound(uri, "no skill is available there")
     return base, unquote(match[2])
 
 

@@ -30,7 +30,7 @@ NOWHERE = 8
 WRITTEN = {
     "sampling": "your own model",
     "ollama": "Ollama",
-    "extractive": "kbhub, in sentences of the documents",
+    "extractive": "kbhub, from sentences of the documents",
     "none": "nobody",
 }
 """Writer → name shown to the reader."""
@@ -56,7 +56,7 @@ def answer_for_model(answer: Answer) -> str:
             head += f" {_nowhere(answer)}"
         parts = [head]
         if answer.references:
-            parts.append("What follows is no answer, but the nearest there is:")
+            parts.append("Not an answer, but the nearest passages:")
             parts += [f"{_named(passage)}\n{fenced(passage.readable)}" for passage in answer.passages]
             parts += _joined([_named(source) for source in answer.references[len(answer.passages) :]])
         if answer.searched:
@@ -64,10 +64,10 @@ def answer_for_model(answer: Answer) -> str:
         return "\n\n".join([*parts, *_joined(_notes(answer))])
     writer = f"{WRITTEN[answer.written_by]}{_model(answer)}"
     if answer.outcome == "not_answered":
-        parts = [f"The passages nearest to {question} do not answer it, says {writer}."]
+        parts = [f"According to {writer}, the passages nearest to {question} do not answer it."]
     else:
         parts = [f"Answer to {question}, written by {writer}; [n] is a source below.", fenced(answer.text)]
-    parts += [f"[{passage.number}] whole:\n{fenced(passage.readable)}" for passage in answer.passages]
+    parts += [f"[{passage.number}] in full:\n{fenced(passage.readable)}" for passage in answer.passages]
     parts.append("\n".join(["Sources:", *_sources(answer)]))
     why = [f"Why: {one_line(' '.join(answer.why), 2 * SENTENCE_BYTES)}"] if answer.why else []
     return "\n\n".join([*parts, *_joined([*why, *_removals(answer), *_notes(answer)])])
@@ -98,7 +98,7 @@ def answer_text(answer: Answer, draw: Callable[[str, int], str] | None = None) -
         lines += ["", "Also found:"]
     lines += [f"  {visible_line(f'{_plain_name(source)}  {_ground(source)}')}" for source in others[:OTHERS]]
     if len(others) > OTHERS:
-        lines.append(f"  and {len(others) - OTHERS} more; --json has all.")
+        lines.append(f"  and {len(others) - OTHERS} more; use --json to see all.")
     return "\n".join(lines).rstrip()
 
 
@@ -124,7 +124,7 @@ def _as_it_stands(text: str, indent: int) -> str:  # noqa: ARG001 - the signatur
 
 
 def _nowhere(answer: Answer) -> str:
-    return f"Found nowhere: {', '.join(one_line(word, NAME_BYTES) for word in answer.unmatched[:NOWHERE])}."
+    return f"No document contains: {', '.join(one_line(word, NAME_BYTES) for word in answer.unmatched[:NOWHERE])}."
 
 
 def _ground(source: Source) -> str:
@@ -218,9 +218,9 @@ def _best(answer: Answer, number: int) -> Support | None:
 def _removals(answer: Answer) -> list[str]:
     lines = []
     if answer.removed:
-        lines.append(f"{counted(answer.removed, 'citation')} pointed nowhere and went out.")
+        lines.append(f"Removed {counted(answer.removed, 'invalid citation')}.")
     if answer.dropped:
-        lines.append(f"{counted(len(answer.dropped), 'sentence')} without a source went out.")
+        lines.append(f"Removed {counted(len(answer.dropped), 'sentence')} without a source.")
     return lines
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _COLOURS = {"error": "1;31", "warning": "33", "info": "2"}
 """SGR parameters (ECMA-48): bold red, yellow, faint."""
 
-_NARROWER = "one of `checks` or of `bases` at a time shows more of it, and so does mending what is shown"
-_LARGER = f"a larger `limit` shows more, or {_NARROWER}"
+_NARROWER = "pass a single one of `checks` or `bases` to see more, or fix what is shown"
+_LARGER = f"pass a larger `limit`, or {_NARROWER}"
 """How a model gets the findings that do not fit, in terms of the tool."""
 
 _FIELDS = (
@@ -51,7 +51,7 @@ def audit_text(report: AuditReport, paint: Painter) -> str:
     for (_, ref), findings in groupby(report.findings, key=lambda finding: (finding.severity, finding.ref)):
         parts.append("\n".join([one_line(ref), *(line for finding in findings for line in _lines(finding, paint))]))
     left = report.total - len(report.findings)
-    summary = "\n".join([_summary(report, left, "`--limit` shows more"), *_passed_over(report)])
+    summary = "\n".join([_summary(report, left, "use `--limit` to see more"), *_passed_over(report)])
     return "\n\n".join([*(part for part in parts if part), summary])
 
 
@@ -65,7 +65,7 @@ def audit_for_model(report: AuditReport) -> tuple[str, AuditReport]:
         At most `FULL_ANSWER_BYTES` of UTF-8, which count the findings that are not shown, and the report with only the
         findings that fit.
     """
-    lines = [f"- not looked at: {one_line(note)}" for note in report.notes]
+    lines = [f"- not checked: {one_line(note)}" for note in report.notes]
     lines += [f"- skipped {one_line(skip.base)}: {one_line(skip.reason)}" for skip in report.skipped]
     lines += [f"- {line}" for line in _passed_over(report)]
     lines += _fixed_lines(report.fixed) if report.fixed else []
@@ -129,15 +129,15 @@ def _summary(report: AuditReport, left: int, more: str) -> str:
     """Return the totals, how many findings are not shown, and how to see more of them."""
     scope = f"{counted(report.documents, 'document')} in {counted(len(report.bases), 'base')}"
     if not report.total:
-        return f"{scope}: nothing found."
+        return f"{scope}: no problems found."
     sums = {noun: sum(getattr(count, f"{noun}s") for count in report.counts) for noun in ("error", "warning")}
     infos = sum(count.infos for count in report.counts)
     parts = [counted(number, noun) for noun, number in sums.items() if number]
-    parts += [f"{infos} to look at"] if infos else []
+    parts += [f"{infos} to review"] if infos else []
     checks = ", ".join(f"{count.check} {count.total}" for count in report.counts)
     text = f"{scope}: {', '.join(parts)} ({checks})."
     if left:
         text += f" Not shown: {left}; {more}."
     if report.fixable:
-        text += f" `kbhub audit --fix` can mend {report.fixable}."
+        text += f" `kbhub audit --fix` can fix {report.fixable}."
     return text

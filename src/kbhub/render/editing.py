@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from kbhub.editing import Deleted, Renamed, Restored, TrashEntry, Written
 
-_LATER = "; search finds that after the next sync"
+_LATER = "; searches find this after the next sync"
 
 
 def written_text(done: Written) -> str:
@@ -25,7 +25,7 @@ def written_text(done: Written) -> str:
 def deleted_text(done: Deleted) -> str:
     """Return a line about the result of `delete_document`."""
     later = "" if done.indexed else _LATER
-    return f"Deleted {one_line(done.ref)}; `kbhub restore {done.trash}` brings it back{later}."
+    return f"Deleted {one_line(done.ref)}; restore it with `kbhub restore {done.trash}`{later}."
 
 
 def restored_text(done: Restored) -> str:
@@ -39,7 +39,7 @@ def renamed_text(done: Renamed) -> str:
     head = f"Renamed {one_line(done.before)} to {one_line(done.ref)} ({done.docid}){later}."
     if not done.links:
         return head
-    effect = "mended" if done.mended else "would break"
+    effect = "updated" if done.mended else "would break"
     lines = [
         f"  {one_line(link.ref)}{f':{link.line}' if link.line else ''}: "
         f"{one_line(link.before)} → {one_line(link.after)}"
@@ -51,7 +51,7 @@ def renamed_text(done: Renamed) -> str:
 def trash_text(entries: Sequence[TrashEntry], *, emptied: bool) -> str:
     """List the entries of the trash, or how many were removed from it."""
     if emptied:
-        return f"{counted(len(entries), 'document')} removed for good."
+        return f"Deleted {counted(len(entries), 'document')} for good."
     if not entries:
         return "The trash is empty."
     return "\n".join(

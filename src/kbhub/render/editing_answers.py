@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LINES = 20
 """Maximum of warnings or links that are written out; the rest are counted."""
 
-_LATER = " Search finds that after the next sync."
+_LATER = " Searches find this after the next sync."
 
 
 def written_answer(done: Written) -> str:
@@ -26,14 +26,14 @@ def written_answer(done: Written) -> str:
     if done.start_line:
         fields.append(f"lines {done.start_line}-{done.end_line}")
     head = " · ".join(fields) + ("" if done.indexed else f".{_LATER}")
-    return "\n".join([head, *_listed("Worth mending", done.warnings)])
+    return "\n".join([head, *_listed("Worth fixing", done.warnings)])
 
 
 def deleted_answer(done: Deleted) -> str:
     """Return the result of `delete_document`, how to undo it, and the links that are now broken."""
     name = one_line(done.trash, NAME_BYTES)
-    head = f'Deleted {ref_or_docid(done.ref, done.docid)}; delete_document(ref="{name}", restore=true) brings it back.'
-    return "\n".join([head + ("" if done.indexed else _LATER), *_listed("Leads nowhere now", done.broken)])
+    head = f'Deleted {ref_or_docid(done.ref, done.docid)}; delete_document(ref="{name}", restore=true) restores it.'
+    return "\n".join([head + ("" if done.indexed else _LATER), *_listed("Broken now", done.broken)])
 
 
 def restored_answer(done: Restored) -> str:
@@ -47,13 +47,13 @@ def renamed_answer(done: Renamed) -> str:
     names = f"{quoted(done.before, NAME_BYTES)} to {ref_or_docid(done.ref, done.docid)}"
     lines = [f"Renamed {names} · {done.docid} · hash {done.hash}{'' if done.indexed else f'.{_LATER}'}"]
     if done.links:
-        effect = "mended" if done.mended else "lead nowhere now, or elsewhere"
+        effect = "updated" if done.mended else "are broken now, or lead elsewhere"
         lines.append(f"{counted(len(done.links), 'link')} {effect}:")
         lines += [f"- {_link(link)}" for link in done.links[:LINES]]
         if len(done.links) > LINES:
             lines.append(f"- … and {len(done.links) - LINES} more")
     return "\n".join(
-        [*lines, *_listed("Not mended", [f"{problem.subject}: {problem.message}" for problem in done.unmended])]
+        [*lines, *_listed("Not updated", [f"{problem.subject}: {problem.message}" for problem in done.unmended])]
     )
 
 

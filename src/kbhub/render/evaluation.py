@@ -33,7 +33,7 @@ HEADS = {
 SIGNIFICANT = 0.05
 """p-value below which a difference is marked with a star."""
 
-FELL_BACK = "only a part of this mode could run for {} of the queries, which have no vector."
+FELL_BACK = "only part of this mode could run for {} of the queries, which have no vector."
 _TIMES = ("empty", "p50 ms", "p95 ms")
 _CHANGE = "Δ nDCG@10"
 _GAP = "  "

@@ -81,7 +81,7 @@ def _csv(listing: Listing) -> str:
 
 def _files(listing: Listing) -> str:
     if not {"path", "ref"} & set(listing.fields):
-        raise UsageError("`--files` lists files, and these are none; `--csv` lists them.")
+        raise UsageError("These results are not files, so --files cannot list them. Use --csv instead.")
     rows = []
     for record in listing.records:
         values = {**record, "path": record.get("ref") or record.get("path")}

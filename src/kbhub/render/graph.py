@@ -22,7 +22,7 @@ HEADINGS: dict[EdgeKind, str] = {
     "backlink": "Linked from",
     "related": "Related by front matter",
     "tag": "Shares tags with",
-    "near": "Near in meaning",
+    "near": "Similar in meaning",
 }
 """Heading for each kind of neighbours."""
 
@@ -105,9 +105,9 @@ def related_answer(result: Related) -> tuple[str, Related]:
             lines += [(_neighbour_line(neighbour), neighbour) for neighbour in neighbours]
     lines += [(_left_line(link), link) for link in result.left]
     if len(lines) == 1:
-        lines.append(("Nothing is related to it: no link, no shared tag, nothing near.", None))
+        lines.append(("Nothing related: no links, no shared tags, nothing similar in meaning.", None))
     lines += [(_skipped(skip.base, skip.reason), None) for skip in result.skipped]
-    text, shown = cut_lines(lines, ANSWER_BYTES, "ask for fewer kinds or hops")
+    text, shown = cut_lines(lines, ANSWER_BYTES, "pass fewer kinds or hops")
     fitting = {
         "neighbours": tuple(item for item in shown if isinstance(item, Neighbour)),
         "left": tuple(item for item in shown if isinstance(item, LeftLink)),
@@ -129,7 +129,7 @@ def tags_answer(result: Tags, *, whole: bool = False) -> tuple[str, Tags]:
     if result.names:
         names = " or ".join(quoted(name, TITLE_BYTES) for name in result.names)
         joined = result.total - result.tagged
-        linked = f", and {joined} joined to them by links" if joined else ""
+        linked = f", and {joined} linked with them" if joined else ""
         head = f"{counted(result.tagged, 'document')} tagged {names}{linked}"
         lines = [(_document_line(document), document) for document in result.documents]
     else:
@@ -140,7 +140,7 @@ def tags_answer(result: Tags, *, whole: bool = False) -> tuple[str, Tags]:
     if whole:
         return "\n".join([head, *(line for line, _ in lines), *notes]), result
     lines = [*((line, None) for line in (head, *notes)), *lines]
-    text, shown = cut_lines(lines, ANSWER_BYTES, "ask for fewer, or for everything")
+    text, shown = cut_lines(lines, ANSWER_BYTES, "pass fewer tags, or a larger limit")
     return text, result.model_copy(update={"documents" if result.names else "tags": tuple(shown)})
 
 
@@ -221,7 +221,7 @@ def _way(document: TaggedDocument, shown: Callable[[str], str]) -> str:
 
 
 def _skipped(base: str, reason: str) -> str:
-    return f"Not looked at: {quoted(base, TITLE_BYTES)}: {bare(reason, SENTENCE_BYTES)}"
+    return f"Could not read: {quoted(base, TITLE_BYTES)}: {bare(reason, SENTENCE_BYTES)}"
 
 
 def _line(line: int | None) -> str:

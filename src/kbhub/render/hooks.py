@@ -21,12 +21,12 @@ _WIDTH = 96
 
 def state_text(state: HooksState) -> str:
     """Return what hooks do in a project."""
-    clients = ", ".join(state.clients) or "none; `kbhub setup --hooks` registers them"
-    speaks = "yes" if state.allowed else "no; `kbhub trust --documents` allows it"
-    lines = [f"clients   {one_line(clients)}", f"speaks    {speaks}", f"delivered {summary_line(state)}"]
+    clients = ", ".join(state.clients) or "none; register them with `kbhub setup --hooks`"
+    speaks = "yes" if state.allowed else "no; allow it with `kbhub trust --documents`"
+    lines = [f"clients   {one_line(clients)}", f"allowed   {speaks}", f"delivered {summary_line(state)}"]
     if state.proposals:
-        lines.append(f"inbox     {counted(state.proposals, 'proposed memory', 'proposed memories')}; "
-                     "`kbhub memories inbox` lists them")  # fmt: skip
+        lines.append(f"inbox     {counted(state.proposals, 'proposed memory', 'proposed memories')}; list them "
+                     "with `kbhub memories inbox`")  # fmt: skip
     return "\n".join(lines)
 
 
@@ -45,7 +45,7 @@ def inbox_text(inbox: Inbox) -> str:
     for one in inbox.proposals:
         said = textwrap.fill(one_line(one.text), _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT)
         blocks.append(f"{one.id}  {one_line(one.origin)}\n{said}")
-    last = "Remember with `kbhub memories inbox --accept ID…` (or `all`), drop with `--dismiss ID…`."
+    last = "Accept with `kbhub memories inbox --accept ID…` (or `all`); dismiss with `--dismiss ID…`."
     return "\n\n".join([*blocks, last])
 
 
@@ -53,7 +53,7 @@ def settled_text(done: Settled) -> str:
     """Return what became of proposals."""
     lines = [f"Remembered {one.memory.ref}: {one_line(one.memory.title)}" for one in done.accepted]
     if done.dismissed:
-        lines.append(f"Dropped {', '.join(done.dismissed)}")
+        lines.append(f"Dismissed {', '.join(done.dismissed)}")
     if done.left:
         lines.append(f"{done.left} left in the inbox")
     return "\n".join(lines)
@@ -78,5 +78,5 @@ def replayed_text(replayed: Replayed, budget: int) -> str:
         listed = (f"{_INDENT}- {one_line(text)}" for text in replayed.proposals)
         blocks.append("\n".join(["session-end · would propose to remember", *listed]))
     events = counted(len(replayed.events), "event")
-    blocks.append(f"{events}, {silent} without a word; {replayed.tokens:,} of {budget:,} tokens")
+    blocks.append(f"{events}, {silent} with nothing to deliver; {replayed.tokens:,} of {budget:,} tokens")
     return "\n\n".join(blocks)

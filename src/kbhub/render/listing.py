@@ -28,13 +28,13 @@ TITLE_CHARACTERS = 60
 TAGS_CHARACTERS = 40
 """Maximum length of the tags in a table."""
 
-EVERYWHERE_TEXT = "every project"
+EVERYWHERE_TEXT = "all projects"
 
 
 def bases_text(bases: Sequence[KnownBase], config: Path, *, width: int | None = None) -> str:
     """Return a table of bases, followed by their problems."""
     if not bases:
-        return f"No bases: none in {one_line(str(config))}, and none is active here. `kbhub bases add PATH` adds one."
+        return f"No bases: none in {one_line(str(config))}, and none active here. Add one with `kbhub bases add PATH`."
     header = ("base", "active", "for", "documents", "path")
     rows = [header, *(_base_row(base) for base in bases)]
     problems = [one_line(f"{base.id}: {base.problem}") for base in bases if base.problem]
@@ -171,10 +171,10 @@ def cleanup_text(cleanup: Cleanup, *, width: int | None = None) -> str:
     """Return what would be deleted, and how much space that frees."""
     lines = [f"Nothing to delete in {one_line(str(cleanup.cache))}."]
     if cleanup.found:
-        total = f"{counted(len(cleanup.found), 'thing')}, {size_text(cleanup.bytes)}"
+        total = f"{counted(len(cleanup.found), 'item')}, {size_text(cleanup.bytes)}"
         lines = [*table([_place_row(entry) for entry in cleanup.found], right=frozenset({0}), width=width), total]
     if cleanup.spared:
-        heading = "Kept texts of deleted documents, of no base any more; they cannot be made anew, so they stay:"
+        heading = "Kept texts of deleted documents whose base is gone; they cannot be recreated, so they are kept:"
         lines += [
             "",
             heading,

@@ -62,18 +62,18 @@ def queries_listing(log: LoggedQueries) -> Listing:
 
 def cleared_text(done: Cleared) -> str:
     """Return what was removed."""
-    return f"Forgot {counted(done.queries, 'query', 'queries')}, and the gaps that they showed."
+    return f"Deleted {counted(done.queries, 'query', 'queries')} from the log, and their gaps."
 
 
 def maintained_lines(done: Maintained) -> list[str]:
     """Return what maintenance changed, a line for each question."""
     changes = (
         ("New gap", done.opened),
-        ("Open again, for what answered it does not any more", done.reopened),
+        ("Open again: it is no longer answered", done.reopened),
         ("Answered now", done.answered),
         ("Remembered where it is answered", done.promoted),
-        ("Its answer moved, and the memory with it", done.followed),
-        ("Withdrawn from memory, for its answer is gone", done.withdrawn),
+        ("The answer moved; updated its memory", done.followed),
+        ("The answer is gone; removed its memory", done.withdrawn),
     )
     return [f"{change}: {one_line(question)}" for change, questions in changes for question in questions]
 
@@ -87,7 +87,7 @@ def summary_lines(summary: QuerySummary) -> list[str]:
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     lines = [f"{queries} in the last hour{f': {verdicts}' if verdicts else ''}"]
     if summary.gaps:
-        lines.append(f"{counted(summary.gaps, 'open gap')}; `kbhub gaps` lists them")
+        lines.append(f"{counted(summary.gaps, 'open gap')}; list them with `kbhub gaps`")
         lines += [f"  {gap.count} × {one_line(gap.question)}" for gap in summary.top_gaps]
     return lines
 
@@ -110,20 +110,20 @@ def _unanswered(question: Unanswered) -> str:
     clients = one_line(", ".join(question.clients))
     return (
         f"{one_line(question.question)}  (not a gap yet)\n{_INDENT}{times}{f', by {clients}' if clients else ''}; "
-        f"{question.needed} more to be a gap"
+        f"a gap after {question.needed} more"
     )
 
 
 def remembered_text(done: Remembered) -> str:
     """Return the result of `remember`, with similar memories."""
     lines = [f"{REMEMBERED[done.did]}: {_head(done.memory)}"]
-    lines += [f"  takes the place of {one_line(name)}" for name in done.superseded]
+    lines += [f"  replaces {one_line(name)}" for name in done.superseded]
     if done.near:
-        lines.append("  Near to it and different:")
+        lines.append("  Similar but different:")
         lines += [f"    {one_line(near.id)}  {one_line(near.text)}" for near in done.near]
         lines.append(
-            f"  If it takes the place of one: kbhub remember --id {one_line(done.memory.id)} "
-            f"--supersedes {one_line(done.near[0].id)}"
+            f"  If it replaces one of them: kbhub remember --id {one_line(done.memory.id)} --supersedes "
+            f"{one_line(done.near[0].id)}"
         )
     # With similar memories, the first note repeats this advice in terms of the MCP tool.
     lines += [f"  {one_line(note)}" for note in done.notes[bool(done.near) :]]
@@ -151,10 +151,10 @@ def memories_listing(found: MemoryList) -> Listing:
 def forgotten_text(done: Forgotten) -> str:
     """Return the forgotten memories, and where their files are."""
     if not done.memories:
-        return "Nothing was forgotten: no memory fits."
+        return "Nothing forgotten: no memory matches."
     lines = [f"Forgot {counted_memories(len(done.memories))}:"]
     lines += [f"  {one_line(memory.id)}  {one_line(memory.title)}" for memory in done.memories]
-    where = [f"Their files are in {one_line(str(done.trash))}."] if done.trash else []
+    where = [f"Their files are in the trash: {one_line(str(done.trash))}."] if done.trash else []
     if where or done.notes:
         lines.append(" ".join([*where, *done.notes]))
     return "\n".join(lines)
@@ -163,20 +163,20 @@ def forgotten_text(done: Forgotten) -> str:
 def trashed_text(found: Sequence[Trashed]) -> str:
     """Return the memories that can be restored, a line each."""
     if not found:
-        return "The trash has no memory of this project or yours."
+        return "The trash contains no memories of this project or of yours."
     return "\n".join(f"{one_line(one.id)}  {one_line(one.title)}  ({one.scope}, {one.forgotten[:10]})" for one in found)
 
 
 def imported_text(done: Imported) -> str:
     """Return a line about the result of an import."""
-    text = f"Imported {counted_memories(done.added)} ({done.format}), {done.known} known already"
+    text = f"Imported {counted_memories(done.added)} ({done.format}); {done.known} already known"
     return f"{text}, {counted(len(done.failed), 'problem')}." if done.failed else f"{text}."
 
 
 def moved_text(done: Moved) -> str:
     """Return a line about the result of a move."""
     source, target = one_line(str(done.source)), one_line(str(done.target))
-    known = f"; {done.known} known already, now in the trash" if done.known else ""
+    known = f"; {done.known} already known, moved to the trash" if done.known else ""
     renamed = f"; {done.renamed} with a new id" if done.renamed else ""
     return f"Moved {counted_memories(done.moved)} from {source} to {target}{known}{renamed}."
 

@@ -26,13 +26,13 @@ def remembered_answer(done: Remembered) -> str:
     """Return the result of `remember`, and ask about similar memories."""
     lines = [f"{REMEMBERED[done.did]}: {_head(done.memory)}"]
     if done.superseded:
-        lines.append(f"It takes the place of {_named(done.superseded)}.")
+        lines.append(f"It replaces {_named(done.superseded)}.")
     if done.near:
-        lines += ["Near to it and different:", *map(_near, done.near)]
+        lines += ["Similar but different:", *map(_near, done.near)]
         ours, theirs = _id(done.memory.id), _id(done.near[0].id)
         lines.append(
-            f'If it takes the place of one of them: remember(id="{ours}", options={{"supersedes": ["{theirs}"]}}); '
-            f'if it only repeats it: forget(ids=["{ours}"]).'
+            f'If it replaces one of them: remember(id="{ours}", options={{"supersedes": ["{theirs}"]}}); if it '
+            f'only repeats it: forget(ids=["{ours}"]).'
         )
         return "\n".join(lines)
     return "\n".join([*lines, *_notes(done.notes)])
@@ -50,8 +50,8 @@ def memories_answer(found: MemoryList, offset: int = 0) -> tuple[str, MemoryList
     """
     if not found.memories:
         if offset and found.total:
-            return f"There are {found.total} in all; list them without `offset`.", found
-        return "\n".join(["No memory fits. `remember` keeps what is worth it.", *_notes(found.notes)]), found
+            return f"There are {found.total} in total; list them without `offset`.", found
+        return "\n".join(["No memory matches. `remember` saves one.", *_notes(found.notes)]), found
     notes = _notes(found.notes)
     room = ANSWER_BYTES - 2 * NOTE_BYTES - sum(map(size_of, notes))
     shown: list[str] = []
@@ -64,8 +64,11 @@ def memories_answer(found: MemoryList, offset: int = 0) -> tuple[str, MemoryList
         shown.append(entry)
     end = offset + len(shown)
     head = f"Memories {offset + 1}-{end} of {found.total}" if end > offset + 1 else f"Memory {end} of {found.total}"
-    more = [f"More: the same with offset={end}."] if end < found.total else []
-    use = 'When one helps: remember(id="…") confirms it and keeps it strong. All of a long one: read(refs="…").'
+    more = [f"More: the same call with offset={end}."] if end < found.total else []
+    use = (
+        'If one helped, remember(id="…") confirms it and keeps it strong. For the full text of a long one: '
+        'read(refs="…").'
+    )
     text = "\n".join([f"{head}. {use}", *shown, *more, *notes])
     return text, found.model_copy(update={"memories": found.memories[: len(shown)]})
 
@@ -73,7 +76,7 @@ def memories_answer(found: MemoryList, offset: int = 0) -> tuple[str, MemoryList
 def forgotten_answer(done: Forgotten) -> str:
     """Return the result of `forget`."""
     if not done.memories:
-        return "Nothing was forgotten: no memory fits."
+        return "Nothing forgotten: no memory matches."
     lines = [f"Forgot {len(done.memories)}:"]
     room = ANSWER_BYTES - 2 * NOTE_BYTES
     for number, memory in enumerate(done.memories):
@@ -83,7 +86,7 @@ def forgotten_answer(done: Forgotten) -> str:
             lines.append(f"… and {len(done.memories) - number} more.")
             break
         lines.append(line)
-    kept = f"Their files are in {one_line(str(done.trash), NAME_BYTES)}. " if done.trash else ""
+    kept = f"Their files are in the trash: {one_line(str(done.trash), NAME_BYTES)}. " if done.trash else ""
     return "\n".join([*lines, *([f"{kept}{' '.join(_notes(done.notes))}"] if kept or done.notes else [])])
 
 

@@ -192,7 +192,7 @@ def _quoted_hit(number: int, hit: Hit, limit: int, above: Hit | None = None, *, 
         return lines + _trace_lines(hit)  # `read` would return nothing more
     if shown < whole or "…" in text[:1] + text[-1:]:
         call = _read_call(hit, f":{hit.start_line}:{whole}")
-        lines.append(f"   lines {hit.excerpt_line}-{hit.excerpt_line + shown - 1} shown; all of it: {call}")
+        lines.append(f"   lines {hit.excerpt_line}-{hit.excerpt_line + shown - 1} shown; all: {call}")
     else:
         lines.append(f"   whole document: {_read_call(hit, '')}")
     return lines + _trace_lines(hit)
@@ -214,7 +214,7 @@ def _place_lines(hit: Hit, above: Hit | None) -> list[str]:
 
 
 def _about(contexts: Sequence[str]) -> str:
-    return f"lies in: {quoted(' › '.join(contexts), SENTENCE_BYTES)}"
+    return f"context: {quoted(' › '.join(contexts), SENTENCE_BYTES)}"
 
 
 def _hit_line(hit: Hit, *, scored: bool) -> str:
@@ -266,7 +266,7 @@ def _next_calls(
     if shown > 1 and len(result.hits) > 1 and not full:
         hit = result.hits[1]
         call = _read_call(hit, f":{hit.start_line}-{hit.end_line}")
-        lines.append(f"To open another hit: {call}; every ref above can be used so.")
+        lines.append(f"To open another hit: {call}; same for every ref above.")
     if more:
         lines.append(f"Next page: {_search_call(query, cursor(query.offset + shown), full=full)}")
     if result.verdict == "weak" and not query.queries and not query.offset:
@@ -310,16 +310,16 @@ def _limits_of(result: SearchResult) -> list[str]:
     skipped = [f"{quoted(skip.base, TITLE_BYTES)}: {skip.reason}" for skip in result.skipped]
     lines = sentences("Not searched", skipped)
     if result.unmatched and NEAR_ONLY not in result.notes:
-        lines.append(f"Words that occur nowhere: {listed(result.unmatched)}")
+        lines.append(f"Words that no document contains: {listed(result.unmatched)}")
     return lines + sentences("Note", [note for note in result.notes if note not in LEADING_NOTES])
 
 
 def _advice(result: SearchResult, query: Query) -> list[str]:
     if not result.searched:
-        return ["`status` says how far indexing is, and what is wrong."]
+        return ["`status` shows indexing progress and problems."]
     if query.offset:
-        return [f"There are {total_of(result)} hits in all; search without `cursor` for the first."]
-    return [reworded("search(query", query.text), "`status` says what is here and what is indexed."]
+        return [f"There are {total_of(result)} hits in total; search without `cursor` for the first."]
+    return [reworded("search(query", query.text), "`status` lists the bases and what is indexed."]
 
 
 def _reading(reading: Reading, *, line_numbers: bool) -> str:
@@ -350,7 +350,7 @@ def sentences(label: str, told: Iterable[str], limit: int = SENTENCE_BYTES) -> l
     texts = list(told)
     lines = [f"{label}: {one_line(text, limit)}" for text in texts[:SENTENCES]]
     if len(texts) > SENTENCES:
-        lines.append(f"{label}: … and {len(texts) - SENTENCES} more; `status` lists what is here.")
+        lines.append(f"{label}: … and {len(texts) - SENTENCES} more; `status` lists the bases.")
     return lines
 
 

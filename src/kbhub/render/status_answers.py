@@ -58,8 +58,8 @@ def nothing_here(discovery: Discovery, notes: Sequence[str] = ()) -> str:
 
 def _base(status: BaseStatus) -> str:
     base = status.base
-    unsynced = "its first index is not finished" if status.documents else "not indexed yet"
-    state = f"brought in step {status.synced}" if status.synced else unsynced
+    unsynced = "first index not finished" if status.documents else "not indexed yet"
+    state = f"synced {status.synced}" if status.synced else unsynced
     if status.watched:
         state += (
             f", watched {status.watched}"
@@ -79,7 +79,7 @@ def _base(status: BaseStatus) -> str:
         f"being indexed, {status.indexing}" if status.indexing else state,
     ]
     if base.names:
-        fields.append(f"also named {listed(base.names)}")
+        fields.append(f"also known as {listed(base.names)}")
     if about := ": ".join(filter(None, (base.name if base.name != base.id else None, base.description))):
         fields.append(quoted(about, SENTENCE_BYTES))
     problems = [f"{quoted(problem.subject, TITLE_BYTES)}: {message_of(problem)}" for problem in status.problems]

@@ -123,19 +123,19 @@ def search_notes(result: SearchResult, *, offset: int, page: int, reworded: bool
     searched = ", ".join(result.searched)
     if not result.hits and result.searched:
         beyond = (
-            f" on page {page}, only {result.total} {'in all' if result.total_exact else 'listed'}"
+            f" on page {page}, only {result.total} {'in total' if result.total_exact else 'listed'}"
             if result.total
             else ""
         )
         notes.append(f"No hits{beyond}. Searched: {searched}.")
     if result.unmatched and result.searched and not near_only:
-        notes.append(f"Found nowhere: {', '.join(result.unmatched)}.")
+        notes.append(f"No document contains: {', '.join(result.unmatched)}.")
     notes += [f"Not searched: {skipped.base}. {skipped.reason}" for skipped in result.skipped]
     shown = offset + len(result.hits)
     if result.hits and shown < result.total and not empty_handed(result):
-        notes.append(f"Hits {offset + 1} to {shown} of {total_of(result)}; `--page {page + 1}` shows the next.")
+        notes.append(f"Showing hits {offset + 1} to {shown} of {total_of(result)}; `--page {page + 1}` shows more.")
     if result.searched and result.verdict in ("weak", "none") and not (reworded or offset):
-        notes.append('Other words, as the documents may put it, find more: `--also "WORDS"`, once for each wording.')
+        notes.append('Other wordings, as the documents may put it, find more: repeat `--also "WORDING"` for each.')
     return notes
 
 
@@ -223,7 +223,7 @@ def status_text(
             for problem in entry.problems[:LISTED_PROBLEMS]
         ]
         if (more := len(entry.problems) - LISTED_PROBLEMS) > 0:
-            problems.append(f"{entry.base.id}: {more} more; `kbhub status --json` has all")
+            problems.append(f"{entry.base.id}: {more} more; see `kbhub status --json`")
     if problems:
         blocks.append("\n".join([paint("problems", _BOLD), *(f"  {problem}" for problem in problems)]))
     return "\n\n".join(blocks)
@@ -267,7 +267,7 @@ def trust_text(grants: Sequence[Grant], revoked: Sequence[Path], *, listed: bool
         lines.append(f"{one_line(str(pointer))} may")
         lines += [f"  {_grant_text(grant)}" for grant in grants if grant.pointer == pointer]
         if not listed:
-            lines.append(f"`{shlex.join(['kbhub', 'trust', '--revoke', one_line(str(pointer))])}` takes it back.")
+            lines.append(f"Revoke with `{shlex.join(['kbhub', 'trust', '--revoke', one_line(str(pointer))])}`.")
     return "\n".join(lines)
 
 
@@ -296,7 +296,7 @@ def _grant_text(grant: Grant) -> str:
     if grant.use == "cacheDir":
         return f"keep its index in {target}"
     if grant.use == "refused":
-        return f"not have its knowledge in {target}, as you said when asked"
+        return f"not have its knowledge in {target}; you declined when asked"
     return f"have its knowledge in {target}" + (", and agents may write there" if grant.writable else "")
 
 
@@ -409,7 +409,7 @@ def _daemon(daemon: DaemonStatus, version: str) -> str:
     since = f", since {daemon.since}" if daemon.since else ""
     http = f", {daemon.http}" if daemon.http else ""
     other = f", version {daemon.version}" if daemon.version != version else ""
-    return f"process {daemon.pid} at {daemon.address}{http}{since}{other}; `kbhub stop` ends it"
+    return f"process {daemon.pid} at {daemon.address}{http}{since}{other}; stop it with `kbhub stop`"
 
 
 def _problem(problem: Problem) -> str:

@@ -34,7 +34,7 @@ CONTRIBUTION_DIGITS = 4
 
 REMEMBERED = {
     "stored": "Remembered",
-    "strengthened": "Known already, strengthened",
+    "strengthened": "Already known, strengthened",
     "updated": "Changed",
     "confirmed": "Confirmed",
 }
@@ -96,7 +96,7 @@ def warnings_text(warnings: Sequence[Problem]) -> str:
     if not warnings:
         return ""
     first, more = warnings[0], len(warnings) - 1
-    return f"{first.subject}: {message_of(first)}" + (f" {more} more; `kbhub status` lists them." if more else "")
+    return f"{first.subject}: {message_of(first)}" + (f" {more} more; see `kbhub status`." if more else "")
 
 
 def passed_over_text(counts: Mapping[str, int]) -> str:

@@ -121,7 +121,7 @@ def dependencies(hub: Hub, embedder: Embedder | None, limitations: list[str]) ->
             return None
         if not vector.any():
             if parsed(text).terms:  # a query without words has a note of its own
-                limitations.append("Keyword search only: the embedding model does not know the words of this query.")
+                limitations.append("Keyword search only: the embedding model knows none of the words of this query.")
             return None
         return vector
 
@@ -173,7 +173,9 @@ def _opened(
             skipped.append(Skipped(base=base.id, reason=_why_skipped(hub, base, error)))
             continue
         if fingerprint and not comparable:
-            limitations.append(f"{base.id}: keyword search only, until its vectors are made by the embedder in force.")
+            limitations.append(
+                f"{base.id}: keyword search only, until its vectors are recomputed with the current embedder."
+            )
         searched.append(Searched(base, index, comparable, complete))
     return searched, skipped
 
@@ -203,8 +205,8 @@ def _why_skipped(hub: Hub, base: Base, error: BaseUnavailable | IndexUnavailable
     if failure := state.failed.get(base.id):
         return failure
     if progress:
-        return f"It is not indexed yet; it comes after {' and '.join(map(repr, progress))}."
-    return "It is not indexed yet; that is under way." if state.in_hand(base.id) else str(error)
+        return f"It is not indexed yet; it is queued after {' and '.join(map(repr, progress))}."
+    return "It is not indexed yet; indexing is in progress." if state.in_hand(base.id) else str(error)
 
 
 def _elsewhere(hub: Hub, verdict: Verdict | None) -> list[str]:

@@ -32,7 +32,7 @@ MOST_TOKENS = 300
 ASKED_CHARACTERS = 1000
 """Characters of the query that the model sees; enough to tell what a pasted page is about."""
 
-ALREADY_STRONG = "Not expanded: the query as it stands finds strong hits."
+ALREADY_STRONG = "Not expanded: the query already finds strong hits."
 """Note on an answer that needed no expansion."""
 
 _TASK = (
@@ -49,8 +49,8 @@ class Expansion(Model):
 
     queries: tuple[str, ...] = Field((), description="Keyword queries that ask for the same, at most three.")
     passage: str = Field("", description="What a document that answers might say; empty if there is none.")
-    note: str | None = Field(None, description="Why there are no other words, in a sentence.")
-    cached: bool = Field(False, description="Whether they were known from an earlier time.")
+    note: str | None = Field(None, description="Why there are no other words.")
+    cached: bool = Field(False, description="Whether they came from the cache.")
 
 
 class _Answer(BaseModel):
@@ -74,7 +74,7 @@ def expand(text: str, settings: ExpansionSettings, env: Mapping[str, str], cache
     """
     question = _question(text)
     if not question:
-        return Expansion(note="Not expanded: the query has no word to find others for.")
+        return Expansion(note="Not expanded: the query has no words to find others for.")
     prompt = expansion_prompt(question)
     asked = ("expansion", settings.model, prompt.system, prompt.user)
     stored = StoredAnswers(cache)
@@ -92,7 +92,7 @@ def expand(text: str, settings: ExpansionSettings, env: Mapping[str, str], cache
         return Expansion(note=f"Not expanded: {error}")
     expansion = _checked(answer, question)
     if not expansion.queries and not expansion.passage:
-        return Expansion(note=f"Not expanded: {settings.model!r} found no other words; try another model.")
+        return Expansion(note=f"Not expanded: {settings.model!r} found no other words. Try another model.")
     stored.save(expansion, asked)
     return expansion
 
@@ -115,7 +115,7 @@ def search_expanding(hub: Hub, query: Query, settings: ExpansionSettings) -> Sea
     notes = [expansion.note] if expansion.note else []
     if expansion.queries or expansion.passage:
         result = search(hub, query.model_copy(update={"queries": expansion.queries, "passage": expansion.passage}))
-        notes.append(f"Also searched for: {'; '.join(expansion.queries or ('a made-up answer',))}.")
+        notes.append(f"Also searched for: {'; '.join(expansion.queries or ('a hypothetical answer',))}.")
     return result.model_copy(update={"notes": (*result.notes, *notes)})
 
 

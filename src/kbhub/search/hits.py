@@ -231,7 +231,7 @@ def _hit(
 def _replaced(key: Key, documents: Documents, manner: Manner) -> str | None:
     """Return what seems to replace a chunk, the newest first found, or None."""
     newer = [other for other, replaced in manner.older.items() if key in replaced]
-    return f"it seems replaced by {_place(newer[-1], documents, manner)}" if newer else None
+    return f"apparently replaced by {_place(newer[-1], documents, manner)}" if newer else None
 
 
 def _place(key: Key, documents: Documents, manner: Manner) -> str:

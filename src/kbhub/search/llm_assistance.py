@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MOST_QUERIES, MOST_CHARACTERS = 5, 2000
 """Limits on other wordings, and on the characters of each and of the passage."""
 
-CUT = "Only the first {:,} characters of each other wording are read."
+CUT = "Only the first {:,} characters of each other wording are used."
 """Note on an answer if a wording was longer."""
 
 
@@ -74,7 +74,7 @@ def _noted(result: SearchResult, notes: tuple[str, ...]) -> SearchResult:
 def _cut(query: Query) -> tuple[Query, tuple[str, ...]]:
     """Return a query with wordings of limited length, and a note if they were longer."""
     if len(query.queries) > MOST_QUERIES:
-        raise UsageError(f"{len(query.queries)} other queries are more than the {MOST_QUERIES} that are searched for.")
+        raise UsageError(f"{len(query.queries)} other wordings are too many; the maximum is {MOST_QUERIES}.")
     if all(len(text) <= MOST_CHARACTERS for text in (*query.queries, query.passage)):
         return query, ()
     cut = {

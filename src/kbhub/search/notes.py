@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from kbhub.search.scores import Found
     from kbhub.types import Discovery, Query
 
-NEAR_ONLY = "None of the query's words occurs in a document; the hits are near in meaning only."
+NEAR_ONLY = "No document contains the query's words; the hits are only similar in meaning."
 """Note on an answer with semantic hits only."""
 
 NOT_COVERED = "Nothing in these bases covers this; what follows is the nearest there is."
 """Note on an answer whose hits most likely answer something else."""
 
-ENDS_WITH_NEAREST = f"The list ends with the {RANKED} nearest passages; by meaning alone, there is always a next one."
+ENDS_WITH_NEAREST = f"The list ends with the {RANKED} nearest passages. By meaning alone, there is always a next one."
 """Note on the last page of a semantic answer."""
 
-ENDS_WITH_BOTH = f"The list ends with what is among the {RANKED} best passages by words and by meaning alike."
+ENDS_WITH_BOTH = f"The list ends with those of the {RANKED} best passages that both keyword and semantic search found."
 """Note on the last page if hits need both signals."""
 
 LEADING_NOTES = (NEAR_ONLY, NOT_COVERED)
@@ -52,24 +52,26 @@ def notes_on(found: Found, chosen: Sequence[str], query: Query, active: Discover
     understood, notes = found.understood, list[str]()
     if understood.unread:
         notes.append(
-            f"The query is long: its first {MAX_CHARACTERS:,} characters were read, {understood.unread:,} not."
+            f"The query is too long: only its first {MAX_CHARACTERS:,} characters were used, not the other "
+            f"{understood.unread:,}."
         )
     if understood.left_out:
         notes.append(
-            f"The query is long: {len(understood.terms)} of its terms were looked up, {understood.left_out} not."
+            f"The query is too long: only {len(understood.terms)} of its terms were used, not the other "
+            f"{understood.left_out}."
         )
     if not understood.terms and not found.hits and found.mode != "semantic":
-        notes.append("The query has no word to look up.")
-    notes += [f"Searched for {fix.used!r} in place of {fix.typed!r}." for fix in found.corrections]
+        notes.append("The query has no words to search for.")
+    notes += [f"Searched for {fix.used!r} instead of {fix.typed!r}." for fix in found.corrections]
     if found.filtered_out and chosen:
-        notes.append(f"No document fulfils {' '.join(chosen)}.")
+        notes.append(f"No document matches {' '.join(chosen)}.")
     ids = [base.id for base in active.bases]
     known = {fold(name) for base in active.bases for name in (base.id, *base.names)} | {ANY}
     for value in (value for part in understood.filters if part.key == "base" for value in part.values):
         if fold(value.text) not in known:
             notes.append(str(BaseNotFound(value.text, ids, active.problem_of(value.text))))
     if query.min_signals > 1 and found.mode != "hybrid" and understood.terms and not found.hits:
-        notes.append(f"Hits of {query.min_signals} signals were asked for, and only the {found.mode} signal ran.")
+        notes.append(f"Hits of {query.min_signals} signals were requested, but only the {found.mode} signal ran.")
     if found.ends and found.last:
         notes.append(found.ends)
     return notes
@@ -95,7 +97,7 @@ def unfinished(
             done = " ({} of {} files)".format(*progress[name]) if name in progress else ""
             notes.append(f"{name} is still being indexed{done}.")
         elif count := behind.get(name):
-            notes.append(f"{name} has changed files that are still to be indexed ({count}); this answer may lack them.")
+            notes.append(f"{name} has changed files that are not indexed yet ({count}); this answer may lack them.")
         if name in failed:
-            notes.append(f"{name} is searched as it was last indexed: {failed[name]}")
+            notes.append(f"{name} is searched as last indexed: {failed[name]}")
     return notes

@@ -92,8 +92,8 @@ class TrustQuestion:
         reply = await confirm(
             context,
             key,
-            f"{pointer} came with the project and says that its knowledge is in {target}, outside the project. May "
-            "kbhub read and index that folder? Only say yes if you know it.",
+            f"{pointer}, which came with the project, says that the project's knowledge is in {target}, outside "
+            "the project. Allow kbhub to read and index that folder? Only allow it if you know the folder.",
         )
         if isinstance(reply, InputRequiredResult):
             return reply

@@ -218,19 +218,19 @@ def too_much(line: bytes) -> str:
         return ""
     bare = _STRING.sub(b"", _ESCAPED.sub(b"", line))
     if sum(map(bare.count, (b"[", b"{", b","))) > MOST_VALUES:
-        return f"More than {MOST_VALUES:,} values in a message are not read."
+        return f"A message cannot have more than {MOST_VALUES:,} values."
     depth = 0
     for run in _BRACKETS.finditer(bare):
         depth += len(run.group()) if run.group()[:1] in b"[{" else -len(run.group())
         if depth > DEEPEST:
-            return f"More than {DEEPEST} levels in a message are not read."
+            return f"A message cannot be nested more than {DEEPEST} levels deep."
     return ""
 
 
 def _shaped(line: bytes, message: Any) -> Frame:
     """Check that a JSON value is a message."""
     if not isinstance(message, dict):
-        batch = "Batches are not served: send one message a line." if isinstance(message, list) else _NO_OBJECT
+        batch = "Batches are not supported. Send one message per line." if isinstance(message, list) else _NO_OBJECT
         return refusal(batch, None)
     identifier = message.get("id")
     if "method" not in message and ("result" in message or "error" in message):
@@ -281,6 +281,6 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-_TOO_LONG = f"A message has at most {FRAME_BYTES} bytes."
+_TOO_LONG = f"A message cannot be larger than {FRAME_BYTES} bytes."
 _NO_OBJECT = "The message is not an object."
 _ID = "`id` must be a string or a whole number."

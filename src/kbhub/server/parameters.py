@@ -94,16 +94,16 @@ def check_tool(name: str, tools: Sequence[str], why_not: Callable[[ToolName], st
     """
     if name in tools:
         return
-    listed = f"kbhub has {', '.join(tools)}."
+    listed = f"Tools: {', '.join(tools)}."
     own = next((tool for tool in ALL if tool == name), None)
     meant = own or MEANT.get(name.lower().replace("-", "_"))
     if meant is None:
         raise UsageError(f"unknown tool {_named(name)};{_meant(name, tools)} {listed}")
     reason = why_not(meant)
     if own:
-        raise UsageError(f"`{own}` is not offered: {reason}. {listed}")
-    but = f", which is not offered: {reason}" if reason else ""
-    raise UsageError(f"there is no tool {_named(name)}; use `{meant}`{but}. {listed}")
+        raise UsageError(f"`{own}` is not available: {reason}. {listed}")
+    but = f", which is not available: {reason}" if reason else ""
+    raise UsageError(f"no tool {_named(name)}; use `{meant}`{but}. {listed}")
 
 
 def bad_argument(tool: str, schema: Schema, error: ValidationError) -> UsageError:
@@ -124,7 +124,7 @@ def bad_argument(tool: str, schema: Schema, error: ValidationError) -> UsageErro
             f"unknown parameter {_named(key)} in {name};{_meant(key, known)} {name} takes {_takes(known)}."
         )
     if first["type"] == "missing":
-        return UsageError(f"{tool} needs `{name}`: {expected(expected_schema)}.")
+        return UsageError(f"{tool} requires `{name}`: {expected(expected_schema)}.")
     return UsageError(f"{tool}: `{name}` must be {expected(expected_schema)}, not {shown(first['input'])}.")
 
 
@@ -136,7 +136,7 @@ def expected(schema: Schema) -> str:
         return " or ".join(f"`{value}`" for value in schema["enum"])
     kind = schema.get("type")
     if kind == "array":
-        return f"a list, each {expected(schema.get('items', {}))}"
+        return f"a list, each item {expected(schema.get('items', {}))}"
     if kind == "object":
         known = list(schema.get("properties", {}))
         return f"an object with {_takes(known)}" if known else "an object"
@@ -204,7 +204,7 @@ def _inside(name: str, schema: Schema) -> str:
     properties = schema.get("properties", {})
     for outer, inner in properties.items():
         if name in inner.get("properties", {}):
-            return f" it belongs into `{outer}`;"
+            return f" it belongs in `{outer}`;"
     synonym = next((own for own, others in SYNONYMS.items() if name.lower() in others and own in properties), None)
     return f" use `{synonym}`;" if synonym else _meant(name, properties)
 
@@ -245,9 +245,9 @@ def _as_lines(given: Any) -> Any:
 Wordings = Annotated[
     Annotated[list[str], BeforeValidator(_as_lines)] | None,
     Field(
-        description="Two or three other wordings, in the terms, names and language that the documents would use: they "
-        "find far more.",
-        json_schema_extra=brief("2 or 3 other wordings, as the documents may put it: finds far more."),
+        description="Two or three other wordings, in the terms, names and language the documents might use: finds "
+        "far more.",
+        json_schema_extra=brief("2 or 3 other wordings, as documents may put it: finds far more."),
     ),
 ]
 """Other wordings of a query: a list, or a string with one on each line."""

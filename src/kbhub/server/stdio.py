@@ -115,7 +115,7 @@ async def _serve(server: KbhubServer, client: Streams, protocol: str) -> None:
 async def _end_on_signal(scope: anyio.CancelScope, closed: anyio.Event) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:
-            log.info("Ending on %s.", signal.Signals(number).name)
+            log.info("Stopping on %s.", signal.Signals(number).name)
             scope.cancel()
             with anyio.move_on_after(GRACE_SECONDS, shield=True):
                 await closed.wait()

@@ -204,7 +204,7 @@ class Tasks(Extension):
                 raise MCPError(code=HEADER_MISMATCH, message="The header Mcp-Name does not match `taskId`.")
             self._has_room()
             if (task := self._tasks.get(params.task_id)) is None:
-                raise MCPError(code=INVALID_PARAMS, message="There is no such task; tasks are kept for an hour.")
+                raise MCPError(code=INVALID_PARAMS, message="No such task. Tasks are kept for an hour.")
             return {"resultType": "complete", **answer(task, params)}
 
         return handle
@@ -224,7 +224,7 @@ class Tasks(Extension):
                 }
             ).input_responses
         except ValidationError as error:
-            raise MCPError(code=INVALID_PARAMS, message="`inputResponses` do not fit what was asked.") from error
+            raise MCPError(code=INVALID_PARAMS, message="`inputResponses` do not match the requests.") from error
         task.responses |= given or {}
         left = {key: request for key, request in requests.items() if key not in task.responses}
         task.become("input_required" if left else "working", **({"inputRequests": left} if left else {}))

@@ -149,7 +149,7 @@ async def _end_if_unheard(client: Transport, conversation: anyio.CancelScope) ->
     while True:
         await anyio.sleep(LAST_WORDS_SECONDS)
         if client.gone():
-            log.info("The client is gone and does not read what is still said.")
+            log.info("The client is gone, and does not read the remaining messages.")
             conversation.cancel()
 
 
@@ -162,7 +162,7 @@ def _message(message: dict[str, Any]) -> JSONRPCMessage | None:
     try:
         return kind.model_validate(message, by_name=False)
     except ValidationError:
-        log.info("The client sent an answer that cannot be understood.")
+        log.info("The client sent a malformed answer.")
         return None
 
 
@@ -172,8 +172,8 @@ def _line(message: JSONRPCMessage) -> bytes:
     except (PydanticSerializationError, UnicodeEncodeError):
         if not isinstance(message, JSONRPCResponse):
             raise
-        log.exception("An answer cannot be sent.")
-        error = ErrorData(code=INTERNAL_ERROR, message="The answer cannot be written as JSON; the log says why.")
+        log.exception("Cannot send an answer.")
+        error = ErrorData(code=INTERNAL_ERROR, message=("The answer cannot be encoded as JSON. The log has the cause."))
         return _line(JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
 
 
@@ -219,7 +219,9 @@ def _is_probe(request: JSONRPCRequest) -> bool:
 
 
 async def _refuse_probe(request: JSONRPCRequest, write: Any) -> None:
-    error = ErrorData(code=METHOD_NOT_FOUND, message="This server is set to the protocol with `initialize`.")
+    error = ErrorData(
+        code=METHOD_NOT_FOUND, message=("This server is set to serve only the protocol with `initialize`.")
+    )
     await write.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=request.id, error=error)))
 
 

@@ -213,7 +213,7 @@ class Background:
             while self._step():
                 pass
         except IndexingStopped:
-            log.debug("Indexing was stopped; the next start goes on where it was.")
+            log.debug("Indexing was stopped. The next start continues where it left off.")
         finally:
             with self._changed:
                 # Leave the state of a successor alone, which may have started since `_step` returned.
@@ -304,7 +304,7 @@ class Background:
         except KbhubError as error:
             log.info("%s", error)
         except Exception:  # BLE001: as below
-            log.exception("Looking through the query log failed.")
+            log.exception("Maintaining the query log failed.")
 
     def _rest(self) -> None:
         """Wait while the only work is to check on another process."""
@@ -354,7 +354,7 @@ class Background:
             log.warning("%s", error)  # the hub reports it until it is resolved
         except Exception as error:  # BLE001: as above; `status` shows it too
             log.exception("Indexing of base %s failed.", behind.base)
-            problem = f"Indexing failed ({type(error).__name__}: {error}); the log has the details."
+            problem = f"Indexing failed ({type(error).__name__}: {error}). See the log for details."
         with self._changed:
             self._progress.pop(behind.base, None)
             self._problems.pop(behind.base, None)

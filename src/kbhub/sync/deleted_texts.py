@@ -20,7 +20,7 @@ from kbhub.documents.filters import Filters, included, parse_rules
 from kbhub.documents.walk import KEPT
 from kbhub.errors import KbhubError, UsageError
 from kbhub.types import Document, Heading
-from kbhub.values import struct
+from kbhub.values import counted, struct
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import read_regular
 from kbhub.workspace.places import data_dir, private_directory
@@ -80,7 +80,7 @@ def deleted_words(since: float | None) -> str:
         since: when it was first found missing, seconds since the epoch.
     """
     when = f", first missed on {datetime.fromtimestamp(since, UTC).date()}" if since is not None else ""
-    return f"its file was deleted{when}; this is the text that was kept of it"
+    return f"its file was deleted{when}; this is the kept text"
 
 
 class Keeping:
@@ -276,7 +276,7 @@ def change_keeping(hub: Hub, names: Iterable[str], *, keep: Sequence[str], forge
         KbhubError: the change cannot be saved.
     """
     if not all(pattern.strip() for pattern in (*keep, *forget)):
-        raise UsageError("A pattern of files to keep or to forget is empty; name files, such as 'logs/' or '*.jsonl'.")
+        raise UsageError("Empty pattern of files to keep or to forget. Name files, such as 'logs/' or '*.jsonl'.")
     ids, sentences = set(names), []
     for base in hub.discovery().bases if keep or forget else ():
         if base.id not in ids or base.kind == "memory":
@@ -287,11 +287,11 @@ def change_keeping(hub: Hub, names: Iterable[str], *, keep: Sequence[str], forge
                 keeping.add(keep)
             gone = keeping.forget(forget) if forget else []
         except OSError as error:
-            raise KbhubError(f"What is kept of base {base.id!r} cannot be changed: {error}.") from error
+            raise KbhubError(f"Cannot change the kept text of base {base.id!r}: {error}.") from error
         if forget:
-            sentences.append(f"{base.id}: what was kept of {len(gone)} deleted files is forgotten.")
+            sentences.append(f"{base.id}: deleted the kept text of {counted(len(gone), 'deleted file')}.")
         if forget and (own := [pattern for pattern in forget if pattern in base.keep_deleted]):
-            sentences.append(f"{base.id}: the config goes on to keep {', '.join(map(repr, own))} (`keepDeleted`).")
+            sentences.append(f"{base.id}: the config still keeps {', '.join(map(repr, own))} (`keepDeleted`).")
     return sentences
 
 

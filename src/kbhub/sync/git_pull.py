@@ -69,9 +69,9 @@ class Pull(Model):
     """What pulling did for one base."""
 
     base: str = Field(description="Its id.")
-    state: Literal["updated", "current", "skipped", "failed"] = Field(description="What came of it.")
+    state: Literal["updated", "current", "skipped", "failed"] = Field(description="The outcome.")
     message: str = Field("", description="Why it was skipped or failed, and what to do.")
-    before: str | None = Field(None, description="Commit that was checked out.")
+    before: str | None = Field(None, description="Commit that was checked out before.")
     after: str | None = Field(None, description="Commit that is checked out now.")
 
 
@@ -95,7 +95,7 @@ def pull(hub: Hub, base: Base) -> Pull:
         return Pull(base=base.id, state="skipped", message=reason)
     git = which("git")
     if git is None or not os.path.isabs(git):  # noqa: PTH117 - a git in the working directory is untrusted
-        return Pull(base=base.id, state="failed", message="There is no git to pull with.")
+        return Pull(base=base.id, state="failed", message="git is not installed, so nothing can be pulled.")
     return _Checkout(git, base).pull()
 
 
@@ -103,12 +103,12 @@ def _why_not(hub: Hub, base: Base) -> str:
     """Return why a base is not pulled; empty if it is."""
     is_named = base.origin in ("config", "argument") or bool(base.names)
     if not is_named and not any(grant.target == base.path for grant in hub.trust.entries() if grant.use == "knowledge"):
-        return "Only bases that you named yourself are pulled, and this one was found in the project."
+        return "Only bases that you added yourself are pulled; this one was found in the project."
     if not (base.path / ".git").exists():
         checkout = next((folder for folder in base.path.parents if (folder / ".git").exists()), None)
         if checkout is None:
-            return "It is no git checkout."
-        return f"It is part of the checkout {checkout}, which has other things in it; pull that one yourself."
+            return "It is not a git checkout."
+        return f"It is part of the checkout {checkout}, which contains other files. Pull that one yourself."
     return ""
 
 
@@ -126,23 +126,23 @@ class _Checkout:
         keys = {key.lower() for key in settings.out.split("\0") if key}
         if strange := sorted(key for key in keys if not _HARMLESS.fullmatch(key)):
             return self._skipped(
-                f"Its .git/config has settings that pulling would obey ({', '.join(strange[:3])}); look at them and "
-                f"pull it yourself."
+                f"Its .git/config has settings that a pull would obey ({', '.join(strange[:3])}). Review them, and "
+                "pull it yourself."
             )
         branch = self._run("symbolic-ref", "--quiet", "--short", "HEAD")
         name = branch.out.strip()
         remote = self._run("config", "--local", "--get", f"branch.{name}.remote").out.strip() if branch.ok else ""
         if not remote or remote == ".":
-            return self._skipped("No branch is checked out that follows one of a remote.")
+            return self._skipped("It has no branch checked out that tracks a remote branch.")
         before = self._commit("HEAD")
         fetched = self._run(
             *("fetch", "--quiet", "--no-recurse-submodules", "--end-of-options", remote), seconds=FETCH_SECONDS
         )
         if not fetched.ok:
-            return self._failed(f"It cannot be fetched: {fetched.why}")
+            return self._failed(f"Cannot fetch: {fetched.why}")
         upstream = self._commit("@{upstream}")
         if upstream is None:
-            return self._failed(f"The branch {name!r} follows one that its remote has not.")
+            return self._failed(f"The branch {name!r} tracks a branch that its remote does not have.")
         return self._forward(before, upstream)
 
     def _forward(self, before: str | None, upstream: str) -> Pull:
@@ -150,10 +150,10 @@ class _Checkout:
         if before == upstream or (before and self._run("merge-base", "--is-ancestor", upstream, before).ok):
             return Pull(base=self.base.id, state="current", before=before, after=before)
         if before and not self._run("merge-base", "--is-ancestor", before, upstream).ok:
-            return self._failed("It has commits that its remote has not; merge or rebase it yourself.")
+            return self._failed("It has commits that its remote does not have. Merge or rebase it yourself.")
         merged = self._run("merge", "--ff-only", "--quiet", "--no-stat", upstream)
         if not merged.ok:
-            return self._failed(f"It cannot be fast-forwarded: {merged.why}")
+            return self._failed(f"Cannot fast-forward: {merged.why}")
         return Pull(base=self.base.id, state="updated", before=before, after=self._commit("HEAD"))
 
     def _commit(self, name: str) -> str | None:

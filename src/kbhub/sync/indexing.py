@@ -35,8 +35,8 @@ RACY_NS = 2_000_000_000
 FAT), so its time is stored negated, which no file has, and its content is compared next time."""
 
 LEFT_OUT = (
-    "Line {} holds what looks like a credential ({}), so it was left out. Take that out; if it is none, "
-    "`--allow-secret` publishes it."
+    "Line {} looks like it contains a credential ({}), so it was not published. Remove it, or, if it is not a "
+    "credential, publish with `--allow-secret`."
 )
 """Why a document is not published; takes the line and the kind."""
 
@@ -139,7 +139,7 @@ class DocumentReader:
                 document, kind = read_source(self.base, entry.path, file, limit)
         except (OSError, PathNotContained) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            self._fail(entry, f"It cannot be read: {reason}.")
+            self._fail(entry, f"Cannot read it: {reason}.")
             return None
         if self.refuse_secrets and (found := find_secrets(text := "\n".join(document.lines))):
             self._fail(entry, LEFT_OUT.format(found[0].line(text), found[0].kind))
@@ -148,7 +148,7 @@ class DocumentReader:
             try:
                 self.keeping.save(entry, digest, kind, document)
             except OSError as error:
-                self._fail(entry, f"Its text cannot be kept: {error.strerror}.")
+                self._fail(entry, f"Cannot keep its text: {error.strerror}.")
         return new_document(self.base, entry, document, kind, digest)
 
     def read_all(
@@ -184,7 +184,7 @@ class DocumentReader:
     def _kept(self, entry: FileEntry, known: bytes | None) -> NewDocument | None:
         kept = self.keeping.load(entry.path)
         if kept is None:
-            self._fail(entry, "Its file is gone, and what was kept of it cannot be read.")
+            self._fail(entry, "Its file is gone, and its kept text cannot be read.")
             return None
         if kept.digest == known:
             return None

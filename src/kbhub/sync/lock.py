@@ -89,7 +89,7 @@ def writing(hub: Hub, base: Base, ref: str) -> Iterator[None]:
         reason = f"another kbhub process has been writing to {base.id!r} for {FOLDER_LOCK_SECONDS:g} s; try again"
         raise WriteRefused(ref, reason) from error
     except OSError as error:
-        raise WriteRefused(ref, f"no lock can be made in {folder} ({error.strerror})") from error
+        raise WriteRefused(ref, f"no lock can be created in {folder} ({error.strerror})") from error
     try:
         yield
     finally:

@@ -115,7 +115,7 @@ def publish(
     place = f"{getpass.getuser()}@{socket.gethostname()}"
     with changing(server, name, f"kbhub publish {name} from {place}", create=True, undo=dry_run) as (held, number):
         if takes_memories(held, number):
-            reason = f"agents remember in {name!r}, and publishing a folder would remove that"
+            reason = f"agents remember in {name!r}, and publishing a folder would delete their memories"
             raise EngineUnavailable(server.name, reason, "Publish under another name.")
         writer = PostgresWriter(held, number, name, lambda document: _content(base, document, allow_secret))
         again = full or bool(writer.meta(INLINE_TAGS)) != base.inline_tags
@@ -168,7 +168,7 @@ def pull(server: Server, name: str, folder: Path) -> Pulled:
                     _write(place, content)
                     written += 1
     except OSError as error:
-        raise UsageError(f"{folder} cannot be written: {error.strerror}. Name another folder.") from error
+        raise UsageError(f"Cannot write {folder}: {error.strerror}. Name another folder.") from error
     return Pulled(written, same, tuple(kept), tuple(lacking))
 
 

@@ -161,7 +161,7 @@ def _open(path: Path, notes: list[str], *, check: bool) -> IndexWriter:
 
 def _set_aside(path: Path, fault: str, notes: list[str]) -> None:
     aside = set_aside(path)
-    notes.append(f"The old index could not be used ({fault}); it was set aside as {aside.name} and made anew.")
+    notes.append(f"The old index was unusable ({fault}). It was set aside as {aside.name} and rebuilt.")
 
 
 @record
@@ -260,7 +260,7 @@ class Run:
             if previous is not None:
                 self.writer.forget_vectors()
             if previous is not None and not same:
-                self.notes.append(f"The embedder changed to {self.embedder.name}; all vectors are made anew.")
+                self.notes.append(f"The embedder changed to {self.embedder.name}; all vectors are recomputed.")
             self.writer.set_meta(
                 {
                     "embedder": self.embedder.fingerprint,
@@ -320,7 +320,7 @@ class Run:
 
     def _no_vectors(self, error: EmbedderError) -> None:
         self.embedder = None
-        self.notes.append(f"{error} Documents were indexed for keyword search; vectors follow when it loads.")
+        self.notes.append(f"{error} Documents were indexed for keyword search; vectors follow once the embedder loads.")
 
     def _remove(self, paths: Sequence[str]) -> None:
         for batch in (paths[at : at + BATCH_FILES] for at in range(0, len(paths), BATCH_FILES)):

@@ -110,7 +110,7 @@ class Watcher:
                 self._follow(self._plan)
             except (OSError, WatchfilesRustInternalError) as error:
                 reason = str(error).split("\n")[0] or type(error).__name__
-                log.warning("Files cannot be watched (%s); they are polled instead.", reason)
+                log.warning("Cannot watch files (%s); polling instead.", reason)
                 self._plan.polled |= {base.id: reason for base in self._plan.bases}
                 self._plan.roots.clear()
                 self._follow(self._plan)
@@ -127,7 +127,7 @@ class Watcher:
             if base.engine:
                 continue
             if system := remote_system(base.path):
-                plan.polled[base.id] = f"it lies on {system}"
+                plan.polled[base.id] = f"it is on {system}"
             else:
                 plan.roots |= {str(path): base for path in watched_folders(base) if path.is_dir()}
         return plan

@@ -68,16 +68,18 @@ class Guard:
         if refusal := foreign(request, self._port):
             return refusal.response
         if request.method not in ("GET", "HEAD") and "origin" not in request.headers:
-            return _refused("A change must come from this page.", 403)
+            return _refused("Changes are only accepted from this page.", 403)
         known = hmac.compare_digest(request.cookies.get(self._cookie, ""), self._session)
         if (token := request.query_params.get(TOKEN)) is not None:
             return self._entered(request, token, known=known)
-        return self._app if known else _refused("This page opens from the address that `kbhub ui` printed.", 401)
+        return self._app if known else _refused("Open this page with the address printed by `kbhub ui`.", 401)
 
     def _entered(self, request: Request, token: str, *, known: bool) -> Response:
         """Turn the token into a cookie, and take it out of the address."""
         if not known and not (self._token and hmac.compare_digest(token.encode(), self._token.encode())):
-            return _refused("This address was used before, or is of an earlier `kbhub ui`. Run it again.", 401)
+            return _refused(
+                "This address was already used, or is from an earlier `kbhub ui`. Run `kbhub ui` again.", 401
+            )
         self._token = "" if not known else self._token
         rest = urlencode([(name, value) for name, value in request.query_params.multi_items() if name != TOKEN])
         response = RedirectResponse(f"{request.url.path}?{rest}" if rest else request.url.path, 303)

@@ -100,4 +100,4 @@ def _at_fault(request: Request, error: Exception) -> Response:
 
 
 def _missing(request: Request, _error: Exception) -> Response:
-    return site_of(request).fault(request, KbhubError(f"There is no page {request.url.path}."), 404)
+    return site_of(request).fault(request, KbhubError(f"No page {request.url.path}."), 404)

@@ -92,7 +92,7 @@ async def start_document(request: Request) -> Response:
 def _started(site: Site, form: dict[str, str]) -> str:
     question, path = form.get("question", "").strip(), form.get("path", "").strip()
     if not question or not path:
-        raise UsageError("Name the question, and the path of the document that shall answer it.")
+        raise UsageError("Enter the question, and the path of the document that should answer it.")
     title = " ".join(question.rstrip("?").split())
     text = STARTED.format(title=title[:1].upper() + title[1:], question=" ".join(question.split()))
     return write_document(site.hub, f"{form.get('base', 'project')}@{path}", text=text).ref

@@ -131,7 +131,7 @@ def _chosen(request: Request) -> Chosen:
     values = request.query_params
     color = values.get("color", "folder")
     if color not in ("folder", "tag"):
-        raise UsageError(f"Documents are coloured by folder or tag, not by {color!r}.")
+        raise UsageError(f"Cannot color documents by {color!r}; use folder or tag.")
     return Chosen(values.get("base", ""), values.get("around", ""), color, values.get("near") == "1")
 
 

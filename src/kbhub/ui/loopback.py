@@ -54,11 +54,11 @@ def foreign(request: Request, port: int) -> Refusal | None:
         port: the port it came to.
     """
     if not _OUR_HOST.fullmatch(request.headers.get("host", "")):
-        return Refusal(421, f"This server answers to {HOST} and localhost alone.")
+        return Refusal(421, f"This server only answers to {HOST} and localhost.")
     origin = request.headers.get("origin")
     ours = {f"http://{name}:{port}" for name in (HOST, "localhost", "[::1]")}
     if origin is not None and origin not in ours:
-        return Refusal(403, "Requests of web pages of other sites are not answered.")
+        return Refusal(403, "Requests from web pages of other sites are rejected.")
     return None
 
 
@@ -79,7 +79,7 @@ def bind_port(port: int) -> socket.socket:
     except OSError as error:
         bound.close()
         raise UsageError(
-            f"Port {port} cannot be used ({error.strerror}); name another one with --port, or 0 for a free one."
+            f"Cannot use port {port} ({error.strerror}). Choose another one with --port, or 0 for a free one."
         ) from error
     return bound
 

@@ -128,9 +128,9 @@ def _changed(site: Site, form: FormData) -> str:
     ids = [value for name, value in form.multi_items() if name == "id" and isinstance(value, str)]
     action = fields.get("action", "")
     if action not in _ACTIONS:
-        raise UsageError(f"There is no action {action!r}; there are {', '.join(_ACTIONS)}.")
+        raise UsageError(f"Unknown action {action!r}. Actions: {', '.join(_ACTIONS)}.")
     if not ids:
-        raise UsageError("Choose a memory first.")
+        raise UsageError("Select a memory first.")
     name = _ACTIONS[action](site.hub, ids, fields)
     return f"/memories/one?{urlencode({'id': name})}" if name else "/memories"
 
@@ -148,12 +148,14 @@ def _edit(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
 def _merge(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
     """Write one memory in the place of several."""
     if len(ids) < 2:
-        raise UsageError("Choose two memories or more to merge.")
+        raise UsageError("Select two or more memories to merge.")
     every = all_known(hub)
     chosen = [located(hub, name, None, every) for name in ids]
     scopes = {memory.shelf.scope for memory in chosen}
     if len(scopes) > 1:
-        raise UsageError(f"They are in several scopes ({', '.join(sorted(scopes))}); move them into one first.")
+        raise UsageError(
+            f"The memories are in several scopes ({', '.join(sorted(scopes))}). Move them to one scope first."
+        )
     texts = [stored.content.body for memory in chosen if (stored := read(memory.shelf, memory.path))]
     done = remember(
         hub,
@@ -194,5 +196,5 @@ _ACTIONS = {
 
 def _scope(name: str) -> Scope | None:
     if name and name not in SCOPES:
-        raise UsageError(f"There is no scope {name!r}; there are {', '.join(SCOPES)}.")
+        raise UsageError(f"Unknown scope {name!r}. Scopes: {', '.join(SCOPES)}.")
     return name or None

@@ -53,7 +53,7 @@ IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 NEIGHBOURS = 12
 """Neighbours of each kind beside a document."""
 
-KINDS = (("link", "Links to"), ("backlink", "Linked from"), ("related", "Related"), ("near", "Near in meaning"))
+KINDS = (("link", "Links to"), ("backlink", "Linked from"), ("related", "Related"), ("near", "Similar in meaning"))
 """Kind of neighbour, and its title; those by tag are to be had by the tag."""
 
 DAY_SECONDS = 86_400
@@ -87,7 +87,7 @@ def documents_page(request: Request) -> Response:
     below = [one for one in list_documents(site.hub, base.id).documents if one.path.startswith(prefix)]
     entries = _entries(base.id, prefix, below)
     if not entries:
-        raise DocumentNotFound(f"{base.id}@{folder}", "there are no documents in it")
+        raise DocumentNotFound(f"{base.id}@{folder}", "it has no documents")
     return site.page(
         request,
         "documents.html",
@@ -103,7 +103,7 @@ def document_page(request: Request) -> Response:
     """Show a document, with the lines that were asked for marked and what is around it."""
     site, ref = site_of(request), request.query_params.get("ref", "")
     if not ref.strip():
-        raise UsageError("No document is named.")
+        raise UsageError("No document given.")
     whole = open_whole(site.hub, ref)
     note_read(site.hub, whole.ref)
     line = number_of(request.query_params.get("from", ""), whole.lines[0] if whole.lines else 1)
@@ -139,14 +139,14 @@ def image(request: Request) -> Response:
     (base,) = site.hub.select([request.query_params.get("base", "")])
     kind = IMAGES.get(posixpath.splitext(path)[1].lower())
     if kind is None or base.engine:
-        raise DocumentNotFound(f"{base.id}@{path}", "it is no image")
+        raise DocumentNotFound(f"{base.id}@{path}", "it is not an image")
     try:
         with open_contained(base, path) as file:
             data = file.read(IMAGE_BYTES + 1)
     except OSError as error:
         raise DocumentNotFound(f"{base.id}@{path}", error.strerror or "it cannot be read") from error
     if len(data) > IMAGE_BYTES:
-        raise DocumentNotFound(f"{base.id}@{path}", f"it has more than {IMAGE_BYTES} bytes")
+        raise DocumentNotFound(f"{base.id}@{path}", f"it is larger than {IMAGE_BYTES} bytes")
     headers = {"Content-Security-Policy": IMAGE_POLICY, "Cache-Control": "no-cache"}
     return Response(data, media_type=kind, headers=headers)
 

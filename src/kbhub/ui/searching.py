@@ -40,7 +40,7 @@ AGES = (("age:<7d", "last week", 7), ("age:<30d", "last month", 30), ("age:<1y",
 """Filter, label and days of each age."""
 
 EXAMPLES = (
-    ("kind:memory", "what was remembered"),
+    ("kind:memory", "memories"),
     ("age:<7d", "what changed this week"),
     ('"exact phrase"', "words in this order"),
     ("deploy -draft", "without a word"),
@@ -106,13 +106,13 @@ def compare_page(request: Request) -> Response:
     site = site_of(request)
     ranks = sorted({number_of(rank) for rank in request.query_params.getlist("hit")})
     if len(ranks) != 2:
-        raise UsageError(f"Choose two hits to compare; {len(ranks)} are chosen.")
+        raise UsageError(f"Select two hits to compare; {len(ranks)} are selected.")
     if ranks[-1] > MOST_HITS or ranks[0] < 1:
         raise UsageError(f"Only the first {MOST_HITS} hits can be compared.")
     asked = query_of(request, limit=ranks[-1])
     result = search(site.hub, asked.model_copy(update={"offset": 0}))
     if len(result.hits) < ranks[-1]:
-        raise UsageError("The search has fewer hits now; go back and choose again.")
+        raise UsageError("The search returns fewer hits now. Go back and select again.")
     hits = [result.hits[rank - 1] for rank in ranks]
     first, second = (traced(hit) for hit in hits)
     two = [(Shown(hit), trace, rank) for hit, trace, rank in zip(hits, (first, second), ranks, strict=True)]
@@ -245,6 +245,6 @@ def _conclusion(first: BarOfTrace, second: BarOfTrace) -> str:
     }
     name, value = max(differences.items(), key=lambda item: abs(item[1]), default=("", 0.0))
     if not value:
-        return "Both have the same score; the order is by path."
-    side = "for the first" if value > 0 else "for the second, and the others outweigh it"
-    return f"What differs most is {name}: {value:+.4f} {side}."
+        return "Both have the same score; they are sorted by path."
+    side = "for the first" if value > 0 else "for the second, but the other signals outweigh it"
+    return f"Largest difference: {name}, {value:+.4f} {side}."

@@ -87,7 +87,7 @@ class Site:
 
     def fault(self, request: Request, error: KbhubError, status: int) -> HTMLResponse:
         """Return a page that says what is wrong."""
-        return self.page(request, "fault.html", status=status, message=str(error), title="That did not work")
+        return self.page(request, "fault.html", status=status, message=str(error), title="Something went wrong")
 
     def writable(self) -> bool:
         """Return whether anything may be written from the page."""

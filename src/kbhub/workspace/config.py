@@ -79,7 +79,7 @@ def load_config(path: Path | None, env: Mapping[str, str], home: Path) -> Loaded
     settings = checked_config(data, chosen, home)
     variables, unknown = _variables(env)
     warnings = (*few(_file_warnings(chosen, data)), *unknown)
-    log.debug("config: %s%s", chosen, "" if read else ", which is not there")
+    log.debug("config: %s%s", chosen, "" if read else ", which does not exist")
     return LoadedConfig(
         settings=_updated(settings, variables),
         path=read,
@@ -148,11 +148,11 @@ def _check_engines(settings: GlobalConfig, where: Path) -> None:
     seen: dict[tuple[str, str], str] = {}
     for name, entry in settings.entries().items():
         if entry.engine is None and entry.knowledge is None:
-            raise ConfigError(where, "is missing; a base has a folder, or an `engine`", f"bases.{name}.knowledge")
+            raise ConfigError(where, "needs a folder (`knowledge`) or an `engine`", f"bases.{name}.knowledge")
         if entry.engine and entry.knowledge:
-            raise ConfigError(where, "excludes `knowledge`; keep one of them", f"bases.{name}.engine")
+            raise ConfigError(where, "cannot be used with `knowledge`; keep one of them", f"bases.{name}.engine")
         if entry.engine is None and entry.memories:
-            reason = "is for a shared base; memories in a folder of the project are `memory.shared`"
+            reason = "is only for shared bases; for memories in a folder of the project, use `memory.shared`"
             raise ConfigError(where, reason, f"bases.{name}.memories")
         if entry.engine is None:
             continue

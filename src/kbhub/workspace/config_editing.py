@@ -125,7 +125,7 @@ def remove_value(text: str, keys: Sequence[Key], where: Path | str) -> str:
     container, rest = _descend(text, keys, where)
     entry = container.entry(rest[0]) if len(rest) == 1 else None
     if entry is None or container.entries is None:
-        raise ConfigError(where, "is not there", _dotted(keys))
+        raise ConfigError(where, "does not exist", _dotted(keys))
     end = entry.value.end
     commas = []
     if entry.comma is not None and not text[end : entry.comma].strip():
@@ -142,7 +142,7 @@ def rename_key(text: str, keys: Sequence[Key], name: str, where: Path | str) -> 
     container, rest = _descend(text, keys, where)
     entry = container.entry(rest[0]) if len(rest) == 1 else None
     if entry is None or entry.key is None:
-        raise ConfigError(where, "is not there", _dotted(keys))
+        raise ConfigError(where, "does not exist", _dotted(keys))
     match = _KEY.match(text, entry.start)
     end = match.end() if match else entry.start
     return _spliced(text, [(entry.start, end, json.dumps(name, ensure_ascii=False))])
@@ -166,7 +166,7 @@ def alone(folder: Path) -> Iterator[None]:
     except filelock.Timeout as error:
         raise ConfigError(lock.lock_file, f"another process has held it for {LOCK_SECONDS:g} s; try again") from error
     except OSError as error:
-        raise ConfigError(lock.lock_file, f"cannot be made: {error.strerror or error}") from error
+        raise ConfigError(lock.lock_file, f"cannot be created: {error.strerror or error}") from error
     try:
         yield
     finally:
@@ -196,7 +196,7 @@ def edit_file(path: Path, edit: Callable[[str], str], check: Callable[[Any], obj
         return False
     check(parse_jsonc(edited, path))
     if _read(real, path) != before:
-        raise ConfigError(path, "something else changed the file at this moment; nothing was written, try again")
+        raise ConfigError(path, "something else is changing the file; nothing was written, try again")
     bom = _BOM if before is not None and before.startswith(_BOM) else ""
     try:
         write_atomically(real, bom + edited, mode=_mode(real))
@@ -248,7 +248,7 @@ def _descend(text: str, keys: Sequence[Key], where: Path | str) -> tuple[_Value,
         if entry is None or number == len(keys) - 1:
             return value, keys[number:]
         value = _opened(text, plain, entry.value)
-    raise ConfigError(where, "no field was named")
+    raise ConfigError(where, "no field given")
 
 
 def _outermost(text: str, plain: str) -> _Value:

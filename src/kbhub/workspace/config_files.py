@@ -64,4 +64,4 @@ def _refuse_unreadable(data: dict[str, Any], where: Path | str) -> None:
         elif isinstance(value, list):
             pending += [((*field, str(number)), one) for number, one in enumerate(value)]
         if isinstance(value, str) and _HALF.search(value):
-            raise ConfigError(where, "has half of a character (a lone surrogate); write it whole", ".".join(field))
+            raise ConfigError(where, "contains half a character (a lone surrogate); write it in full", ".".join(field))

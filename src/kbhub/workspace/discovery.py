@@ -269,7 +269,7 @@ def discover(
             bases.append(base)
         else:
             where = f"`bases.{name}` in {config.path}" if entry else "the --base or KBHUB_BASES that names it"
-            message = f"{base.path} {why_no_directory(base.path)}. Create it, or mend {where}."
+            message = f"{base.path} {why_no_directory(base.path)}. Create it, or fix {where}."
             problems.append(Problem(subject=name, message=message))
     _refuse_same_directory(bases, config)
     if project.base is None and not project.problems:
@@ -326,11 +326,11 @@ def _folded(path: Path, *, case_insensitive: bool) -> tuple[str, ...]:
 def _prepare_shared(base: Base) -> str | None:
     """Make the folder of a shared base; return what keeps it from being used here."""
     if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
-        return "A shared base needs the extra `postgres`: install kbhub[postgres] where kbhub is installed."
+        return "Shared bases need the extra `postgres`. Install kbhub[postgres] where kbhub is installed."
     try:
         private_directory(base.path)
     except OSError as error:
-        return f"{base.path} cannot be made: {error.strerror}. Make its folder writable, or set XDG_DATA_HOME."
+        return f"Cannot create {base.path}: {error.strerror}. Make its folder writable, or set XDG_DATA_HOME."
     return None
 
 

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 SCHEMES = ("postgresql", "postgres")
 
-HAS_PASSWORD = "has a password; put it into ~/.pgpass, a service file or PGPASSWORD, and take it out here"  # noqa: S105
+HAS_PASSWORD = "contains a password; move it to ~/.pgpass, a service file or PGPASSWORD"  # noqa: S105
 
 
 def is_engine_url(text: str) -> bool:
@@ -21,7 +21,7 @@ def engine_fault(url: str) -> str | None:
         password = parts.password is not None or any(key == "password" for key, _ in parse_qsl(parts.query))
         parts.port  # noqa: B018 - raises for what is no number
     except ValueError as error:
-        return f"is no URL: {error}"
+        return f"is not a URL: {error}"
     if not is_engine_url(url) or not url.partition(":")[2].startswith("//"):
         return "must be a URL such as postgresql://kb.example/handbook"
     return HAS_PASSWORD if password else None

@@ -34,8 +34,8 @@ SHARED_FOLDER = "memories"
 """Folder of shared memories in the project base."""
 
 NO_TEAM = (
-    'No shared base here takes memories. In ~/.kbhub.json, give one `"memories": true`; its admin allows it with '
-    "`kbhub publish --to URL --memories`."
+    'No shared base here accepts memories. Set `"memories": true` for one in ~/.kbhub.json; its admin allows it '
+    "with `kbhub publish --to URL --memories`."
 )
 
 ABOUT_NAME = ".project.json"
@@ -181,7 +181,7 @@ def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scop
         return Shelf("user", _user_base(private_directory(memories_folder(data) / USER_ID)))
     identity = identify(discovery.workspace)
     if identity is None:
-        raise UsageError("There is no project here to remember for; use the scope `user`, or name one with --root.")
+        raise UsageError("No project here to remember for. Use the scope `user`, or name a project with --root.")
     return Shelf("project", _project_base(make_project_folder(data, identity)))
 
 
@@ -198,17 +198,17 @@ def shelves(discovery: Discovery, settings: Settings) -> list[Shelf]:
 def _shared_shelf(discovery: Discovery, settings: Settings) -> Shelf:
     if not settings.memory.shared:
         raise UsageError(
-            'Shared memories are off: they would be written into the project. `"memory": {"shared": true}` in '
-            "~/.kbhub.json allows it."
+            'Shared memories are off, because they are written into the project. To allow them, set `"memory": '
+            '{"shared": true}` in ~/.kbhub.json.'
         )
     project = _project(discovery)
     if project is None:
-        raise UsageError("There is no project base to share memories in; `kbhub init` makes one.")
+        raise UsageError("No project base to share memories in. Create one with `kbhub init`.")
     if not project.writable:
-        raise UsageError(f"The project base {project.path} is read-only; shared memories need one that is writable.")
+        raise UsageError(f"The project base {project.path} is read-only, but shared memories need a writable one.")
     folder = project.path / SHARED_FOLDER
     if os.path.realpath(folder) != str(folder):
-        raise UsageError(f"{folder} is a link; shared memories are written only into a folder of the project base.")
+        raise UsageError(f"{folder} is a link. Shared memories are only written to a real folder of the project base.")
     return Shelf("shared", project, f"{SHARED_FOLDER}/")
 
 
@@ -290,7 +290,7 @@ def with_completions(discovery: Discovery, data: Path, configured: Mapping[str, 
         path=folder,
         origin="config",
         name="Chat answers",
-        description="Answers of language models, saved by `kbhub distil`; not checked by anybody.",
+        description="Answers of language models, saved by `kbhub distil`; not reviewed.",
         writable=True,
     )
     return discovery.model_copy(update={"bases": (*discovery.bases, base)})

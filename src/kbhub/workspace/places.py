@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _OURS_ALONE = 0o700
 
 WORKING_DIRECTORY_GONE = (
-    "The working directory is gone; change to one that exists, or name the one to work for with --root DIR."
+    "The working directory no longer exists. Change to another directory, or name one with --root DIR."
 )
 
 
@@ -73,7 +73,7 @@ def why_no_directory(path: Path) -> str:
     except FileNotFoundError:
         return "does not exist"
     except OSError as error:
-        return f"cannot be looked at ({error.strerror})"
+        return f"cannot be read ({error.strerror})"
     return "is not a directory"
 
 

@@ -53,13 +53,13 @@ def check_patterns(said: BaseFields, where: Path, prefix: str = "") -> None:
     for name in ("include", "exclude", "keep_deleted"):
         count = len(getattr(said, name, ()))
         if count > MAX_RULES:
-            raise ConfigError(where, f"has {count} patterns; {MAX_RULES} are the most", f"{prefix}{in_file(name)}")
+            raise ConfigError(where, f"has {count} patterns; the maximum is {MAX_RULES}", f"{prefix}{in_file(name)}")
 
 
 def _pointer_warnings(path: Path, data: dict[str, Any]) -> Iterable[Problem]:
     for name, near in unknown_fields(Pointer, data):
         if name in ("writable", "weight", "kind", "keepDeleted"):
-            message = f"a pointer cannot set {name!r}; only ~/.kbhub.json can, for a base of yours."
+            message = f"a pointer cannot set {name!r}; only ~/.kbhub.json can, for one of your bases."
         else:
             message = unknown_message(name, near)
         yield Problem(subject=str(path), message=message)

@@ -159,12 +159,12 @@ def trust_pointer(path: Path, trust: TrustStore, *, writable: bool, home: Path) 
     file = None if _found_alone(path) else next((file for file in files if file.is_file()), None)
     if file is None:
         if not is_directory(path):
-            raise UsageError(f"{path} is no pointer and no folder; name a .kbhub.json or a folder of knowledge.")
+            raise UsageError(f"{path} is neither a pointer nor a folder. Name a .kbhub.json, or a folder of knowledge.")
         return (trust.add(path, path, writable),)
     pointer, _ = read_pointer(file)
     target = _real(pointer.knowledge, home, file.absolute().parent)
     if not is_directory(target):
-        raise UsageError(f"{file} points to {target}, which is no folder; create it or mend the pointer.")
+        raise UsageError(f"{file} points to {target}, which is not a folder. Create it, or fix the pointer.")
     grants = [trust.add(file, target, writable)]
     if pointer.cache_dir is not None:
         cache = _real(pointer.cache_dir, home, file.absolute().parent)
@@ -254,10 +254,10 @@ def _within(path: str, folder: str) -> bool:
 def _why_not(origin: Origin, path: str, root: str | None, git: str | None, owned: Callable[[Path], bool]) -> str:
     """Why an existing candidate does not count; empty if it does."""
     if origin in ("knowledge", ".knowledge"):
-        return "" if root else " (does not count outside a git repository; `kbhub init` makes a pointer)"
+        return "" if root else " (ignored outside a git repository; `kbhub init` writes a pointer)"
     # Anyone can write to a folder such as /tmp, so a pointer or sibling there must belong to the user.
     inside = git is not None and _within(path, git)
-    return "" if inside or owned(Path(path)) else " (does not count: it belongs to another user)"
+    return "" if inside or owned(Path(path)) else " (ignored: it belongs to another user)"
 
 
 def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, project: Project) -> None:
@@ -268,7 +268,7 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         # A link could lead to any of the user's files, and error messages quote their content.
         if not _within_project(match, target, home):
             link = f"{match.pointer} is a link to {_brief(target)}"
-            message = f"{link}, outside the project, and is not read. Put a file there."
+            message = f"{link}, outside the project, so it is not read. Replace it with a file."
             project.problems.append(Problem(subject=PROJECT_ID, message=message))
             return
         pointer, warnings = read_pointer(match.pointer)
@@ -322,12 +322,12 @@ def _target_problem(match: Match, target: Path, *, allowed: bool) -> str | None:
     """Why a project may not have its knowledge at `target`, or None if it may."""
     what = f"{match.pointer} leads to {_brief(target)}"
     if ".git" in target.parts:
-        return f"{what}, inside a .git folder, which is never a base. Name another folder."
+        return f"{what}, inside a .git folder, which cannot be a base. Name another folder."
     if not allowed:
         command = f"kbhub trust {shlex.quote(str(match.pointer))}"
-        return f"{what}, outside the project, and is not followed. If that is what you want, run `{command}`."
+        return f"{what}, outside the project, so it is not followed. If you want this, run `{command}`."
     if not is_directory(target):
-        return f"{what}, which is not a directory. Create it, or mend the pointer."
+        return f"{what}, which is not a directory. Create it, or fix the pointer."
     return None
 
 
@@ -347,7 +347,8 @@ def _cache_dir(match: Match, pointer: Pointer, trust: TrustStore, home: Path, pr
         return cache
     command = f"kbhub trust {shlex.quote(str(match.pointer))}"
     message = (
-        f"{match.pointer} wants the index in {_brief(cache)}; it stays in the usual place until you run `{command}`."
+        f"{match.pointer} sets the index folder to {_brief(cache)}; the index stays in the default place until "
+        f"you run `{command}`."
     )
     project.problems.append(Problem(subject=PROJECT_ID, message=message))
     return None

@@ -36,5 +36,7 @@ def schema_file(name: str) -> Path:
     """
     files = schema_files()
     if name not in files:
-        raise UsageError(f"No schema {name!r}; there are {', '.join(files) or 'none: kbhub is not installed whole'}.")
+        raise UsageError(
+            f"No schema {name!r}. Schemas: {', '.join(files) or 'none: kbhub is not installed completely'}."
+        )
     return files[name]

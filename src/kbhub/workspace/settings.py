@@ -67,26 +67,26 @@ class BaseFields(Declared):
     """What a pointer and an entry of `bases` have in common."""
 
     cache_dir: PathText | None = None
-    """Folder for the index, relative to this file, `~` allowed. From a pointer it is used only after `kbhub
+    """Folder for the index, relative to this file; `~` is allowed. From a pointer, it is only used after `kbhub
     trust`."""
     name: str | None = None
-    """Readable name; if none, the project folder's or the id."""
+    """Display name; defaults to the project folder's name or the id."""
     description: str | None = None
     """What the knowledge is about, for people and agents."""
     contexts: dict[str, str] = field(default_factory=dict)
-    """Path prefix in the base → what lies there, for people and agents."""
+    """Path prefix in the base → description of what is there, for people and agents."""
     include: tuple[str, ...] = ()
-    """Patterns, as in `.gitignore`, of files to take besides Markdown, read as plain text, such as `*.txt`. Hidden
-    files count only where a pattern's last part starts with a dot."""
+    """`.gitignore`-style patterns of files to index besides Markdown, as plain text, such as `*.txt`. Hidden files only
+    match if the last part of a pattern starts with a dot."""
     exclude: tuple[str, ...] = ()
-    """Patterns, as in `.gitignore`, of files and folders to leave out."""
+    """`.gitignore`-style patterns of files and folders to skip."""
     inline_tags: bool | None = None
-    """Whether `#tags` in the text are tags, by the rules of Obsidian; null means where a folder `.obsidian` shows that
-    the base is in a vault."""
+    """Whether `#tags` in the text are tags, by the rules of Obsidian; null means only if a `.obsidian` folder shows
+    that the base is part of a vault."""
 
 
 class Pointer(BaseFields):
-    """Says where a project's knowledge is; lies in the project as `.kbhub.json`."""
+    """Says where a project's knowledge is. Stored in the project as `.kbhub.json`."""
 
     __pydantic_config__ = with_examples(
         {"knowledge": "./docs/knowledge"},
@@ -101,15 +101,15 @@ class Pointer(BaseFields):
     )
 
     schema_: str | None = None
-    """Address of this schema, for editors."""
+    """URL of this schema, for editors."""
     knowledge: PathText = "./knowledge"
-    """Folder of the knowledge, relative to this file, `~` allowed."""
+    """Folder of the knowledge, relative to this file; `~` is allowed."""
     enabled: bool = True
-    """`false` switches kbhub off for this project."""
+    """`false` turns kbhub off for this project."""
 
 
 class BaseEntry(BaseFields):
-    """One entry of `bases`, where a path is not enough."""
+    """An entry of `bases`, if a path is not enough."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {
         **Declared.__pydantic_config__,
@@ -117,84 +117,84 @@ class BaseEntry(BaseFields):
     }
 
     knowledge: PathText | None = None
-    """Folder of the knowledge, relative to this file, `~` allowed."""
+    """Folder of the knowledge, relative to this file; `~` is allowed."""
     engine: PathText | None = None
-    """In place of a folder, the URL of the PostgreSQL database of a shared base, such as
-    `postgresql://kb.example/handbook`, with its name there after `#` if that is not the id; without a password, which
-    libpq finds in `~/.pgpass`, a service file or PGPASSWORD. Needs the extra `kbhub[postgres]`."""
+    """Instead of a folder, the URL of the PostgreSQL database of a shared base, such as
+    `postgresql://kb.example/handbook`, followed by `#NAME` if its name there differs from the id. Put the password in
+    `~/.pgpass`, a service file or PGPASSWORD, where libpq finds it, not in the URL. Needs the extra
+    `kbhub[postgres]`."""
     timeout: Annotated[float, Field(gt=0, le=60)] = 2.0
-    """Seconds that such a database may take for an answer; after that the base is skipped."""
+    """Timeout for the database in seconds; after that, the base is skipped."""
     kind: Literal["document", "session"] = "document"
-    """What its files are: documents, or logs of agent sessions (`.jsonl` of Claude Code, Codex and Gemini CLI)."""
+    """What the files are: documents, or logs of agent sessions (`.jsonl` of Claude Code, Codex and Gemini CLI)."""
     keep_deleted: tuple[str, ...] = ()
-    """Patterns, as in `.gitignore`, of files whose text is kept and stays searchable when they are deleted."""
+    """`.gitignore`-style patterns of files whose text is kept and stays searchable after they are deleted."""
     memories: bool = False
-    """Whether agents may remember in such a database with the scope `team`; an admin of the base must allow it there,
-    too."""
+    """Whether agents may remember in the database with the scope `team`; an admin of the base must also allow it
+    there."""
     weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    """Factor on the score of its hits; 1 is neutral."""
+    """Factor for the score of its hits; 1 is neutral."""
     writable: bool = False
-    """Whether agents may write documents in it."""
+    """Whether agents may write documents in the base."""
 
 
 class EmbedderSettings(Declared):
-    """What turns text into vectors."""
+    """The model that turns text into vectors."""
 
     model: Annotated[str | None, Field(min_length=1)] = None
-    """Folder or hub id of a model2vec model, `minilm` (all-MiniLM-L6-v2, of the extra `kbhub[onnx]`), `ollama/MODEL`,
-    or `openai/MODEL` of an OpenAI-compatible server at `embedder.url`; null is the one that comes with kbhub; `none`
-    switches semantic search off."""
+    """Folder or hub id of a model2vec model, `minilm` (all-MiniLM-L6-v2, with the extra `kbhub[onnx]`), `ollama/MODEL`,
+    or `openai/MODEL` of an OpenAI-compatible server at `embedder.url`. null uses the model packaged with kbhub; `none`
+    turns semantic search off."""
     url: Annotated[str | None, Field(pattern=r"^https?://[^\s/]+")] = None
-    """Address of the server of an `openai/` model, up to and with `/v1`; of an `ollama/` model, if it is not the one
-    of `OLLAMA_HOST`."""
+    """URL of the server of an `openai/` model, including `/v1`; or of an `ollama/` model, if it differs from
+    `OLLAMA_HOST`."""
     key_variable: Annotated[str | None, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = None
-    """Name of the environment variable that holds the key for the server of an `openai/` model, where it wants
-    one."""
+    """Name of the environment variable with the API key for the server of an `openai/` model, if it needs one."""
 
 
 class ExpansionSettings(Declared):
-    """Other words for a query, by a language model of Ollama."""
+    """Other wordings for a query, from an Ollama model."""
 
     enabled: bool = False
-    """Whether every search is expanded; without it, only where one asks so."""
+    """Whether to expand every search; otherwise only on request."""
     model: Annotated[str, Field(min_length=1)] = DEFAULT_OLLAMA_MODEL
-    """Model of Ollama."""
+    """Ollama model."""
     seconds: Annotated[float, Field(gt=0, le=MOST_MODEL_SECONDS)] = DEFAULT_MODEL_SECONDS
-    """Longest that a search waits for it; then it goes on without."""
+    """Timeout in seconds; after that, the search runs without other wordings."""
 
 
 class RerankSettings(Declared):
-    """Grades for the best hits, by a language model of Ollama."""
+    """Grades for the best hits, from an Ollama model."""
 
     enabled: bool = False
-    """Whether every search is reranked; without it, only where one asks so."""
+    """Whether to rerank every search; otherwise only on request."""
     model: Annotated[str, Field(min_length=1)] = DEFAULT_OLLAMA_MODEL
-    """Model of Ollama."""
+    """Ollama model."""
     seconds: Annotated[float, Field(gt=0, le=MOST_MODEL_SECONDS)] = DEFAULT_MODEL_SECONDS
-    """Longest that a search waits for grades; those that are there by then count."""
+    """Timeout in seconds; grades that have arrived by then are used."""
     candidates: Annotated[int, Field(ge=2, le=MOST_CANDIDATES)] = DEFAULT_CANDIDATES
-    """Hits that are graded, from the first one on."""
+    """Number of hits to grade, from the first."""
 
 
 class AnswerSettings(Declared):
-    """Who writes the answers of `ask` where the client's own model does not."""
+    """Who writes the answers of `ask` if the client's own model does not."""
 
     model: Annotated[str | None, Field(min_length=1)] = None
-    """Model of Ollama that writes; null for none, then answers are made of sentences of the documents."""
+    """Ollama model that writes answers. null for none: answers are then composed of sentences of the documents."""
     seconds: Annotated[float, Field(gt=0, le=MOST_MODEL_SECONDS)] = DEFAULT_ANSWER_SECONDS
-    """Longest that an answer waits for it; then it is made of sentences of the documents."""
+    """Timeout in seconds; after that, the answer is composed of sentences of the documents."""
 
 
 class SearchSettings(Declared):
-    """How a search runs where it does not say so itself."""
+    """Defaults for searches."""
 
     limit: Annotated[int, Field(ge=1, le=100)] = 5
-    """Hits to return."""
+    """Number of hits to return."""
     mode: Mode = "hybrid"
     """`keyword`, `semantic` or `hybrid`."""
     second_look: bool = True
-    """Whether all-MiniLM-L6-v2 reranks a `hybrid` search where the extra `kbhub[onnx]` is installed; its vectors are
-    made ahead when the machine is idle."""
+    """Whether all-MiniLM-L6-v2 reranks `hybrid` searches if the extra `kbhub[onnx]` is installed. Its vectors are
+    computed in advance, when the machine is idle."""
 
 
 DEFAULT_MODELS = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
@@ -206,14 +206,14 @@ Editor = Literal["vscode", "vscodium", "cursor", "windsurf", "zed", "idea", "sub
 
 
 class UiSettings(Declared):
-    """The page of `kbhub ui`."""
+    """The pages of `kbhub ui`."""
 
     editor: Editor = "vscode"
-    """Editor that "Open in editor" opens."""
+    """Editor for "Open in editor"."""
 
 
 class DistilSettings(Declared):
-    """How `kbhub distil` names models."""
+    """Model names for `kbhub distil`."""
 
     models: dict[str, str] = field(default_factory=lambda: dict(DEFAULT_MODELS))
     """Alias → model name, such as `claude` → `claude-sonnet-4`; `c`, `x` and `g` stand for `claude`, `codex` and
@@ -221,72 +221,72 @@ class DistilSettings(Declared):
 
 
 class MemorySettings(Declared):
-    """What agents remember."""
+    """Memories of agents."""
 
     enabled: bool = True
-    """Whether memories are kept and searched."""
+    """Whether memories are stored and searched."""
     shared: bool = False
-    """Whether memories may be written into the project base's `memories/`, for everyone who has it."""
+    """Whether memories may be written to `memories/` of the project base, shared with everyone who has the project."""
     trash_days: Annotated[int, Field(ge=0)] = DEFAULT_TRASH_DAYS
-    """Days that forgotten memories are kept, in `trash/` of the data directory."""
+    """Days to keep forgotten memories, in `trash/` of the data directory."""
 
 
 class LimitSettings(Declared):
-    """How much kbhub takes on."""
+    """Limits on what kbhub reads."""
 
     file_bytes: Annotated[int, Field(ge=1)] = DEFAULT_FILE_BYTES
-    """Bytes of the longest file that is read."""
+    """Maximum size of a file, in bytes."""
     pdf_bytes: Annotated[int, Field(ge=1)] = DEFAULT_PDF_BYTES
-    """Bytes of the longest PDF that is read."""
+    """Maximum size of a PDF, in bytes."""
     session_bytes: Annotated[int, Field(ge=1)] = DEFAULT_SESSION_BYTES
-    """Bytes of the longest session log that is read."""
+    """Maximum size of a session log, in bytes."""
     files: Annotated[int, Field(ge=1)] = DEFAULT_FILES
-    """Files of one base; the rest is left out."""
+    """Maximum number of files per base; the rest is skipped."""
     freshen_files: Annotated[int, Field(ge=0)] = DEFAULT_FRESHEN_FILES
-    """Bases of up to this many files are brought in step before a search on the command line."""
+    """Maximum number of files of a base to sync before a search on the command line."""
 
 
 class ServeSettings(Declared):
-    """The shared daemon, and the server behind HTTP."""
+    """The shared daemon, and MCP over HTTP."""
 
     port: Annotated[int, Field(ge=0, le=65535)] = DEFAULT_PORT
-    """Port of `kbhub serve --http` on the loopback interface; 0 is a free one."""
+    """Port of `kbhub serve --http` on the loopback interface; 0 picks a free one."""
     unload_minutes: Annotated[float, Field(gt=0)] = DEFAULT_UNLOAD_MINUTES
-    """Minutes without a client after which the daemon lets go of indexes and models."""
+    """Minutes without a client after which the daemon releases indexes and models."""
     end_minutes: Annotated[float, Field(gt=0)] = DEFAULT_END_MINUTES
-    """Minutes without a client after which a daemon ends that `kbhub serve --connect` has started."""
+    """Minutes without a client after which a daemon started by `kbhub serve --connect` stops."""
 
 
 class LogSettings(Declared):
-    """What goes to standard error, and what is noted of queries."""
+    """Messages on standard error, and the query log."""
 
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "WARNING"
-    """Least level logged."""
+    """Minimum level to log."""
     queries: bool = True
-    """Whether queries are noted, in the data directory only, to find out which knowledge is missing and to find again
-    what was read."""
+    """Whether to log queries, only in the data directory, to find missing knowledge and to rank what was read
+    before."""
     days: Annotated[int, Field(ge=1)] = DEFAULT_QUERY_DAYS
-    """Days that they are kept."""
+    """Days to keep logged queries."""
 
 
 class Settings(Declared):
-    """Everything that a variable can set too: `KBHUB_READ_ONLY`, `KBHUB_SEARCH__LIMIT`, and so on."""
+    """All settings that can also be set by a variable: `KBHUB_READ_ONLY`, `KBHUB_SEARCH__LIMIT`, and so on."""
 
     docs_fallback: bool = True
-    """Whether `docs/` is the project's knowledge where it has no other."""
+    """Whether to use `docs/` as the project's knowledge if there is no other."""
     read_only: bool = False
-    """Takes every writing tool away."""
+    """Turns off every tool that writes."""
     tools: ToolSet = "core"
-    """Tools that agents are offered: `core`, `all` (also `tags`, `audit`, those that write documents, and `ask` where
-    no model can write the answer), or a list of names."""
+    """Tools offered to agents: `core`, `all` (also `tags`, `audit`, those that write documents, and `ask` even if no
+    model can write the answer), or a list of names."""
     search: SearchSettings = field(default_factory=SearchSettings)
     """Search."""
     embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
     """Vectors."""
     expansion: ExpansionSettings = field(default_factory=ExpansionSettings)
-    """Other words for a query, by a language model."""
+    """Other wordings for a query, from a language model."""
     rerank: RerankSettings = field(default_factory=RerankSettings)
-    """Grades by a language model."""
+    """Grades from a language model."""
     answers: AnswerSettings = field(default_factory=AnswerSettings)
     """Who writes answers."""
     memory: MemorySettings = field(default_factory=MemorySettings)
@@ -300,11 +300,11 @@ class Settings(Declared):
     distil: DistilSettings = field(default_factory=DistilSettings)
     """Saving chat answers."""
     ui: UiSettings = field(default_factory=UiSettings)
-    """The page for people."""
+    """The pages of `kbhub ui`."""
 
 
 class GlobalConfig(Settings):
-    """The user's own bases, where they are active, and settings; lies in the home directory."""
+    """The user's own bases, where they are active, and settings. Stored in the home directory."""
 
     __pydantic_config__ = with_examples(
         {"bases": {"notes": "~/notes"}, "repos": {"*": ["notes"]}},
@@ -321,15 +321,16 @@ class GlobalConfig(Settings):
     )
 
     schema_: str | None = None
-    """Address of this schema, for editors."""
+    """URL of this schema, for editors."""
     bases: Bases = field(default_factory=dict)
-    """Id → folder, or an object that says more. An id is not `*`, `project`, `memory` or `user` and has no `@`, `/`,
-    whitespace or control character."""
+    """Id → folder, or an object with more fields. An id cannot be `*`, `project`, `memory` or `user`, or contain `@`,
+    `/`, whitespace or control characters."""
     repos: Repos = field(default_factory=dict)
-    """Folder → ids of the bases active below it; `*` is everywhere. Of the folders, the one longest prefix of the
-    workspace counts."""
+    """Folder → ids of the bases active in and below it; `*` means everywhere. The longest matching prefix of the
+    workspace wins."""
     contexts: dict[str, str] = field(default_factory=dict)
-    """Path prefix in any base → what lies there, for people and agents; the empty prefix is about everything."""
+    """Path prefix in any base → description of what is there, for people and agents; the empty prefix applies to
+    everything."""
 
     def entries(self) -> dict[str, BaseEntry]:
         """The bases by id, each as an object."""

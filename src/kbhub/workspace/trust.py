@@ -160,7 +160,7 @@ class TrustStore:
             lock.release()
 
     def _unusable(self, reason: str) -> ConfigError:
-        return ConfigError(self.path, f"the trust store cannot be used: {reason}; mend it or move it away")
+        return ConfigError(self.path, f"the trust store cannot be used: {reason}; fix it or move it away")
 
 
 def identity(pointer: Path) -> Path:

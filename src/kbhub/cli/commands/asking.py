@@ -47,31 +47,31 @@ def ask(
 ) -> int:
     """Answer a question from the documents, with a citation for every sentence.
 
-    A model of Ollama writes it if `answers.model` in the global config names one; else it is made of sentences of the
-    documents. If nothing covers the question, the answer says so.
+    An Ollama model writes the answer if `answers.model` in the global config names one; otherwise kbhub composes it
+    from sentences of the documents. If no document covers the question, the answer says so.
 
     Example: kbhub ask how do we roll back a release
 
     Args:
-        question: What to answer.
-        also: Other words for the same, as the documents may put it; may be repeated.
-        bases: Only look in this base; may be repeated.
-        written_by: Let only this one write; `none` prints passages to write from.
-        budget: Print the best passages that fit so many tokens, instead of an answer.
-        max_tokens: Length of the answer (500).
-        threshold: Use only what has at least this score, from 0 to 1 (0.2).
-        direct_threshold: From this score on, show passages whole (0.7).
-        md: Print a Markdown document.
+        question: The question.
+        also: Another wording of the question, as the documents might put it; may be repeated.
+        bases: Search only this base; may be repeated.
+        written_by: Who writes the answer; `none` prints the passages instead.
+        budget: Print the best passages that fit in this many tokens, instead of an answer.
+        max_tokens: Maximum length of the answer, in tokens (500).
+        threshold: Use only passages with at least this score, from 0 to 1 (0.2).
+        direct_threshold: Show passages with at least this score in full (0.7).
+        md: Print Markdown.
         common: Options of every command.
 
     Returns:
         The exit code: 1 if there is none.
     """
     if md and common.json:
-        raise UsageError("--json and --md exclude each other; use one.")
+        raise UsageError("--json cannot be used with --md.")
     text = " ".join(map(decoded, question))
     if not text.strip():
-        raise UsageError("There is nothing to answer. Ask: kbhub ask QUESTION.")
+        raise UsageError("No question given. Usage: kbhub ask QUESTION")
     given = {
         "written_by": written_by,
         "budget": budget,

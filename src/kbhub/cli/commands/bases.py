@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def list_(*, formats: Formats = Formats()) -> int:  # noqa: B008 - frozen
-    """List your own bases, active here or not, and the others that are active here.
+    """List all your bases, and any others that are active here.
 
     Example: kbhub bases list --csv
     """
@@ -71,22 +71,22 @@ def add(
     writable: bool = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Add a folder of Markdown as a base of your own.
+    """Add a folder of Markdown files as a base.
 
-    It is active in every project, or in those below the folders that --for names. Comments and everything else in
-    ~/.kbhub.json stay as they are.
+    The base is active in every project, or only below the folders given with --for. Comments and everything else in
+    ~/.kbhub.json are preserved.
 
     Example: kbhub bases add ops=~/work/handbook --for ~/work
 
     Args:
-        path: The folder; its name is the id, unless ID= stands before it.
+        path: The folder. Its name becomes the id, unless ID= precedes it.
         id_: Id in refs and filters.
-        for_: Active in this folder and below it only; may be repeated.
-        include: Pattern of files to take besides Markdown, as in .gitignore; may be repeated.
-        exclude: Pattern of files to leave out, as in .gitignore; may be repeated.
-        name: Readable name.
-        description: What it is about, for people and agents.
-        writable: Let agents write documents in it.
+        for_: Activate the base only in and below this folder; may be repeated.
+        include: Also index files that match this .gitignore-style pattern; may be repeated.
+        exclude: Skip files that match this .gitignore-style pattern; may be repeated.
+        name: Display name.
+        description: What the base is about, for people and agents.
+        writable: Allow agents to write documents in the base.
         common: Options of every command.
     """
     new = NewBase(
@@ -103,7 +103,7 @@ def add(
 
 
 def remove(id_: Annotated[str, Parameter(metavar="ID")], /, *, common: Common = Common()) -> int:  # noqa: B008 - frozen
-    """Take a base out of ~/.kbhub.json; its documents are not touched.
+    """Remove a base from ~/.kbhub.json. Its documents are not touched.
 
     Example: kbhub bases remove ops
 
@@ -121,20 +121,20 @@ def rename(
     *,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Give a base another id; its folder and index stay.
+    """Change the id of a base. Its folder and index stay the same.
 
     Example: kbhub bases rename ops operations
 
     Args:
-        old: Its id.
-        new: The id that it is to have.
+        old: Current id.
+        new: New id.
         common: Options of every command.
     """
     return _print_change(rename_base(Hub(hub_options(common)), old, new), "Renamed to", common)
 
 
 def show(id_: Annotated[str, Parameter(metavar="ID")], /, *, common: Common = Common()) -> int:  # noqa: B008 - frozen
-    """Show all there is to know of a base.
+    """Show the details of a base.
 
     Example: kbhub bases show ops
 
@@ -158,8 +158,8 @@ def ls(
 ) -> int:
     """List documents with their docids, titles, dates and tags.
 
-    PATH is a folder, a document or a pattern (quote it). Without BASE it is a path in the project base, or else one
-    from the working directory; without anything, all documents are listed.
+    PATH is a folder, a document or a pattern (quote it). Without BASE, it is relative to the project base, or else to
+    the working directory. Without an argument, all documents are listed.
 
     Example: kbhub ls 'ops/runbooks/*.md'
 
@@ -180,7 +180,7 @@ def ls(
         lambda: documents_text(result.documents, width=terminal_width()),
         document=result.model_dump_json(indent=2),
     )
-    complain_all(f"Not listed: {skipped.base}. {skipped.reason}" for skipped in result.skipped)
+    complain_all(f"Cannot list {skipped.base}. {skipped.reason}" for skipped in result.skipped)
     if not hub.discovery().bases:
         complain_broken(hub)
         complain_nothing(hub)
@@ -198,16 +198,16 @@ def add_context(
     *,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Say what lies in a base, or at a path in one.
+    """Describe a base, or a path in a base.
 
-    Searches show it with every hit from there. Inside a base's folder, PATH alone or nothing is enough; `/` is all
-    bases. What was said of the same path before is replaced.
+    Searches show the description with every hit from there. Inside a base's folder, PATH alone or no argument is
+    enough; `/` means all bases. Replaces any earlier description of the same path.
 
     Example: kbhub context add ops/runbooks "What to do when something is down"
 
     Args:
-        place: What it is about; may be left out.
-        text: What lies there.
+        place: The base or path to describe; optional inside a base's folder.
+        text: What is there.
         common: Options of every command.
     """
     where, said = (None, place) if text is None else (place, text)
@@ -221,12 +221,12 @@ def list_contexts(
     *,
     formats: Formats = Formats(),  # noqa: B008 - frozen
 ) -> int:
-    """List what is said of bases and paths.
+    """List the descriptions of bases and paths.
 
     Example: kbhub context list ops
 
     Args:
-        place: Only what is about this, or about something in it.
+        place: List only descriptions of this base or path, or of something in it.
         formats: Options of every command.
     """
     formats.format()
@@ -234,7 +234,7 @@ def list_contexts(
     found = contexts_at(hub, parse_place(hub, place) if place is not None else None)
     present(formats, lambda: contexts_listing(found), lambda: contexts_text(found, width=terminal_width()))
     if not found:
-        complain('No contexts. `kbhub context add BASE/PATH "what lies there"` adds one.')
+        complain('No contexts. Add one with `kbhub context add BASE/PATH "what is there"`.')
     return 0
 
 
@@ -244,12 +244,12 @@ def remove_context(
     *,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Take back what was said of a base or path.
+    """Remove the description of a base or path.
 
     Example: kbhub context rm ops/runbooks
 
     Args:
-        place: What it is about; inside a base's folder it may be left out.
+        place: The base or path; optional inside a base's folder.
         common: Options of every command.
     """
     hub = Hub(hub_options(common))
@@ -262,23 +262,24 @@ def cleanup(
     dry_run: bool = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Delete what is not needed: indexes whose base is gone, what was set aside, corpora of `kbhub eval`, kept answers.
+    """Delete what is no longer needed: indexes without a base, old or damaged indexes, corpora of `kbhub eval`, cached
+    answers.
 
-    Says what it would free and asks first. Documents, memories and configuration are never touched, nor is anything
-    outside kbhub's cache directory.
+    Shows what would be freed and asks first. Only files in kbhub's cache directory are deleted, never documents,
+    memories or configuration.
 
     Example: kbhub cleanup --dry-run
 
     Args:
-        yes: Do not ask.
-        dry_run: Only say what would be deleted.
+        yes: Skip the confirmation prompt.
+        dry_run: Show what would be deleted, without deleting it.
         common: Options of every command.
 
     Returns:
-        The exit code: 1 if something could not be deleted, 2 if nobody could be asked.
+        The exit code: 1 if something could not be deleted, 2 if there is no terminal to ask on.
     """
     if yes and dry_run:
-        raise UsageError("--yes and --dry-run exclude each other; use one.")
+        raise UsageError("--yes cannot be used with --dry-run.")
     hub = Hub(hub_options(common))
     found = examine_cache(hub)
     asked = not (yes or dry_run or common.json)
@@ -289,10 +290,12 @@ def cleanup(
     if common.json:
         show_json(done.model_dump_json(indent=2))
     elif wanted and found.found:
-        print_text(f"Deleted {len(done.deleted)} of {len(done.found)}: {size_text(done.freed)} freed.")
+        print_text(f"Deleted {len(done.deleted)} of {len(done.found)}; freed {size_text(done.freed)}.")
     complain_all(f"{problem.subject}: {problem.message}" for problem in done.kept)
     if asked and found.found and not sys.stdin.isatty():
-        complain("Nothing was deleted, as there is nobody to ask; `kbhub cleanup --yes` deletes it.")
+        complain(
+            "Nothing was deleted: there is no terminal to ask on. Run `kbhub cleanup --yes` to delete without asking."
+        )
         return UsageError.exit_code
     return 1 if done.kept else 0
 
@@ -302,7 +305,7 @@ def _agreed(found: Cleanup) -> bool:
     if not sys.stdin.isatty():
         return False
     sys.stdout.flush()
-    sys.stderr.write(f"Delete all of it ({size_text(found.bytes)})? [y/N] ")
+    sys.stderr.write(f"Delete everything listed ({size_text(found.bytes)})? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -320,7 +323,7 @@ def _print_context(change: ContextChange, verb: str, common: Common) -> int:
         show_json(change.model_dump_json(indent=2))
         return 0
     said = change.context
-    where = "every base" if said.base is None else f"{said.base}/{said.path}" if said.path else said.base
+    where = "all bases" if said.base is None else f"{said.base}/{said.path}" if said.path else said.base
     print_text(one_line(f"{where} {verb}: {said.context}"))
     print_text(one_line(f"In {said.file}."))
     complain_all(change.notes)

@@ -48,10 +48,10 @@ EVERYTHING_READ = sys.maxsize
 
 
 class TrustResult(Model):
-    """What `kbhub trust` recorded, listed or took back."""
+    """What `kbhub trust` recorded, listed or revoked."""
 
-    grants: tuple[Grant, ...] = Field((), description="What pointers may reach: recorded now, or all with `--list`.")
-    revoked: tuple[Path, ...] = Field((), description="Pointers whose trust was taken back.")
+    grants: tuple[Grant, ...] = Field((), description=("What pointers may reach: just recorded, or all with `--list`."))
+    revoked: tuple[Path, ...] = Field((), description="Pointers whose trust was revoked.")
 
 
 def read(
@@ -59,25 +59,25 @@ def read(
     lines: Lines = Lines(),  # noqa: B008 - frozen
     formats: Formats = Formats(),  # noqa: B008 - frozen
 ) -> int:
-    """Print documents, or parts of them, as they are on disk now.
+    """Print documents, or parts of them, as they are on disk.
 
     A ref is a path in the project base, ID@PATH or ID/PATH in another, a title, a docid (quote it: '#a1b2c3'), or a
-    path from the working directory that leads to a document. It may end in :LINE, :FROM-TO, :FROM:COUNT or '#Heading'.
-    Several: 'runbooks/*.md', '{a,b}.md' (quote them), or with commas.
+    path relative to the working directory. Append :LINE, :FROM-TO, :FROM:COUNT or '#Heading' for a part. Name several
+    with commas, 'runbooks/*.md' or '{a,b}.md' (quote patterns).
 
     Example: kbhub read runbooks/rollback.md:10-30
 
     Args:
-        refs: What to print.
+        refs: The documents to print.
         lines: Which lines.
         formats: Options of every command.
 
     Returns:
-        The exit code: 1 if one leads nowhere.
+        The exit code: 1 if a ref matches no document.
     """
     form = formats.format()
     if not refs:
-        raise UsageError("Nothing to read. Name a ref: kbhub read PATH, or a docid in quotes: kbhub read '#a1b2c3'.")
+        raise UsageError("Nothing to read. Usage: kbhub read PATH, or, with a docid in quotes: kbhub read '#a1b2c3'")
     hub = Hub(hub_options(formats))
     wanted, whole = [decoded(ref) for ref in refs], ReadOptions(answer_bytes=EVERYTHING_READ)
     result = read_refs(hub, wanted, whole)
@@ -123,7 +123,7 @@ def _drawing(*, numbered: bool) -> Callable[[str], str]:
 
 
 def status(*, formats: Formats = Formats()) -> int:  # noqa: B008 - frozen
-    """Show the workspace, its bases, their indexes, and what is wrong.
+    """Show the workspace, its bases and indexes, and any problems.
 
     Example: kbhub status --root ~/work/shop
     """
@@ -214,23 +214,23 @@ def trust(
 ) -> int:
     """Allow a project's pointer to reach a folder outside the project, or its documents to reach agents unasked.
 
-    A pointer comes with a clone, so kbhub follows it out of the project only after you allowed it. Without a
-    POINTER, the one found for the workspace. So do documents: hooks and skills stay silent about them until
+    A pointer comes with a clone, so kbhub follows it out of the project only after you allow it. POINTER defaults to
+    the one found for the workspace. Documents come with a clone, too: hooks and skills do not use them until
     --documents allows it for this project.
 
     Example: kbhub trust ~/work/shop/.kbhub.json
 
     Args:
-        pointer: The .kbhub.json to trust, or the folder it lies in.
-        writable: Let agents write there, too.
-        documents: Let hooks deliver this project's documents, and serve its skills.
-        list_: Show what is trusted.
-        revoke: Take the trust in this pointer back.
+        pointer: The .kbhub.json to trust, or its folder.
+        writable: Also allow agents to write there.
+        documents: Allow hooks to deliver this project's documents, and serve its skills.
+        list_: List what is trusted.
+        revoke: Stop trusting this pointer.
         common: Options of every command.
     """
     if (pointer is not None or writable) + documents + list_ + (revoke is not None) > 1:
         raise UsageError(
-            "A POINTER (with or without --writable), --documents, --list and --revoke exclude each other; use one."
+            "POINTER (with or without --writable), --documents, --list and --revoke cannot be used together."
         )
     hub = Hub(hub_options(common))
     if list_:
@@ -259,20 +259,22 @@ def _untrusted_pointer(hub: Hub, *, writable: bool) -> Path:
     home = Path(os.path.realpath(hub.options.home))
     found = find_pointer(discovery.workspace, home, config=hub.config().path)
     if found is None:
-        raise UsageError("No pointer was found for this directory; name one: kbhub trust PATH/.kbhub.json.")
+        raise UsageError("No pointer found for this directory. Name one: kbhub trust PATH/.kbhub.json")
     base = next((base for base in discovery.bases if base.id == PROJECT_ID), None)
     problems = [problem for problem in discovery.problems if problem.subject == PROJECT_ID]
     if base and not problems and (base.writable or not writable):
-        raise UsageError(f"{found} asks for nothing that is not allowed already. `kbhub trust --list` shows what is.")
+        raise UsageError(
+            f"{found} needs no permission beyond what is already allowed. `kbhub trust --list` shows what is allowed."
+        )
     return found
 
 
 def _revoke(path: Path, store: TrustStore) -> tuple[Path, ...]:
-    """Take back what was allowed to a pointer, or to those in a folder."""
+    """Revoke what a pointer, or those in a folder, were allowed."""
     if store.revoke(path):
         return (identity(path),)
     inside = (path / name for name in (*POINTER_NAMES, "knowledge", ".knowledge"))
     revoked = tuple(identity(file) for file in inside if store.revoke(file))
     if not revoked:
-        raise UsageError(f"Nothing is trusted for {path}; `kbhub trust --list` shows what is.")
+        raise UsageError(f"{path} is not trusted, so there is nothing to revoke. `kbhub trust --list` shows what is.")
     return revoked

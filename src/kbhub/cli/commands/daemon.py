@@ -1,4 +1,4 @@
-"""Serving on the streams, by way of the shared daemon or behind HTTP: serve, stop."""
+"""Serve on the standard streams, through the shared daemon or over HTTP: serve, stop."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class StopResult(Model):
 
     running: bool = Field(description="Whether a daemon was running.")
     stopped: bool = Field(description="Whether none is running now.")
-    pid: int | None = Field(None, description="Its process.")
-    how: str = Field(description="`asked`, `signal`, `killed`, or `none` if nothing was done.")
-    message: str = Field(description="The same in words.")
+    pid: int | None = Field(None, description="Process id of the daemon.")
+    how: str = Field(description="How it was stopped: `asked`, `signal`, `killed`, or `none` if nothing was done.")
+    message: str = Field(description="The outcome as a sentence.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,19 +73,19 @@ def serve(
 ) -> int:
     """Run the MCP server on standard input and output, for a coding agent.
 
-    With --connect, one process answers for all windows. With --http, the server answers on a port of this machine.
+    With --connect, one process serves all windows. With --http, the server listens on a local port.
 
     Example, in the agent's list of servers: "kbhub": {"command": "kbhub", "args": ["serve"]}
 
     Args:
-        structured: Add output schemas and structured content, for programs; models need text alone.
-        protocol: Which clients to answer: all, or those of 2025 (`initialize`) only. KBHUB_PROTOCOL sets it too.
-        read_only: Take every tool away that writes: memories and documents. KBHUB_READ_ONLY=true does it too.
-        connect: Answer by way of the shared daemon, which is started if it does not run.
-        http: Serve MCP over HTTP on this machine alone, with a token.
-        daemon: Run in the background; `kbhub stop` ends it.
-        port: Port of --http, 0 for a free one (28722, unless the config says otherwise).
-        socket: Unix socket of --http in place of a port; it needs no token.
+        structured: Add output schemas and structured content for programs; models only need the text.
+        protocol: Protocol versions to serve: all, or only those of 2025 (`initialize`). Also set by KBHUB_PROTOCOL.
+        read_only: Offer no tool that writes memories or documents. Also set by KBHUB_READ_ONLY=true.
+        connect: Serve through the shared daemon, starting it if necessary.
+        http: Serve MCP over HTTP, on this machine only, with a token.
+        daemon: Run in the background; `kbhub stop` stops it.
+        port: Port for --http; 0 picks a free one (28722 unless set in the config).
+        socket: Unix socket for --http instead of a port; needs no token.
         places: Options of every command.
     """
     ways = Ways(connect=connect, http=http, daemon=daemon, port=port, socket=socket)
@@ -98,10 +98,10 @@ def serve(
 
 
 def stop(*, common: Common = Common()) -> int:  # noqa: B008 - frozen
-    """End the shared daemon.
+    """Stop the shared daemon.
 
-    Windows that use it go on: the next thing that they ask starts it again. Only a process that is proved to be the
-    daemon is ended.
+    Windows that use the daemon keep working: their next request starts it again. Only a process that is proven to be
+    the daemon is stopped.
 
     Example: kbhub stop
 
@@ -124,7 +124,7 @@ def _serve_streams(*, structured: bool, protocol: str | None, read_only: bool, p
     from kbhub.server.stdio import serve as serve_stdio  # noqa: PLC0415
 
     if sys.stdin.isatty():
-        complain("This server speaks MCP with a coding agent on standard input; a person can leave with Ctrl-D.")
+        complain("Waiting for an MCP client on standard input. Press Ctrl-D to quit.")
     chosen = protocol or os.environ.get("KBHUB_PROTOCOL") or "auto"
     options = replace(hub_options(places, serve=True), read_only=read_only)
     serve_stdio(options, structured=structured, protocol=chosen)
@@ -150,13 +150,13 @@ def _serve_otherwise(
 def _check(ways: Ways, protocol: str | None) -> None:
     others = [f"--{name}" for name in ("http", "daemon", "port", "socket") if getattr(ways, name) not in (False, None)]
     if ways.connect and others:
-        raise UsageError(f"--connect and {others[0]} exclude each other; use one.")
+        raise UsageError(f"--connect cannot be used with {others[0]}.")
     if (ways.port is not None or ways.socket) and not ways.http:
-        raise UsageError(f"{others[-1]} is about --http; add that.")
+        raise UsageError(f"{others[-1]} requires --http.")
     if ways.port is not None and ways.socket:
-        raise UsageError("--port and --socket exclude each other; use one.")
+        raise UsageError("--port cannot be used with --socket.")
     if protocol and not ways.connect:
-        raise UsageError("--protocol is about standard input and output; HTTP answers both eras.")
+        raise UsageError("--protocol cannot be used with --http, which serves all protocol versions.")
 
 
 def _make_way(folder: DaemonFolder, start: Start) -> None:
@@ -169,7 +169,7 @@ def _make_way(folder: DaemonFolder, start: Start) -> None:
     if there is None:
         return
     if there.http or start.http is None:
-        raise DaemonFault(f"A daemon runs already (process {there.pid}{_at(there)}); `kbhub stop` ends it.")
+        raise DaemonFault(f"A daemon is already running (process {there.pid}{_at(there)}). Stop it with `kbhub stop`.")
     done = stop_daemon(folder)
     if not done.stopped:
         raise DaemonFault(done.message)
@@ -179,15 +179,15 @@ def _in_background(folder: DaemonFolder, start: Start) -> int:
     try:
         record = launch(folder, start.model_dump(mode="json"), os.environ)
     except DaemonUnavailable as error:
-        raise DaemonFault(f"The daemon does not start: {error}.") from error
-    complain(f"The daemon runs (process {record.pid}). {_where(folder, record.http)}")
+        raise DaemonFault(f"Cannot start the daemon: {error}.") from error
+    complain(f"The daemon is running (process {record.pid}). {_where(folder, record.http)}")
     return 0
 
 
 def _in_terminal(folder: DaemonFolder, start: Start) -> NoReturn:
     lock = try_lock(folder.lock)
     if lock is None:
-        raise DaemonFault("Another daemon has just been started; `kbhub stop` ends it.")
+        raise DaemonFault("Another daemon has just started. Stop it with `kbhub stop`.")
     # The SDK takes half a second to import; what starts a daemon in the background does without.
     from kbhub.server.daemon.process import run  # noqa: PLC0415
 
@@ -212,10 +212,10 @@ def _http(*, structured: bool, read_only: bool, ways: Ways, places: Places) -> H
 
 def _where(folder: DaemonFolder, address: str | None) -> str:
     if address is None:
-        return "`kbhub serve --connect` uses it."
+        return "Connect to it with `kbhub serve --connect`."
     if address.startswith("unix:"):
-        return f"MCP over HTTP is served on the socket {address.removeprefix('unix:')}."
-    return f"MCP is served at {address}; the bearer token is in {folder.token}."
+        return f"Serving MCP over HTTP on the socket {address.removeprefix('unix:')}."
+    return f"Serving MCP at {address}; the bearer token is in {folder.token}."
 
 
 def _at(record: DaemonRecord) -> str:

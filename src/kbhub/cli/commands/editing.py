@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class TrashResult(Model):
-    """What `kbhub restore` listed or removed for good."""
+    """What `kbhub restore` listed, or deleted for good."""
 
-    entries: tuple[TrashEntry, ...] = Field((), description="What is in the trash, with `--list`; the latest first.")
-    removed: tuple[TrashEntry, ...] = Field((), description="What was removed for good.")
+    entries: tuple[TrashEntry, ...] = Field((), description="What is in the trash, with `--list`, newest first.")
+    removed: tuple[TrashEntry, ...] = Field((), description="What was deleted for good.")
 
 
 def write(
@@ -46,11 +46,11 @@ def write(
     based_on: Annotated[str | None, Parameter(metavar="HASH")] = None,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Create a document, or change one; what is not to be changed stays byte for byte.
+    """Create or change a document, leaving the rest of it byte for byte the same.
 
-    REF is a path in the project base, or ID@PATH in a base that is marked writable; a path that leads into the folder
-    of a base from outside of it is meant as it is typed. An update replaces all below the front matter, or one section;
-    with --set and --unset alone it changes nothing but those keys.
+    REF is a path in the project base, ID@PATH in another writable base, or a path from the working directory into the
+    folder of a base. `update` replaces everything below the front matter, or one section; with only --set and --unset,
+    it changes just those keys.
 
     Example: kbhub write runbooks/rollback.md --mode append --section Log --text "- Rolled back on Friday."
 
@@ -58,15 +58,15 @@ def write(
         ref: The document, or where to create it.
         text: Markdown to write.
         stdin: Read the text from standard input.
-        mode: What to do: `create` fails if the document is there, the others if it is not.
-        section: Heading of the section to update or append to, or "Heading > Heading".
-        set_: Set a key of the front matter; VALUE is JSON, or else text. May be repeated.
+        mode: What to do: `create` fails if the document exists, the others if it does not.
+        section: Section to update or append to: its heading, or "Heading > Subheading".
+        set_: Set a key of the front matter; VALUE is JSON or text; may be repeated.
         unset: Remove a key of the front matter; may be repeated.
-        based_on: Change nothing unless the document still has this content hash.
+        based_on: Fail unless the document still has this content hash.
         common: Options of every command.
     """
     if stdin and text is not None:
-        raise UsageError("--text and `-` exclude each other; use one.")
+        raise UsageError("--text cannot be used with `-`.")
     hub = Hub(hub_options(common))
     done = editing.write_document(
         hub,
@@ -92,13 +92,13 @@ def delete(
     based_on: Annotated[str | None, Parameter(metavar="HASH")] = None,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Move a document to kbhub's trash, and name the links that lead nowhere now.
+    """Move a document to kbhub's trash, and list the links this breaks.
 
     Example: kbhub delete drafts/idea.md
 
     Args:
         ref: The document: a path, ID@PATH or a docid.
-        based_on: Delete it only if it still has this content hash.
+        based_on: Fail unless the document still has this content hash.
         common: Options of every command.
     """
     done = editing.delete_document(Hub(hub_options(common)), argument(ref), based_on)
@@ -106,7 +106,7 @@ def delete(
         show_json(done.model_dump_json(indent=2))
     else:
         show_text(deleted_text(done))
-        _complain_all(f"{link}: the link to it leads nowhere now." for link in done.broken)
+        _complain_all(f"{link}: this link is broken now." for link in done.broken)
     return 0
 
 
@@ -118,18 +118,18 @@ def restore(
     empty_older_than: Annotated[float | None, Parameter(metavar="DAYS", validator=Number(gte=0))] = None,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Bring a deleted document back; nothing that is there is overwritten.
+    """Restore a deleted document. Never overwrites a file.
 
     Example: kbhub restore drafts/idea.md
 
     Args:
-        name: Its name in the trash, or the ref that it had, also without its ending.
-        list_: Show what is in the trash.
-        empty_older_than: Remove for good what was deleted more than so many days ago; 0 is everything.
+        name: Its name in the trash or its former ref, with or without the suffix.
+        list_: List the trash.
+        empty_older_than: Delete for good what has been in the trash for more than this many days; 0 empties it.
         common: Options of every command.
     """
     if (name is not None) + list_ + (empty_older_than is not None) != 1:
-        raise UsageError("Give a NAME, --list, or --empty-older-than DAYS: one of the three.")
+        raise UsageError("Give exactly one of NAME, --list and --empty-older-than DAYS.")
     hub = Hub(hub_options(common))
     if name is not None:
         done = editing.restore(hub, argument(name))
@@ -155,18 +155,18 @@ def rename(
     mend_links: bool = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Give a document another path in its base, and show which links that breaks.
+    """Move a document to another path in its base, and list the links this breaks.
 
     Example: kbhub rename rollback.md runbooks/ --mend-links
 
     Args:
         ref: The document: a path, ID@PATH or a docid.
-        new: Its new path; with a slash at the end, the folder to move it to.
-        mend_links: Rewrite the links that would break, in all documents that may be written.
+        new: The new path; a trailing slash means the folder to move it to.
+        mend_links: Update the links to it in all writable documents.
         common: Options of every command.
 
     Returns:
-        The exit code: 1 if links could not be mended that should have been.
+        The exit code: 1 if some links could not be updated.
     """
     done = editing.rename(Hub(hub_options(common)), argument(ref), argument(new), mend_links=mend_links)
     if common.json:
@@ -175,7 +175,7 @@ def rename(
         show_text(renamed_text(done))
         _complain_all(f"{problem.subject}: {problem.message}" for problem in done.unmended)
         if done.links and not mend_links:
-            complain("The links are as they were; --mend-links rewrites them when a document is renamed.")
+            complain("The links were not changed. Use --mend-links when renaming to update them.")
     return 1 if mend_links and done.unmended else 0
 
 
@@ -185,13 +185,13 @@ def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
     for assignment in assignments:
         key, mark, value = argument(assignment).partition("=")
         if not mark or not key.strip():
-            raise UsageError(f"--set {assignment!r}: expected KEY=VALUE.")
+            raise UsageError(f"Invalid --set {assignment!r}: expected KEY=VALUE.")
         try:
             values[key.strip()] = json.loads(value)
         except ValueError:
             values[key.strip()] = value
         if values[key.strip()] is None:
-            raise UsageError(f"--set {assignment!r}: --unset {key.strip()} removes a key.")
+            raise UsageError(f"Invalid --set {assignment!r}: no value. To remove a key, use --unset {key.strip()}.")
     return values
 
 
@@ -209,18 +209,19 @@ def distil(
     allow_secret: AllowSecret = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Save a chat answer as a document, with links to what is near it in meaning.
+    """Save a chat answer as a document, with links to documents similar in meaning.
 
-    The text is the argument, else standard input if that is no terminal, else the clipboard. It goes to
-    llm-completions/MODEL/ of the project base if that may be written, else to a base in your data.
+    The text is taken from the argument, standard input (unless it is a terminal), or the clipboard, in this order. It
+    is saved in llm-completions/MODEL/ of the project base if that is writable, otherwise in a base in the data
+    directory.
 
     Example: kbhub distil claude < answer.md
 
     Args:
-        model: Who answered: a name, or an alias: c (claude), x (codex), g (gemini), or one of the config.
+        model: The model that answered: a name or an alias, c (claude), x (codex), g (gemini) or one from the config.
         text: The answer.
-        base_id: Save it in this base.
-        allow_secret: Save it even if it seems to hold a credential.
+        base_id: Save the answer in this base.
+        allow_secret: Save it even if it looks like it contains a credential.
         common: Options of every command.
     """
     hub = Hub(hub_options(common))
@@ -243,7 +244,7 @@ def _text(text: str | None, most: int) -> str:
     if sys.stdin is not None and not sys.stdin.isatty():
         given = standard_input(most, "a document")
         if not given.strip():
-            raise UsageError("There is no text to save: standard input is empty.")
+            raise UsageError("Nothing to save: standard input is empty.")
         return given
     return _clipboard()
 
@@ -253,11 +254,9 @@ def _clipboard() -> str:
         found = str(pyperclip.paste())
     except (pyperclip.PyperclipException, OSError) as error:
         raise KbhubError(
-            "There is no text to save, and the clipboard cannot be read here. Give the text as an argument or on "
-            "standard input; on Linux, wl-clipboard, xclip or xsel makes the clipboard readable."
+            "Nothing to save: the clipboard cannot be read here. Give the text as an argument or on standard "
+            "input. On Linux, install wl-clipboard, xclip or xsel to make the clipboard readable."
         ) from error
     if not found.strip():
-        raise UsageError(
-            "There is no text to save: the clipboard is empty. Give it as an argument or on standard input."
-        )
+        raise UsageError("Nothing to save: the clipboard is empty. Give the text as an argument or on standard input.")
     return found

@@ -1,4 +1,4 @@
-"""Measuring search, and what pipelines ask of models: eval, rerank, embed."""
+"""Measure search, and run models in pipelines: eval, rerank, embed."""
 
 from __future__ import annotations
 
@@ -82,45 +82,49 @@ def evaluate(
     fresh: bool = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Measure how well search finds what is known to answer queries.
+    """Measure search on data sets with known answers.
 
-    A data set is a BEIR folder (corpus.jsonl, queries.jsonl, qrels.tsv), or a folder of Markdown with a
-    queries.jsonl whose answers are files or sections. Neither the project's bases nor your own take part.
+    A data set is a BEIR folder (corpus.jsonl, queries.jsonl, qrels.tsv), or a folder of Markdown with a queries.jsonl
+    whose answers are files or sections. The bases of the project and your own bases are not used.
 
     Example: kbhub eval ~/beir/scifact --mode keyword --mode hybrid
 
     Args:
         datasets: Folders to measure on.
-        log: Measure on what was asked in this project, answered by the documents that were read afterwards.
-        mode: Measure this mode; may be repeated. Without it, keyword, semantic and hybrid; naive is the baseline of
-            plain full-text search, rrf is hybrid with ranks joined in place of values.
-        without: Measure again without this signal, or without several joined by commas; may be repeated.
-        bases: Measure again with the documents cut into N bases at random.
-        wordings: Measure again with the other wordings of each query in rewordings.jsonl, and with its made-up answer.
-        transformer: Rerank by all-MiniLM-L6-v2, as a search does where `kbhub[onnx]` is installed; its vectors are
-            computed first, some 20 a second.
-        none: Ask the queries of this other data set, which nothing here answers, and show how well scores and
-            verdicts tell; may be repeated.
-        limit: Ask only N queries of each data set, chosen at random.
-        depth: Results to ask for, and to write into run files.
-        run: Write a TREC run file; with several runs, one each, with data set and run in the name.
-        compare: Compare with such a file by a paired randomisation test; with several runs, with those of --run.
-        min_ndcg10: Fail if the nDCG@10 of hybrid (or of the modes named) is below this on any data set.
-        without_answers: Ask each question also of bases of 10 to 1,000 documents, with its answer and without it, and
-            show how well scores and verdicts tell.
-        fresh: Index the documents again.
+        log: Measure on the queries logged in this project, with the documents read afterwards as answers.
+        mode: Measure this mode; may be repeated. Default: keyword, semantic and hybrid. naive is plain full-text search
+            as a baseline; rrf is hybrid with fusion by ranks instead of values.
+        without: Also measure without this signal, or several separated by commas; may be repeated.
+        bases: Also measure with the documents split at random into N bases.
+        wordings: Also measure with the other wordings of each query in rewordings.jsonl, and with its hypothetical
+            answer.
+        transformer: Rerank with all-MiniLM-L6-v2, as searches do with `kbhub[onnx]` installed. Computes its vectors
+            first, about 20 per second.
+        none: Also run the queries of this other data set, which have no answer here, and show how well scores and
+            verdicts recognise that; may be repeated.
+        limit: Run only N queries of each data set, chosen at random.
+        depth: Results to request per query, and to write to run files.
+        run: Write a TREC run file; with several runs, one per run, with the data set and run in its name.
+        compare: Compare with a TREC run file by a paired randomisation test; with several runs, with the files of
+            --run.
+        min_ndcg10: Fail if nDCG@10 of hybrid (or of the given modes) is below this on any data set.
+        without_answers: Also run each query on bases of 10 to 1,000 documents, with and without its answer, and show
+            how well scores and verdicts tell the two apart.
+        fresh: Rebuild the indexes.
         common: Options of every command.
 
     Returns:
-        The exit code: 1 if a floor was set and something is below it.
+        The exit code: 1 if a result is below the floor that was set.
     """
     if not datasets and not log:
-        raise UsageError("Nothing to measure on. Name a folder: kbhub eval DATASET; or --log, for what was asked here.")
+        raise UsageError(
+            "Nothing to measure. Name a data set: kbhub eval DATASET, or measure on logged queries: kbhub eval --log"
+        )
     chosen = tuple(dict.fromkeys(mode)) or DEFAULT_MODES
     signals = (*SIGNALS, *AMOUNTS, NAME, SECOND_LOOK)
     for name in (name.strip() for group in without for name in group.split(",")):
         if name not in signals:
-            raise UsageError(f"There is no signal {name!r} to leave out; there are {', '.join(signals)}.")
+            raise UsageError(f"Unknown signal {name!r}. Signals: {', '.join(signals)}.")
     options = Options(
         modes=chosen,
         main=chosen if mode else ("hybrid",),
@@ -136,7 +140,9 @@ def evaluate(
     )
     judged, unanswerable = [load_dataset(folder) for folder in datasets], [load_dataset(folder) for folder in none]
     if wordings and not any(query.wordings for dataset in judged for query in dataset.queries):
-        raise UsageError("No data set here has other wordings: a `rewordings.jsonl` with `id` and `queries`.")
+        raise UsageError(
+            "No data set given has other wordings. Add a `rewordings.jsonl` with `id` and `queries` to one."
+        )
     judged += [logged_dataset(Hub(hub_options(common)))] if log else []
     with progress_bars("") as progress:
         places = common.cache_dir, common.config
@@ -154,26 +160,26 @@ def evaluate(
 class GradedFile(Model):
     """A file and its grade."""
 
-    file: str = Field(description="As it was named.")
-    grade: int | None = Field(description="0 to 3; none if there was no time for it, or the model gave none.")
+    file: str = Field(description="The file as named in the command.")
+    grade: int | None = Field(description="0 to 3; null if the time ran out or the model gave none.")
 
 
 class RerankResult(Model):
     """What `kbhub rerank` found."""
 
-    query: str = Field(description="What was asked.")
-    model: str = Field(description="Who graded.")
+    query: str = Field(description="The query.")
+    model: str = Field(description="The model.")
     files: tuple[GradedFile, ...] = Field(description="Best first.")
-    note: str | None = Field(None, description="Why some have no grade.")
+    note: str | None = Field(None, description="Why some files have no grade.")
 
 
 class EmbedResult(Model):
     """What `kbhub embed` made."""
 
     embedder: str = Field(description="Name of the model.")
-    dimensions: int = Field(description="Length of a vector.")
+    dimensions: int = Field(description="Length of each vector.")
     vectors: tuple[tuple[float, ...], ...] = Field(
-        description="One per text, of length 1, or all zero where the model does not know the words."
+        description="One vector per text, of length 1; all zeros if the model knows none of the words."
     )
 
 
@@ -184,25 +190,25 @@ def rerank(
     seconds: Annotated[float, Parameter(metavar="N", validator=Number(gt=0, lte=MOST_SECONDS))] = PATIENT_SECONDS,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Order text files by how well they answer a query, by a language model of Ollama.
+    """Order text files by how well they answer a query, using an Ollama model.
 
-    Each file gets a grade from 0 (something else) to 3 (answers); of a long file, the part with most words of the
-    query is judged. Files of the same grade stay in the order given.
+    Each file is graded from 0 (off topic) to 3 (answers the query). Of a long file, the part with the most words of the
+    query is graded. Files of equal grade keep their order.
 
     Example: kbhub rerank "how do we roll back" runbooks/*.md
 
     Args:
-        query: What the files are to answer.
-        files: Text files.
-        model: Model of Ollama instead of the config's.
-        seconds: How long to wait; files without a grade by then come last.
+        query: The query.
+        files: Text files to order.
+        model: Ollama model to use instead of the one in the config.
+        seconds: Timeout; files not graded by then come last.
         common: Options of every command.
 
     Returns:
         The exit code: 1 if none was graded.
     """
     if not files:
-        raise UsageError("Nothing to rerank. Name the files: kbhub rerank QUERY FILE….")
+        raise UsageError("Nothing to rerank. Usage: kbhub rerank QUERY FILE…")
     hub = Hub(hub_options(common))
     settings = hub.config().settings
     wanted = replace(settings.rerank, seconds=seconds, model=model or settings.rerank.model)
@@ -223,7 +229,7 @@ def rerank(
     lines = (f"{NOT_GRADED if file.grade is None else file.grade}\t{one_line(file.file)}" for file in result.files)
     show("\n".join(lines))
     if result.note:
-        complain(f"{len(found.grades)} of {len(files)} files were graded: {result.note}")
+        complain(f"{len(found.grades)} of {len(files)} files graded: {result.note}")
     return 0
 
 
@@ -232,21 +238,24 @@ def embed(
     query: bool = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Print the vector of each text, by the embedder of the config: one JSON list per line.
+    """Print the vector of each text, one JSON list per line.
 
-    Without a TEXT, standard input is one text.
+    Uses the embedder set in the config. Without TEXT, all of standard input is one text.
 
     Example: kbhub embed --query "how do we roll back"
 
     Args:
-        texts: What to embed.
-        query: Embed them as queries and not as documents, where the model tells them apart.
+        texts: Texts to embed.
+        query: Embed them as queries instead of documents, if the model distinguishes the two.
         common: Options of every command.
     """
     hub = Hub(hub_options(common))
     embedder = hub.embedder()
     if embedder is None:
-        raise UsageError("There is no embedder: `embedder.model` is `none`. Name one there, or remove that line.")
+        raise UsageError(
+            "No embedder: `embedder.model` in the config is `none`. Name a model there, or remove the line to use "
+            "the default."
+        )
     given = [*map(decoded, texts)] or [_standard_input(hub.config().settings.limits.file_bytes)]
     rows = [embedder.embed_query(text) for text in given] if query else list(embedder.embed(given))
     vectors = tuple(tuple(round(float(value), VECTOR_DIGITS) for value in row) for row in rows)
@@ -257,7 +266,7 @@ def embed(
         show("\n".join(json.dumps(vector, separators=(",", ":")) for vector in vectors))
     for number, vector in enumerate(vectors, 1):
         if not any(vector):
-            complain(f"Text {number} has no vector: the embedding model does not know its words.")
+            complain(f"Text {number} has no vector: the embedding model knows none of its words.")
     return 0
 
 
@@ -270,17 +279,17 @@ def _passage(file: Path, query: str, limit: int) -> str:
     try:
         text, _ = decode(read_regular(file, limit))
     except OSError as error:
-        why = f"it has more than {limit} bytes (`limits.fileBytes`)" if error.errno == errno.EFBIG else error.strerror
-        raise UsageError(f"{_name(file)} cannot be read: {why}.") from error
+        why = f"it is larger than {limit} bytes (`limits.fileBytes`)" if error.errno == errno.EFBIG else error.strerror
+        raise UsageError(f"Cannot read {_name(file)}: {why}.") from error
     return excerpt(text, parsed(query).terms, PASSAGE_CHARACTERS)[0]
 
 
 def _standard_input(limit: int) -> str:
     data = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read(limit + 1)
     if not data.strip():
-        raise UsageError('There is no text to embed. Give it as an argument or on standard input: kbhub embed "TEXT".')
+        raise UsageError('No text to embed. Give it as an argument or on standard input: kbhub embed "TEXT"')
     if len(data) > limit:
-        raise UsageError(f"Standard input has more than {limit} bytes (`limits.fileBytes`).")
+        raise UsageError(f"Standard input is larger than {limit} bytes (`limits.fileBytes`).")
     return data.decode("utf-8", "replace")
 
 

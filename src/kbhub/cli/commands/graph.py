@@ -1,4 +1,4 @@
-"""How documents hang together: related, tags."""
+"""How documents are related: related, tags."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ def related(
     limit: Limit = None,
     formats: Formats = Formats(),  # noqa: B008 - frozen
 ) -> int:
-    """Show what is related to a document: links, backlinks, front matter `related`, shared tags, near in meaning.
+    """Show documents related to one: by links, backlinks, `related` in front matter, shared tags, or meaning.
 
-    Its links that lead nowhere are shown too. Links are followed over all active bases, as GitHub and Obsidian do.
+    Its broken links are listed, too. Links resolve across all active bases, as on GitHub and in Obsidian.
 
     Example: kbhub related runbooks/rollback.md --hops 2 --kind backlink
 
     Args:
         ref: The document: a path, ID@PATH, a title or a docid.
-        hops: Steps along links; tags and nearness are one step. 0 follows none, and only counts.
-        kinds: Show only this; may be repeated.
+        hops: Links to follow; 0 only counts. Tags and meaning are always one step.
+        kinds: Show only this kind; may be repeated.
         limit: Documents of each kind to show (10).
         formats: Options of every command.
 
     Returns:
-        The exit code: 1 if a base could not be looked at.
+        The exit code: 1 if a base could not be read.
     """
     formats.format()
     hub = Hub(hub_options(formats))
@@ -75,27 +75,27 @@ def tags(
     all_: Annotated[bool, Parameter(name="--all")] = False,
     formats: Formats = Formats(),  # noqa: B008 - frozen
 ) -> int:
-    """List all tags with their documents counted, or the documents that have any of some tags.
+    """List all tags with their number of documents, or the documents with any of the given tags.
 
-    A tag counts for those that it lies under: `team/ops` for `team`. Documents that links join to the tagged ones
-    follow them. Quote a tag with its `#`, or leave that out.
+    A nested tag counts for its parents: `team/ops` for `team`. Documents linked with the tagged ones are listed after
+    them. Leave out the `#` of a tag, or quote it.
 
     Example: kbhub tags ops --hops 0 --all
 
     Args:
-        names: Tags; `*` stands for anything.
-        bases: Only the tags of this base; may be repeated.
-        hops: Steps along links from the documents that have a tag.
+        names: Tags; `*` matches anything.
+        bases: List only tags of this base; may be repeated.
+        hops: Links to follow from the tagged documents.
         limit: Tags or documents to show (100).
-        all_: Leave nothing out.
+        all_: Show all of them.
         formats: Options of every command.
 
     Returns:
-        The exit code: 1 if a base could not be looked at.
+        The exit code: 1 if a base could not be read.
     """
     formats.format()
     if all_ and limit is not None:
-        raise UsageError("--all and --limit exclude each other; use one.")
+        raise UsageError("--all cannot be used with --limit.")
     hub = Hub(hub_options(formats))
     bring_in_step(hub, bases)
     result = graph.tags(hub, names, bases=bases, hops=hops, limit=limit or TAGS_LIMIT, everything=all_)
@@ -110,13 +110,13 @@ def tags(
         complain_nothing(hub)
         return 1
     if not names and not result.tags and not result.skipped:
-        complain("No document has a tag.")
+        complain("No document has tags.")
     complain_all(tags_notes(result))
     return _said(result.skipped)
 
 
 def _said(skipped: Iterable[Skipped]) -> int:
     """Complain about the bases that were not looked at; return 1 if there are any."""
-    messages = [f"Not looked at: {base.base}. {base.reason}" for base in skipped]
+    messages = [f"Cannot read {base.base}. {base.reason}" for base in skipped]
     complain_all(messages)
     return 1 if messages else 0

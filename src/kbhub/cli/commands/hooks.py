@@ -31,19 +31,22 @@ def hook(
     *,
     client: Annotated[HookClient, Parameter(metavar="NAME")],
 ) -> int:
-    """Answer a hook of a coding agent; its clients run this, and people run `kbhub hooks`.
+    """Answer a hook of a coding agent. Clients run this; for a summary, run `kbhub hooks`.
 
-    Reads the client's JSON from standard input, and prints what the client adds to the model's context, or nothing.
-    Whatever fails is silence, and the exit code is 0: a hook is never in the way.
+    Reads the client's JSON from standard input, and prints what the client adds to the model's context, or nothing. Any
+    failure is silent and the exit code is always 0, so a hook never gets in the way.
 
     Example: kbhub hook prompt --client claude-code < event.json
 
     Args:
-        event: What happened: session-start, prompt, tool or session-end.
+        event: The event: session-start, prompt, tool or session-end.
         client: The client that runs the hook.
     """
     if sys.stdin.isatty():
-        raise UsageError("A client runs this with JSON on standard input; `kbhub hooks` shows what hooks do here.")
+        raise UsageError(
+            "This command is for clients, which send JSON on standard input. Run `kbhub hooks` to see what hooks do "
+            "here."
+        )
     return run(event, client, os.environ)
 
 
@@ -52,14 +55,14 @@ def hooks(
     replay_: Annotated[str | None, Parameter(name="--replay", metavar="TRANSCRIPT")] = None,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Show what hooks do here: which clients run them, whether this project may speak, what they delivered.
+    """Show which clients run hooks, whether this project allows them, and what they delivered.
 
-    With --replay, what they would have said during a past session. `kbhub setup --hooks` registers them.
+    With --replay, show what they would have delivered during a past session. Register hooks with `kbhub setup --hooks`.
 
     Example: kbhub hooks --replay ~/.claude/projects/-work-shop/4f1c.jsonl
 
     Args:
-        replay_: Log of a session of Claude Code, Codex or Gemini CLI.
+        replay_: Session log of Claude Code, Codex or Gemini CLI.
         common: Options of every command.
     """
     hub = Hub(hub_options(common))
@@ -85,31 +88,32 @@ def inbox(
     dismiss: Annotated[bool, Parameter(negative="")] = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """List the memories that ended sessions propose, remember those that hold, and drop the others.
+    """List the memories proposed at the end of sessions, and accept or dismiss them.
 
-    They are sentences of yours: what you corrected, decided or asked to keep. No search finds them before you accept.
+    Proposals are sentences of yours: what you corrected, decided or asked to remember. No search finds them until you
+    accept them.
 
     Example: kbhub memories inbox --accept 4f1c2a
 
     Args:
         ids: Ids of proposals, or `all`.
-        accept: Remember them.
-        dismiss: Drop them.
+        accept: Remember these proposals.
+        dismiss: Drop these proposals.
         common: Options of every command.
     """
     hub = Hub(hub_options(common))
     if accept and dismiss:
-        raise UsageError("--accept and --dismiss exclude each other.")
+        raise UsageError("--accept cannot be used with --dismiss.")
     if not accept and not dismiss:
         if ids:
-            raise UsageError("Say what to do with them: --accept or --dismiss.")
+            raise UsageError("Say what to do with these proposals: --accept or --dismiss.")
         found = Inbox(proposals=waiting(hub))
         if common.json:
             show_json(found.model_dump_json(indent=2))
         elif found.proposals:
             show_text(inbox_text(found))
         else:
-            complain("The inbox is empty: no session has proposed anything that is still open.")
+            complain("The inbox is empty: no proposals are waiting for you.")
         return 0
     done = settle(hub, ids, accept=accept)
     if common.json:

@@ -57,9 +57,9 @@ class IndexResult(Model):
     """What `kbhub index` did."""
 
     pulled: tuple[Pull, ...] = Field((), description="One per base, with `--pull`.")
-    reports: tuple[SyncReport, ...] = Field((), description="One per base that was brought in step.")
+    reports: tuple[SyncReport, ...] = Field((), description="One per synced base.")
     failed: tuple[Problem, ...] = Field((), description="Bases that could not be indexed, and why.")
-    interrupted: bool = Field(False, description="Whether Ctrl-C ended it before it was done.")
+    interrupted: bool = Field(False, description="Whether Ctrl-C interrupted it.")
 
 
 def index(
@@ -72,27 +72,27 @@ def index(
     transformer: bool = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Bring the indexes of bases in step with their files.
+    """Sync the indexes of bases with their files.
 
-    Without a base, all active ones. Ctrl-C leaves a usable index; the next run goes on from there.
+    Syncs all active bases by default. Ctrl-C leaves a usable index, and the next run continues from there.
 
     Example: kbhub index --all-bases
 
     Args:
-        bases: Ids of the bases.
-        all_bases: Every base of the global config, also those not active here; for a cron job.
-        full: Read every file again, even if it looks unchanged, and make every vector anew.
-        keep_deleted: Keep the text of files of these names, from now on, so that it is found when they are deleted.
-        forget_deleted: Delete what is kept of deleted files of these names, and keep no more of them.
-        pull: First fetch and fast-forward those of your own bases that are git checkouts.
-        transformer: Compute the vectors of `search.secondLook` now, some 20 a second; a server does it when idle.
+        bases: Ids of the bases to sync.
+        all_bases: Sync every base of the global config, even if it is not active here; for cron jobs.
+        full: Read every file again, even if it looks unchanged, and recompute every vector.
+        keep_deleted: From now on, keep the text of files that match, so that it can be found after they are deleted.
+        forget_deleted: Delete the kept text of files that match, and stop keeping it.
+        pull: First fetch and fast-forward your own bases that are git checkouts.
+        transformer: Compute the vectors of `search.secondLook` now, about 20 per second; a server does it when idle.
         common: Options of every command.
 
     Returns:
-        The exit code: 1 if a base could not be, 130 if interrupted.
+        The exit code: 1 if a base could not be synced, 130 if interrupted.
     """
     if bases and all_bases:
-        raise UsageError("--all-bases and names of bases exclude each other; leave one out.")
+        raise UsageError("--all-bases cannot be used with BASE.")
     hub = Hub(hub_options(common, every_base=all_bases))
     if bases:
         names = [base.id for base in hub.select(bases)]
@@ -121,10 +121,10 @@ def index(
             show_text(report_text(report))
         complain_all(f"{problem.subject}: {problem.message}" for problem in failed)
     if interrupted:
-        complain("Interrupted. The indexes are usable as far as they got; the next `kbhub index` goes on from there.")
+        complain("Interrupted. The indexes are usable; run `kbhub index` again to continue.")
         return INTERRUPTED
     if not names and all_bases:
-        complain("The global config names no base to index. `kbhub bases add PATH` adds one.")
+        complain("No bases in the global config. Add one with `kbhub bases add PATH`.")
     elif not names:
         complain_nothing(hub)
     return 1 if failed or not names or any(pull.state == "failed" for pull in pulled) else 0
@@ -149,7 +149,7 @@ def _index_one(
 ) -> None:
     try:
         if any(base.engine for base in hub.select((name,))):
-            complain(f"{name} is shared: its publisher brings it in step, with `kbhub publish`.")
+            complain(f"{name} is a shared base: its publisher syncs it with `kbhub publish`.")
         reports += sync(hub, (name,), full=full, check=True, progress=progress)
     except KbhubError as error:
         failed.append(Problem(subject=name, message=_why(hub, name, error)))
@@ -176,10 +176,9 @@ def audit(
     limit: Annotated[int | None, Parameter(name=("--limit", "-n"), metavar="N", validator=Number(gte=0))] = None,
     formats: Formats = Formats(),  # noqa: B008 - frozen
 ) -> int:
-    """Find what is wrong in documents: broken links and refs, duplicates, stale documents, tags and more.
+    """Find problems in documents: broken links and refs, duplicates, stale documents, inconsistent tags and more.
 
-    Every finding says what to do. The exit code is 1 if there is an error, or what --fail-on names, so that a build can
-    run it.
+    Every finding says how to fix it. In a CI job, the exit code is 1 if there is an error, or a finding of --fail-on.
 
     Checks: links, related, headings, ambiguous, spelling, refs, front-matter, encoding, files, titles, tags,
     duplicates, stale, orphans, memories.
@@ -187,20 +186,20 @@ def audit(
     Example: kbhub audit --check links --check refs
 
     Args:
-        bases: Ids of the bases to look at; all active ones if none is named.
-        check: Only this check; may be repeated.
-        fix: Mend what is safe to mend in bases that may be written, then look again.
-        dry_run: With --fix, show what would be changed and change nothing.
-        fail_on: Exit with 1 if there is a finding as grave as this.
-        limit: Findings to show at most: 50 as text, otherwise all.
+        bases: Ids of the bases to check (all active bases).
+        check: Run only this check; may be repeated.
+        fix: Fix what is safe to fix in writable bases, then check again.
+        dry_run: With --fix, show the changes without making them.
+        fail_on: Exit with 1 if a finding has this severity or a higher one.
+        limit: Maximum number of findings (50 as text, otherwise all).
         formats: Options of every command that lists things.
 
     Returns:
-        The exit code: 1 if something grave is left, or none could be.
+        The exit code: 1 if a severe finding is left, or no base could be checked.
     """
     form = formats.format()
     if dry_run and not fix:
-        raise UsageError("--dry-run shows what --fix would change; give both.")
+        raise UsageError("--dry-run requires --fix.")
     hub = Hub(hub_options(formats))
     bring_in_step(hub)  # all of them, for links lead from one to another
     report = audit_documents(hub, bases, checks=check)
@@ -234,16 +233,16 @@ def doctor(
     fix: bool = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Check everything that search needs, and say what to do about what is wrong.
+    """Check that everything works, and say how to fix what does not.
 
-    Looks at SQLite, the model, config, pointers, trust, kbhub's own folders, every active base with its index, and
-    the limits of watching. Fails if there is an error; a warning is none.
+    Checks SQLite, the model, config, pointers, trust, kbhub's own folders, every active base with its index, and the
+    limits for watching files. Only errors make it fail, not warnings.
 
     Example: kbhub doctor --fix
 
     Args:
-        fix: Mend what is safe: modes of kbhub's own files, indexes that are broken or behind, and what is left of
-            old ones. Documents, config and pointers are never touched.
+        fix: Fix what is safe to fix: permissions of kbhub's own files, damaged or stale indexes, and leftovers of old
+            ones. Documents, config and pointers are never touched.
         common: Options of every command.
 
     Returns:
@@ -261,11 +260,11 @@ def doctor(
 
 
 def _pull_bases(hub: Hub, names: tuple[str, ...]) -> tuple[Pull, ...]:
-    """Fetch and fast-forward bases that are git checkouts of the user's, and say what came of it.
+    """Fetch and fast-forward bases that are git checkouts of the user's, and report the outcome.
 
     Args:
         hub: of the workspace.
-        names: ids of bases, none for all active ones; of those that are named it is said why they are not pulled.
+        names: ids of bases, None for all active ones; those named are reported if they are not pulled.
 
     Raises:
         BaseNotFound: one is not active.
@@ -284,7 +283,7 @@ def _pull_bases(hub: Hub, names: tuple[str, ...]) -> tuple[Pull, ...]:
 def _embed_ahead(hub: Hub, names: list[str]) -> None:
     """Compute the transformer vectors of bases, or say why searches do not use any."""
     if not is_used(hub):
-        complain("No vectors for reranking: `search.secondLook` is off, or the extra kbhub[onnx] is not installed.")
+        complain("No vectors to compute: `search.secondLook` is off, or the extra kbhub[onnx] is not installed.")
         return
     with progress_bars("reading ") as progress:
         embed_ahead(hub, hub.select(names), lambda: True, progress)

@@ -36,17 +36,17 @@ def ui(
     read_only: bool = False,
     places: Places = Places(),  # noqa: B008 - frozen
 ) -> int:
-    """Open a page in the browser: search with its reasons, documents, their graph, memories, gaps, health, answers.
+    """Open kbhub in the browser: search with explanations, answers, documents and their graph, memories, gaps, health.
 
-    It is served on this machine alone until Ctrl-C, by the shared daemon if one runs, and opens only from the address
-    that is printed.
+    Served on this machine only, until Ctrl-C, by the shared daemon if one is running. Only the printed address gives
+    access.
 
     Example: kbhub ui
 
     Args:
-        port: Port on this machine; 0 for a free one.
-        no_open: Only print the address.
-        read_only: Take everything away that writes.
+        port: Port to listen on; 0 picks a free one.
+        no_open: Print the address without opening a browser.
+        read_only: Disable everything that writes.
         places: Options of every command.
     """
     options = replace(hub_options(places), read_only=read_only)
@@ -57,7 +57,7 @@ def ui(
         show_text(door.address)
         sys.stdout.flush()  # a program that reads it would wait for ever
         if not no_open and not open_browser(door.address):
-            complain("No browser was found; open the address in one.")
+            complain("No browser found. Open the address yourself.")
 
     config, cache = (str(place) if place else None for place in (places.config, places.cache_dir))
     wanted = ConnectOptions(places.root, config, cache, places.base, read_only=read_only)
@@ -66,7 +66,9 @@ def ui(
         if serve_by_daemon(wanted, os.environ, door, ready):
             no_open = True
             door = door_at(door.port, door.session)
-            complain("The daemon has ended; the page goes on here. Open tabs stay open, or use this address:")
+            complain(
+                "The daemon has stopped; this process serves the page now. Open tabs keep working, or use this address:"
+            )
         serve(Hub(options), _bound_again(door.port), door, ready)
     except KeyboardInterrupt:
         pass

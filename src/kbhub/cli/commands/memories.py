@@ -57,8 +57,7 @@ RECALLED = 3
 
 memories_app = App(
     name="memories",
-    help="List what is remembered, or search in it; export, import, move and restore it.\n\n"
-    "Example: kbhub memories --tag deploy",
+    help="List or search memories; export, import, move and restore them.\n\nExample: kbhub memories --tag deploy",
     usage="kbhub memories [OPTIONS] [QUERY…] | COMMAND",
 )
 
@@ -76,27 +75,28 @@ def remember(
     allow_secret: AllowSecret = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Remember something for this project, or change or confirm what is remembered.
+    """Remember something for this project, or change or confirm a memory.
 
-    It is a Markdown file that you may edit or delete. What is known already is strengthened, not written twice.
+    A memory is a Markdown file that you can edit or delete. A fact that is already known is strengthened, not stored
+    twice.
 
     Example: kbhub remember --tag deploy "Releases need the VPN; without it the upload hangs."
 
     Args:
-        text: What to remember, Markdown. With --id, the new text; without any, that memory is confirmed.
-        stdin: Read what to remember from standard input.
-        tags: A tag; may be repeated. With --id, these take the place of the old ones.
-        scope: This project (as if not given), every project of yours, or shared in the project's memories/.
-        about: A document (PATH, ID@PATH, PATH#Heading) or code (FILE, FILE::SYMBOL) it is about; may be repeated.
+        text: What to remember, in Markdown. With --id, the new text; without text, --id confirms the memory.
+        stdin: Read the text from standard input.
+        tags: Add this tag; may be repeated. With --id, replaces the old tags.
+        scope: Where it applies: this project (default), all your projects, or shared in the project's memories/.
+        about: Document (PATH, ID@PATH, PATH#Heading) or code (FILE, FILE::SYMBOL) it is about; may be repeated.
         id_: Change or confirm this memory.
-        supersedes: An older memory that it takes the place of; may be repeated.
-        namespace: Where to file it.
-        origin: What it was learned from, in words.
-        allow_secret: Store it even if it seems to hold a credential.
+        supersedes: Replace this older memory; may be repeated.
+        namespace: File it under this namespace.
+        origin: What it was learned from, as text.
+        allow_secret: Store it even if it looks like it contains a credential.
         common: Options of every command.
     """
     if stdin and text:
-        raise UsageError("Give the text, or `-` to read it from standard input, not both.")
+        raise UsageError("Give the text as an argument, or `-` to read it from standard input, not both.")
     said = " ".join(map(argument, text)) if text else None
     hub = Hub(hub_options(common))
     done = remember_text(
@@ -128,15 +128,15 @@ def memories(
     limit: Limit = None,
     formats: Formats = Formats(),  # noqa: B008 - frozen
 ) -> int:
-    """List what is remembered here, the strongest first, or search in it.
+    """List the memories active here, strongest first, or search them.
 
     Example: kbhub memories --tag deploy
 
     Args:
-        query: What to look for.
-        scope: Only this project's, the user's or the shared ones.
-        tags: Only those with this tag; may be repeated.
-        namespace: Only those filed here or below.
+        query: What to search for.
+        scope: Only memories of this scope.
+        tags: Only memories with this tag; may be repeated.
+        namespace: Only memories in or below this namespace.
         limit: Memories to show (20).
         formats: Options of every command.
     """
@@ -160,7 +160,7 @@ def memories(
     if not found.memories:
         complain("Nothing is remembered here that fits. `kbhub remember TEXT` remembers something.")
     elif found.total > len(found.memories):
-        complain(f"{len(found.memories)} of {found.total} memories; --limit shows more.")
+        complain(f"Showing {len(found.memories)} of {found.total} memories; --limit shows more.")
     return 0
 
 
@@ -172,25 +172,25 @@ def recall(
     limit: Limit = None,
     formats: Formats = Formats(),  # noqa: B008 - frozen
 ) -> int:
-    """Print the memories that answer best, whole.
+    """Print the best matching memories in full.
 
     Example: kbhub recall how do we release
 
     Args:
-        query: What to look for.
-        scope: Only this project's, the user's or the shared ones.
-        tags: Only those with this tag; may be repeated.
-        namespace: Only those filed here or below.
+        query: What to search for.
+        scope: Only memories of this scope.
+        tags: Only memories with this tag; may be repeated.
+        namespace: Only memories in or below this namespace.
         limit: Memories to show (3).
         formats: Options of every command.
 
     Returns:
-        The exit code: 1 if none does.
+        The exit code: 1 if none matches.
     """
     formats.format()
     words = " ".join(map(decoded, query))
     if not words.strip():
-        raise UsageError("Nothing to recall. Name it: kbhub recall WORDS; `kbhub memories` lists what is remembered.")
+        raise UsageError("Nothing to search for. Usage: kbhub recall WORDS; or list all memories: kbhub memories")
     hub = Hub(hub_options(formats))
     found = list_memories(hub, words, scope=scope, tags=tags, namespace=namespace, limit=limit or RECALLED, whole=True)
     present(
@@ -200,7 +200,7 @@ def recall(
         document=found.model_dump_json(indent=2),
     )
     if not found.memories and not formats.json:
-        complain("No memory answers that.")
+        complain("No memory matches.")
     return 0 if found.memories else 1
 
 
@@ -213,17 +213,17 @@ def forget(
     all_: Annotated[bool, Parameter(name="--all")] = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Forget memories by id, or those that a filter chooses. Their files are kept in the trash for a while.
+    """Forget memories, by id or by filter. Their files stay in the trash for a while.
 
     Example: kbhub forget --namespace ops/old --older-than 90
 
     Args:
         ids: Ids, refs or file names.
-        tags: Those with this tag; may be repeated.
-        namespace: Those filed here or below; never a pattern.
-        scope: Whose; a filter without it is about this project's.
-        older_than: Those not used or changed for so many days.
-        all_: Forget everything of the scope, or whatever the filter chooses.
+        tags: Forget memories with this tag; may be repeated.
+        namespace: Forget memories in or below this namespace; no patterns.
+        scope: Forget memories of this scope (filters: this project's).
+        older_than: Forget memories not used or changed for this many days.
+        all_: Forget all memories of the scope, or all that match the filters.
         common: Options of every command.
     """
     done = forget_memories(
@@ -248,13 +248,13 @@ def export(
     allow_secret: AllowSecret = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Print all memories as one JSON document. What looks like a credential is left out.
+    """Print all memories as one JSON document. Text that looks like a credential is left out.
 
     Example: kbhub memories export > memories.json
 
     Args:
-        scope: Only this project's, the user's or the shared ones.
-        allow_secret: Leave credentials in.
+        scope: Only memories of this scope.
+        allow_secret: Keep text that looks like a credential.
         common: Options of every command.
     """
     hub = Hub(hub_options(common))
@@ -271,24 +271,24 @@ def import_(
     allow_secret: AllowSecret = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Take memories in: an export, a folder of basic-memory, or the file of an MCP memory server.
+    """Import memories from an export, a basic-memory folder, or the file of an MCP memory server.
 
-    What is remembered already is left as it is.
+    Existing memories are not changed.
 
     Example: kbhub memories import ~/basic-memory
 
     Args:
         path: The export or the .jsonl file, or the folder.
         stdin: Read the export or the .jsonl file from standard input.
-        scope: Where to put them; without it, an export goes where it was, and the others into this project.
-        allow_secret: Take in also what looks like a credential.
+        scope: Scope for the memories; by default, an export keeps its scopes, and everything else goes to this project.
+        allow_secret: Also import what looks like it contains a credential.
         common: Options of every command.
 
     Returns:
-        The exit code: 1 if some could not be.
+        The exit code: 1 if some could not be imported.
     """
     if stdin == (path is not None):
-        raise UsageError("Name the file or folder to import, or `-` to read standard input.")
+        raise UsageError("Nothing to import. Name a file or folder, or `-` to read standard input.")
     hub = Hub(hub_options(common))
     try:
         source = (
@@ -296,7 +296,7 @@ def import_(
         )
         done = import_memories(hub, source, scope=scope, allow_secret=allow_secret)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+        raise UsageError(f"Cannot read {path}: {error.strerror}.") from error
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
@@ -307,14 +307,14 @@ def import_(
 
 
 def move(old: Annotated[str, Parameter(metavar="OLD")], /, *, common: Common = Common()) -> int:  # noqa: B008 - frozen
-    """Make another folder's or project's memories this project's.
+    """Move the memories of another folder or project to this project.
 
-    For a folder without git that was moved or renamed, or a project whose origin is another one now.
+    Use it after moving or renaming a folder without git, or changing a project's origin.
 
     Example: kbhub memories move ~/old/place/of/the/project
 
     Args:
-        old: Path of the folder, which need not exist any more, or what its memories are filed under.
+        old: Former path of the folder, which need not exist anymore, or the key its memories are stored under.
         common: Options of every command.
     """
     done = move_memories(Hub(hub_options(common)), old)
@@ -331,12 +331,12 @@ def restore(
     *,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Bring a forgotten memory back, or list those that can be.
+    """Restore a forgotten memory, or list those that can be restored.
 
     Example: kbhub memories restore 37els4kp
 
     Args:
-        name: Its id, or its path in the trash; without one, the forgotten memories are listed.
+        name: Its id, or its path in the trash; without it, list the forgotten memories.
         common: Options of every command.
     """
     hub = Hub(hub_options(common))
@@ -358,13 +358,13 @@ def restore(
 def tool(*, client: str = "memory tool", common: Common = Common()) -> int:  # noqa: B008 - frozen
     """Run a command of Claude's memory tool (memory_20250818) on this project's memories, from standard input.
 
-    The input is the JSON of a `tool_use` block, the output the text of its `tool_result`. What goes wrong is said on
-    standard error, with an exit code. Programs in Python call `kbhub.memory_tool`.
+    The input is the JSON of a `tool_use` block, the output the text of its `tool_result`. Errors go to standard error,
+    with an exit code. From Python, call `kbhub.memory_tool`.
 
     Example: kbhub memories tool < command.json
 
     Args:
-        client: Who is said to have written what is written.
+        client: Author to record for what is written.
         common: Options of every command.
     """
     text = standard_input(MAX_COMMAND_BYTES, "a command of the memory tool")
@@ -373,7 +373,7 @@ def tool(*, client: str = "memory tool", common: Common = Common()) -> int:  # n
     except ValueError:
         command = None
     if not isinstance(command, dict):
-        raise UsageError('Standard input is no JSON object, such as {"command": "view", "path": "/memories"}.')
+        raise UsageError('Standard input is not a JSON object such as {"command": "view", "path": "/memories"}.')
     answer = memory_tool(Hub(hub_options(common)), command, client=client)
     if common.json:
         show_json(json.dumps({"text": answer}, ensure_ascii=False))

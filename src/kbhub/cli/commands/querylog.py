@@ -1,4 +1,4 @@
-"""What is asked: log, gaps."""
+"""The query log: log, gaps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kbhub.render.memories import (
     queries_text,
 )
 
-OFF = "Queries are not logged: `log.queries` is false."
+OFF = "The query log is off: `log.queries` is false."
 
 
 def show(
@@ -34,7 +34,7 @@ def show(
     ] = None,
     formats: Tables = Tables(),  # noqa: B008 - frozen
 ) -> int:
-    """Show what was asked here, by you and by agents, newest first.
+    """Show the queries of this project, yours and those of agents, newest first.
 
     Example: kbhub log show --limit 100
 
@@ -48,9 +48,9 @@ def show(
     if not log.logged:
         complain(OFF)
     elif not log.queries:
-        complain("Nothing was asked here yet.")
+        complain("No queries logged yet.")
     if log.total > len(log.queries):
-        complain(f"{len(log.queries)} of {log.total} queries; --limit shows more.")
+        complain(f"Showing {len(log.queries)} of {log.total} queries; --limit shows more.")
     return 0
 
 
@@ -59,12 +59,12 @@ def clear(
     all_: Annotated[bool, Parameter(name="--all")] = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Forget what was asked in this project, and the gaps that it showed.
+    """Delete the query log of this project, and its gaps.
 
     Example: kbhub log clear
 
     Args:
-        all_: In every project.
+        all_: Delete those of every project.
         common: Options of every command.
     """
     done = clear_log(Hub(hub_options(common)), every_project=all_)
@@ -81,15 +81,15 @@ def gaps(
     close: Annotated[str | None, Parameter(metavar="ID")] = None,
     formats: Tables = Tables(),  # noqa: B008 - frozen
 ) -> int:
-    """List the questions that are asked again and again, and that nothing here answers.
+    """List the questions that are asked repeatedly and that no document answers.
 
-    A gap closes by itself when a document or a memory answers it. It is looked again before they are listed.
+    A gap closes automatically once a document or memory answers it. All gaps are checked again before they are listed.
 
     Example: kbhub gaps
 
     Args:
-        all_: List those, too, that are answered or closed.
-        close: Close this one for good.
+        all_: Also list gaps that are answered or closed.
+        close: Close this gap for good.
         formats: Options of every command.
     """
     formats.format()
@@ -106,6 +106,6 @@ def gaps(
         complain(OFF)
     elif close is None:
         if not found.gaps:
-            complain("No gaps yet." if found.unanswered else "No gaps: nothing was asked in vain here.")
+            complain("No gaps yet." if found.unanswered else "No gaps: every repeated question has an answer here.")
         complain(found.rule)
     return 0

@@ -49,21 +49,21 @@ def search(
 ) -> int:
     """Search all active bases.
 
-    Bases that changed are brought in step first. tag:ops, path:api/, base:notes, kind:memory, age:<30d and any
-    KEY:VALUE of the front matter choose documents; -WORD leaves out. Put words that start with a dash after `--`.
+    Changed bases are synced first. Filter documents with tag:ops, path:api/, base:notes, kind:memory, age:<30d or any
+    KEY:VALUE of the front matter; exclude a word with -WORD. Put words that start with a dash after `--`.
 
     Example: kbhub search how do we roll back a release tag:ops
 
     Args:
-        query: What to look for: a question, words, or a "phrase" in double quotes.
-        stdin: Read what to look for from standard input.
-        also: Other words for the same, as the documents may put it; may be repeated. All are ranked as one query.
+        query: What to search for: a question, words, or a "phrase" in double quotes.
+        stdin: Read the query from standard input.
+        also: Another wording of the query, as the documents might put it; may be repeated. All are ranked as one query.
         bases: Search only this base; may be repeated.
-        mode: By words, by meaning, or both.
-        limit: Hits to show (5, in formats for programs 20, unless the config says otherwise).
-        page: Which page of hits to show, from 1.
+        mode: Search by words (keyword), by meaning (semantic), or both (hybrid).
+        limit: Maximum number of hits (5, or 20 in formats for programs, unless set in the config).
+        page: Page of hits to show, from 1.
         granularity: One hit per document, or per chunk.
-        explain: Show how each score came about.
+        explain: Explain each score.
         hits: Which hits, and how much of each.
         formats: Options of every command.
 
@@ -73,9 +73,9 @@ def search(
     form = formats.format()
     text = " ".join([*map(decoded, query), *([_standard_input()] if stdin else [])])
     if not text.strip():
-        raise UsageError("Nothing to search for. Name it: kbhub search WORDS, or `-` to read standard input.")
+        raise UsageError("No query given. Usage: kbhub search QUERY, or `-` to read it from standard input")
     if hits.all_ and (limit is not None or page > 1):
-        raise UsageError("--all shows every hit; leave --limit and --page out.")
+        raise UsageError("--all cannot be used with --limit or --page.")
     hub = Hub(hub_options(formats))
     config = hub.config()
     defaults = config.settings.search
@@ -136,7 +136,7 @@ def _print(hub: Hub, result: SearchResult, hits: Hits, formats: Formats) -> None
 
 
 def _said_first(result: SearchResult, form: str) -> list[str]:
-    """Return what the answer is worth, and what its format has no place for."""
+    """Return the verdict, and what the format has no place for."""
     verdict = [verdict_words(result.verdict)] if result.verdict and result.hits else []
     leading = " ".join([*verdict, *(note for note in result.notes if note in LEADING_NOTES)])
     said = [leading] if leading and form != "json" else []

@@ -37,13 +37,11 @@ if TYPE_CHECKING:
     from kbhub.setup.plan import Step, Task
 
 
-NO_CLIENT = (
-    "No client was found on this machine; name one: kbhub setup --client NAME (`kbhub setup --help` lists them)."
-)
-ASK_FIRST = "This would change files and nobody can be asked here: run it with --yes, or look with --dry-run."
+NO_CLIENT = "No MCP client found on this machine. Name one: kbhub setup --client NAME (`kbhub setup --help` lists them)"
+ASK_FIRST = "This changes files, and there is no terminal to ask on. Run it with --yes, or preview it with --dry-run."
 YES = ("y", "yes")
-SPEAK = "Hooks stay silent in a project until `kbhub trust --documents` there lets its notes speak."
-HOOKS_QUESTION = "Tell agents, unasked, what your notes say about a prompt or the file they work on?"
+SPEAK = "Hooks stay silent in a project until you allow them there with `kbhub trust --documents`."
+HOOKS_QUESTION = "Let hooks tell agents, unasked, what your notes say about a prompt or a file?"
 
 
 def setup(
@@ -60,26 +58,26 @@ def setup(
 ) -> int:
     """Register kbhub with the coding agents and other MCP clients on this machine.
 
-    Shows what it will do and asks. Each client's own command does it where there is one; else its file is edited, after
-    a copy was made, and all that is not kbhub's stays as it is. With --agents-md or --skill and neither --client nor
-    --project, only that is done.
+    Shows the changes and asks before making them. Uses each client's own command if it has one; otherwise edits its
+    file after making a copy, preserving everything that is not kbhub's. With --agents-md or --skill but neither
+    --client nor --project, does only that.
 
     Example: kbhub setup --dry-run
 
     Args:
         client: This client, whether it was found or not; may be repeated. For jetbrains-ai, print what to paste.
         project: Write files into the project instead (.mcp.json, .vscode/mcp.json …), for a team to share.
-        agents_md: Put lines into AGENTS.md, CLAUDE.md and GEMINI.md of the project that make agents search first.
-        skill: Give clients that have skills one that says when and how to search.
-        hooks: Let hooks tell Claude Code, Codex, Copilot CLI and Gemini CLI, unasked, what your notes say about a
-            prompt or a file; without this, you are asked.
-        remove: Take out what the same options put in.
-        dry_run: Only show what would be done.
-        yes: Do not ask.
+        agents_md: Add lines to the project's AGENTS.md, CLAUDE.md and GEMINI.md that make agents search first.
+        skill: Install a skill that says when and how to search, in clients that support skills.
+        hooks: Register hooks that tell Claude Code, Codex, Copilot CLI and Gemini CLI, unasked, what your notes say
+            about a prompt or a file; without this option, you are asked.
+        remove: Undo what the same options set up.
+        dry_run: Show the changes without making them.
+        yes: Skip the confirmation prompt.
         common: Options of every command.
 
     Returns:
-        The exit code: 1 if something failed or there was no client, 2 if nobody can be asked.
+        The exit code: 1 if something failed or no client was found, 2 if there is no terminal to ask on.
     """
     if common.verbose:
         log_to_stderr()
@@ -141,7 +139,7 @@ def _project(common: Common, machine: Machine) -> Path:
     )
     folder = workspace.git_root or workspace.directory
     if folder is None:
-        raise UsageError("There is no project here; change into one, or name it with --root DIR.")
+        raise UsageError("No project here. Change to its directory, or name it with --root DIR.")
     return folder
 
 
@@ -183,7 +181,7 @@ class CompletionResult(Model):
 
 
 class SchemaEntry(Model):
-    """A schema that is there."""
+    """A schema."""
 
     name: str = Field(description="Its name.")
     path: str = Field(description="Its file.")
@@ -191,7 +189,7 @@ class SchemaEntry(Model):
 
 
 class SchemaList(Model):
-    """The schemas that are there."""
+    """All schemas."""
 
     schemas: tuple[SchemaEntry, ...] = Field((), description="Those of files first, then those of tools.")
 
@@ -202,15 +200,15 @@ def completion(
     *,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Print the script with which a shell completes commands and options of kbhub.
+    """Print the shell completion script for bash, zsh or fish.
 
-    Write it to where the shell looks for it: for bash, ~/.local/share/bash-completion/completions/kbhub; for zsh,
-    _kbhub in a folder of fpath; for fish, ~/.config/fish/completions/kbhub.fish. Make it anew after an upgrade.
+    Save it where the shell looks for completions: for bash, ~/.local/share/bash-completion/completions/kbhub; for zsh,
+    _kbhub in a folder of fpath; for fish, ~/.config/fish/completions/kbhub.fish. Regenerate it after an upgrade.
 
     Example: kbhub completion bash
 
     Args:
-        shell: Which shell.
+        shell: The shell.
         common: Options of every command.
     """
     if common.verbose:
@@ -230,16 +228,16 @@ def schema(
     path: bool = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Print a JSON Schema: of the global config, a pointer, a memory, or what a tool takes and gives.
+    """Print the JSON Schema of the global config, a pointer, a memory, or the input or output of a tool.
 
-    Without a NAME, list them. The file that --path names may be the "$schema" of a config, so that editors complete
-    and check it without a network.
+    Without NAME, list the schemas. Use the path that --path prints as "$schema" in a config, so that editors complete
+    and check it offline.
 
     Example: kbhub schema config --path
 
     Args:
         name: config, pointer, memory, or a tool with .input or .output, such as search.input.
-        path: Print where the file is, in place of what it says.
+        path: Print the path of the schema file instead of its content.
         common: Options of every command.
     """
     if common.verbose:

@@ -44,31 +44,31 @@ class Shared(Model):
     """A shared base that one may read."""
 
     name: str = Field(description="Its name in the database.")
-    description: str | None = Field(None, description="What it is about.")
+    description: str | None = Field(None, description="What the base is about.")
     memories: bool = Field(False, description="Whether agents may remember in it.")
-    rights: Literal["reader", "author", "admin"] = Field(description="What one may do with it.")
-    documents: int = Field(description="How many it has.")
-    published: str | None = Field(None, description="When it was last brought in step (ISO 8601, UTC).")
-    publisher: str | None = Field(None, description="Who did that, and where.")
+    rights: Literal["reader", "author", "admin"] = Field(description="What you may do with it.")
+    documents: int = Field(description="Number of documents.")
+    published: str | None = Field(None, description="When it was last synced (ISO 8601, UTC).")
+    publisher: str | None = Field(None, description="Who synced it, and from where.")
 
 
 class Published(Model):
     """What `kbhub publish` did, or found."""
 
     database: str = Field(description="The database, without options.")
-    dry_run: bool = Field(False, description="Whether all of it was undone.")
+    dry_run: bool = Field(False, description="Whether everything was rolled back.")
     report: SyncReport | None = Field(None, description="What was done.")
-    removed: int | None = Field(None, description="Documents of the base that was removed.")
-    bases: tuple[Shared, ...] | None = Field(None, description="With `--status`, the bases that one may read.")
+    removed: int | None = Field(None, description="Documents of the removed base.")
+    bases: tuple[Shared, ...] | None = Field(None, description="With `--status`, the bases that you may read.")
 
 
 class Pulled(Model):
     """What `kbhub pull` did."""
 
     written: int = Field(description="Files written.")
-    same: int = Field(description="Files that were there already.")
-    kept: tuple[str, ...] = Field((), description="Files that are different there, and were left alone.")
-    lacking: tuple[str, ...] = Field((), description="Documents without a file in the base.")
+    same: int = Field(description="Files that existed already.")
+    kept: tuple[str, ...] = Field((), description="Files that exist with other content, and were not changed.")
+    lacking: tuple[str, ...] = Field((), description="Documents whose file the base does not have.")
 
 
 class Member(Model):
@@ -81,7 +81,7 @@ class Member(Model):
 class Members(Model):
     """What `kbhub team list` shows."""
 
-    base: str | None = Field(description="The base; none for those who may create bases.")
+    base: str | None = Field(description="The base; null for roles that may create bases.")
     members: tuple[Member, ...] = Field(description="By role.")
 
 
@@ -101,25 +101,25 @@ def publish(
     timeout: Seconds = DEADLINE_SECONDS,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Publish a base to a team's PostgreSQL database, or bring what is there in step.
+    """Publish a base to a team's PostgreSQL database, or sync it there.
 
-    Only what changed travels, in one transaction: readers see the base as it was or as it is. One publisher at a time;
-    a second one is told who the first is. Needs kbhub[postgres].
+    Sends only what changed, in one transaction, so readers never see a half-written base. Only one publisher can run at
+    a time; another one gets an error that names the first. Needs kbhub[postgres].
 
     Example: kbhub publish handbook --to postgresql://kb.example/team
 
     Args:
-        base: Id of the base; its name in the database, too, unless the URL ends in #NAME.
-        to: URL of the database, without a password: that belongs into ~/.pgpass, a service file or PGPASSWORD.
-        watch: Go on publishing what changes, until Ctrl-C.
-        full: Read every file again, and make every vector anew.
-        dry_run: Undo everything at the end, and say what would have been done.
-        status: List the bases there that you may read.
-        remove: Remove the base there with all that is in it; your files stay.
-        description: Say what it is about, for people and agents.
-        memories: Make a base that agents remember in (scope `team`), with no folder; --no-memories ends that.
-        allow_secret: Publish also what looks like a credential.
-        timeout: Seconds to wait for the database.
+        base: Id of the base, and its name in the database unless the URL ends in #NAME.
+        to: URL of the database. Put the password in ~/.pgpass, a service file or PGPASSWORD, not in the URL.
+        watch: Keep publishing changes until Ctrl-C.
+        full: Read every file again, and recompute every vector.
+        dry_run: Show what would be published, then roll it back.
+        status: List the bases in the database that you may read.
+        remove: Remove the base from the database; your files are kept.
+        description: What the base is about, for people and agents.
+        memories: Create a base without a folder, for memories of agents (scope `team`); --no-memories ends that.
+        allow_secret: Also publish what looks like a credential.
+        timeout: Timeout for the database, in seconds.
         common: Options of every command.
 
     Returns:
@@ -132,11 +132,11 @@ def publish(
     if memories is not None or (base is None and description is not None):
         return _describe(engine, server, base or shared_as, description, memories)
     if base is None:
-        raise UsageError("Name the base to publish. `kbhub bases list` shows them.")
+        raise UsageError("No base given. Name one to publish; `kbhub bases list` shows them.")
     if remove:
         name = shared_as or base
         removed = engine.remove(server, name)
-        text = f"{name}: removed from {server.name} with {counted(removed, 'document')}; your files are untouched"
+        text = f"{name}: removed from {server.name}, {counted(removed, 'document')}; your files are not touched"
         return _present(common, Published(database=server.name, removed=removed), lambda: text)
     hub = Hub(hub_options(common))
     (chosen,) = hub.select([base])
@@ -153,7 +153,7 @@ def publish(
                 complain(str(error))
                 time.sleep(DEADLINE_SECONDS)
     except KeyboardInterrupt:
-        complain("Interrupted. Whatever was under way was undone; what was published before stays.")
+        complain("Interrupted. The transaction was rolled back; what was published before is kept.")
         return INTERRUPTED
     return 0
 
@@ -167,34 +167,34 @@ def pull(
     timeout: Seconds = DEADLINE_SECONDS,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Write the files of a shared base into a folder, byte for byte. Files that are there stay as they are.
+    """Write the files of a shared base to a folder, byte for byte. Existing files are never changed.
 
     Example: kbhub pull postgresql://kb.example/team handbook ~/handbook
 
     Args:
         url: URL of the database.
         base: Name of the base there.
-        folder: The folder, made if it does not exist.
-        timeout: Seconds to wait for the database.
+        folder: The folder; created if missing.
+        timeout: Timeout for the database, in seconds.
         common: Options of every command.
 
     Returns:
-        The exit code: 1 if a file is different there, or the base has none.
+        The exit code: 1 if a file exists with other content, or the base lacks one.
     """
     engine, server, _ = _server(url, timeout)
     done = engine.pull(server, base, Path(os.path.abspath(folder)))  # noqa: PTH100 - pathlib keeps `..`
     result = Pulled(**_fields(done, Pulled))
-    text = f"{counted(done.written, 'file')} written to {folder}, {done.same} there already"
+    text = f"{counted(done.written, 'file')} written to {folder}, {done.same} already there"
     code = _present(common, result, lambda: text)
     if not common.json:
-        complain_all(f"{path}: something else is there, and was left alone." for path in done.kept)
-        complain_all(f"{path}: the base has no file of it." for path in done.lacking)
+        complain_all(f"{path}: exists with other content; not changed." for path in done.kept)
+        complain_all(f"{path}: the base does not have this file." for path in done.lacking)
     return 1 if done.kept or done.lacking else code
 
 
 team_app = App(
     name="team",
-    help="Set up a PostgreSQL database for shared bases, and say who may do what. Needs kbhub[postgres].",
+    help="Set up a PostgreSQL database for shared bases, and manage who may use them. Needs kbhub[postgres].",
     usage="kbhub team COMMAND",
 )
 
@@ -208,25 +208,27 @@ def team_init(
     timeout: Seconds = DEADLINE_SECONDS,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Make kbhub's schema in a database, or bring it to this version.
+    """Create kbhub's schema in a database, or upgrade it to this version.
 
-    Whoever runs it may create bases from then on, and let others do so. Nothing outside the schema `kbhub` is touched,
-    but for one role without login, `kbhub_owner`, which owns the tables.
+    Whoever runs this may create bases, and allow others to. Nothing outside the schema `kbhub` is touched, except that
+    a role without login, `kbhub_owner`, is created to own the tables.
 
     Example: kbhub team init postgresql://kb.example/team
 
     Args:
-        url: URL of the database. With --sql it may be left out: then the SQL is for a database without the schema.
-        sql: Print the SQL and run nothing, for administrators who want to run it themselves.
-        admin: With --sql, the role that may create bases; otherwise the one that runs it.
-        timeout: Seconds to wait for the database.
+        url: URL of the database. Optional with --sql; the SQL is then for a database without the schema.
+        sql: Print the SQL without running it, for an administrator to run.
+        admin: With --sql, the role that may create bases (the one that runs it).
+        timeout: Timeout for the database, in seconds.
         common: Options of every command.
     """
     if admin and not sql:
-        raise UsageError("--admin goes with --sql; otherwise whoever runs this is the admin.")
+        raise UsageError("--admin requires --sql; without it, whoever runs this is the admin.")
     if url is None:
         if not sql:
-            raise UsageError("Name the database, such as postgresql://kb.example/team; or print the SQL with --sql.")
+            raise UsageError(
+                "No database given. Name it, such as postgresql://kb.example/team, or print the SQL with --sql."
+            )
         show_text(_engine().init_sql(admin=admin))
         return 0
     engine, server, _ = _server(url, timeout)
@@ -235,7 +237,7 @@ def team_init(
         return 0
     before = engine.init(server)
     if before == engine.VERSION:
-        show_text(f"{server.name} has schema {before} already; nothing was changed")
+        show_text(f"{server.name} already has schema {before}; nothing was changed")
     else:
         show_text(f"{server.name}: schema {engine.VERSION}, {f'it was {before}' if before else 'new'}")
     del common
@@ -252,10 +254,10 @@ def team_grant(
     timeout: Seconds = DEADLINE_SECONDS,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Let a role of the database read a base, write it, or rule over it.
+    """Allow a role of the database to read, write or administer a base.
 
-    A reader searches and reads. An author publishes, or remembers where that is allowed. An admin also grants,
-    removes, and forgets what others remembered. A role can be a group.
+    A reader can search and read. An author can also publish, or remember where that is allowed. An admin can also grant
+    rights, remove the base, and forget memories of others. A role can be a group.
 
     Example: kbhub team grant postgresql://kb.example/team everybody reader --base handbook
 
@@ -264,7 +266,7 @@ def team_grant(
         role: An existing role.
         rights: What it may do: `reader`, `author` or `admin`.
         base: Name of the base there. Without it, an admin may create bases.
-        timeout: Seconds to wait for the database.
+        timeout: Timeout for the database, in seconds.
         common: Options of every command.
     """
     engine, server, shared_as = _server(url, timeout)
@@ -284,7 +286,7 @@ def team_revoke(
     timeout: Seconds = DEADLINE_SECONDS,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Take a role's rights on a base; its next query sees nothing of it.
+    """Revoke a role's rights on a base, from its next query on.
 
     Example: kbhub team revoke postgresql://kb.example/team everybody --base handbook
 
@@ -292,11 +294,11 @@ def team_revoke(
         url: URL of the database.
         role: The role.
         base: Name of the base there. Without it, the right to create bases.
-        timeout: Seconds to wait for the database.
+        timeout: Timeout for the database, in seconds.
         common: Options of every command.
 
     Returns:
-        The exit code: 1 if it had none.
+        The exit code: 1 if the role had none.
     """
     engine, server, shared_as = _server(url, timeout)
     had = engine.revoke(server, role, base or shared_as)
@@ -313,14 +315,14 @@ def team_list(
     timeout: Seconds = DEADLINE_SECONDS,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """List who may do what with a base; its admins may see that.
+    """List the rights of all roles on a base. Only its admins can.
 
     Example: kbhub team list postgresql://kb.example/team --base handbook
 
     Args:
         url: URL of the database.
         base: Name of the base there. Without it, who may create bases.
-        timeout: Seconds to wait for the database.
+        timeout: Timeout for the database, in seconds.
         common: Options of every command.
     """
     engine, server, shared_as = _server(url, timeout)
@@ -373,7 +375,7 @@ def _publish_once(
     report = report.model_copy(update={"base": name})
     if quiet and not (report.added or report.changed or report.removed):
         return
-    undone = " (a dry run; nothing was changed)" if dry_run else ""
+    undone = " (dry run; nothing was changed)" if dry_run else ""
     _present(
         common,
         Published(database=server.name, dry_run=dry_run, report=report),
@@ -384,16 +386,16 @@ def _publish_once(
 
 def _describe(engine: Any, server: Any, name: str | None, description: str | None, memories: bool | None) -> int:
     if name is None:
-        raise UsageError("Name the base in the database: end the URL in #NAME.")
+        raise UsageError("No name for the base in the database. End the URL with #NAME.")
     engine.describe(server, name, description=description, memories=memories)
     state = "" if memories is None else f"; agents may {'' if memories else 'not '}remember in it"
-    show_text(f"{server.name}#{name}: {description or 'described as before'}{state}")
+    show_text(f"{server.name}#{name}: {description or 'description unchanged'}{state}")
     return 0
 
 
 def _own_name(hub: Hub, base: Base) -> str:
     if base.engine:
-        raise UsageError(f"The base {base.id!r} is a shared one itself; publish the folder that its publisher has.")
+        raise UsageError(f"The base {base.id!r} is itself a shared base. Publish the folder that its publisher has.")
     directory = hub.discovery().workspace.directory
     return directory.name if base.id == PROJECT_ID and directory else base.id
 
@@ -412,7 +414,7 @@ def _engine() -> Any:
     try:
         from kbhub.sync import publishing  # noqa: PLC0415 - the driver is an extra
     except ModuleNotFoundError as error:
-        raise UsageError("A shared base needs the extra `postgres`: install kbhub[postgres].") from error
+        raise UsageError("Shared bases need the extra `postgres`. Install kbhub[postgres].") from error
     return publishing
 
 

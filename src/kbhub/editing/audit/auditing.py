@@ -77,9 +77,9 @@ def audit(hub: Hub, names: Iterable[str] = (), *, checks: Iterable[str] = (), li
     """
     selected = frozenset(checks) or frozenset(CHECKS)
     if unknown := sorted(selected - CHECKS.keys()):
-        raise UsageError(f"There is no check {unknown[0]!r}. Checks: {', '.join(CHECKS)}.")
+        raise UsageError(f"Unknown check {unknown[0]!r}. Checks: {', '.join(CHECKS)}.")
     if limit is not None and limit < 0:
-        raise UsageError(f"limit is {limit}; it can be 0 or more.")
+        raise UsageError(f"limit is {limit}; it must be 0 or more.")
     bases: dict[str, Material] = {}
     skipped: list[Skipped] = []
     chosen = {base.id for base in hub.select(names)}
@@ -236,7 +236,7 @@ def _mended(
     if targets:
         text, links, missed = relink(place.ref, text, lambda target, kind: targets.get((kind, target)))
         if not links and not missed:
-            raise WriteRefused(place.ref, "its links could not be rewritten; mend them by hand")
+            raise WriteRefused(place.ref, "its links could not be updated; fix them by hand")
     changes = []
     for link in links:
         finding = next((finding for finding in findings if finding.line == link.line), findings[0])
@@ -267,7 +267,7 @@ def _retagged(ref: str, text: Text, tags: Mapping[str, str]) -> Text:
             if isinstance(new, list) and len(unique := list({repr(item): item for item in new}.values())) < len(new):
                 text = with_values(ref, text, {key: unique})
     if tuple(front_matter_of(text).tags) != expected:
-        raise WriteRefused(ref, "its tags cannot be changed one by one; mend them by hand")
+        raise WriteRefused(ref, "its tags cannot be changed one by one; fix them by hand")
     return text
 
 

@@ -56,14 +56,14 @@ _SEVERITY: dict[RefState, Severity] = {
 }
 
 _REF_REMEDY: dict[RefState, str] = {
-    "outside": "Name a file of the project, by its path from the git root.",
-    "missing": "Name the file's new path, or take the entry out if the document is no longer about it.",
-    "undefined": "Name the symbol as it is now, and see whether the document still holds.",
-    "named": "Name the file that defines it, and see whether the document still holds.",
-    "unchecked": "Look whether it is there.",
+    "outside": "Name a file of the project by its path from the git root.",
+    "missing": "Update the path, or remove the entry if the document is no longer about the file.",
+    "undefined": "Update the symbol, and check whether the document still holds.",
+    "named": "Update the file, and check whether the document still holds.",
+    "unchecked": "Check whether it exists.",
 }
 
-_IMAGE_REMEDY = "Mend the path, put the file there, or take the image out."
+_IMAGE_REMEDY = "Fix the path, add the file, or remove the image."
 
 
 def problem_findings(material: Material) -> Iterator[AuditFinding]:
@@ -78,7 +78,7 @@ def problem_findings(material: Material) -> Iterator[AuditFinding]:
                 "error",
                 path,
                 front[0].partition(", so it is")[0] + ".",
-                "Mend it: until then its fields do not count, and it is indexed as text.",
+                "Fix it. Until then, its fields are ignored and it is indexed as text.",
                 line=int(line[1]) if line else 1,
             )
         if rest := (row.problem[: front.start()] if front else row.problem).strip():
@@ -98,7 +98,7 @@ def file_findings(material: Material) -> Iterator[AuditFinding]:
             "warning",
             path,
             f"It is not indexed: {message.removeprefix(f'{path}: ')}",
-            "Mend it, or leave it out with `.kbhubignore` or `exclude`.",
+            "Fix it, or exclude it with `.kbhubignore` or `exclude`.",
         )
 
 
@@ -115,14 +115,14 @@ def title_findings(material: Material) -> Iterator[AuditFinding]:
         headed = {path for path, text in texts(index, untitled) if _has_heading(path, text)}
     for path in untitled:
         if path in empty:
-            yield material.finding("titles", "warning", path, "It has no text.", "Write it, or delete it.")
+            yield material.finding("titles", "warning", path, "The document is empty.", "Write it, or delete it.")
         elif path not in headed:
             yield material.finding(
                 "titles",
                 "warning",
                 path,
-                "It has no title: no heading, and no `title` in front matter.",
-                "Begin it with a heading `# …`.",
+                "No title: neither a heading nor `title` in front matter.",
+                "Start it with a heading `# …`.",
             )
 
 
@@ -145,8 +145,9 @@ def secret_findings(material: Material) -> Iterator[AuditFinding]:
                     "secrets",
                     "error",
                     path,
-                    f"It holds what looks like a credential: {secret.kind}, {secret.shown(text)}",
-                    "Revoke it, as whoever could read the file may have it; then take it out, from git's history too.",
+                    f"It looks like it contains a credential: {secret.kind}, {secret.shown(text)}",
+                    "Revoke the credential, because whoever could read the file may have it. Then remove it, "
+                    "from git's history too.",
                     line=secret.line(text),
                 )
 
@@ -165,21 +166,21 @@ def stale_findings(material: Material) -> Iterator[AuditFinding]:
         why, age = reasons.get(row.id), age_days(row, now)
         if why is not None and why.casefold().startswith(ENDED):
             line = _line(fronts.get(path, []), (*SUPERSEDED_KEYS, "status"))
-            remedy = "Link to the one in its place, or delete it if nobody needs its history."
+            remedy = "Link to the replacement, or delete the document if nobody needs its history."
             yield material.finding("stale", "info", path, f"It says: {why}.", remedy, line=line)
         elif why is not None:
-            remedy = "See whether it still holds, then mend it and move the day."
+            remedy = "Check whether it still holds, then fix it and update the date."
             yield material.finding(
                 "stale",
                 "warning",
                 path,
-                f"Its day has passed: {why}.",
+                f"Its date has passed: {why}.",
                 remedy,
                 line=_line(fronts.get(path, []), UNTIL_KEYS),
             )
         elif age > STALE_DAYS and row.id not in decided:
-            remedy = "See whether it still holds; `updated` in front matter says when somebody did."
-            yield material.finding("stale", "info", path, f"Nobody has changed it for {age} days.", remedy)
+            remedy = "Check whether it still holds, and set `updated` in front matter to the date of the check."
+            yield material.finding("stale", "info", path, f"Not changed for {age} days.", remedy)
 
 
 def _line(lines: list[str], keys: tuple[str, ...]) -> int | None:
@@ -211,7 +212,7 @@ def memory_findings(hub: Hub, bases: Mapping[str, Material]) -> Iterator[AuditFi
             "warning",
             path,
             f"What the memory {change.title!r} is about, {change.subject!r}, {_WHAT[change.state]}.",
-            f"See whether it still holds: confirm it with `remember` and the id {change.id}, or `forget` it.",
+            f"Check whether it still holds: confirm it with `remember` and the id {change.id}, or `forget` it.",
         )
 
 
@@ -237,8 +238,8 @@ def orphan_findings(material: Material, bases: Mapping[str, Material]) -> Iterat
                 "orphans",
                 "info",
                 path,
-                "No link leads to this document or from it, and it has no tags.",
-                "Link it from where it belongs, or give it tags.",
+                "No links to or from this document, and no tags.",
+                "Link it from where it belongs, or add tags.",
             )
 
 
@@ -322,13 +323,14 @@ def ref_findings(materials: Sequence[Material]) -> tuple[list[AuditFinding], lis
         root = project_root(material)
         if root is None and entries:
             what = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
-            notes.append(f"{material.base.id}: {what} of `refs` not checked, for the base belongs to no project.")
+            notes.append(f"{material.base.id}: {what} of `refs` not checked, because the base belongs to no project.")
         elif root is not None:
             # Sorted by file, so that each file is read once.
             entries.sort(key=lambda entry: (entry.text, entry.path))
             if len(entries) > left:
                 notes.append(
-                    f"{material.base.id}: {len(entries) - left} entries of `refs` not checked, for they are many."
+                    f"{material.base.id}: {len(entries) - left} entries of `refs` not checked, because there are "
+                    "too many."
                 )
             findings += _broken(material, Sources(root), entries[:left])
             left = max(0, left - len(entries))

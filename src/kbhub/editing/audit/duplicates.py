@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NEARLY = 0.9
 """Share of common word shingles from which two documents count as nearly the same."""
 
-_REMEDY = "Keep one of them: merge what differs, and mend the links to the other."
+_REMEDY = "Keep one of them: merge the differences, and update the links to the other."
 
 
 def duplicate_findings(materials: Sequence[Material]) -> tuple[list[AuditFinding], list[str]]:
@@ -48,7 +48,7 @@ def duplicate_findings(materials: Sequence[Material]) -> tuple[list[AuditFinding
 
     pairs, complete = alike(_texts(distinct), NEARLY)
     findings += [_finding(*distinct[pair.other], *distinct[pair.one], likeness=pair.likeness) for pair in pairs]
-    notes = [] if complete else ["Very many documents are like each other; not all of them were compared."]
+    notes = [] if complete else ["Too many documents are similar to each other; not all of them were compared."]
     return findings, notes
 
 
@@ -68,5 +68,5 @@ def _finding(
     material: Material, path: str, other: Material, other_path: str, *, likeness: float | None
 ) -> AuditFinding:
     ref = other.ref(other_path)
-    how = "It has the same content as" if likeness is None else f"Its text is {likeness:.0%} the same as that of"
+    how = "The content is the same as in" if likeness is None else f"The text is {likeness:.0%} the same as in"
     return material.finding("duplicates", "warning", path, f"{how} {ref!r}.", _REMEDY, others=(ref,))

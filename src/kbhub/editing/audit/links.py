@@ -51,9 +51,9 @@ NEAR_NAME = 0.75
 SHOWN = 5
 """Limit of documents named in a finding about an ambiguous link."""
 
-_REMEDY = "Mend the link, write the document, or take the link out."
+_REMEDY = "Fix the link, write the document, or remove the link."
 
-_ELSEWHERE = "it leads there by name or from the base's folder alone, so GitHub and editors find nothing"
+_ELSEWHERE = "it resolves only by name or from the base's folder, so it is broken on GitHub and in editors"
 
 
 class Anchors:
@@ -201,7 +201,7 @@ def _broken(material: Material, link: ResolvedLink, targets: _Targets) -> AuditF
     near = corrected or targets.near(link.target)
     if related:
         message = f"`related` names {link.target!r}: {link.why}."
-        remedy = "Name a document, or take the entry out."
+        remedy = "Name an existing document, or remove the entry."
     else:
         message = f"The link to {link.target!r} is broken: {link.why}."
         remedy = _REMEDY
@@ -212,7 +212,7 @@ def _broken(material: Material, link: ResolvedLink, targets: _Targets) -> AuditF
         "error",
         link.path,
         message,
-        f"Write {fix.after!r}." if fix else remedy,
+        f"Change it to {fix.after!r}." if fix else remedy,
         line=link.line,
         others=(material.ref(near),) if near else (),
         fix=fix,
@@ -229,8 +229,8 @@ def _ambiguous(material: Material, link: ResolvedLink) -> AuditFinding:
         "ambiguous",
         "info",
         link.path,
-        f"{link.target!r} is taken for {taken!r}, and could mean {shown}.",
-        "Write the path of the one that is meant.",
+        f"{link.target!r} resolves to {taken!r}, but could also mean {shown}.",
+        "Write the path of the document you mean.",
         line=link.line,
         others=tuple(others[:SHOWN]),
     )
@@ -252,8 +252,8 @@ def _misspelt(material: Material, link: ResolvedLink, goal: str, targets: _Targe
         "spelling",
         severity,
         link.path,
-        f"The link to {link.target!r} is found as {goal!r}, but {fault}.",
-        f"Write {better!r}.",
+        f"The link to {link.target!r} resolves to {goal!r}, but {fault}.",
+        f"Change it to {better!r}.",
         line=link.line,
         others=(material.ref(goal),),
         fix=fix,
@@ -264,7 +264,7 @@ def _entry_fault(link: ResolvedLink, goal: str) -> str:
     """Return how an entry of `related` differs from its document's path, seen from the base or from its source."""
     beside = posixpath.normpath(posixpath.join(posixpath.dirname(link.path), link.target))
     exact = {link.target.removeprefix("./").strip("/"), beside} & {goal, stem(goal)}
-    return "" if exact or link.by != "path" else "its letters are of other case"
+    return "" if exact or link.by != "path" else "its case differs"
 
 
 def _path_fault(link: ResolvedLink, goal: str) -> tuple[Severity, str]:
@@ -275,11 +275,11 @@ def _path_fault(link: ResolvedLink, goal: str) -> tuple[Severity, str]:
     if place in (goal, folder):
         return "info", ""
     if folded(place) in (folded(goal), folded(folder)):
-        return "warning", "its letters are of other case, which matters on most servers"
+        return "warning", "its case differs, which matters on most servers"
     if place == stem(goal):
-        return "info", "its ending is missing, so GitHub and editors find nothing"
+        return "info", "its suffix is missing, so it is broken on GitHub and in editors"
     if folded(place) == folded(stem(goal)):
-        return "warning", "its letters are of other case, and its ending is missing"
+        return "warning", "its case differs, and its suffix is missing"
     return "info", _ELSEWHERE
 
 
@@ -331,9 +331,7 @@ def _without_heading(material: Material, link: ResolvedLink, near: str) -> Audit
         "warning",
         link.path,
         f"{where} has no {what} {link.fragment!r}, which the link {link.text or link.target!r} names.",
-        f"Did you mean {near!r}? Name that, or another."
-        if near
-        else "Name a heading that is there, or only the document.",
+        f"Did you mean {near!r}?" if near else "Name an existing heading, or only the document.",
         line=link.line,
         others=(goal,),
     )

@@ -31,22 +31,22 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 """Most severe first."""
 
 CHECKS: dict[str, str] = {
-    "links": "links and images that lead to nothing",
-    "related": "entries of `related` that are no document",
-    "headings": "links to a heading that is not there",
+    "links": "broken links and images",
+    "related": "entries of `related` that are not documents",
+    "headings": "links to headings that do not exist",
     "ambiguous": "links that could mean several documents",
-    "spelling": "links that other programs may not follow: case, ending, place",
-    "refs": "entries of `refs` whose file or symbol is not there",
-    "front-matter": "front matter that cannot be read",
-    "encoding": "bytes that are no text",
+    "spelling": "links that may be broken in other programs: case, suffix, place",
+    "refs": "entries of `refs` whose file or symbol does not exist",
+    "front-matter": "invalid front matter",
+    "encoding": "bytes that are not text",
     "secrets": "what looks like a credential",
     "files": "files that could not be indexed",
     "titles": "documents without a title, or without any text",
     "tags": "tags that differ only by case, separator or plural",
-    "duplicates": "documents with the same text, or nearly",
-    "stale": "documents that are old, or past their review, or superseded",
+    "duplicates": "documents with the same text, or almost",
+    "stale": "documents that are old, due for review, or superseded",
     "orphans": "documents without links and tags",
-    "memories": "memories whose subject changed or vanished",
+    "memories": "memories whose subject changed or is gone",
 }
 """Name of a check → what it finds, in the order of lists."""
 
@@ -59,7 +59,7 @@ class Fix(Model):
     )
     kind: str = Field("", description="How the link is written: `markdown`, `reference`, `wikilink`, `embed`.")
     before: str = Field(description="Target or tag as it is; a target is decoded and without its heading.")
-    after: str = Field(description="What takes its place.")
+    after: str = Field(description="The replacement.")
 
 
 class AuditFinding(Model):
@@ -71,11 +71,13 @@ class AuditFinding(Model):
     docid: str = Field("", description="Its short id; empty for a file that is not in the index.")
     base: str = Field(description="Id of its base.")
     path: str = Field(description="Path in the base.")
-    line: int | None = Field(None, description="Line of the document, from 1; none if it is about all of it.")
+    line: int | None = Field(
+        None, description=("Line of the document, from 1; null if it is about the whole document.")
+    )
     message: str = Field(description="What is wrong.")
     remedy: str = Field(description="What to do.")
     others: tuple[str, ...] = Field((), description="Refs of other documents that it is about.")
-    fix: Fix | None = Field(None, description="What `--fix` changes; none if that is for somebody to decide.")
+    fix: Fix | None = Field(None, description="What `--fix` would change; null if it needs a decision.")
 
 
 class CheckCount(Model):
@@ -105,7 +107,7 @@ class Change(Model):
 class Fixed(Model):
     """What `fix` did."""
 
-    changes: tuple[Change, ...] = Field((), description="Fixes that were made, or with `dry_run` would be.")
+    changes: tuple[Change, ...] = Field((), description="Fixes that were made, or would be with `dry_run`.")
     failed: tuple[Problem, ...] = Field((), description="Documents that could not be changed, and why.")
     dry_run: bool = Field(False, description="Whether nothing was written.")
 
@@ -113,17 +115,17 @@ class Fixed(Model):
 class AuditReport(Model):
     """What an audit found."""
 
-    bases: tuple[str, ...] = Field((), description="Ids of the bases that were looked at.")
-    documents: int = Field(0, description="Documents in them.")
+    bases: tuple[str, ...] = Field((), description="Ids of the checked bases.")
+    documents: int = Field(0, description="Number of documents in them.")
     checks: tuple[str, ...] = Field((), description="Names of the checks that ran.")
-    counts: tuple[CheckCount, ...] = Field((), description="Per check that found something, all findings counted.")
+    counts: tuple[CheckCount, ...] = Field((), description="Counts of all findings, per check.")
     findings: tuple[AuditFinding, ...] = Field((), description="Errors first, then by base, path and line.")
-    total: int = Field(0, description="Findings in all, here or not.")
-    fixable: int = Field(0, description="Of those, how many `--fix` mends.")
-    notes: tuple[str, ...] = Field((), description="What was not looked at, and why.")
+    total: int = Field(0, description="Number of all findings, shown or not.")
+    fixable: int = Field(0, description="Number of those that `--fix` can fix.")
+    notes: tuple[str, ...] = Field((), description="What was not checked, and why.")
     passed_over: dict[str, dict[str, int]] = Field({}, description=f"Base → its files, with `files`. {PASSED_OVER}")
-    skipped: tuple[Skipped, ...] = Field((), description="Bases that could not be looked at, and why.")
-    fixed: Fixed | None = Field(None, description="What was mended before, if that was asked for.")
+    skipped: tuple[Skipped, ...] = Field((), description="Bases that could not be checked, and why.")
+    fixed: Fixed | None = Field(None, description="What was fixed before, if requested.")
 
     def reaches(self, severity: Severity) -> bool:
         """Return whether there is a finding of this severity or a higher one."""

@@ -68,7 +68,7 @@ def init(server: Server) -> int:
             connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (LOCKS,))
             version = schema_version(connection)
             if version > VERSION:
-                reason = f"the database has schema {version}, and this kbhub knows {VERSION}"
+                reason = f"the database has schema {version}, but this version of kbhub uses {VERSION}"
                 raise EngineUnavailable(server.name, reason, "Upgrade kbhub.")
             if version < VERSION:
                 connection.execute(upgrade_sql(version))
@@ -151,7 +151,7 @@ def _created(server: Server, connection: Connection[Any], name: str) -> tuple[An
         raise EngineUnavailable(server.name, reason, "Publish under another name, or ask its admin.") from error
     except errors.InsufficientPrivilege as error:
         reason = f"there is no base {name!r} that you may write, and you may not create one"
-        remedy = "An administrator grants that with `kbhub team grant URL ROLE admin`."
+        remedy = "An administrator can grant that with `kbhub team grant URL ROLE admin`."
         raise EngineUnavailable(server.name, reason, remedy) from error
 
 
@@ -167,8 +167,8 @@ def _lock(server: Server, connection: Connection[Any], name: str, number: int, *
             "WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objid = %s AND l.granted",
             (LOCKS, number),
         ).fetchone()
-    by = f"{row[1] or 'somebody'} (role {row[0]})" if row else "somebody else"
-    raise EngineUnavailable(server.name, f"{name!r} is being written by {by}", "Try again when that is over.")
+    by = f"{row[1] or 'someone'} (role {row[0]})" if row else "someone else"
+    raise EngineUnavailable(server.name, f"{name!r} is being written by {by}", "Try again later.")
 
 
 def no_base(server: Server, name: str) -> EngineUnavailable:
@@ -176,7 +176,7 @@ def no_base(server: Server, name: str) -> EngineUnavailable:
     return EngineUnavailable(
         server.name,
         f"there is no base {name!r} that you may read",
-        "`kbhub publish --status --to URL` lists those that you may.",
+        "`kbhub publish --status --to URL` lists the bases that you may read.",
     )
 
 
@@ -192,7 +192,7 @@ def remove(server: Server, name: str) -> int:
             connection.execute(f"DELETE FROM kbhub.{table} WHERE base_id = %s", (number,))
         row = connection.execute("SELECT kbhub.remove_base(%s, current_user)", (number,)).fetchone()
         if not row or not row[0]:
-            raise EngineUnavailable(server.name, f"you are no admin of {name!r}", "Ask one to remove it.")
+            raise EngineUnavailable(server.name, f"you are not an admin of {name!r}", "Ask one to remove it.")
         return int(documents[0]) if documents else 0
 
 
@@ -218,7 +218,7 @@ def describe(server: Server, name: str, *, description: str | None = None, memor
             ).fetchone()
             is not None
         ):
-            reason = f"{name!r} has documents of a folder, and agents remember in a base of their own"
+            reason = f"{name!r} contains documents of a folder, and memories need a base of their own"
             raise EngineUnavailable(server.name, reason, "Name another base with #NAME.")
         changed = connection.execute(
             "UPDATE kbhub.base SET description = coalesce(%s, description), memories = coalesce(%s, memories) "
@@ -226,7 +226,7 @@ def describe(server: Server, name: str, *, description: str | None = None, memor
             (description, memories, number),
         ).rowcount
         if not changed:
-            raise EngineUnavailable(server.name, f"you are no admin of {name!r}", "Ask one to change it.")
+            raise EngineUnavailable(server.name, f"you are not an admin of {name!r}", "Ask one to change it.")
 
 
 def grant(server: Server, role: str, rights: str, name: str | None = None) -> None:
@@ -243,7 +243,10 @@ def grant(server: Server, role: str, rights: str, name: str | None = None) -> No
         UsageError: only admins create bases.
     """
     if name is None and rights != "admin":
-        raise UsageError("Without a base, a role is made an admin, who may create bases; name the base with --base.")
+        raise UsageError(
+            "Without a base, only the right `admin` can be granted, which allows creating bases. Name the base with "
+            "--base."
+        )
     with _ruling(server, name) as (connection, number):
         connection.execute(
             "SELECT kbhub.grant_rights(%s, %s, %s::smallint, current_user)", (number, role, RIGHTS[rights])

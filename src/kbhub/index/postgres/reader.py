@@ -101,7 +101,7 @@ class PostgresIndex(Index):
 
     def damaged(self, what: str) -> IndexUnavailable:
         """See `Index`."""
-        return self._unavailable(f"it is damaged: {what}", "`kbhub publish --full` by its publisher makes it anew.")
+        return self._unavailable(f"it is damaged: {what}", "Its publisher can rebuild it with `kbhub publish --full`.")
 
     def faults(self) -> list[str]:
         """See `Index`."""
@@ -249,7 +249,7 @@ class PostgresIndex(Index):
             row = connection.execute("SELECT base_id FROM kbhub.base WHERE name = %s", (self.name,)).fetchone()
         if row is None:
             raise self._unavailable(
-                f"there is no base {self.name!r} that you may read", "Its publisher or an admin there can say more."
+                f"there is no base {self.name!r} that you may read", "Ask its publisher or an admin."
             )
         return int(row[0])
 

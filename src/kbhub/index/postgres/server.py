@@ -287,16 +287,24 @@ class Server:
         """Raise EngineUnavailable unless the database is one of this version."""
         if connection.info.server_version < LEAST_VERSION:
             major = connection.info.server_version // 10_000
-            raise EngineUnavailable(self.name, f"it is PostgreSQL {major}, and kbhub needs 15", "Upgrade the server.")
+            raise EngineUnavailable(
+                self.name, f"it is PostgreSQL {major}, but kbhub requires 15 or newer", "Upgrade the server."
+            )
         version = schema_version(connection)
         if version < VERSION:
-            state = "was not made for kbhub" if not version else f"has schema {version}, and this kbhub needs {VERSION}"
+            state = (
+                "was not created for kbhub"
+                if not version
+                else (f"has schema {version}, but this version of kbhub requires {VERSION}")
+            )
             raise EngineUnavailable(
                 self.name, f"the database {state}", f"`kbhub team init {self.name}` by an administrator brings it up."
             )
         if version > VERSION:
             raise EngineUnavailable(
-                self.name, f"the database has schema {version}, and this kbhub knows {VERSION}", "Upgrade kbhub."
+                self.name,
+                f"the database has schema {version}, but this version of kbhub uses {VERSION}",
+                "Upgrade kbhub.",
             )
 
 
@@ -349,34 +357,38 @@ def reason(error: psycopg.Error, timeout: float) -> tuple[str, str]:
     return said.rstrip("."), ""
 
 
-_LOGIN = "Put the password into ~/.pgpass, a service file or PGPASSWORD."
+_LOGIN = "Put the password in ~/.pgpass, a service file or PGPASSWORD."
 
 _REASONS: tuple[tuple[type[psycopg.Error] | tuple[type[psycopg.Error], ...], str, str], ...] = (
     (errors.QueryCanceled, "it did not answer within {timeout:g} s", "Raise `timeout`, or try again later."),
-    (errors.InsufficientPrivilege, "the role lacks the right to do that", "An admin of the base can grant it."),
+    (errors.InsufficientPrivilege, "the role may not do that", "An admin of the base can grant it."),
     ((errors.DiskFull, errors.OutOfMemory), "its disk or memory is full", "Ask whoever runs the server."),
-    (errors.ReadOnlySqlTransaction, "it is a replica that takes no writes", "Name the primary server."),
-    (errors.TooManyConnections, "it has no connection left", "Try again later."),
+    (errors.ReadOnlySqlTransaction, "it is a read-only replica", "Name the primary server."),
+    (errors.TooManyConnections, "it has no free connection", "Try again later."),
     (errors.AdminShutdown, "it is being shut down", "Try again later."),
     (errors.CannotConnectNow, "it is starting up or shutting down", "Try again later."),
-    (errors.SerializationFailure, "the state that was being read is gone on this replica", "Ask again."),
+    (errors.SerializationFailure, "the data being read is no longer available on this replica", "Try again."),
 )
 
-_NO_DATABASE = "Create it, or mend the URL."
+_NO_DATABASE = "Create it, or fix the URL."
 
 _BEFORE_LOGIN = (
     ("does not exist", "{said}", _NO_DATABASE),
-    ("password authentication failed", "it did not accept the password", _LOGIN),
+    ("password authentication failed", "it rejected the password", _LOGIN),
     ("no password supplied", "it asks for a password", _LOGIN),
-    ("connection refused", "nothing listens there", "Start the server, or mend the URL."),
-    ("Connection refused", "nothing listens there", "Start the server, or mend the URL."),
+    ("connection refused", "nothing listens there", "Start the server, or fix the URL."),
+    ("Connection refused", "nothing listens there", "Start the server, or fix the URL."),
     ("timeout expired", "no connection within {timeout:g} s", "Check the network, or try again later."),
-    ("could not translate host name", "the host name is unknown", "Mend the URL, or connect to the network."),
-    ("failed to resolve host", "the host name is unknown", "Mend the URL, or connect to the network."),
-    ("server does not support SSL", "it offers no TLS", "Turn TLS on, or say `?sslmode=disable` in the URL."),
-    ("certificate verify failed", "its TLS certificate cannot be verified", "Name its root with `?sslrootcert=FILE`."),
-    ("no such file", "no server listens on that socket", "Start the server, or mend the URL."),
-    ("No such file", "no server listens on that socket", "Start the server, or mend the URL."),
+    ("could not translate host name", "the host name is unknown", "Fix the URL, or connect to the network."),
+    ("failed to resolve host", "the host name is unknown", "Fix the URL, or connect to the network."),
+    ("server does not support SSL", "it does not support TLS", "Enable TLS, or add `?sslmode=disable` to the URL."),
+    (
+        "certificate verify failed",
+        "its TLS certificate cannot be verified",
+        "Set its root certificate with `?sslrootcert=FILE`.",
+    ),
+    ("no such file", "no server listens on that socket", "Start the server, or fix the URL."),
+    ("No such file", "no server listens on that socket", "Start the server, or fix the URL."),
     ("server closed the connection", "the connection was cut", "Try again."),
     ("starting up", "it is starting up", "Try again later."),
     ("shutting down", "it is being shut down", "Try again later."),

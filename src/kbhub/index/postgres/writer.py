@@ -141,7 +141,7 @@ class PostgresWriter:
             vectors: key → int8 vector of its chunks; a chunk with a missing key gets its vector later.
         """
         if len(document.path.encode()) > LONGEST_KEY:
-            reason = f"Its path has more than {LONGEST_KEY:,} bytes, which a shared base cannot hold."
+            reason = f"Its path is longer than {LONGEST_KEY:,} bytes, which a shared base cannot store."
             self._refused.append((document.path, reason))
             return
         mine = {chunk.key: vectors[chunk.key] for chunk in document.chunks if chunk.key in vectors}
@@ -331,7 +331,9 @@ class PostgresWriter:
         removed = self._connection.execute("DELETE FROM kbhub.document WHERE base_id = %s AND id = ANY(%s)", theirs)
         if removed.rowcount < len(documents):
             name = next(iter(documents.values()))[0]
-            raise WriteRefused(name, "somebody else wrote it; its author or an admin of the base can change it")
+            raise WriteRefused(
+                name, "it was written by someone else; only its author or an admin of the base can change it"
+            )
         self._connection.execute("INSERT INTO kbhub.gone SELECT %s, unnest(%s::bigint[])", mine)
         return {row[1]: row[-1] for row in rows}
 

@@ -214,7 +214,7 @@ class SqliteIndex(Index):
 
     def _unavailable(self, reason: str) -> IndexUnavailable:
         full = "" if reason == NOT_THERE else " --full"
-        return IndexUnavailable(self.base, reason, f"`kbhub index {self.base}{full}` makes it anew.")
+        return IndexUnavailable(self.base, reason, f"Rebuild it with `kbhub index {self.base}{full}`.")
 
 
 _WORDS = {

@@ -220,7 +220,7 @@ def check_version(connection: apsw.Connection) -> None:
     if application != APPLICATION_ID:
         raise ValueError("it is not an index of kbhub")
     if version != SCHEMA_VERSION:
-        raise ValueError(f"it has format {version}, this version of kbhub uses {SCHEMA_VERSION}")
+        raise ValueError(f"it has format {version}, but this version of kbhub uses {SCHEMA_VERSION}")
     # A crafted file could have a trigger, or an endless view named like a table.
     statements = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
     if not statements >= _STATEMENTS or not all(sql.startswith(_MADE_BY_SQLITE) for sql in statements - _STATEMENTS):

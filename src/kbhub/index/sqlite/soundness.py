@@ -73,7 +73,7 @@ def remedy(error: apsw.Error | OSError) -> str:
     if number in _FULL or isinstance(error, apsw.FullError):
         return "Free space, then try again."
     if isinstance(error, apsw.BusyError | apsw.LockedError):
-        return "Another program has it open for writing; end that, or try again later."
+        return "Another program has it open for writing. Quit that program, or try again later."
     if number in _FORBIDDEN or isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError):
         return "Make it writable, or name another folder with --cache-dir or KBHUB_CACHE_DIR."
     return "Check the disk and its free space, then try again."
@@ -105,7 +105,7 @@ def probe() -> Engine:
     except apsw.Error as error:
         return Engine(version, None, f"{type(error).__name__}: {error}")
     connection.close()
-    return Engine(version, vectors, None if works else "what was put into an index was not found in it")
+    return Engine(version, vectors, None if works else "something added to an index was not found in it")
 
 
 def faults(rows: Rows) -> list[str]:

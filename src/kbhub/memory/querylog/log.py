@@ -28,66 +28,70 @@ SHOWN = 20
 class LoggedQuery(Model):
     """A query and what it found."""
 
-    asked: str = Field(description="When (ISO 8601, UTC).")
-    text: str = Field(description="What was asked.")
-    mode: Mode = Field(description="The mode that ran.")
+    asked: str = Field(description="Time (ISO 8601, UTC).")
+    text: str = Field(description="The query.")
+    mode: Mode = Field(description="The mode that was used.")
     bases: tuple[str, ...] = Field((), description="Bases that were searched.")
-    verdict: Verdict | None = Field(None, description="Whether they cover it; none given if not judged.")
-    score: float | None = Field(None, description="Of the best hit.")
+    verdict: Verdict | None = Field(None, description="Whether they cover the query; null if not judged.")
+    score: float | None = Field(None, description="Score of the best hit.")
     client: str = Field(description="Name of the MCP client, or `user`.")
     hits: tuple[str, ...] = Field((), description="Refs of the best hits.")
-    read: tuple[str, ...] = Field((), description="Those of them that were read within half an hour.")
-    seconds: float | None = Field(None, description="How long the search took, if that was measured.")
+    read: tuple[str, ...] = Field((), description="Refs of hits that were read within half an hour.")
+    seconds: float | None = Field(None, description="Duration of the search, if measured.")
 
 
 class LoggedQueries(Model):
     """The log of a project."""
 
-    queries: tuple[LoggedQuery, ...] = Field((), description="The latest first.")
-    total: int = Field(0, description="How many there are.")
+    queries: tuple[LoggedQuery, ...] = Field((), description="Newest first.")
+    total: int = Field(0, description="Number of queries in the log.")
     logged: bool = Field(description="Whether queries are logged.")
-    days: int = Field(description="How long they are kept.")
+    days: int = Field(description="How long queries are kept.")
     path: Path = Field(description="The file.")
 
 
 class Cleared(Model):
     """What `kbhub log clear` removed."""
 
-    queries: int = Field(description="Queries that were in the log.")
-    paths: tuple[Path, ...] = Field((), description="The files.")
+    queries: int = Field(description="Number of deleted queries.")
+    paths: tuple[Path, ...] = Field((), description="The log files.")
 
 
 class Unanswered(Model):
     """A question that nothing answered, and that was not asked often enough to be a gap."""
 
-    question: str = Field(description="As it was asked most often.")
+    question: str = Field(description="The most frequent wording.")
     count: int = Field(description="How often it was asked, in any words.")
-    needed: int = Field(description="How many more askings make it a gap.")
-    last_asked: str = Field(description="When it was last (ISO 8601, UTC).")
+    needed: int = Field(description="How many more times it must be asked to become a gap.")
+    last_asked: str = Field(description="When it was last asked (ISO 8601, UTC).")
     clients: tuple[str, ...] = Field((), description="Who asked.")
 
 
 class Gaps(Model):
     """Recurring questions that nothing answers, or answered."""
 
-    gaps: tuple[Gap, ...] = Field((), description="Open ones first, and of those the most asked.")
-    open: int = Field(0, description="How many are open.")
+    gaps: tuple[Gap, ...] = Field((), description="Open gaps first, most frequent first.")
+    open: int = Field(0, description="Number of open gaps.")
     logged: bool = Field(description="Whether queries are logged.")
-    unanswered: tuple[Unanswered, ...] = Field((), description="Not gaps yet, the most asked first, then the latest.")
+    unanswered: tuple[Unanswered, ...] = Field(
+        (), description=("Questions that are not gaps yet, most frequent first, then latest.")
+    )
     rule: str = Field("", description="What makes a question a gap.")
 
 
 class Maintained(Model):
     """What maintenance did with the log of a project."""
 
-    ran: bool = Field(False, description="Whether it ran: not if another process was at it, or it was not due.")
-    expired: int = Field(0, description="Queries that were too old to be kept.")
-    recurring: int = Field(0, description="Questions that were asked five times or more.")
-    opened: tuple[str, ...] = Field((), description="Questions that became gaps.")
-    reopened: tuple[str, ...] = Field((), description="Gaps that had been answered, and are open again.")
-    answered: tuple[str, ...] = Field((), description="Gaps that something answers now.")
-    promoted: tuple[str, ...] = Field((), description="Questions whose answer is remembered now.")
-    followed: tuple[str, ...] = Field((), description="Promoted memories whose document moved, and that name it anew.")
+    ran: bool = Field(
+        False, description=("Whether it ran; false if another process was running it, or it was not due.")
+    )
+    expired: int = Field(0, description="Queries deleted because they were too old.")
+    recurring: int = Field(0, description="Questions asked five times or more.")
+    opened: tuple[str, ...] = Field((), description="New gaps.")
+    reopened: tuple[str, ...] = Field((), description="Gaps that had been answered and are open again.")
+    answered: tuple[str, ...] = Field((), description="Gaps that are answered now.")
+    promoted: tuple[str, ...] = Field((), description="Questions whose answer was saved as a memory.")
+    followed: tuple[str, ...] = Field((), description="Promoted memories updated because their document moved.")
     withdrawn: tuple[str, ...] = Field((), description="Promoted memories whose document is gone.")
     complete: bool = Field(True, description="Whether there was time for everything.")
 

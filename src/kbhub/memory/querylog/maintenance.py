@@ -140,8 +140,8 @@ def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:
         for cluster in islice(candidates, MOST_UNANSWERED)
     )
     rule = (
-        f"A question is a gap once it was asked {LEAST} times, in any words, and more than half of its answers had the "
-        f"verdict `none`; what a client asks again within {ONCE_SECONDS // 60} minutes counts once."
+        f"A question becomes a gap after {LEAST} times, in any words, if more than half of its answers had the "
+        f"verdict `none`. Repeats by a client within {ONCE_SECONDS // 60} minutes count once."
     )
     return gaps.model_copy(update={"unanswered": unanswered, "rule": rule})
 

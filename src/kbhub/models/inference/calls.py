@@ -117,7 +117,7 @@ class Deadline:
 
     def passed(self, asked: str) -> ModelUnavailable:
         """Return the error for a missed deadline."""
-        more = f" `{self.setting}` allows more." if self.setting else ""
+        more = f" Raise `{self.setting}` to wait longer." if self.setting else ""
         return ModelUnavailable(
             "late", f"{asked} took longer than {self.seconds:g} s; it may still be loading the model.{more}"
         )

@@ -60,7 +60,7 @@ class Connection:
                 host, timeout=timeout, limits=ONE_REQUEST, follow_redirects=False, trust_env=not local
             )
         except (ValueError, httpx.InvalidURL) as error:
-            raise ModelUnavailable("unreachable", f"{where}: that is no address ({shown(str(error))}).") from None
+            raise ModelUnavailable("unreachable", f"{where} is not a valid address ({shown(str(error))}).") from None
 
     def chat(
         self,
@@ -89,7 +89,7 @@ class Connection:
                 if not deadline.left:
                     raise deadline.passed(self._where)
                 if sum(map(len, parts)) > ANSWER_CHARACTERS:
-                    raise ModelUnavailable("nonsense", f"{self._where} did not stop writing; try another model.")
+                    raise ModelUnavailable("nonsense", f"{self._where} did not stop writing. Try another model.")
         return "".join(parts)
 
     def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
@@ -104,7 +104,9 @@ class Connection:
 
     def missing(self, model: str) -> ModelUnavailable:
         """Return the error for a model that the server does not have."""
-        return ModelUnavailable("missing", f"{self._where} has no model {model!r}; `{self._pull(model)}` fetches it.")
+        return ModelUnavailable(
+            "missing", f"{self._where} has no model {model!r}. Fetch it with `{self._pull(model)}`."
+        )
 
     @contextmanager
     def _faults(self, model: str) -> Iterator[None]:
@@ -114,23 +116,31 @@ class Connection:
         except ollama.ResponseError as error:
             raise self._refused(error, model) from None
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, ConnectionError):
-            raise ModelUnavailable("unreachable", f"{self._where} does not answer; `ollama serve` starts it.") from None
+            raise ModelUnavailable(
+                "unreachable", f"{self._where} does not answer. Start it with `ollama serve`."
+            ) from None
         except httpx.TimeoutException:
-            raise ModelUnavailable("late", f"{self._where} was silent for {LOAD_SECONDS:g} s; is it stuck?") from None
+            raise ModelUnavailable(
+                "late", f"{self._where} sent nothing for {LOAD_SECONDS:g} s. Check whether it hangs."
+            ) from None
         except (httpx.HTTPError, httpx.StreamError):
-            raise ModelUnavailable("lost", f"The connection to {self._where} was lost; try again.") from None
+            raise ModelUnavailable("lost", f"The connection to {self._where} was lost. Try again.") from None
         except httpx.InvalidURL as error:
-            raise ModelUnavailable("unreachable", f"{self._where}: that is no address ({shown(str(error))}).") from None
+            raise ModelUnavailable(
+                "unreachable", f"{self._where} is not a valid address ({shown(str(error))})."
+            ) from None
         except _NONSENSE:
-            raise ModelUnavailable("nonsense", f"{self._where} does not answer as Ollama does; is it Ollama?") from None
+            raise ModelUnavailable(
+                "nonsense", f"{self._where} does not answer like Ollama. Check the address."
+            ) from None
 
     def _refused(self, error: ollama.ResponseError, model: str) -> ModelUnavailable:
         said = shown(error.error)
         if error.status_code == httpx.codes.NOT_FOUND and "not found" in said and "model" in said:
             return self.missing(model)
         if error.status_code in _BUSY:
-            return ModelUnavailable("busy", f"{self._where} is busy ({said}); try again.")
+            return ModelUnavailable("busy", f"{self._where} is busy ({said}). Try again.")
         if is_too_long(said):
-            return ModelUnavailable("too long", f"A text is longer than {model!r} takes ({said}).")
+            return ModelUnavailable("too long", f"A text is too long for {model!r} ({said}).")
         number = f"{error.status_code}: " if error.status_code > 0 else ""
-        return ModelUnavailable("refused", f"{self._where} reports an error ({number}{said or 'without a word'}).")
+        return ModelUnavailable("refused", f"{self._where} reports an error ({number}{said or 'without details'}).")

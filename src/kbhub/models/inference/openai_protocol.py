@@ -74,13 +74,15 @@ class OpenAIEndpoint:
                 raise self._refused(response)
             reply = _Reply.model_validate_json(response.content)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError):
-            raise ModelUnavailable("unreachable", f"{self._where} does not answer; start it.") from None
+            raise ModelUnavailable("unreachable", f"{self._where} does not answer. Start it.") from None
         except httpx.TimeoutException:
-            raise ModelUnavailable("late", f"{self._where} was silent for {SILENCE_SECONDS:g} s.") from None
+            raise ModelUnavailable("late", f"{self._where} sent nothing for {SILENCE_SECONDS:g} s.") from None
         except httpx.HTTPError:
-            raise ModelUnavailable("lost", f"The connection to {self._where} was lost; try again.") from None
+            raise ModelUnavailable("lost", f"The connection to {self._where} was lost. Try again.") from None
         except httpx.InvalidURL as error:
-            raise ModelUnavailable("unreachable", f"embedder.url is no address: {shown(str(error))}.") from None
+            raise ModelUnavailable(
+                "unreachable", f"embedder.url is not a valid address: {shown(str(error))}."
+            ) from None
         except ValidationError:
             raise self._nonsense() from None
         return [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
@@ -88,22 +90,25 @@ class OpenAIEndpoint:
     def _refused(self, response: httpx.Response) -> ModelUnavailable:
         status, said = response.status_code, shown(response.text)
         if response.has_redirect_location:
-            return ModelUnavailable("refused", f"{self._where} sends elsewhere; name that address in `embedder.url`.")
+            return ModelUnavailable(
+                "refused", f"{self._where} redirects elsewhere. Set `embedder.url` to that address."
+            )
         if status in _KEY:
             return ModelUnavailable(
-                "refused", f"{self._where} does not accept the key; `embedder.keyVariable` names the variable with it."
+                "refused", f"{self._where} rejected the API key. Check the variable that `embedder.keyVariable` names."
             )
         if status == httpx.codes.NOT_FOUND:
             return ModelUnavailable(
-                "missing", f"{self._where} has no model {self._model!r}, or no embeddings ({said}); name one it has."
+                "missing",
+                f"{self._where} has no model {self._model!r}, or no embeddings ({said}). Name a model it has.",
             )
         if status in _BUSY:
-            return ModelUnavailable("busy", f"{self._where} is busy ({status}: {said}); try again.")
+            return ModelUnavailable("busy", f"{self._where} is busy ({status}: {said}). Try again.")
         if is_too_long(said):
-            return ModelUnavailable("too long", f"A text is longer than {self._model!r} takes ({said}).")
+            return ModelUnavailable("too long", f"A text is too long for {self._model!r} ({said}).")
         return ModelUnavailable("refused", f"{self._where} reports an error ({status}: {said}).")
 
     def _nonsense(self) -> ModelUnavailable:
         return ModelUnavailable(
-            "nonsense", f"{self._where} does not answer as OpenAI does; does its address end in `/v1`?"
+            "nonsense", f"{self._where} does not answer like OpenAI. Check that its address ends in `/v1`."
         )

@@ -212,7 +212,7 @@ class Ollama:
 
     def _nonsense(self, model: str) -> ModelUnavailable:
         return ModelUnavailable(
-            "nonsense", f"{self._asked(model)} did not answer in the form that was asked for; try another model."
+            "nonsense", f"{self._asked(model)} did not answer in the requested form. Try another model."
         )
 
     def _connected(self) -> Connection:

@@ -349,6 +349,6 @@ def found_document(hub: Hub, graph: Graph, ref: str) -> Node:
         place = match[1]
         base_links = graph.bases.get(place.base.id)
         if base_links is None or place.path not in base_links.documents:
-            reason = f"it is in no index yet; `kbhub index {place.base.id}` takes it in"
+            reason = f"it is not indexed yet; run `kbhub index {place.base.id}`"
             raise DocumentNotFound(resolver.ref(place), reason)
     return place.base.id, place.path

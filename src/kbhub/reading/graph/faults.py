@@ -146,7 +146,7 @@ class Faults:
                     return "file", place
                 return "broken", f"base {base_links.base.id} has no document {path!r}"
         if any(mark and folded(name) == folded(skipped.base) for skipped in self._graph.skipped):
-            return "outside", f"base {name} has no index that can be read"
+            return "outside", f"base {name} has no readable index"
         return self._path_verdict(home, edge)
 
     def _path_verdict(self, home: Base, edge: Edge) -> tuple[Status, str]:
@@ -161,10 +161,10 @@ class Faults:
                 return "file", os.path.relpath(place, home.path).replace(os.sep, "/")
             led_out = led_out or (inside_of(home, place) is None and not _within(git_root, place, home))
         if led_out and edge.link.target.startswith(("../", "./")):
-            return "outside", "it leads outside every base"
+            return "outside", "it leads out of all bases"
         if edge.link.kind not in PATH_KINDS and (attached := self._attachment(home, edge.link.target)):
             return "file", attached
-        return "broken", "no document or file is there"
+        return "broken", "no such document or file"
 
     def _attachment(self, base: Base, target: str) -> str | None:
         """Find a file by the end of its path."""

@@ -142,11 +142,11 @@ def related(
 
 def _check(hops: int, kinds: Collection[str], limit: int) -> None:
     if not 0 <= hops <= MOST_HOPS:
-        raise UsageError(f"hops is {hops}; it can be 0 to {MOST_HOPS}.")
+        raise UsageError(f"hops is {hops}; it must be between 0 and {MOST_HOPS}.")
     if unknown := sorted(set(kinds) - set(EDGE_KINDS)):
-        raise UsageError(f"There is no kind {unknown[0]!r}; there are {', '.join(EDGE_KINDS)}.")
+        raise UsageError(f"Unknown kind {unknown[0]!r}. Kinds: {', '.join(EDGE_KINDS)}.")
     if limit < 1:
-        raise UsageError(f"limit is {limit}; it can be 1 or more.")
+        raise UsageError(f"limit is {limit}; it must be 1 or more.")
 
 
 def _order(step: Hop) -> tuple[int, bool, int, Node]:

@@ -62,15 +62,15 @@ def tags(
         BaseNotFound: a base is not active.
     """
     if not 0 <= hops <= MOST_HOPS:
-        raise UsageError(f"hops is {hops}; it can be 0 to {MOST_HOPS}.")
+        raise UsageError(f"hops is {hops}; it must be between 0 and {MOST_HOPS}.")
     if limit < 1:
-        raise UsageError(f"limit is {limit}; it can be 1 or more.")
+        raise UsageError(f"limit is {limit}; it must be 1 or more.")
     if empty := [name for name in names if not key_of(name)]:
-        raise UsageError(f"{empty[0]!r} is no tag.")
+        raise UsageError(f"{empty[0]!r} is not a tag.")
     if len(names) > MOST_NAMES:
-        raise UsageError(f"tags takes at most {MOST_NAMES} tags at a time; ask for the others in further calls.")
+        raise UsageError(f"tags takes at most {MOST_NAMES} tags per call. Split them into several calls.")
     if (longest := max(map(len, names), default=0)) > LONGEST_NAME:
-        raise UsageError(f"A tag has at most {LONGEST_NAME} characters; this one has {longest:,}.")
+        raise UsageError(f"A tag can have at most {LONGEST_NAME} characters; this one has {longest:,}.")
     base_ids = [base.id for base in hub.select(bases)]
     graph = graph_of(hub)
     graph_bases = [name for name in graph.bases if name in base_ids]

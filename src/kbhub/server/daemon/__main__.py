@@ -27,7 +27,7 @@ def main() -> int:
     folder.make()
     lock = wait_for_lock(folder, LOCK_SECONDS)
     if lock is None:
-        sys.stderr.write("another daemon runs and does not end\n")
+        sys.stderr.write("another daemon is running and does not stop\n")
         return TAKEN
     # The SDK takes half a second to import: a process that comes second need not.
     from kbhub.server.daemon.asked import Start  # noqa: PLC0415

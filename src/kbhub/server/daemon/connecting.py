@@ -88,7 +88,7 @@ def connect(wanted: ConnectOptions, env: Mapping[str, str]) -> int | None:
             return refusal.exit_code
         _complain(f"{refusal.message}; serving without the daemon.")
     except DaemonUnavailable as error:
-        _complain(f"No daemon can be used ({error}); serving without one.")
+        _complain(f"Cannot use the daemon ({error}); serving without it.")
     return None
 
 

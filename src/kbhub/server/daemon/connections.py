@@ -145,7 +145,7 @@ class Connections:
         except GONE:
             log.debug("A client hung up.")
         except TimeoutError:
-            log.info("A client did not say what it wants.")
+            log.info("A client sent no greeting.")
         except Exception:  # BLE001: one client's failure must not affect the others
             log.exception("A connection failed.")
 
@@ -170,7 +170,7 @@ class Connections:
             async with self._sending[number]:
                 await self._open[number].send(line)
         except (*GONE, KeyError):
-            log.debug("A client was gone before it could be told that the daemon ends.")
+            log.debug("A client had gone before it could be told that the daemon is stopping.")
 
     async def _serve(self, stream: ByteStream) -> None:
         buffered = BufferedByteReceiveStream(stream)
@@ -210,21 +210,21 @@ class Connections:
         try:
             greeting = Greeting.model_validate_json(line)
         except ValidationError:
-            return _refusal("greeting", "The greeting cannot be understood."), None
+            return _refusal("greeting", "The greeting is malformed."), None
         if not hmac.compare_digest(greeting.token.encode(), self._token.encode()):
             return _refusal("token", "The token is wrong."), None
         if greeting.link != LINK:
-            return _refusal("link", f"The daemon of kbhub {__version__} speaks another language."), None
+            return _refusal("link", f"The daemon of kbhub {__version__} speaks another protocol."), None
         if greeting.kbhub == "status":
             return {OURS: "status", **self._status()}, greeting
         if greeting.kbhub == "stop":
             return {OURS: "stop", "version": __version__}, greeting
         if greeting.kbhub not in ("hello", "ui", "hook"):
-            return _refusal("greeting", "The greeting cannot be understood."), None
+            return _refusal("greeting", "The greeting is malformed."), None
         if self._leaving:
-            return _refusal("leaving", "The daemon is ending."), None
+            return _refusal("leaving", "The daemon is stopping."), None
         if len(self._open) >= MOST_CONNECTIONS:
-            return _refusal("busy", f"The daemon has {MOST_CONNECTIONS} clients already"), None
+            return _refusal("busy", f"The daemon already has {MOST_CONNECTIONS} clients"), None
         return {}, greeting
 
     async def _server(self, greeting: Greeting) -> tuple[KbhubServer | None, dict[str, Any]]:
@@ -304,12 +304,12 @@ class Connections:
     ) -> None:
         number, lock = id(stream), anyio.Lock()
         self._open[number], self._sending[number] = stream, lock
-        log.info("A client came; there are %d.", len(self._open))
+        log.info("A client connected; there are %d.", len(self._open))
         try:
             await converse(server, _Peer(stream, buffered, lock), protocol)
         finally:
             del self._open[number], self._sending[number]
-            log.info("A client went; there are %d.", len(self._open))
+            log.info("A client disconnected; there are %d.", len(self._open))
 
 
 class _Peer:

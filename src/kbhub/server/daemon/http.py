@@ -103,7 +103,7 @@ class Rate:
         return True
 
 
-TOO_LONG = Refusal(413, f"A request has at most {FRAME_BYTES} bytes.")
+TOO_LONG = Refusal(413, f"The request is larger than {FRAME_BYTES} bytes.")
 
 
 class Guarded:
@@ -158,7 +158,7 @@ class Guarded:
     def _foreign(self, request: Request) -> Refusal | None:
         """Refuse cross-site requests from browsers, including DNS rebinding."""
         if self._port is None:
-            return Refusal(403, "A web page cannot speak to this socket.") if "origin" in request.headers else None
+            return Refusal(403, "Web pages cannot use this socket.") if "origin" in request.headers else None
         return foreign(request, self._port)
 
     def _known(self, request: Request) -> bool:
@@ -173,14 +173,18 @@ class Guarded:
 
     def _refusal(self, request: Request) -> Refusal | None:
         if request.url.path != MCP_PATH:
-            return Refusal(404, f"There is {MCP_PATH} and {HEALTH_PATH}.")
+            return Refusal(404, f"Not found. The paths are {MCP_PATH} and {HEALTH_PATH}.")
         length = request.headers.get("content-length", "0")
         if length.isdecimal() and int(length) > FRAME_BYTES:
             return TOO_LONG
         if not self._rate.take():
-            return Refusal(429, f"More than {PER_SECOND:.0f} requests a second; wait a moment.", ("Retry-After", "1"))
+            return Refusal(
+                429, f"More than {PER_SECOND:.0f} requests per second. Try again in a moment.", ("Retry-After", "1")
+            )
         if self.busy >= MOST_AT_A_TIME:
-            return Refusal(429, f"{MOST_AT_A_TIME} requests are being answered; wait a moment.", ("Retry-After", "1"))
+            return Refusal(
+                429, f"Already answering {MOST_AT_A_TIME} requests. Try again in a moment.", ("Retry-After", "1")
+            )
         return None
 
     async def _read(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
@@ -192,7 +196,7 @@ class Guarded:
             with anyio.fail_after(BODY_SECONDS):
                 body = await _body(receive)
         except TimeoutError:
-            refusal = Refusal(408, f"The request was not sent within {BODY_SECONDS:.0f} seconds.")
+            refusal = Refusal(408, f"The request was not received within {BODY_SECONDS:.0f} seconds.")
             await refusal.response(scope, receive, _closing(send))
             return
         if body is None:
@@ -203,7 +207,7 @@ class Guarded:
         session, message = request.headers.get(SESSION_HEADER), frame.message or {}
         key = (session, str(message["id"])) if session and "method" in message and "id" in message else None
         if key and (key in self._answering or key[1] == STANDING_STREAM):
-            frame = refusal_frame("A request with this id is being answered.", message["id"])
+            frame = refusal_frame("A request with this id is already in progress.", message["id"])
         if frame.refusal is not None:
             await Response(frame.refused, 400, media_type="application/json")(scope, receive, send)
             return
@@ -221,7 +225,7 @@ class Guarded:
             await Refusal(400, str(error)).response(scope, receive, send)
             return
         if workspace is None:
-            refusal = Refusal(429, "Too many workspaces are in use; wait a moment.", ("Retry-After", "5"))
+            refusal = Refusal(429, "Too many workspaces are in use. Try again in a moment.", ("Retry-After", "5"))
             await refusal.response(scope, receive, send)
             return
         workspace.busy += 1
@@ -242,7 +246,7 @@ def workspace_of(header: str | None) -> Path | None:
         return None
     path = Path(unquote(header))
     if "\0" in str(path) or not path.is_absolute() or not is_directory(path):
-        raise UsageError("The header Kbhub-Root must be the absolute path of a directory of this machine.")
+        raise UsageError("The header Kbhub-Root must be the absolute path of a directory on this machine.")
     return Path(os.path.realpath(path))
 
 
@@ -261,7 +265,7 @@ def bind_path(path: Path) -> socket.socket:
     try:
         if path.is_socket() and not path.is_symlink():
             if _answers(path):
-                raise UsageError(f"A server listens on {path} already; name another path.")
+                raise UsageError(f"A server already listens on {path}. Use another path.")
             path.unlink()
         mask = os.umask(0o177)  # others can never open it
         try:
@@ -271,7 +275,7 @@ def bind_path(path: Path) -> socket.socket:
         path.chmod(stat.S_IRUSR | stat.S_IWUSR)
     except OSError as error:
         bound.close()
-        raise UsageError(f"The socket {path} cannot be made: {error.strerror or error}.") from error
+        raise UsageError(f"Cannot create the socket {path}: {error.strerror or error}.") from error
     except UsageError:
         bound.close()
         raise

@@ -163,7 +163,7 @@ class DaemonLink:
         try:
             answer = json.loads(self._file.readline(ANSWER_BYTES))
         except ValueError:
-            raise ConnectionError("the daemon does not answer in a way that can be understood") from None
+            raise ConnectionError("the daemon's answer is malformed") from None
         return answer if isinstance(answer, dict) else {}
 
     def __enter__(self) -> DaemonLink:
@@ -221,6 +221,6 @@ def greet(link: DaemonLink, kind: str, token: str, **said: Any) -> dict[str, Any
         message, code = str(answer.get("message")), answer.get("exit", 0)
         raise Refused(str(answer.get("reason")), message, code if isinstance(code, int) else 0)
     if answer.get(OURS) != kind:
-        raise ConnectionError("what listens there is no daemon of kbhub")
+        raise ConnectionError("whatever listens there is not a kbhub daemon")
     link.version = str(answer.get("version", ""))
     return answer

@@ -197,7 +197,7 @@ class Daemon:
         self._connections.hooking.forget()
         self._shared.forget_models()
         await run_sync(_collect)
-        log.info("Nobody is there: indexes and models are let go.")
+        log.info("Idle: releasing indexes and models.")
 
     def _status(self) -> dict[str, Any]:
         return {

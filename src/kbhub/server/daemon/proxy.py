@@ -92,8 +92,8 @@ class Pending(NamedTuple):
         """Return an answer in place of the daemon: for a tool a result that a model reads, else an error."""
         again = "Nothing was changed; try again."
         if self.tool in WRITERS:
-            again = "Whether it was done is not known: look before you call it again."
-        text = f"The kbhub daemon ended while this was being done. {again}"
+            again = "It may or may not have been done. Check before you call it again."
+        text = f"The kbhub daemon stopped during this call. {again}"
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": self.id}
         if self.method == "tools/call":
             answer["result"] = {"content": [{"type": "text", "text": text}], "isError": True}
@@ -209,7 +209,7 @@ class Proxy:
                     self._send(json.dumps({**message, "id": own[0]}).encode())
                 return
             if identifier is not None and key_of(identifier) in self._pending:
-                self._write(refusal("A request with this id is being answered.", identifier).refused)
+                self._write(refusal("A request with this id is already in progress.", identifier).refused)
                 return
             self._conversation.hear(message)
             if identifier is not None:
@@ -302,7 +302,7 @@ class Proxy:
         self._link = None
         link.close()
         for seen in self._asked:
-            gone = {"requestId": json.loads(seen), "reason": "The kbhub daemon that asked has ended."}
+            gone = {"requestId": json.loads(seen), "reason": "The kbhub daemon that sent the request has stopped."}
             self._write(json.dumps({"jsonrpc": "2.0", "method": _CANCELLED, "params": gone}).encode() + b"\n")
         self._asked.clear()
 

@@ -174,9 +174,7 @@ class _Start:
         try:
             while (value := there()) is None:
                 if time.monotonic() > end:
-                    raise DaemonUnavailable(
-                        f"it was not ready within {START_SECONDS:.0f} s; {self._folder.log} has more"
-                    )
+                    raise DaemonUnavailable(f"it was not ready within {START_SECONDS:.0f} s; see {self._folder.log}")
                 if self._lock is None:
                     # Check again with the lock: another window may have been faster.
                     self._lock = try_lock(self._folder.starting)
@@ -186,7 +184,7 @@ class _Start:
                     died = read_record(self._folder)
                     self._child = _spawn(self._folder, (died and died.start) or self._start, self._env)
                 elif self._child.poll():
-                    raise DaemonUnavailable(f"it ended at once: {_last_words(self._folder)}")
+                    raise DaemonUnavailable(f"it exited immediately: {_last_words(self._folder)}")
                 time.sleep(POLL_SECONDS)
             return value
         finally:
@@ -202,7 +200,7 @@ def _greeted(folder: DaemonFolder, hello: Mapping[str, Any]) -> DaemonLink | Non
         return None
     if newer(__version__, record.version):
         if record.start is None:
-            raise Refused("version", f"a daemon of kbhub {record.version} runs in a terminal; end it there")
+            raise Refused("version", f"a daemon of kbhub {record.version} is running in a terminal; stop it there")
         _send_away(folder, record, token)
         return None
     try:
@@ -274,7 +272,7 @@ def _last_words(folder: DaemonFolder) -> str:
         lines = folder.crash.read_text("utf-8", "replace").strip().splitlines()
     except OSError:
         lines = []
-    return lines[-1] if lines else f"{folder.log} may say why"
+    return lines[-1] if lines else f"see {folder.log} for the cause"
 
 
 class StoppedDaemon(NamedTuple):
@@ -303,14 +301,14 @@ def stop(folder: DaemonFolder, seconds: float = STOP_SECONDS) -> StoppedDaemon:
     record = running(folder)
     if record is None:
         message = (
-            f"A daemon is starting or holds {folder.lock} without saying which process it is; try again in a moment."
+            f"A daemon is starting, or holds {folder.lock} without having recorded its process. Try again in a moment."
         )
         return StoppedDaemon(True, False, None, "none", message)
     if _asked(folder, record) and _gone(folder, seconds):
-        return StoppedDaemon(True, True, record.pid, "asked", f"The daemon (process {record.pid}) has ended.")
+        return StoppedDaemon(True, True, record.pid, "asked", f"Stopped the daemon (process {record.pid}).")
     if not _is_it(record):
         message = (
-            f"The daemon does not answer, and process {record.pid} cannot be proved to be it; end it by other means."
+            f"The daemon does not answer, and process {record.pid} is not provably the daemon. Stop it by other means."
         )
         return StoppedDaemon(True, False, record.pid, "none", message)
     for number, how in _signals():
@@ -319,9 +317,9 @@ def stop(folder: DaemonFolder, seconds: float = STOP_SECONDS) -> StoppedDaemon:
         except OSError:
             pass
         if _gone(folder, SIGNAL_SECONDS):
-            message = f"The daemon (process {record.pid}) did not answer and was ended by a signal."
+            message = f"The daemon (process {record.pid}) did not answer and was stopped by a signal."
             return StoppedDaemon(True, True, record.pid, how, message)
-    return StoppedDaemon(True, False, record.pid, "killed", f"The daemon (process {record.pid}) does not end.")
+    return StoppedDaemon(True, False, record.pid, "killed", f"The daemon (process {record.pid}) does not stop.")
 
 
 def _asked(folder: DaemonFolder, record: DaemonRecord) -> bool:

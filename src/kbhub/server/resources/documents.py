@@ -130,7 +130,7 @@ def read_document(hub: Hub, uri: str) -> tuple[str, str]:
             text = _text(hub, opener, base, path, uri)
             known.count_refs(hub, (ref_of(base, path, hub.select()),))
             return text, media_type(base, path)
-    raise DocumentNotFound(uri, f"the base {base.id!r} has none at that path")
+    raise DocumentNotFound(uri, f"the base {base.id!r} has no document at that path")
 
 
 def media_type(base: Base, path: str) -> str:
@@ -222,7 +222,7 @@ def _decoded(cursor: str, bases: tuple[Base, ...]) -> tuple[int, str]:
         base, path = None, None
     number = next((number for number, active in enumerate(bases) if active.id == base), None)
     if number is None or not isinstance(path, str):
-        raise UsageError("`cursor` is none that kbhub gave, or its base is gone; list without it from the first page.")
+        raise UsageError("Unknown `cursor`, or its base is gone. Omit it to list from the first page.")
     return number, path
 
 
@@ -273,7 +273,9 @@ class Resources:
             raise MCPError(code=INVALID_PARAMS, message=f"Not a kbhub resource: {params.uri}", data={"uri": params.uri})
         announcer = self._calls.announcer
         if len(announcer.subscribed) >= MAX_SUBSCRIPTIONS:
-            raise MCPError(code=INVALID_PARAMS, message=f"At most {MAX_SUBSCRIPTIONS} resources can be subscribed to.")
+            raise MCPError(
+                code=INVALID_PARAMS, message=(f"At most {MAX_SUBSCRIPTIONS} resources can be subscribed to at a time.")
+            )
         self._calls.begin()
         announcer.subscribed.add(params.uri)
         await self._calls.run(announcer.follow_documents)

@@ -92,7 +92,7 @@ def _page(found: Sequence[T], cursor: str | None, name: Callable[[T], str]) -> t
     """Return the page after a cursor, which is the last address of the page before, and the next cursor, if any."""
     after = next((number for number, one in enumerate(found) if name(one) == cursor), -1) if cursor else -1
     if cursor and after < 0:
-        raise MCPError(code=INVALID_PARAMS, message="The cursor is of no page; list again from the beginning.")
+        raise MCPError(code=INVALID_PARAMS, message="Unknown cursor; list again from the beginning.")
     rest = found[after + 1 :]
     return rest[:PAGE], {"nextCursor": name(rest[PAGE - 1])} if len(rest) > PAGE else {}
 

@@ -40,8 +40,8 @@ class Asking:
         bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
         options: AskOptions | None = None,
     ) -> Annotated[CallToolResult, Answer] | InputRequiredResult:
-        """Answer a question from the Markdown knowledge, with its sources. Says so if nothing covers it.
-        To write it yourself, set `options.budget`.
+        """Answer a question from the Markdown knowledge, with sources. Says so if nothing covers it. To write the
+        answer yourself, set `options.budget`.
         """
         calls = self._calls
         if before := prepared_before(context):

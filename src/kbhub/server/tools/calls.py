@@ -195,7 +195,7 @@ class Calls:
                 break
             await anyio.sleep(min(left, PROGRESS_SECONDS))
         done, todo = self.background.progress()
-        return f"Indexing: {done} of {todo} files" if todo else "Indexing is under way"
+        return f"Indexing: {done} of {todo} files" if todo else "Indexing in progress"
 
     def result(self, text: str, result: Model | Value, *, is_error: bool = False) -> CallToolResult:
         """Build a tool's result: a text, and its JSON form if requested."""

@@ -23,8 +23,8 @@ WAITING = frozenset({"search", "ask", "related", "tags", "audit"})
 """Tools that answer from indexes; `read` opens files."""
 
 NO_MODEL = (
-    "nobody here can write an answer, as the client offers no model and `answers.model` names none of Ollama; use "
-    '`search`, or `"tools": "all"` in the global config for passages in its place'
+    "nothing can write an answer here: the client offers no model and `answers.model` names no Ollama model; use "
+    '`search`, or set `"tools": "all"` in the global config to get passages instead'
 )
 
 
@@ -71,9 +71,9 @@ def why_not(hub: Hub, name: ToolName, *, samples: bool = False) -> str | None:
         if not samples and not settings.answers.model:
             return NO_MODEL
     elif name not in (CORE if settings.tools == "core" else ALL if settings.tools == "all" else settings.tools):
-        return 'the setting `tools` leaves it out; `"tools": "all"` in the global config offers every tool'
+        return 'the setting `tools` excludes it; `"tools": "all"` in the global config offers every tool'
     if name in WRITERS and settings.read_only:
-        return "kbhub is set to read only, by `readOnly` in the global config, KBHUB_READ_ONLY or `--read-only`"
+        return "kbhub is read-only, by `readOnly` in the global config, KBHUB_READ_ONLY or `--read-only`"
     if name in MEMORY_TOOLS and not settings.memory.enabled:
         return "`memory.enabled` is false in the global config"
     return _why_no_writing(hub) if name in DOCUMENT_WRITERS else None
@@ -85,4 +85,4 @@ def _why_no_writing(hub: Hub) -> str | None:
 
     if any(why_not_writable(hub, base) is None for base in hub.discovery().bases):
         return None
-    return 'no base here may be written; `kbhub init`, or `"writable": true` of a base of yours, changes that'
+    return 'no base here is writable; to change that, run `kbhub init`, or set `"writable": true` for one of your bases'

@@ -28,18 +28,16 @@ from kbhub.workspace.memory_folders import Scope
 class RememberOptions(Model):
     """Rarely needed."""
 
-    supersedes: Annotated[
-        tuple[str, ...], BeforeValidator(as_list), Field(description="Ids it takes the place of.")
-    ] = ()
-    namespace: str | None = Field(None, description="To file it in, `a/b`.")
+    supersedes: Annotated[tuple[str, ...], BeforeValidator(as_list), Field(description="Ids it replaces.")] = ()
+    namespace: str | None = Field(None, description="`a/b`, to file it under.")
 
 
 OnlyScope = Annotated[
     Scope | None,
-    Field(description="Only those of one scope.", json_schema_extra=brief()),
+    Field(description="Only this scope.", json_schema_extra=brief()),
 ]
 OnlyNamespace = Annotated[
-    str | None, Field(description="Only those filed in it or below it, `a/b`.", json_schema_extra=brief())
+    str | None, Field(description="Only in or below this namespace, `a/b`.", json_schema_extra=brief())
 ]
 
 
@@ -60,12 +58,12 @@ class Memories:
         ] = None,
         about: Annotated[Names | None, Field(description="Documents, files, `file::symbol`.")] = None,
         id: Annotated[  # noqa: A002 - the name agents know
-            str | None, Field(description="Of one to change; without `text`, to confirm: it helped.")
+            str | None, Field(description="Id to change; without `text`, confirms that it helped.")
         ] = None,
         options: RememberOptions | None = None,
     ) -> Annotated[CallToolResult, Remembered]:
-        """Keep something learned for later sessions: a decision, a preference, a pitfall. What is known is
-        strengthened, not doubled.
+        """Save something learned for later sessions: a decision, a preference, a pitfall. Known facts are strengthened,
+        not duplicated.
         """
         calls, options = self._calls, options or RememberOptions()
         done = await calls.run(
@@ -90,18 +88,16 @@ class Memories:
     async def memories(
         self,
         context: Context[None, Any],
-        query: Annotated[str | None, Field(description="None lists, the strongest first.")] = None,
+        query: Annotated[str | None, Field(description="Omit to list all, strongest first.")] = None,
         scope: OnlyScope = None,
         tags: Annotated[Names | None, Field(description="All of these.")] = None,
         namespace: OnlyNamespace = None,
         limit: Annotated[
-            int, Field(ge=1, le=100, description="Memories listed at most.", json_schema_extra=brief())
+            int, Field(ge=1, le=100, description="Maximum number of memories.", json_schema_extra=brief())
         ] = LISTED,
-        offset: Annotated[
-            int, Field(ge=0, description="Memories to leave out from the start of the list.", json_schema_extra=brief())
-        ] = 0,
+        offset: Annotated[int, Field(ge=0, description="Memories to skip.", json_schema_extra=brief())] = 0,
     ) -> Annotated[CallToolResult, MemoryList]:
-        """List or search what was remembered, with ids. `search` finds memories, too."""
+        """List or search memories, with their ids. `search` finds memories, too."""
         calls = self._calls
         result = await calls.run(
             partial(
@@ -121,14 +117,14 @@ class Memories:
     async def forget(
         self,
         context: Context[None, Any],
-        ids: Annotated[Names | None, Field(description="Or choose by the others.")] = None,
+        ids: Annotated[Names | None, Field(description="Or filter by the others.")] = None,
         tags: Annotated[Names | None, Field(description="All of these.")] = None,
         namespace: OnlyNamespace = None,
         scope: OnlyScope = None,
         older_than: Annotated[float | None, Field(ge=0, description="Days unused.")] = None,
-        everything: Annotated[bool, Field(description="Allow all of a scope.")] = False,
+        everything: Annotated[bool, Field(description="Allow forgetting a whole scope.")] = False,
     ) -> Annotated[CallToolResult, Forgotten] | InputRequiredResult:
-        """Forget memories that are wrong or of no use; they can be had back for a while."""
+        """Forget memories that are wrong or useless. They can be restored for a while."""
         calls = self._calls
         chosen: dict[str, Any] = {
             "ids": cleaned(ids),
@@ -154,5 +150,6 @@ def _question(count: int, scope: Scope | None) -> str:
     what = "1 memory" if count == 1 else f"all {count} memories"
     whose = {"user": "yours for all projects", "shared": "the shared ones", "team": "the team's"}.get(scope or "", "")
     return (
-        f"Forget {what} ({whose or 'those of this project'})? An agent asked for it. The trash keeps them for a while."
+        f"An agent wants to forget {what} ({whose or 'those of this project'}). Allow it? They stay in the trash "
+        "for a while."
     )

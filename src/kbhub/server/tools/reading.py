@@ -41,21 +41,22 @@ class ReadTool:
         refs: Annotated[
             str | list[str],
             Field(
-                description="`path.md`, `base@path.md`, a title or `#docid`; for a part add `:from:count`, `:from-to` "
-                "or `#Heading`. Several: `runbooks/*.md`, `{a,b}.md`, a list, or with commas."
+                description="`path.md`, `base@path.md`, a title or `#docid`; for a part, add `:from:count`, "
+                "`:from-to` or `#Heading`. Several: `runbooks/*.md`, `{a,b}.md`, a list, or with "
+                "commas."
             ),
         ],
         context: Context[None, Any],
         line_numbers: Annotated[bool, Field(description="Number the lines.")] = False,
-        cursor: Annotated[str | None, Field(description="As the last answer gave it.")] = None,
+        cursor: Annotated[str | None, Field(description="From the last answer.")] = None,
     ) -> Annotated[CallToolResult, ReadResult]:
-        """Read documents, or parts of them, as they are on disk now. Use it to open what `search` or a link names."""
+        """Read documents, or parts of them, as they are on disk. Use it to open what `search` or a link names."""
         calls = self._calls
         listed = [ref for ref in ([refs] if isinstance(refs, str) else refs) if ref.strip(" ,")]
         if not listed:
-            raise UsageError("read needs at least one ref in `refs`; `search` finds refs.")
+            raise UsageError("read requires at least one ref in `refs`; `search` finds refs.")
         if sum(ref.count(",") for ref in listed) + len(listed) > MAX_REFS:
-            raise UsageError(f"read opens at most {MAX_REFS} refs at a time; ask for the others in further calls.")
+            raise UsageError(f"read opens at most {MAX_REFS} refs per call. Split them into several calls.")
         if not await calls.has_bases():
             return await calls.nothing(ReadResult())
         options = ReadOptions(line_numbers=line_numbers, cursor=cursor)
@@ -83,18 +84,18 @@ class GraphTools:
 
     async def related(
         self,
-        ref: Annotated[str, Field(description="One document, named as for `read`.")],
+        ref: Annotated[str, Field(description="One document, as for `read`.")],
         context: Context[None, Any],
         hops: Hops = 1,
         kinds: Annotated[
             list[EdgeKind] | None,
             BeforeValidator(as_list),
-            Field(description="Only what is joined in these ways.", json_schema_extra=brief()),
+            Field(description="Only these kinds of relation.", json_schema_extra=brief()),
         ] = None,
-        limit: Annotated[int, Field(ge=1, le=100, description="Of each kind.")] = RELATED_LIMIT,
+        limit: Annotated[int, Field(ge=1, le=100, description="Per kind.")] = RELATED_LIMIT,
     ) -> Annotated[CallToolResult, Related]:
-        """Show what a document is joined to by links, backlinks, `related` of its front matter, tags and meaning; and
-        its broken links.
+        """Show what is related to a document: links, backlinks, `related` of its front matter, shared tags, similar
+        meaning; and its broken links.
         """
         calls = self._calls
         await calls.freshen(context, first_index=True)
@@ -106,15 +107,15 @@ class GraphTools:
     async def tags(
         self,
         context: Context[None, Any],
-        names: Annotated[Names | None, Field(description="Any of these tags; none lists all tags.")] = None,
+        names: Annotated[Names | None, Field(description="Any of these tags; omit to list all tags.")] = None,
         bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
         hops: Hops = 1,
         limit: Annotated[
-            int, Field(ge=1, description="Tags or documents listed at most.", json_schema_extra=brief())
+            int, Field(ge=1, description="Maximum number of tags or documents.", json_schema_extra=brief())
         ] = TAGS_LIMIT,
-        everything: Annotated[bool, Field(description="Leave nothing out.")] = False,
+        everything: Annotated[bool, Field(description="No limit.")] = False,
     ) -> Annotated[CallToolResult, Tags]:
-        """List all tags with counts or, of `names`, all documents that have them and what those link to: all about a
+        """List all tags with counts or, given `names`, all documents that have them and what those link to: all about a
         subject.
         """
         calls, chosen = self._calls, cleaned(bases)

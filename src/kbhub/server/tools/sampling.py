@@ -72,7 +72,9 @@ def prepared_before(context: Context[Any, Any]) -> Prepared | None:
 def answer_of_client(context: Context[Any, Any]) -> ModelText | str:
     """Return what the client's model wrote for a repeated call, or why it wrote nothing."""
     answer = (context.input_responses or {}).get(_KEY)
-    return _written(answer) if isinstance(answer, CreateMessageResult) else "The client sent no answer of its model."
+    return (
+        _written(answer) if isinstance(answer, CreateMessageResult) else ("The client sent no answer from its model.")
+    )
 
 
 async def sampled(context: Context[Any, Any], prepared: Prepared) -> ModelText | str:
@@ -90,7 +92,7 @@ async def sampled(context: Context[Any, Any], prepared: Prepared) -> ModelText |
     except MCPError as error:
         return f"The client refused: {one_line(error.message, REASON_BYTES)}."
     except ValidationError:
-        return "The client answered in a form that is none."
+        return "The client sent a malformed answer."
     return _written(answer)
 
 
@@ -108,5 +110,5 @@ def _params(prepared: Prepared) -> CreateMessageRequestParams:
 def _written(answer: CreateMessageResult) -> ModelText | str:
     content = answer.content
     if not isinstance(content, TextContent):
-        return f"The client's model answered with {content.type} and not with text."
+        return f"The client's model answered with {content.type} instead of text."
     return ModelText(content.text, "sampling", one_line(answer.model, REASON_BYTES) or None)

@@ -30,10 +30,10 @@ class SearchOptions(Model):
 
     explain: bool = Field(
         False,
-        description="Say of each hit how its score came about: ranks, values and what was added to them.",
-        json_schema_extra=brief("Trace each score."),
+        description="Explain each hit's score: ranks, values and what each signal added.",
+        json_schema_extra=brief("Explain each score."),
     )
-    full: bool = Field(False, description="Quote every hit, whole.")
+    full: bool = Field(False, description="Quote every hit in full.")
     granularity: Granularity = Field(
         "document", description="One hit per document, or one per chunk.", json_schema_extra=brief()
     )
@@ -41,23 +41,21 @@ class SearchOptions(Model):
         0.0,
         ge=0,
         le=1,
-        description="Prefer newer documents: 0 not at all, 1 so much that half a year halves a score.",
+        description="Prefer newer documents, from 0 (off) to 1 (half a year halves the score).",
         json_schema_extra=brief(),
     )
-    min_score: float = Field(
-        0.0, ge=0, le=1, description="Leave out hits with a lower score.", json_schema_extra=brief()
-    )
+    min_score: float = Field(0.0, ge=0, le=1, description="Skip hits with a lower score.", json_schema_extra=brief())
     min_signals: int = Field(
         1,
         ge=1,
         le=2,
-        description="Leave out hits that fewer of the two rankings found, by words and by meaning.",
+        description="Skip hits found by fewer signals, of keyword and semantic.",
         json_schema_extra=brief(),
     )
     hyde: str = Field(
         "",
-        description="A made-up answer to the query, in the words of the documents; its words are searched for, too.",
-        json_schema_extra=brief("A made-up answer."),
+        description="A hypothetical answer to the query, in the words of the documents; it is searched for, too.",
+        json_schema_extra=brief("A hypothetical answer."),
     )
 
 
@@ -72,8 +70,8 @@ class Searching:
         query: Annotated[
             str,
             Field(
-                description="A question or words, in any language. Words that filter: "
-                '`tag:ops path:api/ kind:memory key:value -word "exact phrase"`.'
+                description="A question or words, in any language. Filters: `tag:ops path:api/ kind:memory "
+                'key:value -word "exact phrase"`.'
             ),
         ],
         context: Context[None, Any],
@@ -84,8 +82,8 @@ class Searching:
         cursor: Annotated[str | None, Field(description="From the last answer.")] = None,
         options: SearchOptions | None = None,
     ) -> Annotated[CallToolResult, model_of(SearchResult)]:
-        """Find passages in the Markdown knowledge of this project and its user. Use it first for questions that
-        their notes, decisions, guides or conventions may answer. Quotes the best hit; `read` opens the others.
+        """Search the Markdown knowledge of this project and its user. Use it first for questions that their notes,
+        decisions, guides or conventions may answer. Quotes the best hit; `read` opens the others.
         """
         calls, options = self._calls, options or SearchOptions()
 
@@ -129,7 +127,7 @@ class Searching:
 
 
 def without_traces(result: SearchResult) -> SearchResult:
-    """Leave the traces out, which nobody asked for."""
+    """Drop the traces, which were not requested."""
     return result.model_copy(update={"hits": tuple(hit.model_copy(update={"trace": None}) for hit in result.hits)})
 
 

@@ -30,9 +30,9 @@ class Statuses:
     async def status(
         self,
         context: Context[None, Any],
-        reload: Annotated[bool, Field(description="First look anew for configuration, bases and files.")] = False,
+        reload: Annotated[bool, Field(description="First reload configuration, bases and files.")] = False,
     ) -> Annotated[CallToolResult, Status]:
-        """List the knowledge bases, their size and state, and what is wrong. Use it when something is not found."""
+        """List the knowledge bases with their size and state, and any problems. Use it when something is not found."""
         calls = self._calls
         if reload:
             await calls.run(calls.hub.rediscover)
@@ -57,13 +57,13 @@ class Auditing:
         self,
         context: Context[None, Any],
         bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
-        checks: Annotated[Names | None, Field(description="Only these, as the answer calls them.")] = None,
+        checks: Annotated[Names | None, Field(description="Only these, as named in the answer.")] = None,
         limit: Annotated[
-            int, Field(ge=1, le=1000, description="Findings listed at most.", json_schema_extra=brief())
+            int, Field(ge=1, le=1000, description="Maximum number of findings.", json_schema_extra=brief())
         ] = SHOWN,
     ) -> Annotated[CallToolResult, AuditReport]:
-        """Find what is wrong in documents, with what to do: broken links and references, duplicates, orphans, stale
-        ones, front matter, tags spelt in two ways. Changes nothing.
+        """Find problems in documents and how to fix them: broken links and references, duplicates, orphans, stale
+        documents, front matter, inconsistent tags. Changes nothing.
         """
         calls, chosen = self._calls, cleaned(bases)
         if not await calls.has_bases():

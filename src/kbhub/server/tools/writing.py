@@ -19,13 +19,11 @@ from kbhub.server.parameters import brief
 from kbhub.server.tools.calls import Calls, client_name
 
 BasedOn = Annotated[
-    str | None, Field(description="Hash from `read` or the last edit; refuses if the file changed since.")
+    str | None, Field(description="Hash from `read` or the last edit; fails if the file changed since.")
 ]
 
 
-OneDocument = Annotated[
-    str, Field(description="Which one: `path.md`, `base@path.md` or `#docid`.", json_schema_extra=brief())
-]
+OneDocument = Annotated[str, Field(description="`path.md`, `base@path.md` or `#docid`.", json_schema_extra=brief())]
 
 
 MOST_TEXT_BYTES, MOST_FRONT_MATTER_BYTES = 1_000_000, 100_000
@@ -37,7 +35,7 @@ class Removal(Model):
     """What `delete_document` did: one of the two."""
 
     deleted: Deleted | None = Field(None, description="What was deleted.")
-    restored: Restored | None = Field(None, description="What was brought back.")
+    restored: Restored | None = Field(None, description="What was restored.")
 
 
 class Writing:
@@ -48,16 +46,18 @@ class Writing:
 
     async def write_document(
         self,
-        ref: Annotated[str, Field(description="`path.md`, `base@path.md`, or `#docid` of one that is there.")],
+        ref: Annotated[str, Field(description="`path.md`, `base@path.md`, or `#docid` of an existing one.")],
         context: Context[None, Any],
         text: Annotated[
             str | None,
-            Field(description="Markdown. `update` puts it in place of the body or `section`, `append` after it."),
+            Field(
+                description=("Markdown. `update` replaces the body or `section` with it; `append` adds it at the end.")
+            ),
         ] = None,
         mode: Annotated[
             WriteMode,
             Field(
-                description="Make a new document, put text in the place of what is there, or add to it.",
+                description="Create a new document, replace text, or append to it.",
                 json_schema_extra=brief(),
             ),
         ] = "create",
@@ -67,9 +67,7 @@ class Writing:
         ] = None,
         based_on: BasedOn = None,
     ) -> Annotated[CallToolResult, Written]:
-        """Create or change a document of the knowledge; the rest of the file stays byte for byte. Says which of its
-        links are broken.
-        """
+        """Create or change a document; the rest of the file stays byte for byte the same. Reports broken links."""
         calls = self._calls
         _check_size(text or "", front_matter or {})
         done = await calls.run(
@@ -92,9 +90,9 @@ class Writing:
         self,
         ref: OneDocument,
         based_on: BasedOn = None,
-        restore: Annotated[bool, Field(description="Bring it back, by its old ref or name in the trash.")] = False,
+        restore: Annotated[bool, Field(description="Restore it, by its former ref or name in the trash.")] = False,
     ) -> Annotated[CallToolResult, Removal]:
-        """Move a document to the trash. Names the links that lead nowhere then."""
+        """Move a document to the trash. Lists the links this breaks."""
         calls = self._calls
         if restore:
             done = Removal(restored=await calls.run(_restore, calls.hub, ref))
@@ -107,10 +105,10 @@ class Writing:
     async def rename_document(
         self,
         ref: OneDocument,
-        to: Annotated[str, Field(description="New path in its base; a folder ends with `/`.")],
-        mend_links: Annotated[bool, Field(description="Rewrite the links to it; if not, they are named.")] = False,
+        to: Annotated[str, Field(description="New path in its base, or a folder ending in `/`.")],
+        mend_links: Annotated[bool, Field(description="Update the links to it; otherwise they are listed.")] = False,
     ) -> Annotated[CallToolResult, Renamed]:
-        """Give a document another path."""
+        """Rename or move a document."""
         calls = self._calls
         done = await calls.run(partial(rename, calls.hub, ref, to, mend_links=mend_links))
         await calls.run(calls.announcer.look)
@@ -125,12 +123,13 @@ def _check_size(text: str, front_matter: dict[str, Any]) -> None:
     """
     if (size := len(text.encode("utf-8", "replace"))) > MOST_TEXT_BYTES:
         raise UsageError(
-            f"The text has {size:,} bytes, and a call writes {MOST_TEXT_BYTES:,}; nothing was written. "
-            "Write several documents, or `append` in several calls."
+            f"The text has {size:,} bytes, but a call can write at most {MOST_TEXT_BYTES:,}. Nothing was written. "
+            "Split it into several documents, or `append` in several calls."
         )
     if (size := len(json.dumps(front_matter))) > MOST_FRONT_MATTER_BYTES:
         raise UsageError(
-            f"The front matter has {size:,} bytes, and a call writes {MOST_FRONT_MATTER_BYTES:,}; nothing was written."
+            f"The front matter has {size:,} bytes, but a call can write at most {MOST_FRONT_MATTER_BYTES:,}. "
+            "Nothing was written. Shorten it."
         )
 
 

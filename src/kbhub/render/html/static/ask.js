@@ -33,7 +33,7 @@ if (place) {
   source.onerror = () => {
     if (source.readyState === EventSource.CLOSED) return;
     done();
-    place.append(Object.assign(document.createElement("p"), { className: "problem", textContent: "The connection was lost. Ask again." }));
+    place.append(Object.assign(document.createElement("p"), { className: "problem", textContent: "The connection was lost. Try again." }));
   };
   addEventListener("pagehide", () => source.close());
 }

@@ -9,7 +9,7 @@ async function draw(place) {
   const values = new URLSearchParams({ ...place.dataset });
   const answer = await fetch(`/graph/data?${values}`);
   if (!answer.ok) {
-    note.textContent = "The graph could not be read.";
+    note.textContent = "Cannot load the graph.";
     return;
   }
   const data = await answer.json();
@@ -70,6 +70,6 @@ function colorOf(place, name) {
 const place = document.querySelector("#graph");
 if (place) {
   draw(place).catch((error) => {
-    document.querySelector("#graph-note").textContent = `It cannot be drawn here (${error.message}); the lists have the same.`;
+    document.querySelector("#graph-note").textContent = `The graph cannot be drawn here (${error.message}). The lists show the same data.`;
   });
 }
