@@ -16,10 +16,8 @@ from kbhub.workspace.formats import (
     IGNORE_NAMES,
     LIMIT_NAMES,
     SKIPPED_FOLDERS,
-    can_read_pdf,
-    is_markdown,
     is_session,
-    kind_of,
+    why_not_taken,
 )
 from kbhub.workspace.settings import MAX_RULES
 
@@ -310,9 +308,7 @@ class Filters:
         """Why a file needs `include` to belong to a base of this kind."""
         if self.base.kind == "session":
             return None if is_session(name) else "it is no session log (.jsonl), and `include` does not name it"
-        if kind_of(self.base, path) == "pdf":
-            return None if can_read_pdf() else "reading PDF needs the extra `kbhub[pdf]`, which is not installed"
-        return None if is_markdown(name) else "it is not Markdown, and `include` does not name it"
+        return why_not_taken(name)
 
     def reason(self, path: str) -> str | None:
         """Return why a file or a folder above it is skipped, or None; reads the ignore files on the way."""

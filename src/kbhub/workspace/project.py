@@ -13,7 +13,7 @@ from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Base, Problem
 from kbhub.values import struct
 from kbhub.workspace.config import CONFIG_NAME
-from kbhub.workspace.formats import SKIPPED_FOLDERS, is_markdown, markdown_paths
+from kbhub.workspace.formats import SKIPPED_FOLDERS, is_native, markdown_paths
 from kbhub.workspace.git import git_root, main_worktree
 from kbhub.workspace.places import expand, is_directory
 from kbhub.workspace.pointer import POINTER_NAMES, read_pointer
@@ -126,7 +126,7 @@ def find_pointer(
 def docs_base(git: Path) -> Base | None:
     """Return the `docs/` of a repository and its README as a read-only base, or None if it has no Markdown."""
     docs = git / "docs"
-    if not is_directory(docs) or not Path(os.path.realpath(docs)).is_relative_to(git) or not _has_markdown(docs):
+    if not is_directory(docs) or not Path(os.path.realpath(docs)).is_relative_to(git) or not _has_documents(docs):
         return None
     with os.scandir(git) as found:
         names = [entry.name for entry in found if entry.name.lower().startswith("readme.")]
@@ -354,8 +354,8 @@ def _real(text: str, home: Path, folder: Path) -> Path:
     return Path(os.path.realpath(expand(text, home, folder)))
 
 
-def _has_markdown(folder: Path) -> bool:
-    """Whether there is Markdown among the first `_DOCS_BUDGET` entries below a folder, breadth first."""
+def _has_documents(folder: Path) -> bool:
+    """Whether there are documents among the first `_DOCS_BUDGET` entries below a folder, breadth first."""
     pending = [folder]
     budget = _DOCS_BUDGET
     for current in pending:
@@ -365,7 +365,7 @@ def _has_markdown(folder: Path) -> bool:
                     budget -= 1
                     if entry.name.startswith(".") or budget < 0:
                         continue
-                    if is_markdown(entry.name) and entry.is_file():
+                    if is_native(entry.name) and entry.is_file():
                         return True
                     if entry.is_dir(follow_symlinks=False) and entry.name not in SKIPPED_FOLDERS:
                         pending.append(Path(entry.path))

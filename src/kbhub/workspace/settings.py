@@ -33,6 +33,9 @@ DEFAULT_FILE_BYTES = 5 * 1024 * 1024
 """Bytes of the longest document: product.md. Hand-written Markdown is a hundredth of it."""
 DEFAULT_PDF_BYTES = 50 * 1024 * 1024
 """Bytes of the longest PDF: its text is a small part of it; the books of publishers stay below."""
+
+DEFAULT_CONVERTED_BYTES = 50 * 1024 * 1024
+"""Bytes of the longest file of another converted kind: most of a long one are pictures."""
 DEFAULT_SESSION_BYTES = 100 * 1024 * 1024
 """Bytes of the longest session log: days of work; rendering it takes some seconds."""
 DEFAULT_FILES = 100_000
@@ -235,6 +238,8 @@ class LimitSettings(Declared):
     """Bytes of the longest file that is read."""
     pdf_bytes: Annotated[int, Field(ge=1)] = DEFAULT_PDF_BYTES
     """Bytes of the longest PDF that is read."""
+    converted_bytes: Annotated[int, Field(ge=1)] = DEFAULT_CONVERTED_BYTES
+    """Bytes of the longest file of another kind that is converted: Office documents, EPUB, HTML, notebooks, mail."""
     session_bytes: Annotated[int, Field(ge=1)] = DEFAULT_SESSION_BYTES
     """Bytes of the longest session log that is read."""
     files: Annotated[int, Field(ge=1)] = DEFAULT_FILES

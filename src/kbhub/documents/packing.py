@@ -1,0 +1,93 @@
+"""Documents as plain data, for files and pipes, and as what an index or a kept text has left of them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from kbhub.documents.markdown import parse_document
+from kbhub.documents.sources.converted import document_of_markdown
+from kbhub.types import Document, Heading
+from kbhub.workspace.formats import KINDS_OF_PARTS, is_converted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kbhub.types import Kind
+
+
+def packed(document: Document) -> dict[str, Any]:
+    """Return a document as JSON values."""
+    return {
+        "title": document.title,
+        "lines": document.lines,
+        "body": document.body,
+        "frontMatter": document.front_matter,
+        "tags": document.tags,
+        "aliases": document.aliases,
+        "headings": [asdict(heading) for heading in document.headings],
+        "problems": document.problems,
+    }
+
+
+def unpacked(path: str, kind: Kind, values: Mapping[str, Any]) -> Document:
+    """Return a document from what `packed` made of it.
+
+    Structure other than parts is parsed again from the lines, which benefits from newer parsers.
+
+    Args:
+        path: relative to the base, with `/`.
+        kind: its kind.
+        values: untrusted.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError: they are nothing that `packed` returns.
+    """
+    lines = tuple(map(_text, values["lines"]))
+    if not is_converted(kind):
+        return parse_document(path, "\n".join((*lines, "")).encode("utf-8", "replace"))
+    document = Document(
+        path=path,
+        title=_text(values["title"]),
+        lines=lines,
+        body=int(values["body"]),
+        front_matter={_text(key): _value(value) for key, value in values["frontMatter"].items()},
+        tags=tuple(map(_text, values.get("tags", ()))),
+        aliases=tuple(map(_text, values["aliases"])),
+        headings=tuple(
+            Heading(int(heading["level"]), _text(heading["text"]), int(heading["line"]))
+            for heading in values["headings"]
+        ),
+        fences=(),
+        links=(),
+        problems=tuple(map(_text, values.get("problems", ()))),
+    )
+    return document if kind in KINDS_OF_PARTS else structured(document)
+
+
+def structured(document: Document) -> Document:
+    """Return a converted document with the headings, links and the like of its lines, which are Markdown."""
+    parsed = document_of_markdown(
+        document.path,
+        "\n".join(document.lines),
+        title=document.title,
+        front_matter=document.front_matter,
+        tags=document.tags,
+        problems=document.problems,
+    )
+    return replace(parsed, body=document.body, aliases=document.aliases)
+
+
+def _text(value: object) -> str:
+    """Return a line of text that an index can store; raises ValueError for anything else."""
+    if not isinstance(value, str) or "\0" in value or "\n" in value:
+        raise ValueError(f"{str(value)[:50]!r} is no line of text")
+    value.encode()  # raises for half of a surrogate pair
+    return value
+
+
+def _value(value: object) -> Any:
+    """Return a value of front matter: a text, a number or a list of texts."""
+    if isinstance(value, list):
+        return [_text(entry) for entry in value]
+    return value if value is None or isinstance(value, (bool, int, float)) else _text(value)
