@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-NAMES = ["a.txt", "deep/b.txt", "c.rst", "notebook.ipynb", "d.docx"]
-COUNTS = {".txt": 2, ".rst": 1, ".ipynb": 1, ".docx": 1}
+NAMES = ["a.txt", "deep/b.txt", "c.tex", "page.html", "d.doc"]
+COUNTS = {".txt": 2, ".tex": 1, ".html": 1, ".doc": 1}
 TOLD = (
-    "passed over: 2 .txt, 1 .rst (`include` takes them in as plain text), 1 .docx, 1 .ipynb (convert them to Markdown)"
+    "passed over: 2 .txt, 1 .tex (`include` takes them in as plain text), 1 .doc (convert them to Markdown), "
+    "1 .html (`include` takes them in)"
 )
 
 
@@ -15,9 +16,9 @@ TOLD = (
 def mixed(environment):
     """A project with files of several kinds, some of them hidden, ignored or no text."""
     environment.write("knowledge/crates.md", "# Crates\n")
-    for name in (*NAMES, ".hidden.txt", ".dot/e.txt", "node_modules/f.txt", "build/g.txt", "h.log.rst", "i.png", "txt"):
+    for name in (*NAMES, ".hidden.txt", ".dot/e.txt", "node_modules/f.txt", "build/g.txt", "h.log.tex", "i.png", "txt"):
         environment.write(f"knowledge/{name}", "some text\n")
-    environment.write(".gitignore", "build/\n*.log.rst\n")
+    environment.write(".gitignore", "build/\n*.log.tex\n")
     return environment
 
 
@@ -49,12 +50,12 @@ def test_where_there_are_none_nothing_is_said(environment, kbhub):
 
 def test_of_the_docs_of_a_repository_what_is_beside_them_does_not_count(environment):
     """Only what lies in the parts that belong to the base."""
-    for name in ("docs/a.md", "docs/b.rst", "LICENSE.txt", "src/requirements.txt"):
+    for name in ("docs/a.md", "docs/b.tex", "LICENSE.txt", "src/requirements.txt"):
         environment.write(name, "text\n")
 
     (report,) = environment.hub().sync()
 
-    assert report.passed_over == {".rst": 1}
+    assert report.passed_over == {".tex": 1}
 
 
 def test_of_session_logs_nothing_else_is_counted(environment):
@@ -79,4 +80,4 @@ def test_a_base_that_is_full_counts_a_file_once(mixed, files):
 
     (report,) = mixed.hub().sync()
 
-    assert report.passed_over[".rst"] == 1
+    assert report.passed_over[".tex"] == 1

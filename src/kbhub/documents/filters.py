@@ -300,11 +300,11 @@ class Filters:
         if name.startswith("."):
             if not included(self.include_hidden, path):
                 return "it is hidden"
-        elif (other := self._other_reason(path, name.lower())) is not None and not included(self.include, path):
+        elif (other := self._other_reason(name.lower())) is not None and not included(self.include, path):
             return other
         return self.rule_reason(path, layers, directory=False)
 
-    def _other_reason(self, path: str, name: str) -> str | None:
+    def _other_reason(self, name: str) -> str | None:
         """Why a file needs `include` to belong to a base of this kind."""
         if self.base.kind == "session":
             return None if is_session(name) else "it is no session log (.jsonl), and `include` does not name it"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from kbhub.documents.markdown import parse_document
+from kbhub.documents.markdown import file_title, parse_document
 from kbhub.documents.sources.converted import document_of_markdown
 from kbhub.types import Document, Heading
 from kbhub.workspace.formats import KINDS_OF_PARTS, is_converted
@@ -14,6 +15,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kbhub.types import Kind
+
+
+MOST_BYTES = 100_000_000
+"""Most bytes of a document that one process sends to another: five times the characters of the longest one."""
+
+
+def unreadable(path: str, problem: str) -> Document:
+    """Return the document of a file that cannot be read.
+
+    Args:
+        path: relative to its base, with `/`.
+        problem: why, in a sentence.
+    """
+    return Document(path, file_title(PurePosixPath(path)), (), 0, {}, (), (), (), (), (), (problem,))
 
 
 def packed(document: Document) -> dict[str, Any]:

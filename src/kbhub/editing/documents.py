@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 WriteMode = Literal["create", "update", "append"]
 Action = Literal["created", "updated", "appended", "unchanged"]
 
+
 class Written(Model):
     """What `write_document` did."""
 

@@ -32,6 +32,7 @@ from kbhub.sync.bases import freshen
 from kbhub.sync.lock import writing
 from kbhub.types import Problem
 from kbhub.values import struct
+from kbhub.workspace.formats import is_converted, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -228,7 +229,7 @@ def _documents_with_broken_links(hub: Hub, move: _Move, home: Base) -> Iterator[
     with index.snapshot():
         links = links_of(index)
     for path, target, kind, _ in links:
-        if home.id == move.base.id and path == move.old:
+        if (home.id == move.base.id and path == move.old) or is_converted(kind_of(home, path)):
             continue
         led = leads_to(move.before, move.base, home, path, target, kind)
         if led is not None and move.breaks(home, path, target, kind, led):

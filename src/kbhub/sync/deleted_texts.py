@@ -14,7 +14,7 @@ import zlib
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbhub.documents.filters import Filters, included, parse_rules
 from kbhub.documents.packing import packed, unpacked
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.hub import Hub
-    from kbhub.types import Base, FileEntry, Kind, Scan
+    from kbhub.types import Base, Document, FileEntry, Kind, Scan
 
 ABOUT = "base.json"
 """Describes a folder: its base and the patterns added on the command line."""

@@ -202,14 +202,13 @@ def work(requests: BinaryIO, answers: BinaryIO) -> None:
     sender.start()
     answers.write(GREETING)
     try:
-        files = DocumentReader(
-            job.base, Keeping(job.limits.kept, job.base), job.limits, refuse_secrets=job.refuse_secrets
-        )
+        keeping = Keeping(job.limits.kept, job.base)
         embedding = Embedding(StaticEmbedder(*job.embedder)) if job.embedder else None
-        for part in job.parts:
-            ready.put(files.read_all(part, embedding))
-            if sum(entry.size for entry in part) > PART_BYTES:
-                ready.join()  # hold such a large file once, not five times
+        with DocumentReader(job.base, keeping, job.limits, refuse_secrets=job.refuse_secrets) as files:
+            for part in job.parts:
+                ready.put(files.read_all(part, embedding))
+                if sum(entry.size for entry in part) > PART_BYTES:
+                    ready.join()  # hold such a large file once, not five times
     finally:
         ready.put(None)
         sender.join()

@@ -42,7 +42,7 @@ def start(module: str) -> subprocess.Popen[bytes]:
     options: dict[str, Any] = {}
     if sys.platform == "win32":
         options = {"creationflags": subprocess.CREATE_NO_WINDOW}
-    return subprocess.Popen(
+    return subprocess.Popen(  # noqa: S603 - a module of ours
         # -P: the working directory may contain a module with the name of some library.
         [sys.executable, "-P", "-m", module],
         stdin=subprocess.PIPE,

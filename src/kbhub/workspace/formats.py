@@ -32,6 +32,9 @@ class Format:
     """The kind of its documents. They are converted: the lines of a document are not those of its file, which is parsed
     in a process of its own, is read from the index if it is unchanged, and is never written. None stands for text whose
     lines are the document's, of the kind of its base."""
+    reader: str = ""
+    """What parses converted files: a module of `kbhub.documents.sources` and its function, which takes path and bytes.
+    It may raise anything."""
     unasked: bool = True
     """Whether a base takes such files although `include` does not name them."""
     extra: str | None = None
@@ -51,16 +54,18 @@ FORMATS = (
     Format((".adoc", ".asciidoc"), "AsciiDoc"),
     # Mostly data, or generated.
     Format((".txt", ".text", ".textile", ".mediawiki", ".wiki", ".tex"), "plain text", unasked=False),
-    Format((".html", ".htm", ".xhtml"), "HTML", "html", unasked=False),
-    Format((".ipynb",), "notebooks", "notebook"),
-    Format((".canvas",), "a canvas", "canvas"),
-    Format((".eml",), "mail", "mail"),
-    Format((".epub",), "EPUB", "epub"),
-    Format((".docx", ".docm"), "Word documents", "docx", extra="documents", library="mammoth"),
-    Format((".pptx", ".pptm"), "presentations", "pptx", extra="documents", library="pptx", parts=True),
-    Format((".xlsx", ".xlsm"), "spreadsheets", "xlsx", extra="documents", library="openpyxl"),
-    Format((".odt",), "OpenDocument text", "odt", extra="documents", library="odfdo"),
-    Format((".pdf",), "PDF", "pdf", extra="pdf", library="pypdf", parts=True, limit="limits.pdfBytes"),
+    Format((".html", ".htm", ".xhtml"), "HTML", "html", "html.read_html", unasked=False),
+    Format((".ipynb",), "notebooks", "notebook", "notebook.read_notebook"),
+    Format((".canvas",), "a canvas", "canvas", "canvas.read_canvas"),
+    Format((".eml",), "mail", "mail", "mail.read_mail"),
+    Format((".epub",), "EPUB", "epub", "epub.read_epub"),
+    Format((".docx", ".docm"), "Word documents", "docx", "docx.read_docx", extra="documents", library="mammoth"),
+    Format(
+        (".pptx", ".pptm"), "presentations", "pptx", "pptx.read_pptx", extra="documents", library="pptx", parts=True
+    ),
+    Format((".xlsx", ".xlsm"), "spreadsheets", "xlsx", "xlsx.read_xlsx", extra="documents", library="openpyxl"),
+    Format((".odt",), "OpenDocument text", "odt", "odt.read_odt"),
+    Format((".pdf",), "PDF", "pdf", "pdf.read_pdf", extra="pdf", library="pypdf", parts=True, limit="limits.pdfBytes"),
 )
 """The formats that kbhub reads. Session logs are not among them: a base says that it holds those."""
 
@@ -75,19 +80,19 @@ LOG_SUFFIX = ".jsonl"
 RECORD_PREFIX, RECORD_SUFFIX = "session-", ".json"
 """Name pattern of a session in one JSON document (Gemini CLI before 0.39); other JSON files there are settings."""
 
-_BY_SUFFIX = {suffix: format for format in FORMATS for suffix in format.suffixes}
-_BY_KIND = {format.kind: format for format in FORMATS if format.kind}
+_BY_SUFFIX = {suffix: row for row in FORMATS for suffix in row.suffixes}
+_BY_KIND = {row.kind: row for row in FORMATS if row.kind}
 
 CONVERTED_KINDS: tuple[Kind, ...] = (*_BY_KIND, "session")
 """Kinds whose text is made from their files: other lines, and nothing to write into."""
 
-KINDS_OF_PARTS: tuple[Kind, ...] = (*(kind for kind, format in _BY_KIND.items() if format.parts), "session")
+KINDS_OF_PARTS: tuple[Kind, ...] = (*(kind for kind, row in _BY_KIND.items() if row.parts), "session")
 """Kinds of documents that consist of pages, slides or turns."""
 
-NATIVE_SUFFIXES = tuple(suffix for suffix, format in _BY_SUFFIX.items() if format.unasked and not format.kind)
+NATIVE_SUFFIXES = tuple(suffix for suffix, row in _BY_SUFFIX.items() if row.unasked and not row.kind)
 """Lower-case suffixes of the text files that a base of documents takes unasked."""
 
-TAKEN_SUFFIXES = tuple(suffix for suffix, format in _BY_SUFFIX.items() if format.unasked)
+TAKEN_SUFFIXES = tuple(suffix for suffix, row in _BY_SUFFIX.items() if row.unasked)
 """Lower-case suffixes of all files that a base of documents takes unasked, if their extra is installed."""
 
 SKIPPED_FOLDERS = ("node_modules",)
@@ -97,7 +102,7 @@ IGNORE_NAMES = (".gitignore", ".kbhubignore")
 """Ignore files of a folder; the later one has the last word."""
 
 LIMIT_NAMES: dict[Kind, str] = {
-    **{kind: format.limit for kind, format in _BY_KIND.items()},
+    **{kind: row.limit for kind, row in _BY_KIND.items()},
     "session": "limits.sessionBytes",
 }
 """Kind → the setting with its size limit; other kinds have `limits.fileBytes`."""
@@ -134,7 +139,18 @@ def is_converted(kind: str) -> bool:
 
 def name_of(kind: Kind) -> str:
     """Return what files of a converted kind are called."""
-    return _BY_KIND[kind].name if kind in _BY_KIND else "the logs of sessions"
+    return _BY_KIND[kind].name if kind in _BY_KIND else "logs of sessions"
+
+
+def reader_of(kind: str) -> tuple[str, str]:
+    """Return the module and the function that parse files of a converted kind.
+
+    Raises:
+        StopIteration: it is no such kind, or `session`.
+    """
+    reader = next(row.reader for row in FORMATS if row.kind == kind)
+    module, _, function = reader.partition(".")
+    return f"kbhub.documents.sources.{module}", function
 
 
 def lacks_extra(found: Format) -> bool:
@@ -171,10 +187,8 @@ def why_unreadable(base: Base, path: str) -> str | None:
     found = None if base.kind == "session" else format_of(path)
     if found is None or not lacks_extra(found):
         return None
-    return (
-        f"Reading {found.name} needs the extra `kbhub[{found.extra}]`; install it, or leave {suffix_of(path)} files out "
-        "of `include`."
-    )
+    remedy = f"install it, or leave {suffix_of(path)} files out of `include`."
+    return f"Reading {found.name} needs the extra `kbhub[{found.extra}]`; {remedy}"
 
 
 def passed_over(name: str) -> str | None:

@@ -19,7 +19,10 @@ STYLES = "\n".join(
     (
         "p[style-name='Title'] => h1:fresh",
         "p[style-name='Subtitle'] => p:fresh",
-        *(f"p[style-name='{name}'] => blockquote > p:fresh" for name in ("Quote", "Intense Quote", "Block Text")),
+        *(
+            f"p[style-name='{name}'] => blockquote > p:fresh"
+            for name in ("Quote", "Intense Quote", "Block Text", "Quotations")
+        ),
         *(
             f"p[style-name='{name}'] => pre:separator('\\n')"
             for name in ("Source Code", "Preformatted Text", "HTML Preformatted", "Code", "Plain Text")
@@ -37,7 +40,7 @@ _BACK = re.compile(r'\s*<a href="#(?:footnote|endnote|comment)-ref-[^"]*">↑</a
 _ANCHOR = re.compile(r'<a id="[^"]*"></a>')
 
 
-def read(path: str, data: bytes) -> Document:
+def read_docx(path: str, data: bytes) -> Document:
     """Convert a Word document.
 
     Args:

@@ -25,7 +25,7 @@ NCX = "application/x-dtbncx+xml"
 """Media type of the table of contents of EPUB 2, which books of EPUB 3 mostly have, too."""
 
 
-def read(path: str, data: bytes) -> Document:
+def read_epub(path: str, data: bytes) -> Document:
     """Convert a book.
 
     Args:

@@ -9,26 +9,21 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from typing import TYPE_CHECKING, BinaryIO
+from typing import IO, TYPE_CHECKING
 
-from kbhub.documents.markdown import file_title
-from kbhub.documents.packing import unpacked
-from kbhub.types import Document
+from kbhub.documents.packing import MOST_BYTES, unpacked, unreadable
 from kbhub.workspace.child_processes import end, greeting, start
 
 if TYPE_CHECKING:
     import subprocess
     from typing import Self
 
-    from kbhub.types import Kind
+    from kbhub.types import Document, Kind
 
 log = logging.getLogger(__name__)
 
 PARSE_SECONDS = 60.0
 """Seconds for one file. What takes longest is a PDF: some 1,000 pages of text take as long on an old machine."""
-
-ANSWER_BYTES = 100_000_000
-"""Most bytes of an answer: five times the characters of the longest document, `CHARACTERS` in `parsing.py`."""
 
 GREETING = greeting("parses")
 """First output of the process."""
@@ -91,16 +86,6 @@ class IsolatedParser:
                 self.close()
 
 
-def unreadable(path: str, problem: str) -> Document:
-    """Return the document of a file that cannot be read.
-
-    Args:
-        path: relative to its base, with `/`.
-        problem: why, in a sentence.
-    """
-    return Document(path, file_title(path), (), 0, {}, (), (), (), (), (), (problem,))
-
-
 def _greeted() -> subprocess.Popen[bytes]:
     process = start("kbhub.documents.sources.parsing")
     assert process.stdout is not None
@@ -132,10 +117,10 @@ def _answer(process: subprocess.Popen[bytes], path: str, kind: Kind, data: bytes
     return answer
 
 
-def _read(stream: BinaryIO) -> bytes:
+def _read(stream: IO[bytes]) -> bytes:
     """Read a frame: its length in decimal, a line feed, and as many bytes."""
     length = int(stream.readline(20))
-    if not 0 <= length <= ANSWER_BYTES:
+    if not 0 <= length <= MOST_BYTES:
         raise ValueError(f"its answer has {length} bytes")
     data = stream.read(length)
     if len(data) < length:

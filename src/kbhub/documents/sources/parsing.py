@@ -9,15 +9,16 @@ from __future__ import annotations
 import faulthandler
 import importlib
 import json
+import mimetypes
 import os
 import sys
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
-from kbhub.documents.packing import packed
-from kbhub.documents.sources.isolated import ANSWER_BYTES, GREETING, unreadable
-from kbhub.workspace.child_processes import answering
+from kbhub.documents.packing import MOST_BYTES, packed, unreadable
+from kbhub.workspace.child_processes import answering, greeting
+from kbhub.workspace.formats import reader_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ def main() -> None:
     """Parse files for the process that started this one."""
     with answering() as answers:
         _confine()
-        answers.write(GREETING)
+        answers.write(greeting("parses"))
         answers.flush()
         while line := sys.stdin.buffer.readline():
             job = json.loads(line)
@@ -57,7 +58,7 @@ def main() -> None:
 
 
 def parsed(path: str, kind: str, data: bytes) -> Document:
-    """Parse a file by the function `read` of the module of its kind; never fails.
+    """Parse a file by the reader of its kind; never fails.
 
     Args:
         path: relative to its base, with `/`.
@@ -65,7 +66,8 @@ def parsed(path: str, kind: str, data: bytes) -> Document:
         data: the whole file.
     """
     try:
-        read: Callable[[str, bytes], Document] = importlib.import_module(f"kbhub.documents.sources.{kind}").read
+        module, function = reader_of(kind)
+        read: Callable[[str, bytes], Document] = getattr(importlib.import_module(module), function)
         return _shortened(read(path, data))
     except MemoryError:
         return unreadable(path, "Reading it takes more memory than kbhub allows; left out.")
@@ -91,7 +93,7 @@ def _shortened(document: Document) -> Document:
 
 def _send(answers: BinaryIO, document: Document) -> None:
     data = _encoded(document)
-    if len(data) > ANSWER_BYTES:
+    if len(data) > MOST_BYTES:
         data = _encoded(unreadable(document.path, "It has too much text; left out."))
     answers.write(b"%d\n" % len(data))
     answers.write(data)
@@ -105,6 +107,7 @@ def _encoded(document: Document) -> bytes:
 def _confine() -> None:
     """Limit memory, and refuse what no parser does: other files, programs and the network."""
     sys.modules["numpy"] = None  # type: ignore[assignment] # openpyxl imports it if it is there, in 0.3 s
+    mimetypes.init([])  # or it reads files of the system
     with suppress(ImportError, ValueError, OSError):  # not on Windows, and without effect on macOS
         import resource  # noqa: PLC0415 - as above
 

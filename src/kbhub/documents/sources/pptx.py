@@ -22,7 +22,7 @@ GROUP_DEPTH = 20
 """Levels of groups within groups that are read."""
 
 
-def read(path: str, data: bytes) -> Document:
+def read_pptx(path: str, data: bytes) -> Document:
     """Convert a presentation.
 
     Args:
@@ -97,5 +97,5 @@ def _line(text: str) -> str:
 
 def _description(shape: Any) -> str:
     """Return the alternative text of a picture; empty if there is none."""
-    found = shape._element.xpath(".//p:cNvPr/@descr")  # noqa: SLF001 - the library has no name for it
+    found = shape._element.xpath(".//p:cNvPr/@descr")
     return escaped(_line(str(found[0]))) if found else ""

@@ -27,7 +27,7 @@ SIGNIFICANT_DIGITS = 15
 """Digits of a number that Excel shows at most."""
 
 
-def read(path: str, data: bytes) -> Document:
+def read_xlsx(path: str, data: bytes) -> Document:
     """Convert a spreadsheet.
 
     Args:
