@@ -35,7 +35,8 @@ STYLES = "\n".join(
 """Word's styles, and those of pandoc and LibreOffice, beyond what mammoth knows. Comments are listed at the end;
 deletions that are tracked are left out, and insertions are text."""
 
-_MARK = re.compile(r'<sup><a href="#(?:footnote|endnote|comment)-[^"]*"[^>]*>(\[[^<]*\])</a></sup>')
+_MARK = re.compile(r'<a href="#(?:footnote|endnote|comment)-[^"]*" id="[^"]*">(\[[^<]*\])</a>')
+_RAISED = re.compile(r"<sup>((?:\[[^<\]]*\])+)</sup>")
 _BACK = re.compile(r'\s*<a href="#(?:footnote|endnote|comment)-ref-[^"]*">↑</a>')
 _ANCHOR = re.compile(r'<a id="[^"]*"></a>')
 
@@ -58,7 +59,7 @@ def read_docx(path: str, data: bytes) -> Document:
         convert_image=mammoth.images.img_element(_without_source),
         include_embedded_style_map=False,
     )
-    html = _ANCHOR.sub("", _BACK.sub("", _MARK.sub(r"\1", result.value)))
+    html = _RAISED.sub(r"\1", _MARK.sub(r"\1", _ANCHOR.sub("", _BACK.sub("", result.value))))
     return document_of_markdown(path, markdown_of(html), title=title, front_matter=values, shown=tuple(values))
 
 

@@ -172,7 +172,7 @@ class _Html:
 
     def _comment(self, element: Element) -> str:
         author = next((part.text for part in element if local_name(part) == "creator" and part.text), "")
-        return f"{escape(author)}: {self._block(element)}" if author else self._block(element)
+        return self._block(element).replace("<p>", f"<p>{escape(author)}: " if author else "<p>", 1)
 
     def _shape(self, element: Element) -> str:
         """Return the text in a shape or text box, and the description of a picture."""
