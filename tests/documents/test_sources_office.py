@@ -138,10 +138,11 @@ def test_an_opendocument_text_has_all_its_text():
         an_odt(
             "<text:tracked-changes><text:changed-region><text:deletion><text:p>old</text:p></text:deletion>"
             "</text:changed-region></text:tracked-changes>"
-            "<text:table-of-content><text:index-body><text:p>Intake 1</text:p></text:index-body></text:table-of-content>"
+            "<text:table-of-content><text:index-body><text:p>Intake 1</text:p></text:index-body>"
+            "</text:table-of-content>"
             '<text:h text:outline-level="2">Intake</text:h><text:p>Two<text:s text:c="2"/>words<text:tab/>and'
-            "<text:line-break/>a <text:a xlink:href='b.md'>link</text:a><text:note><text:note-body><text:p>Seen</text:p>"
-            "</text:note-body></text:note><office:annotation><dc:creator>Bob</dc:creator><text:p>Why?</text:p>"
+            "<text:line-break/>a <text:a xlink:href='b.md'>link</text:a><text:note><text:note-body>"
+            "<text:p>Seen</text:p></text:note-body></text:note><office:annotation><dc:creator>Bob</dc:creator><text:p>Why?</text:p>"
             '</office:annotation></text:p><text:p text:style-name="P1">Well said</text:p>'
             "<text:list><text:list-item><text:p>one</text:p><text:list><text:list-item><text:p>deep</text:p>"
             "</text:list-item></text:list></text:list-item></text:list>"
