@@ -45,8 +45,7 @@ def decode_as(data: bytes, charset: str) -> tuple[str, str | None]:
     except (LookupError, ValueError):
         text, problem = decode(data)
         return text, problem and f"Its encoding {charset.strip()[:40]!r} is unknown. {problem}"
-    # Some codecs let lone surrogates through, which no index can store.
-    text = text.encode("utf-8", "replace").decode("utf-8")
+    text = text.encode("utf-8", "replace").decode("utf-8")  # some codecs let lone surrogates through
     lost = "\ufffd" in text and "\ufffd".encode() not in data
     return text, f"Not all of it is valid {name}: unreadable bytes are shown as \ufffd." if lost else None
 
@@ -72,15 +71,15 @@ def document_of_markdown(
         tags: its tags.
         problems: messages on what could not be read.
     """
-    values = dict(front_matter or {})
-    text = markdown.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd").strip("\n")
+    values = {key: storable(value) if isinstance(value, str) else value for key, value in (front_matter or {}).items()}
+    text = storable(markdown).strip("\n")
     lines = text.split("\n") if text else []
     head = [f"{key}: {_one_line(values[key])}" for key in shown if values.get(key)]
     head += [""] if head else []
     lines = [*head, *lines]
     blocks = scan_blocks(lines, len(head), 0)
     hidden = [*blocks.fences, *blocks.raw, *([(1, len(head))] if head else [])]
-    shown_title = " ".join(title.split())[:MAX_HEADING_CHARS]
+    shown_title = " ".join(storable(title).split())[:MAX_HEADING_CHARS]
     return Document(
         path=path,
         title=shown_title or heading_title(blocks.headings) or file_title(PurePosixPath(path)),
@@ -95,6 +94,29 @@ def document_of_markdown(
         problems=tuple(problems),
         tables=tuple(blocks.tables),
     )
+
+
+def plain_document(path: str, data: bytes, problem: str) -> Document:
+    """Build a document without structure from a file that could not be read as its format.
+
+    Args:
+        path: relative to the base, with `/`.
+        data: the whole file.
+        problem: why it could not be read.
+    """
+    text, encoding_problem = decode(data)
+    lines = storable(text).split("\n")
+    if not lines[-1]:
+        lines.pop()
+    title = file_title(PurePosixPath(path))
+    problems = tuple(filter(None, (problem, encoding_problem)))
+    return Document(path, title, tuple(lines), 0, {}, (), (), (), (), (), problems)
+
+
+def storable(text: str) -> str:
+    """Return text with line feeds as line endings, and without the lone surrogates and NUL that no index can store."""
+    text = text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _one_line(value: object) -> str:

@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kbhub.documents.blocks import scan_blocks
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -15,6 +17,7 @@ SHOWN_CONTAINERS = 16
 last of them."""
 
 _LISTS = frozenset(("ul", "ol", "dl"))
+_FENCE = re.compile(r"`{3,}|~{3,}")
 _RUN = re.compile(r"`+")
 _UNESCAPED_BAR = re.compile(r"(?<!\\)\|")
 _DELIMITERS = frozenset("|:-=_* \t")
@@ -47,6 +50,23 @@ def fenced(text: str, language: str = "") -> list[str]:
     """
     fence = "`" * max(3, 1 + max((len(run) for run in _RUN.findall(text)), default=0))
     return [fence + language, *text.split("\n"), fence]
+
+
+def closed(text: str) -> str:
+    """Return Markdown with its last code block or comment closed, so that it hides nothing of what follows."""
+    lines = text.split("\n")
+    blocks = scan_blocks(lines, 0, 0)
+    if blocks.fences and blocks.fences[-1][1] >= len(text.rstrip().split("\n")):
+        first, last = blocks.fences[-1]
+        opening = _FENCE.search(lines[first - 1])
+        closing = _FENCE.search(lines[last - 1]) if last > first else None
+        if opening and not (closing and closing[0].startswith(opening[0])):
+            return f"{text.rstrip()}\n{opening[0]}"
+    if blocks.raw and blocks.raw[-1][1] == len(lines):
+        first, last = blocks.raw[-1]
+        if "<!--" in lines[first - 1] and "-->" not in lines[last - 1]:
+            return f"{text} -->"
+    return text
 
 
 def code_span(text: str) -> str:
