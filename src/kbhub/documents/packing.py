@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from kbhub.documents.markdown import file_title, parse_document
+from kbhub.documents.markdown import file_title
 from kbhub.documents.sources.converted import document_of_markdown
+from kbhub.documents.sources.text_formats import parse_text
 from kbhub.types import Document, Heading
 from kbhub.workspace.formats import KINDS_OF_PARTS, is_converted
 
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 100_000_000
 """Most bytes of a document that one process sends to another: five times the characters of the longest one."""
+
+
+MOST_BITS = 64
+"""Bits of the integers that an index stores."""
 
 
 def unreadable(path: str, problem: str) -> Document:
@@ -60,13 +66,13 @@ def unpacked(path: str, kind: Kind, values: Mapping[str, Any]) -> Document:
     """
     lines = tuple(map(_text, values["lines"]))
     if not is_converted(kind):
-        return parse_document(path, "\n".join((*lines, "")).encode("utf-8", "replace"))
+        return parse_text(path, "\n".join((*lines, "")).encode("utf-8", "replace"))
     document = Document(
         path=path,
         title=_text(values["title"]),
         lines=lines,
         body=int(values["body"]),
-        front_matter={_text(key): _value(value) for key, value in values["frontMatter"].items()},
+        front_matter=dict(_value(values["frontMatter"])),
         tags=tuple(map(_text, values.get("tags", ()))),
         aliases=tuple(map(_text, values["aliases"])),
         headings=tuple(
@@ -102,7 +108,15 @@ def _text(value: object) -> str:
 
 
 def _value(value: object) -> Any:
-    """Return a value of front matter: a text, a number or a list of texts."""
-    if isinstance(value, list):
-        return [_text(entry) for entry in value]
-    return value if value is None or isinstance(value, (bool, int, float)) else _text(value)
+    """Return a value of front matter; raises ValueError for what no index can store."""
+    if isinstance(value, dict):
+        return {_value(key): _value(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_value(entry) for entry in value]
+    if isinstance(value, str):
+        value.encode()
+    if (isinstance(value, str) and "\0" in value) or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError("front matter has a value that no index can store")
+    if isinstance(value, int) and value.bit_length() >= MOST_BITS:
+        raise ValueError("front matter has too large a number")
+    return value

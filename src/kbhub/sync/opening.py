@@ -111,9 +111,10 @@ class Opener:
         if index is not None and is_converted(kind):
             status = os.fstat(file.fileno())
             try:
-                if indexed := indexed_document(index, path, status.st_size, status.st_mtime_ns, PART_LEVEL):
+                level = PART_LEVEL if kind in KINDS_OF_PARTS else None
+                if indexed := indexed_document(index, path, status.st_size, status.st_mtime_ns, level):
                     document, digest = indexed
-                    return Opened(document if kind in KINDS_OF_PARTS else structured(document), digest)
+                    return Opened(structured(document) if level is None else document, digest)
             except IndexUnavailable:
                 pass  # read the file instead
         return self._parsed(base, path, file)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, BinaryIO
 
-from kbhub.documents import chunking, markdown
-from kbhub.documents.sources import parts, sessions
+from kbhub.documents import chunking
+from kbhub.documents.sources import parts, sessions, text_formats
 from kbhub.documents.sources.isolated import IsolatedParser
 from kbhub.workspace.formats import KINDS_OF_PARTS, is_converted, kind_of
 
@@ -51,7 +51,7 @@ def read_source(
         return sessions.read_session(path, file, max_bytes), kind
     data = file.read(max_bytes + 1)
     if not is_converted(kind):
-        return markdown.parse_document(path, data), kind
+        return text_formats.parse_text(path, data), kind
     if parser is not None:
         return parser.parse(path, kind, data), kind
     with IsolatedParser() as own:

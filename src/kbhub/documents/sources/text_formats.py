@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.blocks import MAX_HEADING_CHARS
 from kbhub.documents.frontmatter import read_front_matter
-from kbhub.documents.markdown import decode, file_title, heading_title
+from kbhub.documents.markdown import decode, file_title, heading_title, parse_document
 from kbhub.documents.sources.adoc import scan_adoc
-from kbhub.documents.sources.converted import storable
+from kbhub.documents.sources.converted import document_of_markdown, storable
 from kbhub.documents.sources.org import scan_org
 from kbhub.documents.sources.plain_text import scan_plain_text
 from kbhub.documents.sources.rst import scan_rst
 from kbhub.types import Document
+from kbhub.workspace.formats import format_of, is_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +31,22 @@ SCANS: dict[str, Callable[[Sequence[str], int], Outline]] = {
     ".text": scan_plain_text,
 }
 """Lower-case suffix → what finds the structure of such a file."""
+
+
+def parse_text(path: str, data: bytes) -> Document:
+    """Parse a text file of a base, or the text that an index has of a converted file, which is Markdown.
+
+    Args:
+        path: relative to its base, with `/`; its suffix tells the format.
+        data: the whole text.
+    """
+    if is_markdown(path):
+        return parse_document(path, data)
+    found = format_of(path)
+    if found is None or found.kind is None:
+        return read_text(path, data)
+    text, problem = decode(data)
+    return document_of_markdown(path, text, problems=(problem,) if problem else ())
 
 
 def read_text(path: str, data: bytes) -> Document:
