@@ -134,6 +134,7 @@ def test_long_headers_and_many_recipients_take_no_time():
         for piece in (b"=?utf-8?q?a?= ", b"<", b"a,", b"(", b";", b"a*0*=x;"):
             document = read_mail("a.eml", header + piece * 100_000 + b"\n\nwords")
             assert "words" in document.lines
+            assert document.problems
 
 
 lines = st.sampled_from(
