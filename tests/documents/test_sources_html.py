@@ -30,6 +30,7 @@ def lines(text: str) -> list[str]:
         ('<h2>Name<a class="headerlink" href="#name">¶</a></h2>', "## Name"),
         ('<a href="x.html"><h3>Card</h3><p>text</a>', "### [Card](x.html)\n\ntext"),
         ('a<sup><a href="#fn1">[1]</a></sup> 10<sup>-3</sup> H<sub>2</sub>O', "a[^1] 10^-3 H2O"),
+        ('<a class="sdfootnotesym" href="#sdfootnote1anc">1</a>The note', "[^1]The note"),
         ('see <img src="x.png" alt="the map"> now', "see the map now"),
         ("<ul><li>a<li>b<ul><li>c</ul></ul>d", "- a\n- b\n  - c\n\nd"),
         ("<ol start=9><li>a<li><p>b<p>c</ol>", "9. a\n10. b\n\n    c"),

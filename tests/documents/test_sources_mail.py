@@ -132,8 +132,9 @@ def test_long_headers_and_many_recipients_take_no_time():
     """The library's quadratic parsers see the start of a header."""
     for header in (b"Subject: ", b"To: ", b"Content-Type: text/plain; "):
         for piece in (b"=?utf-8?q?a?= ", b"<", b"a,", b"(", b";", b"a*0*=x;"):
-            document = read_mail("a.eml", header + piece * 100_000 + b"\n\nwords")
+            document = read_mail("a.eml", header + piece * 20_000 + b"\n\nwords")
             assert "words" in document.lines
+            assert document.problems
 
 
 lines = st.sampled_from(

@@ -79,7 +79,8 @@ class Inline:
         if kind == "a":
             target = attributes.get("href", "").strip().replace("\n", "")
             mark.inner = target.startswith("#")
-            mark.note = attributes.get("role") == "doc-noteref" or any(known.kind == "^" for known in self._marks)
+            named = attributes.get("role") == "doc-noteref" or "footnote" in attributes.get("class", "")
+            mark.note = named or any(known.kind == "^" for known in self._marks)
             mark.target = "" if mark.inner or _NOT_LINKS.match(target) or len(target) > LINK_CHARACTERS else target
         self._codes += kind == "`"
         self._marks.append(mark)

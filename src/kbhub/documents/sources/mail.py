@@ -55,7 +55,7 @@ def read_mail(path: str, data: bytes) -> Document:
     """
     reading = _Mail()
     try:
-        message = _parsed(data)
+        message, cut = _parsed(data)
         if message is None:
             return plain_document(
                 path, data, "It has too many parts within each other, so it is indexed as plain text."
@@ -63,6 +63,8 @@ def read_mail(path: str, data: bytes) -> Document:
         if not message.keys():
             return plain_document(path, data, "It has no headers of a mail, so it is indexed as plain text.")
         reading.take(message)
+        if cut:
+            reading.problems.append(f"A header is longer than {CONTENT_CHARACTERS} characters; its end is left out.")
     except Exception as error:  # noqa: BLE001 - the library raises anything for a broken mail, which must not stop others
         what = f"{type(error).__name__}: {error}"[:200]
         return plain_document(path, data, f"It is no mail that can be read ({what}), so it is indexed as plain text.")
@@ -81,17 +83,17 @@ def read_mail(path: str, data: bytes) -> Document:
     )
 
 
-def _parsed(data: bytes) -> EmailMessage | None:
-    """Parse a mail; None if it has too many parts, or is nested too deeply."""
+def _parsed(data: bytes) -> tuple[EmailMessage | None, bool]:
+    """Parse a mail; None if it has too many parts, or is nested too deeply. Also return whether a header was cut."""
     data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if data.count(b"\n--") > BOUNDARIES or len(_NESTING.findall(data)) > NESTED_PARTS:
-        return None
+        return None, False
     if data.startswith(b"From "):  # a line of a mailbox
         data = data.partition(b"\n")[2]
     short = _LONG_HEADER.sub(_shortened, data)
     message = email.message_from_bytes(short, policy=email.policy.default)
     assert isinstance(message, EmailMessage)
-    return message
+    return message, len(short) < len(data)
 
 
 def _shortened(match: re.Match[bytes]) -> bytes:

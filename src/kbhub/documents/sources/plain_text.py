@@ -17,7 +17,7 @@ LONGEST_HEADING = 100
 LEAST_UNDERLINE = 3
 """Characters of an underline."""
 
-_UNDERLINE = re.compile(r"([=\-~^*#+_])\1{2,}[ \t]*$")
+_UNDERLINE = re.compile(r"([=\-~^*#+_'\"])\1{2,}[ \t]*$")
 _NUMBERED = re.compile(r"((?:\d{1,3}\.){0,5}\d{1,3})\.?[ \t]+(\S.*)$")
 
 
