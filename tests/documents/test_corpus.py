@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import lzma
 import re
+import sys
 import tarfile
 import unicodedata
 from collections import Counter
@@ -19,10 +20,18 @@ import pytest
 from kbhub.documents.blocks import scan_blocks
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import parse_document
+from kbhub.documents.sources.docx import read_docx
+from kbhub.documents.sources.epub import read_epub
 from kbhub.documents.sources.html import read_html
 from kbhub.documents.sources.notebook import read_notebook
+from kbhub.documents.sources.odt import read_odt
 from kbhub.documents.sources.parts import chunk_parts
+from kbhub.documents.sources.pptx import read_pptx
 from kbhub.documents.sources.text_formats import read_text
+from kbhub.documents.sources.xlsx import read_xlsx
+from kbhub.reading.reading import ReadOptions
+from kbhub.types import Query
+from kbhub.workspace.formats import KINDS_OF_PARTS, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +51,11 @@ READERS: dict[str, Callable[[str, bytes], Document]] = {
     "adoc": read_text,
     "plain.txt": read_text,
     "underlined.txt": read_text,
+    "docx": read_docx,
+    "epub": read_epub,
+    "odt": read_odt,
+    "pptx": read_pptx,
+    "xlsx": read_xlsx,
 }
 """Format → its parser, which takes a path and the bytes."""
 
@@ -181,8 +195,36 @@ def test_words_headings_and_tables_come_back(ending):
             short.append(f"{name}: no table for lines {missing}")
         if document.problems:
             short.append(f"{name}: {document.problems}")
-        chunks = chunk_parts(document) if ending in ONE_LEVEL else chunk_document(document)
+        chunks = chunk_parts(document) if ending in KINDS_OF_PARTS else chunk_document(document)
         if Counter(words("\n".join(chunk.text for chunk in chunks))) != text:
             short.append(f"{name}: chunks with other words")
 
     assert short == []
+
+
+@pytest.mark.slow
+def test_every_file_is_found_and_read_as_it_was_written(environment):
+    """All in one base: indexed, found by its words and its kind, and read from the index."""
+    named = dict(cases())
+    environment.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.txt", "*.html"]}')
+    for name in named:
+        environment.write(f"knowledge/{name}", files()[name])
+    hub = environment.hub()
+    (report,) = hub.sync()
+    assert (report.added, report.failed) == (len(named), ())
+    assert [problem.subject for problem in hub.status().bases[0].problems] == []
+
+    bad = []
+    for name in named:
+        base = hub.select()[0]
+        source = source_of(name)
+        reading = hub.read([name], ReadOptions(answer_bytes=sys.maxsize)).readings[0]
+        if share(Counter(words(reading.text)), source_words(source)) < LEAST_WORDS:
+            bad.append(f"{name}: words are lost on the way through the index")
+        heading = max((heading.text for heading in source.headings), key=len)
+        query = Query(text=f"{heading} kind:{kind_of(base, name)} path:{name.partition('/')[0]}/", limit=50)
+        hits = hub.search(query).hits
+        if not any(name in (hit.path, *hit.duplicates) for hit in hits):
+            bad.append(f"{name}: not found by {query.text!r}")
+
+    assert bad == []
