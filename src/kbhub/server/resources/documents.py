@@ -109,7 +109,7 @@ def page_of_documents(hub: Hub, cursor: str | None = None) -> Page:
 def read_document(hub: Hub, uri: str) -> tuple[str, str]:
     """Return the current text of a document on disk and its media type; counts as a use of a memory.
 
-    Text extracted from another kind of file (a session log, a PDF) is returned as Markdown.
+    Text extracted from another kind of file (a session log, a Word document) is returned as Markdown.
 
     Args:
         hub: the hub.
