@@ -178,6 +178,15 @@ def test_what_cannot_be_read_is_a_problem_of_its_base(environment, kbhub):
     assert kbhub("index", "--json").json["reports"][0]["changed"] == 0
 
 
+def test_the_lock_of_an_open_document_is_no_document(environment):
+    """Office leaves it beside the document; it is neither a problem nor counted."""
+    environment.write("knowledge/a.docx", FILES["a.docx"])
+    environment.write("knowledge/~$a.docx", b"\x03Ada")
+    (report,) = environment.hub().sync()
+
+    assert (report.added, report.failed, report.passed_over) == (1, (), {})
+
+
 def test_a_file_of_a_gigabyte_is_not_read(environment, monkeypatch):
     """It is reported by its size."""
     processes = started(monkeypatch)
@@ -287,10 +296,11 @@ def test_audit_leaves_converted_files_alone(every, kbhub):
 def test_docs_of_any_text_format_are_a_projects_knowledge(environment, suffix):
     """Where there is no other."""
     environment.write(f"docs/guide/a{suffix}", LINES)
+    environment.write(f"README{suffix}", LINES)
     (base,) = environment.hub().discovery().bases
 
-    assert base.origin == "docs"
-    assert environment.hub().sync()[0].added == 1
+    assert (base.origin, base.only) == ("docs", (f"README{suffix}", "docs"))
+    assert environment.hub().sync()[0].added == 2
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".html", ".docx", ".ipynb"])

@@ -16,6 +16,7 @@ from kbhub.workspace.formats import (
     IGNORE_NAMES,
     LIMIT_NAMES,
     SKIPPED_FOLDERS,
+    is_lock,
     is_session,
     why_not_taken,
 )
@@ -300,6 +301,8 @@ class Filters:
         if name.startswith("."):
             if not included(self.include_hidden, path):
                 return "it is hidden"
+        elif is_lock(name):
+            return "it is the lock of a document that is open"
         elif (other := self._other_reason(name.lower())) is not None and not included(self.include, path):
             return other
         return self.rule_reason(path, layers, directory=False)

@@ -191,13 +191,25 @@ def why_unreadable(base: Base, path: str) -> str | None:
     return f"Reading {found.name} needs the extra `kbhub[{found.extra}]`; {remedy}"
 
 
+def is_lock(name: str) -> bool:
+    """Return whether a file name is that of a lock, which Office leaves beside a document while it is open."""
+    found = format_of(name) if name.startswith("~$") else None
+    return found is not None and found.kind is not None
+
+
+def has_markdown(path: str) -> bool:
+    """Return whether the text of a document is Markdown: as its file is, or because it was converted to it."""
+    found = format_of(path)
+    return is_markdown(path) or (found is not None and found.kind is not None and not found.parts)
+
+
 def passed_over(name: str) -> str | None:
     """Return the suffix of a file if it holds text that a base does not take unasked, else None.
 
     Args:
         name: the file name.
     """
-    suffix = suffix_of(name)
+    suffix = "" if is_lock(name) else suffix_of(name)
     return suffix if suffix in OTHER_SUFFIXES or (suffix in _BY_SUFFIX and why_not_taken(suffix)) else None
 
 

@@ -28,6 +28,9 @@ OLD_FORMAT = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 ENCRYPTED = "it is encrypted, and kbhub knows no password"
 
+VALUE_CHARACTERS = 1000
+"""Characters of one value of metadata."""
+
 XML_SUFFIXES = (".xml", ".rels", ".opf", ".ncx")
 """Members that are parsed as XML."""
 
@@ -121,5 +124,5 @@ def metadata_of(package: zipfile.ZipFile, member: str) -> tuple[str, dict[str, s
 def _dublin_core(tree: ElementTree.Element) -> Iterator[tuple[str, str]]:
     for element in tree.iter():
         key = _NAMES.get(local_name(element))
-        if key and (text := " ".join((element.text or "").split())):
+        if key and (text := " ".join((element.text or "")[:VALUE_CHARACTERS].split())):
             yield key, text

@@ -113,7 +113,7 @@ def _confine() -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    places = {os.path.realpath(place) for place in sys.path if place}
+    places = {_real(place) for place in sys.path if place}
     roots = tuple(os.path.join(place, "") for place in places)  # noqa: PTH118
 
     def check(event: str, arguments: tuple[Any, ...]) -> None:
@@ -130,10 +130,14 @@ def _check_opened(arguments: tuple[Any, ...], roots: tuple[str, ...]) -> None:
     path, mode, flags = arguments
     if isinstance(path, int):
         return
-    name = os.path.realpath(os.fsdecode(path))
+    name = _real(os.fsdecode(path))
     writes = (isinstance(mode, str) and set(mode) & set("wax+")) or (flags or 0) & (os.O_WRONLY | os.O_RDWR)
     if not name.startswith(roots) or (writes and "__pycache__" not in name):
         _refuse(f"open {name}")
+
+
+def _real(path: str) -> str:
+    return os.path.normcase(os.path.realpath(path))
 
 
 def _refuse(what: str) -> NoReturn:
