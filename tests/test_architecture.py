@@ -99,7 +99,7 @@ def test_imports_stand_at_the_top():
     by_name = [path.name for path in FILES if re.search(r"import_module|__import__\(", path.read_text("utf-8"))]
 
     assert len(inside) <= IMPORTS_IN_FUNCTIONS, inside
-    assert len(by_name) <= 1, by_name
+    assert len(by_name) <= 2, by_name  # names of the package, and the parser of a kind of file
 
 
 def test_sql_is_only_in_the_index():

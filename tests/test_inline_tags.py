@@ -145,7 +145,7 @@ def test_writing_warns_of_a_tag_that_is_nearly_another(vault, kbhub):
 
     written = kbhub("write", "new", "--text", "# New\n\n#Release\n", "--json").json
 
-    assert any("The tag 'Release' is new; 'release' is there already" in one for one in written["warnings"])
+    assert any("The tag 'Release' is new, but 'release' already exists" in one for one in written["warnings"])
 
 
 def test_a_document_with_tags_is_no_orphan(vault, kbhub):

@@ -17,7 +17,9 @@ Mode = Literal["keyword", "semantic", "hybrid"]
 Granularity = Literal["document", "chunk"]
 Fusion = Literal["convex", "rrf"]
 Verdict = Literal["strong", "weak", "none"]
-Kind = Literal["document", "memory", "session", "pdf"]
+Kind = Literal[
+    "document", "memory", "session", "html", "notebook", "canvas", "mail", "epub", "docx", "pptx", "xlsx", "odt", "pdf"
+]
 Origin = Literal["pointer", "knowledge", ".knowledge", "sibling", "docs", "config", "argument", "memory"]
 
 

@@ -82,7 +82,7 @@ def test_other_files_and_hidden_folders_and_node_modules_are_left_out(folder):
     put(
         folder,
         "a.txt",
-        "b.rst",
+        "b.tex",
         "md",
         "a.md.bak",
         ".hidden.md",
@@ -105,7 +105,7 @@ def test_an_empty_base_has_no_files(folder):
 
 
 def test_include_takes_other_files_besides_markdown(folder):
-    put(folder, "a.md", "b.txt", "c.org", "sub/d.txt", "notes/e", "notes/x.png")
+    put(folder, "a.md", "b.txt", "c.tex", "sub/d.txt", "notes/e", "notes/x.png")
     assert taken(folder, include=("*.txt",)) == ["a.md", "b.txt", "sub/d.txt"]
     assert taken(folder, include=("/*.txt", "notes/")) == ["a.md", "b.txt", "notes/e", "notes/x.png"]
     assert taken(folder, include=("notes/", "!*.png")) == ["a.md", "notes/e"]
@@ -607,7 +607,7 @@ def test_any_string_can_be_asked_about(guarded, path):
         (".hidden.md", "it is hidden"),
         (".obsidian/a.md", "the folder '.obsidian' is hidden"),
         ("node_modules/a.md", "folders called 'node_modules' are skipped"),
-        ("a.png", "it is not Markdown, and `include` does not match it"),
+        ("a.png", "files of its kind are only taken if `include` names them"),
         ("big.md", r"it has 600 bytes, but the limit is 500"),
         ("drafts/a.md", r"'drafts' is excluded by 'drafts/' in exclude"),
         ("sub/log.md", r"'sub/log.md' is excluded by '\*.md' in .*/sub/.gitignore"),

@@ -677,6 +677,6 @@ def test_a_pdf_is_never_written_to(hub, shop, mode):
     """What is no text stays byte for byte what it was."""
     file = shop.write("knowledge/manual.pdf", b"%PDF-1.4\nhello")
 
-    with pytest.raises(WriteRefused, match="a PDF"):
+    with pytest.raises(WriteRefused, match="PDF cannot be written"):
         write_document(hub, "manual.pdf", text="x", mode=mode)
     assert file.read_bytes() == b"%PDF-1.4\nhello"

@@ -146,7 +146,7 @@ def test_a_file_that_is_not_indexed_yet_is_read(hub, environment):
         ("deploy.md", "guides/deploy.md"),
         ("notes@vmi.md", "notes@vim.md"),
         ("private.md", "private.md"),
-        ("data.bin", "Markdown"),
+        ("data.bin", "`include`"),
         ("../../../home/secret.md", "outside"),
         ("/etc/passwd", "outside"),
         ("guides/deploy.md#Nowhere", "Roll back"),

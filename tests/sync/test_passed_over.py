@@ -9,10 +9,11 @@ from browsers import served
 from kbhub.server.server import create_server
 from kbhub.sync.bases import freshen
 
-NAMES = ["a.txt", "deep/b.txt", "c.rst", "notebook.ipynb", "d.docx"]
-COUNTS = {".txt": 2, ".rst": 1, ".ipynb": 1, ".docx": 1}
+NAMES = ["a.txt", "deep/b.txt", "c.tex", "page.html", "d.doc"]
+COUNTS = {".txt": 2, ".tex": 1, ".html": 1, ".doc": 1}
 TOLD = (
-    "passed over: 2 .txt, 1 .rst (`include` takes them in as plain text), 1 .docx, 1 .ipynb (convert them to Markdown)"
+    "passed over: 2 .txt, 1 .tex (`include` takes them in as plain text), 1 .doc (convert them to Markdown), "
+    "1 .html (`include` takes them in)"
 )
 
 
@@ -20,9 +21,9 @@ TOLD = (
 def mixed(environment):
     """A project with files of several kinds, some of them hidden, ignored or no text."""
     environment.write("knowledge/crates.md", "# Crates\n")
-    for name in (*NAMES, ".hidden.txt", ".dot/e.txt", "node_modules/f.txt", "build/g.txt", "h.log.rst", "i.png", "txt"):
+    for name in (*NAMES, ".hidden.txt", ".dot/e.txt", "node_modules/f.txt", "build/g.txt", "h.log.tex", "i.png", "txt"):
         environment.write(f"knowledge/{name}", "some text\n")
-    environment.write(".gitignore", "build/\n*.log.rst\n")
+    environment.write(".gitignore", "build/\n*.log.tex\n")
     return environment
 
 
@@ -54,12 +55,12 @@ def test_where_there_are_none_nothing_is_said(environment, kbhub):
 
 def test_of_the_docs_of_a_repository_what_is_beside_them_does_not_count(environment):
     """Only what lies in the parts that belong to the base."""
-    for name in ("docs/a.md", "docs/b.rst", "LICENSE.txt", "src/requirements.txt"):
+    for name in ("docs/a.md", "docs/b.tex", "LICENSE.txt", "src/requirements.txt"):
         environment.write(name, "text\n")
 
     (report,) = environment.hub().sync()
 
-    assert report.passed_over == {".rst": 1}
+    assert report.passed_over == {".tex": 1}
 
 
 def test_of_session_logs_nothing_else_is_counted(environment):
@@ -84,7 +85,7 @@ def test_a_base_that_is_full_counts_a_file_once(mixed, files):
 
     (report,) = mixed.hub().sync()
 
-    assert report.passed_over[".rst"] == 1
+    assert report.passed_over[".tex"] == 1
 
 
 def test_audit_names_them_too_as_text_and_as_data(mixed, kbhub):
@@ -112,12 +113,12 @@ async def test_a_model_is_told_in_status_and_in_an_audit(mixed, mode):
 def test_the_index_keeps_the_counts_and_a_comparison_renews_them(mixed):
     """Another process knows them before it looks at a file; one that looked knows what came since."""
     mixed.hub().sync()
-    mixed.write("knowledge/new.rst", "text\n")
+    mixed.write("knowledge/new.tex", "text\n")
     later = mixed.hub()
 
     assert later.status().bases[0].passed_over == COUNTS
     freshen(later)
-    assert later.status().bases[0].passed_over == {**COUNTS, ".rst": 2}
+    assert later.status().bases[0].passed_over == {**COUNTS, ".tex": 2}
 
 
 def test_the_page_of_health_names_them(mixed, kbhub):
@@ -127,4 +128,4 @@ def test_the_page_of_health_names_them(mixed, kbhub):
         status, _, text = page.ask("/health", Cookie=page.enter())
 
     assert status == 200
-    assert "project: passed over: 2 .txt, 1 .rst (<code>include</code> takes them in as plain text)" in text
+    assert "project: passed over: 2 .txt, 1 .tex (<code>include</code> takes them in as plain text)" in text

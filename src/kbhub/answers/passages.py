@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kbhub.answers.answer import Passage, estimated_tokens
-from kbhub.documents.markdown import parse_document
+from kbhub.documents.sources.text_formats import parse_text
 from kbhub.reading.reading import ReadOptions, read
 from kbhub.search.evidence import Sought
 from kbhub.search.rerank_text import same_text
@@ -63,7 +63,7 @@ class Texts:
         if docid not in self._documents:
             readings = read(self._hub, [docid], ReadOptions(answer_bytes=sys.maxsize)).readings
             text = readings[0].text if readings else None
-            self._documents[docid] = None if text is None else parse_document(path, text.encode("utf-8", "replace"))
+            self._documents[docid] = None if text is None else parse_text(path, text.encode("utf-8", "replace"))
         return self._documents[docid]
 
     def part(self, hit: Hit) -> PassageSpan:

@@ -32,6 +32,9 @@ MAX_UNDERLINE_DISTANCE = MAX_SETEXT_LINES + 1
 
 _STARTERS = frozenset("#`~<>=-_*+|:0123456789")
 _ATX = re.compile(r"(#{1,6})(?:[ \t]|$)")
+# Headings of Markdown and AsciiDoc, and of Org.
+_ONE_LINE = re.compile(r" *(?:#{1,6}|={1,6})(?:[ \t]|$)|\*+[ \t]")
+_ADORNMENT = re.compile(r"([^\w\s])\1{2,}$")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 _FENCE = re.compile(r"(`{3,})[^`]*$|(~{3,})")
 _FENCE_END = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*$")
@@ -104,10 +107,13 @@ def is_item(line: str) -> bool:
 
 
 def heading_end(lines: Sequence[str], index: int) -> int:
-    """Return the index of the line after the heading that starts at `index`."""
-    if _ATX.match(lines[index].lstrip(" ")) is None:
+    """Return the index of the line after the heading that starts at `index`, in Markdown or another text format."""
+    line = lines[index].rstrip()
+    if _ADORNMENT.match(line) and index + 2 < len(lines) and lines[index + 2].rstrip() == line:
+        return index + 3  # a line above and below, as in reStructuredText
+    if _ONE_LINE.match(line) is None:
         for below in range(index + 1, min(index + 1 + MAX_UNDERLINE_DISTANCE, len(lines))):
-            if _UNDERLINE.match(lines[below]):
+            if _UNDERLINE.match(lines[below]) or _ADORNMENT.match(lines[below].rstrip()):
                 return below + 1
     return index + 1
 

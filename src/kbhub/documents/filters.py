@@ -16,10 +16,9 @@ from kbhub.workspace.formats import (
     IGNORE_NAMES,
     LIMIT_NAMES,
     SKIPPED_FOLDERS,
-    can_read_pdf,
-    is_markdown,
+    is_lock,
     is_session,
-    kind_of,
+    why_not_taken,
 )
 from kbhub.workspace.settings import MAX_RULES
 
@@ -302,17 +301,17 @@ class Filters:
         if name.startswith("."):
             if not included(self.include_hidden, path):
                 return "it is hidden"
-        elif (other := self._other_reason(path, name.lower())) is not None and not included(self.include, path):
+        elif is_lock(name):
+            return "it is the lock of a document that is open"
+        elif (other := self._other_reason(name.lower())) is not None and not included(self.include, path):
             return other
         return self.rule_reason(path, layers, directory=False)
 
-    def _other_reason(self, path: str, name: str) -> str | None:
+    def _other_reason(self, name: str) -> str | None:
         """Why a file needs `include` to belong to a base of this kind."""
         if self.base.kind == "session":
-            return None if is_session(name) else ("it is not a session log (.jsonl), and `include` does not match it")
-        if kind_of(self.base, path) == "pdf":
-            return None if can_read_pdf() else ("reading PDFs requires the extra `kbhub[pdf]`, which is not installed")
-        return None if is_markdown(name) else "it is not Markdown, and `include` does not match it"
+            return None if is_session(name) else "it is not a session log (.jsonl), and `include` does not match it"
+        return why_not_taken(name)
 
     def reason(self, path: str) -> str | None:
         """Return why a file or a folder above it is skipped, or None; reads the ignore files on the way."""

@@ -87,12 +87,12 @@ def parse_document(path: str, data: bytes, *, inline: bool = False) -> Document:
     name = PurePosixPath(path)
     if not is_markdown(path):
         problems = (encoding_problem,) if encoding_problem else ()
-        return Document(path, _file_title(name), tuple(lines), 0, {}, (), (), (), (), (), problems)
+        return Document(path, file_title(name), tuple(lines), 0, {}, (), (), (), (), (), problems)
     front = read_front_matter(lines)
     blocks = scan_blocks(lines, front.body, front.closing)
     return Document(
         path=path,
-        title=front.title[:MAX_HEADING_CHARS] or _heading_title(blocks.headings) or _file_title(name),
+        title=front.title[:MAX_HEADING_CHARS] or heading_title(blocks.headings) or file_title(name),
         lines=tuple(lines),
         body=front.body,
         front_matter=front.values,
@@ -141,8 +141,8 @@ def _hidden(front: FrontMatter, blocks: Blocks) -> list[tuple[int, int]]:
     return [*blocks.fences, *blocks.raw, *([(1, front.body)] if front.body else [])]
 
 
-def _heading_title(headings: Sequence[Heading]) -> str:
-    """First level-1 heading, else the first heading; empty if the first of several at level 1 names a section."""
+def heading_title(headings: Sequence[Heading]) -> str:
+    """Return the first level-1 heading, else the first; "" if the first of several at level 1 names a section."""
     texts = [heading.text for heading in headings if heading.text]
     tops = [heading.text for heading in headings if heading.text and heading.level == 1]
     if len(tops) > 1 and tops[0].casefold() in PART_NAMES:
@@ -150,5 +150,6 @@ def _heading_title(headings: Sequence[Heading]) -> str:
     return (tops or texts or [""])[0]
 
 
-def _file_title(name: PurePosixPath) -> str:
+def file_title(name: PurePosixPath) -> str:
+    """Return a title made of a file's name."""
     return " ".join(name.stem.replace("-", " ").replace("_", " ").split()) or name.name

@@ -17,7 +17,7 @@ from kbhub.types import Problem, Scan
 from kbhub.values import record
 from kbhub.workspace.formats import (
     IGNORE_NAMES,
-    MARKDOWN_SUFFIXES,
+    NATIVE_SUFFIXES,
     TAKEN_SUFFIXES,
     byte_limit,
     is_text,
@@ -183,13 +183,13 @@ class Traversal:
         return folders
 
     def _may_be_plain(self, folder: PendingFolder) -> bool:
-        """Whether a Markdown file in a folder belongs to the base unless a rule or its size excludes it."""
+        """Whether a text file in a folder belongs to the base unless a rule or its size excludes it."""
         only = self.base.only
         whole = not only or (folder.path != "" and belongs(folder.path, only))
         return whole and self.wanted is None and self.base.kind != "session"
 
     def _split(self, entries: Iterable[os.DirEntry[str]], prefix: str) -> tuple[list[os.DirEntry[str]], list[str]]:
-        """Collect plain Markdown files; return the entries to examine further, and names of passed-over text files."""
+        """Collect plain text files; return the entries to examine further, and names of passed-over text files."""
         # Inlined, as most files end here: a call for each would take a quarter more time.
         files, low, high = self.files, -MAX_TIME_NS, MAX_TIME_NS
         limit = byte_limit(self.base.kind, self.max_bytes, self.kind_bytes)
@@ -200,7 +200,7 @@ class Traversal:
                 if name[0] == "." or not (name.isascii() or is_text(name)) or not entry.is_file(follow_symlinks=False):
                     others.append(entry)
                     continue
-                if not name.endswith(MARKDOWN_SUFFIXES):
+                if not name.endswith(NATIVE_SUFFIXES):
                     if self.base.include or (lower := name.lower()).endswith(TAKEN_SUFFIXES):
                         others.append(entry)
                     elif passed_over(lower):
@@ -221,7 +221,7 @@ class Traversal:
     def _pass_over(self, names: Iterable[str], folder: PendingFolder) -> None:
         """Count the files of a folder that are skipped only for their suffix, unless the base has session logs."""
         for name in names if self.wanted is None and self.base.kind == "document" else ():
-            kind = passed_over(name.lower())
+            kind = passed_over(name)
             if kind and self.filters.rule_reason(_prefix(folder) + name, folder.layers, directory=False) is None:
                 self.passed_over[kind] += 1
 

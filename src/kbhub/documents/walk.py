@@ -13,7 +13,7 @@ from kbhub.documents.traversal import MAX_DEPTH, Traversal, inside_of
 from kbhub.errors import PathNotContained
 from kbhub.values import struct
 from kbhub.workspace.files import open_regular
-from kbhub.workspace.formats import byte_limit, is_text, kind_of
+from kbhub.workspace.formats import CONVERTED_KINDS, byte_limit, is_text, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,8 @@ class Limits:
             settings: the group `limits`.
             data: kbhub's data directory.
         """
-        kinds: dict[Kind, int] = {"pdf": settings.pdf_bytes, "session": settings.session_bytes}
+        own: dict[Kind, int] = {"pdf": settings.pdf_bytes, "session": settings.session_bytes}
+        kinds = {**dict.fromkeys(CONVERTED_KINDS, settings.converted_bytes), **own}
         return Limits(settings.file_bytes, settings.files, kinds, data / KEPT)
 
 

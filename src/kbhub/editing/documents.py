@@ -28,7 +28,7 @@ from kbhub.errors import UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.sync.lock import writing
 from kbhub.values import struct
-from kbhub.workspace.formats import is_markdown, kind_of
+from kbhub.workspace.formats import is_converted, is_markdown, kind_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 WriteMode = Literal["create", "update", "append"]
 Action = Literal["created", "updated", "appended", "unchanged"]
-
-UNWRITTEN = {"pdf": "a PDF", "session": "the log of a session"}
-"""Kinds of files that writing text would break."""
 
 
 class Written(Model):
@@ -109,8 +106,8 @@ def write_document(
         after = text_of(place.ref, data)
     else:
         place = find_document(hub, ref)
-        if (kind := kind_of(place.base, place.path)) in UNWRITTEN:
-            raise WriteRefused(place.ref, f"it is {UNWRITTEN[kind]}, which a text would break; write another document")
+        if is_converted(kind := kind_of(place.base, place.path)):
+            raise WriteRefused(place.ref, f"{name_of(kind)} cannot be written as text; write another document")
         check_writable(hub, place.base, place.ref)
         with writing(hub, place.base, place.ref), refusing(place.ref):
             before, after, change = _apply(hub, place, edit, based_on)

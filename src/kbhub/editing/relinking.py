@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from kbhub.documents.blocks import scan_blocks
 from kbhub.documents.front_matter_editing import front_matter_of, with_texts
 from kbhub.documents.links import EXTERNAL, EXTERNAL_NAME
-from kbhub.documents.markdown import parse_document
+from kbhub.documents.sources.text_formats import parse_text
 from kbhub.editing.checks import RELATED, plain_entry, related_of
 from kbhub.editing.sections import front_end
 from kbhub.reading.graph.resolving import PATH_KINDS
@@ -79,7 +79,7 @@ def relink(ref: str, text: Text, rewrite: Rewrite) -> tuple[Text, list[Rewritten
     before = _links_in(ref, text)
     targets = [rewrite(target, kind) for kind, _, target, _ in before]
     replaced: list[Rewritten] = []
-    new = _relinked(ref, text, rewrite, replaced)
+    new = _relinked(ref, text, rewrite, replaced) if is_markdown(ref) else text
     after = _links_in(ref, new) if replaced else before
     if not _only_targets_differ(before, after, targets):
         new, replaced, after = text, [], before
@@ -98,7 +98,7 @@ def unmended(lines: Iterable[int | None]) -> str:
 
 
 def _links_in(ref: str, text: Text) -> _Links:
-    document = parse_document(ref, text.encoded())
+    document = parse_text(ref, text.encoded())
     related: _Links = [(RELATED, "", target, None) for target in related_of(document.front_matter)]
     return [*((link.kind, link.fragment, link.target, link.line) for link in document.links), *related]
 

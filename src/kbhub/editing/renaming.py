@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from kbhub.documents.markdown import parse_document
+from kbhub.documents.sources.text_formats import parse_text
 from kbhub.documents.text_editing import text_of
 from kbhub.editing.checks import RELATED, leads_to, links_of
 from kbhub.editing.folder import (
@@ -32,6 +32,7 @@ from kbhub.sync.bases import freshen
 from kbhub.sync.lock import writing
 from kbhub.types import Problem
 from kbhub.values import struct
+from kbhub.workspace.formats import is_converted, kind_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -210,7 +211,7 @@ def _planned(hub: Hub, place: Location, new: str) -> tuple[_Move | None, list[tu
         return None, []
     kept = [(path, name) for path, name in names if path != place.path]
     with open_folder(place.base, place.folders) as folder:
-        document = parse_document(new, folder.read(place.name).data, inline=place.base.inline_tags)
+        document = parse_text(new, folder.read(place.name).data, inline=place.base.inline_tags)
     after = PathTable(
         [new if path == place.path else path for path in paths],
         [*kept, *((new, name) for name in (document.title, *document.aliases))],
@@ -263,6 +264,11 @@ def _mend(
     """Rewrite the broken links of one document, or only list them; collect problems."""
     own = base.id == move.base.id and path == move.old
     ref = ref_of(base, move.new if own else path, hub.discovery().bases)
+    if is_converted(kind := kind_of(base, path)):
+        if not own:
+            message = f"Links in {name_of(kind)} are not rewritten; mend them in the program that wrote the file."
+            problems.append(Problem(subject=ref, message=message))
+        return
     try:
         place = find_document(hub, f"{base.id}@{move.new if own else path}")
         if write and (reason := why_not_writable(hub, base)):

@@ -172,16 +172,16 @@ def tag_counts_without(index: Index, *, without: str) -> Counter[str]:
 
 
 def indexed_document(
-    index: Index, path: str, size: int, mtime_ns: int, part_level: int
+    index: Index, path: str, size: int, mtime_ns: int, part_level: int | None
 ) -> tuple[Document, bytes] | None:
-    """Return a document with parts from the index, if its file is unchanged by size and time.
+    """Return a document from the index, if its file is unchanged by size and time.
 
     Args:
         index: an index, in a snapshot.
         path: path of the document.
         size: current size of its file in bytes.
         mtime_ns: current mtime of its file in ns.
-        part_level: heading level of its parts.
+        part_level: heading level of its parts; None if it has none, and no headings are returned.
 
     Returns:
         The document with lines and headings, and the hash of its file; None if the file has changed.
@@ -208,7 +208,7 @@ def indexed_document(
             continue
         lines += [""] * (start - 1 - len(lines))
         path_of_headings = tuple(json.loads(names))
-        if prose:  # the header of a part precedes its prose
+        if prose and part_level is not None:  # the header of a part precedes its prose
             line = start + text[:prose].rstrip("\n").count("\n")
             changed = next(
                 (at for at, name in enumerate(above) if path_of_headings[at : at + 1] != (name,)), len(above)

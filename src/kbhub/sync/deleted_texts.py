@@ -11,15 +11,15 @@ import json
 import os
 import time
 import zlib
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbhub.documents.filters import Filters, included, parse_rules
+from kbhub.documents.packing import packed, unpacked
 from kbhub.documents.walk import KEPT
 from kbhub.errors import KbhubError, UsageError
-from kbhub.types import Document, Heading
 from kbhub.values import counted, struct
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import read_regular
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.hub import Hub
-    from kbhub.types import Base, FileEntry, Kind, Scan
+    from kbhub.types import Base, Document, FileEntry, Kind, Scan
 
 ABOUT = "base.json"
 """Describes a folder: its base and the patterns added on the command line."""
@@ -128,7 +128,7 @@ class Keeping:
             "kind": kind,
         }
         first = json.dumps(header).encode() + b"\n"
-        write_atomically(self.folder / _name(entry.path), first + zlib.compress(json.dumps(_packed(document)).encode()))
+        write_atomically(self.folder / _name(entry.path), first + zlib.compress(json.dumps(packed(document)).encode()))
         self._names.add(_name(entry.path))
 
     def load(self, path: str) -> DeletedText | None:
@@ -143,10 +143,10 @@ class Keeping:
             if header["format"] > FORMAT or header["path"] != path or not unpacker.eof:
                 return None
             kind = header["kind"]
-            document = _unpacked(path, kind, json.loads(body), inline=self.base.inline_tags)
+            document = unpacked(path, kind, json.loads(body), inline=self.base.inline_tags)
             digest, gone = bytes.fromhex(header["sha256"]), header.get("gone")
             return DeletedText(path, header["size"], header["mtimeNs"], digest, kind, document, gone and float(gone))
-        except (OSError, ValueError, KeyError, TypeError, zlib.error):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, zlib.error):
             return None
 
     def note(self, path: str, *, gone: bool) -> None:
@@ -307,38 +307,3 @@ def _patterns(folder: Path | None) -> tuple[str, ...]:
         return tuple(text for text in listed if isinstance(text, str))
     except (OSError, ValueError, KeyError, TypeError):
         return ()
-
-
-def _packed(document: Document) -> dict[str, Any]:
-    """Serialise a document."""
-    return {
-        "title": document.title,
-        "lines": document.lines,
-        "body": document.body,
-        "frontMatter": document.front_matter,
-        "aliases": document.aliases,
-        "headings": [asdict(heading) for heading in document.headings],
-    }
-
-
-def _unpacked(path: str, kind: Kind, packed: dict[str, Any], *, inline: bool) -> Document:
-    lines = tuple(map(str, packed["lines"]))
-    if kind not in ("session", "pdf"):
-        # As for `sync.bases._sync`.
-        from kbhub.documents.markdown import parse_document  # noqa: PLC0415
-
-        # Markdown and plain text are parsed again, which benefits from newer parsers.
-        return parse_document(path, "\n".join((*lines, "")).encode("utf-8", "replace"), inline=inline)
-    headings = tuple(Heading(int(head["level"]), str(head["text"]), int(head["line"])) for head in packed["headings"])
-    return Document(
-        path=path,
-        title=str(packed["title"]),
-        lines=lines,
-        body=int(packed["body"]),
-        front_matter=dict(packed["frontMatter"]),
-        tags=(),
-        aliases=tuple(map(str, packed["aliases"])),
-        headings=headings,
-        fences=(),
-        links=(),
-    )

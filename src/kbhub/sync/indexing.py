@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kbhub.documents.secrets import find_secrets
-from kbhub.documents.sources.reading import chunks_of, read_source, why_unreadable
+from kbhub.documents.sources.isolated import IsolatedParser
+from kbhub.documents.sources.reading import chunks_of, read_source
 from kbhub.documents.walk import open_contained
 from kbhub.errors import EmbedderError, PathNotContained
 from kbhub.index import NewChunk, NewDocument
@@ -22,9 +23,11 @@ from kbhub.models.vectors import quantise
 from kbhub.sync.deleted_texts import is_gone
 from kbhub.types import Problem
 from kbhub.values import record, struct
-from kbhub.workspace.formats import byte_limit, kind_of
+from kbhub.workspace.formats import byte_limit, kind_of, why_unreadable
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from kbhub.documents.walk import Limits
     from kbhub.models.embedding import Embedder
     from kbhub.sync.deleted_texts import Keeping
@@ -90,7 +93,10 @@ class Embedding:
 
 @record
 class DocumentReader:
-    """Reads the files of a base, keeps texts if configured, and records what could not be read."""
+    """Reads the files of a base, keeps texts if configured, and records what could not be read.
+
+    A context manager, as converted files are parsed by a process that is kept for the next ones.
+    """
 
     base: Base
     keeping: Keeping
@@ -100,6 +106,13 @@ class DocumentReader:
     """Unreadable paths."""
     refuse_secrets: bool = False
     """Whether documents that seem to hold a credential are left out, as for others to read."""
+    parser: IsolatedParser = field(default_factory=IsolatedParser)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.parser.close()
 
     def can_read(self, entry: FileEntry) -> bool:
         """Return whether a file that was unreadable before can be opened now."""
@@ -136,7 +149,7 @@ class DocumentReader:
                 if digest == known and not self.keeping.lacks(entry.path):
                     return None
                 file.seek(0)
-                document, kind = read_source(self.base, entry.path, file, limit)
+                document, kind = read_source(self.base, entry.path, file, limit, self.parser)
         except (OSError, PathNotContained) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             self._fail(entry, f"Cannot read it: {reason}.")

@@ -8,14 +8,15 @@ import os
 from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO
 
+from kbhub.documents.packing import structured
 from kbhub.documents.sources.parts import PART_LEVEL
-from kbhub.documents.sources.reading import read_source, why_unreadable
+from kbhub.documents.sources.reading import read_source
 from kbhub.documents.walk import excluded_by, open_contained
 from kbhub.errors import IndexUnavailable
 from kbhub.index.catalogue import indexed_document
 from kbhub.sync.deleted_texts import Keeping, deleted_words
 from kbhub.values import struct
-from kbhub.workspace.formats import byte_limit, kind_of
+from kbhub.workspace.formats import KINDS_OF_PARTS, byte_limit, is_converted, kind_of, why_unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,11 +108,13 @@ class Opener:
 
     def _read(self, base: Base, path: str, file: BinaryIO, index: Index | None) -> Opened:
         kind = kind_of(base, path)
-        if index is not None and kind in ("session", "pdf"):
+        if index is not None and is_converted(kind):
             status = os.fstat(file.fileno())
             try:
-                if indexed := indexed_document(index, path, status.st_size, status.st_mtime_ns, PART_LEVEL):
-                    return Opened(*indexed)
+                level = PART_LEVEL if kind in KINDS_OF_PARTS else None
+                if indexed := indexed_document(index, path, status.st_size, status.st_mtime_ns, level):
+                    document, digest = indexed
+                    return Opened(structured(document) if level is None else document, digest)
             except IndexUnavailable:
                 pass  # read the file instead
         return self._parsed(base, path, file)

@@ -110,10 +110,12 @@ def publish(
     """
     started = time.monotonic()
     keeping = Keeping(limits.kept, base)
-    files = DocumentReader(base, keeping, limits, refuse_secrets=not allow_secret)
     scan = scan_base(base, keeping, limits)
     place = f"{getpass.getuser()}@{socket.gethostname()}"
-    with changing(server, name, f"kbhub publish {name} from {place}", create=True, undo=dry_run) as (held, number):
+    with (
+        DocumentReader(base, keeping, limits, refuse_secrets=not allow_secret) as files,
+        changing(server, name, f"kbhub publish {name} from {place}", create=True, undo=dry_run) as (held, number),
+    ):
         if takes_memories(held, number):
             reason = f"agents remember in {name!r}, and publishing a folder would delete their memories"
             raise EngineUnavailable(server.name, reason, "Publish under another name.")

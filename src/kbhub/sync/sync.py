@@ -96,8 +96,7 @@ def sync_base(
         difference = compare(base, path, limits)
     try:
         private_directory(path.parent)
-        with only_writer(path):
-            files = DocumentReader(base, Keeping(limits.kept, base), limits)
+        with only_writer(path), DocumentReader(base, Keeping(limits.kept, base), limits) as files:
             run, counts = _locked(path, files, embedder, difference, full=full, check=check, progress=progress)
     except filelock.Timeout:
         return SyncReport(base=base.id, busy=True, notes=("Another kbhub process is indexing this base.",))

@@ -3,8 +3,6 @@
 Reading, chunking and embedding are more than half of a first index, and Python computes in one thread per process. A
 worker gets its whole job at once and answers part by part; it exits when nobody reads any more. The files of a failed
 worker are read by this process.
-
-Workers are not started by `multiprocessing`, which would run the importing program again in each of them.
 """
 
 from __future__ import annotations
@@ -13,20 +11,17 @@ import logging
 import os
 import pickle
 import queue
-import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from kbhub import __version__
 from kbhub.models.embedding import StaticEmbedder
 from kbhub.sync.deleted_texts import Keeping
 from kbhub.sync.indexing import DocumentReader, Embedding, Read
 from kbhub.values import struct
-from kbhub.workspace.process_tuning import be_frugal
+from kbhub.workspace.child_processes import answering, end, greeting, start
 
 if TYPE_CHECKING:
     from typing import Self
@@ -51,11 +46,8 @@ PART_FILES, PART_BYTES = 64, 512 * 1024
 AHEAD = 4
 """Parts a worker prepares before it waits for the writer: some ten MB. A part with a long file is not held ahead."""
 
-GREETING = f"kbhub {__version__} reads\n".encode()
-"""First output of a worker; proves that it is one, of the same version."""
-
-NICENESS = 10
-"""Priority of a worker, below that of interactive work, in POSIX terms."""
+GREETING = greeting("reads")
+"""First output of a worker."""
 
 
 @struct
@@ -138,7 +130,7 @@ class Workers:
 
     def __exit__(self, *_: object) -> None:
         for process in filter(None, self._processes):
-            _end(process)
+            end(process)
 
     def read(self) -> Iterator[tuple[tuple[FileEntry, ...], Read]]:
         """Yield the parsed files part by part, in order."""
@@ -168,7 +160,7 @@ class Workers:
     def _lose(self, number: int) -> None:
         log.info("A worker of %r has failed; its files are read without it.", self._files.base.id)
         if process := self._processes[number]:
-            _end(process)
+            end(process)
         self._processes[number] = None
 
     def _job(self, parts: tuple[tuple[FileEntry, ...], ...]) -> Job:
@@ -179,31 +171,11 @@ class Workers:
 
 def _started() -> subprocess.Popen[bytes] | None:
     """Start a worker; None if that fails."""
-    options: dict[str, Any] = {}
-    if sys.platform == "win32":
-        options = {"creationflags": subprocess.CREATE_NO_WINDOW}
     try:
-        return subprocess.Popen(
-            # -P: the working directory may contain a module with the name of some library.
-            [sys.executable, "-P", "-m", "kbhub.sync.workers"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            **options,
-        )
+        return start("kbhub.sync.workers")
     except OSError as error:
         log.info("No worker could be started: %s", error)
         return None
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a worker, close its pipes and wait for it."""
-    process.kill()
-    for pipe in (process.stdin, process.stdout):
-        with suppress(OSError):  # unsent data does not matter
-            if pipe:
-                pipe.close()
-    process.wait()
 
 
 def _told(process: subprocess.Popen[bytes], job: Job) -> bool:
@@ -230,14 +202,13 @@ def work(requests: BinaryIO, answers: BinaryIO) -> None:
     sender.start()
     answers.write(GREETING)
     try:
-        files = DocumentReader(
-            job.base, Keeping(job.limits.kept, job.base), job.limits, refuse_secrets=job.refuse_secrets
-        )
+        keeping = Keeping(job.limits.kept, job.base)
         embedding = Embedding(StaticEmbedder(*job.embedder)) if job.embedder else None
-        for part in job.parts:
-            ready.put(files.read_all(part, embedding))
-            if sum(entry.size for entry in part) > PART_BYTES:
-                ready.join()  # hold such a large file once, not five times
+        with DocumentReader(job.base, keeping, job.limits, refuse_secrets=job.refuse_secrets) as files:
+            for part in job.parts:
+                ready.put(files.read_all(part, embedding))
+                if sum(entry.size for entry in part) > PART_BYTES:
+                    ready.join()  # hold such a large file once, not five times
     finally:
         ready.put(None)
         sender.join()
@@ -256,12 +227,7 @@ def _send(ready: queue.Queue[Read | None], answers: BinaryIO) -> None:
 
 def main() -> None:
     """Read files for the process that started this one."""
-    be_frugal(os.environ)
-    with suppress(AttributeError, OSError):  # not on Windows
-        os.nice(NICENESS)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the parent
-    with os.fdopen(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)  # anything else that is printed goes to stderr
+    with answering() as answers:
         work(sys.stdin.buffer, answers)
 
 

@@ -6,6 +6,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from kbhub.values import struct
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -17,15 +19,59 @@ MARKDOWN_SUFFIX = ".md"
 MARKDOWN_SUFFIXES = (MARKDOWN_SUFFIX, ".markdown", ".mdx")
 """Lower-case ends of the names of Markdown files."""
 
-PDF_SUFFIX = ".pdf"
-"""Lower-case suffix of PDF files."""
 
-TEXT_SUFFIXES = (
-    ".txt", ".text", ".rst", ".org", ".adoc", ".asciidoc", ".textile", ".mediawiki", ".wiki", ".tex", ".html", ".htm",
+@struct
+class Format:
+    """A format of files that kbhub reads: a row of `FORMATS`."""
+
+    suffixes: tuple[str, ...]
+    """Lower-case ends of the names of its files."""
+    name: str
+    """As in "Reading … needs an extra"."""
+    kind: Kind | None = None
+    """The kind of its documents. They are converted: the lines of a document are not those of its file, which is parsed
+    in a process of its own, is read from the index if it is unchanged, and is never written. None stands for text whose
+    lines are the document's, of the kind of its base."""
+    reader: str = ""
+    """What parses converted files: a module of `kbhub.documents.sources` and its function, which takes path and bytes.
+    It may raise anything."""
+    unasked: bool = True
+    """Whether a base takes such files although `include` does not name them."""
+    extra: str | None = None
+    """The extra of kbhub that reading needs."""
+    library: str = ""
+    """A module that the extra installs."""
+    parts: bool = False
+    """Whether documents consist of parts, such as pages, that are never joined."""
+    limit: str = "limits.convertedBytes"
+    """The setting with the size limit of converted files."""
+
+
+FORMATS = (
+    Format(MARKDOWN_SUFFIXES, "Markdown"),
+    Format((".rst",), "reStructuredText"),
+    Format((".org",), "Org"),
+    Format((".adoc", ".asciidoc"), "AsciiDoc"),
+    # Mostly data, or generated.
+    Format((".txt", ".text", ".textile", ".mediawiki", ".wiki", ".tex"), "plain text", unasked=False),
+    Format((".html", ".htm", ".xhtml"), "HTML", "html", "html.read_html", unasked=False),
+    Format((".ipynb",), "notebooks", "notebook", "notebook.read_notebook"),
+    Format((".canvas",), "a canvas", "canvas", "canvas.read_canvas"),
+    Format((".eml",), "mail", "mail", "mail.read_mail"),
+    Format((".epub",), "EPUB", "epub", "epub.read_epub"),
+    Format((".docx", ".docm"), "Word documents", "docx", "docx.read_docx", extra="documents", library="mammoth"),
+    Format(
+        (".pptx", ".pptm"), "presentations", "pptx", "pptx.read_pptx", extra="documents", library="pptx", parts=True
+    ),
+    Format((".xlsx", ".xlsm"), "spreadsheets", "xlsx", "xlsx.read_xlsx", extra="documents", library="openpyxl"),
+    Format((".odt",), "OpenDocument text", "odt", "odt.read_odt"),
+    Format((".pdf",), "PDF", "pdf", "pdf.read_pdf", extra="pdf", library="pypdf", parts=True, limit="limits.pdfBytes"),
+)
+"""The formats that kbhub reads. Session logs are not among them: a base says that it holds those."""
+
+OTHER_SUFFIXES = (
+    ".doc", ".rtf", ".ppt", ".xls", ".odp", ".ods", ".fodt", ".pages", ".key", ".numbers", ".msg", ".mobi", ".djvu",
 )  # fmt: skip
-"""Lower-case suffixes of files that are read as plain text if `include` matches them."""
-
-OTHER_SUFFIXES = (".ipynb", ".docx", ".doc", ".odt", ".rtf", ".pptx", ".ppt", ".odp", ".epub")
 """Lower-case suffixes of documents that kbhub cannot read."""
 
 LOG_SUFFIX = ".jsonl"
@@ -34,8 +80,20 @@ LOG_SUFFIX = ".jsonl"
 RECORD_PREFIX, RECORD_SUFFIX = "session-", ".json"
 """Name pattern of a session in one JSON document (Gemini CLI before 0.39); other JSON files there are settings."""
 
-TAKEN_SUFFIXES = (*MARKDOWN_SUFFIXES, PDF_SUFFIX)
-"""Lower-case ends of the names of files that a base of documents takes unasked."""
+_BY_SUFFIX = {suffix: row for row in FORMATS for suffix in row.suffixes}
+_BY_KIND = {row.kind: row for row in FORMATS if row.kind}
+
+CONVERTED_KINDS: tuple[Kind, ...] = (*_BY_KIND, "session")
+"""Kinds whose text is made from their files: other lines, and nothing to write into."""
+
+KINDS_OF_PARTS: tuple[Kind, ...] = (*(kind for kind, row in _BY_KIND.items() if row.parts), "session")
+"""Kinds of documents that consist of pages, slides or turns."""
+
+NATIVE_SUFFIXES = tuple(suffix for suffix, row in _BY_SUFFIX.items() if row.unasked and not row.kind)
+"""Lower-case suffixes of the text files that a base of documents takes unasked."""
+
+TAKEN_SUFFIXES = tuple(suffix for suffix, row in _BY_SUFFIX.items() if row.unasked)
+"""Lower-case suffixes of all files that a base of documents takes unasked, if their extra is installed."""
 
 SKIPPED_FOLDERS = ("node_modules",)
 """Folders of other people's documents, left out as hidden ones are."""
@@ -43,8 +101,22 @@ SKIPPED_FOLDERS = ("node_modules",)
 IGNORE_NAMES = (".gitignore", ".kbhubignore")
 """Ignore files of a folder; the later one has the last word."""
 
-LIMIT_NAMES: dict[Kind, str] = {"pdf": "limits.pdfBytes", "session": "limits.sessionBytes"}
+LIMIT_NAMES: dict[Kind, str] = {
+    **{kind: row.limit for kind, row in _BY_KIND.items()},
+    "session": "limits.sessionBytes",
+}
 """Kind → the setting with its size limit; other kinds have `limits.fileBytes`."""
+
+
+def suffix_of(path: str) -> str:
+    """Return the suffix of a file in lower case, with its dot; empty if it has none."""
+    name = path[path.rfind("/") + 1 :]
+    return name[at:].lower() if (at := name.rfind(".")) >= 0 else ""
+
+
+def format_of(path: str) -> Format | None:
+    """Return the format of a file by its name; None if no format has its suffix, and it can only be plain text."""
+    return _BY_SUFFIX.get(suffix_of(path))
 
 
 def kind_of(base: Base, path: str) -> Kind:
@@ -56,27 +128,104 @@ def kind_of(base: Base, path: str) -> Kind:
     """
     if base.kind == "session":
         return "session" if is_session(path.rpartition("/")[2].lower()) else "document"
-    return "pdf" if path[-len(PDF_SUFFIX) :].lower() == PDF_SUFFIX else base.kind
+    found = format_of(path)
+    return (found.kind if found else None) or base.kind
 
 
-_PASSED_OVER = frozenset((*TEXT_SUFFIXES, *OTHER_SUFFIXES, PDF_SUFFIX))
+def is_converted(kind: str) -> bool:
+    """Return whether the text of a kind of document is made from its file; see `Format.kind`."""
+    return kind in CONVERTED_KINDS
+
+
+def name_of(kind: Kind) -> str:
+    """Return what files of a converted kind are called."""
+    return _BY_KIND[kind].name if kind in _BY_KIND else "logs of sessions"
+
+
+def reader_of(kind: str) -> tuple[str, str]:
+    """Return the module and the function that parse files of a converted kind.
+
+    Raises:
+        StopIteration: it is no such kind, or `session`.
+    """
+    reader = next(row.reader for row in FORMATS if row.kind == kind)
+    module, _, function = reader.partition(".")
+    return f"kbhub.documents.sources.{module}", function
+
+
+def lacks_extra(found: Format) -> bool:
+    """Return whether reading a format needs an extra that is not installed."""
+    return found.extra is not None and not _is_installed(found.library)
+
+
+@cache
+def _is_installed(library: str) -> bool:
+    return find_spec(library) is not None
+
+
+def why_not_taken(path: str) -> str | None:
+    """Return why a base of documents does not take a file unless `include` names it, or None if it does.
+
+    Args:
+        path: the file.
+    """
+    found = format_of(path)
+    if found is None or not found.unasked:
+        return "files of its kind are only taken if `include` names them"
+    if lacks_extra(found):
+        return f"reading {found.name} needs the extra `kbhub[{found.extra}]`, which is not installed"
+    return None
+
+
+def why_unreadable(base: Base, path: str) -> str | None:
+    """Return why a file cannot be read on this machine, whatever is in it, and what to do; None if it can.
+
+    Args:
+        base: its base.
+        path: relative to the base, with `/`.
+    """
+    found = None if base.kind == "session" else format_of(path)
+    if found is None or not lacks_extra(found):
+        return None
+    remedy = f"install it, or leave {suffix_of(path)} files out of `include`."
+    return f"Reading {found.name} needs the extra `kbhub[{found.extra}]`; {remedy}"
+
+
+def is_lock(name: str) -> bool:
+    """Return whether a file name is that of a lock, which Office leaves beside a document while it is open."""
+    found = format_of(name) if name.startswith("~$") else None
+    return found is not None and found.kind is not None
+
+
+def has_markdown(path: str) -> bool:
+    """Return whether the text of a document is Markdown: as its file is, or because it was converted to it."""
+    found = format_of(path)
+    return is_markdown(path) or (found is not None and found.kind is not None and not found.parts)
 
 
 def passed_over(name: str) -> str | None:
-    """Return the suffix of a file if it holds text other than Markdown, else None.
+    """Return the suffix of a file if it holds text that a base does not take unasked, else None.
 
     Args:
-        name: the file name, in lower case.
+        name: the file name.
     """
-    suffix = name[name.rfind(".") :]
-    return suffix if suffix in _PASSED_OVER else None
+    suffix = "" if is_lock(name) else suffix_of(name)
+    return suffix if suffix in OTHER_SUFFIXES or (suffix in _BY_SUFFIX and why_not_taken(suffix)) else None
 
 
 def remedy_of(suffix: str) -> str:
-    """Return what would include files with an ending that `passed_over` returned."""
-    if suffix == PDF_SUFFIX:
-        return "install `kbhub[pdf]`"
-    return "`include` takes them in as plain text" if suffix in TEXT_SUFFIXES else "convert them to Markdown"
+    """Return what would include files with a suffix that `passed_over` returned."""
+    found = _BY_SUFFIX.get(suffix)
+    if found is None:
+        return "convert them to Markdown"
+    if found.unasked:
+        return f"install `kbhub[{found.extra}]`"
+    return "`include` takes them in" if found.kind else "`include` takes them in as plain text"
+
+
+def is_native(name: str) -> bool:
+    """Return whether a file is text that a base of documents takes unasked: Markdown, reStructuredText and the like."""
+    return name.lower().endswith(NATIVE_SUFFIXES)
 
 
 def is_markdown(path: str) -> bool:
@@ -101,12 +250,6 @@ def is_session(name: str) -> bool:
         name: in lower case.
     """
     return name.endswith(LOG_SUFFIX) or (name.startswith(RECORD_PREFIX) and name.endswith(RECORD_SUFFIX))
-
-
-@cache
-def can_read_pdf() -> bool:
-    """Return whether the extra `kbhub[pdf]` is installed."""
-    return find_spec("pypdf") is not None
 
 
 def byte_limit(kind: Kind, max_bytes: int, kind_bytes: Mapping[Kind, int]) -> int:

@@ -13,7 +13,7 @@ from kbhub.errors import ConfigError, UsageError
 from kbhub.types import Base, Problem
 from kbhub.values import struct
 from kbhub.workspace.config import CONFIG_NAME
-from kbhub.workspace.formats import SKIPPED_FOLDERS, is_markdown, markdown_paths
+from kbhub.workspace.formats import NATIVE_SUFFIXES, SKIPPED_FOLDERS, is_native
 from kbhub.workspace.git import git_root, main_worktree
 from kbhub.workspace.places import expand, is_directory
 from kbhub.workspace.pointer import POINTER_NAMES, read_pointer
@@ -32,7 +32,7 @@ MAX_SHOWN_PATH = 500
 """Characters of a pointer's path shown in a message; real paths are shorter."""
 
 _DOCS_BUDGET = 2000
-"""Entries below `docs/` that are searched for Markdown, so that a folder of assets does not slow every start."""
+"""Entries below `docs/` that are searched for a document, so that a folder of assets does not slow every start."""
 
 
 @struct
@@ -125,13 +125,13 @@ def find_pointer(
 
 
 def docs_base(git: Path) -> Base | None:
-    """Return the `docs/` of a repository and its README as a read-only base, or None if it has no Markdown."""
+    """Return the `docs/` of a repository and its README as a read-only base, or None if there are no documents."""
     docs = git / "docs"
-    if not is_directory(docs) or not Path(os.path.realpath(docs)).is_relative_to(git) or not _has_markdown(docs):
+    if not is_directory(docs) or not Path(os.path.realpath(docs)).is_relative_to(git) or not _has_documents(docs):
         return None
     with os.scandir(git) as found:
         names = [entry.name for entry in found if entry.name.lower().startswith("readme.")]
-    readmes = [name for path in markdown_paths("readme")[1:] for name in sorted(names) if name.lower() == path]
+    readmes = [name for suffix in NATIVE_SUFFIXES for name in sorted(names) if name.lower() == f"readme{suffix}"]
     return Base(
         id=PROJECT_ID,
         path=git,
@@ -364,8 +364,8 @@ def _real(text: str, home: Path, folder: Path) -> Path:
     return Path(os.path.realpath(expand(text, home, folder)))
 
 
-def _has_markdown(folder: Path) -> bool:
-    """Whether there is Markdown among the first `_DOCS_BUDGET` entries below a folder, breadth first."""
+def _has_documents(folder: Path) -> bool:
+    """Whether there are documents among the first `_DOCS_BUDGET` entries below a folder, breadth first."""
     pending = [folder]
     budget = _DOCS_BUDGET
     for current in pending:
@@ -375,7 +375,7 @@ def _has_markdown(folder: Path) -> bool:
                     budget -= 1
                     if entry.name.startswith(".") or budget < 0:
                         continue
-                    if is_markdown(entry.name) and entry.is_file():
+                    if is_native(entry.name) and entry.is_file():
                         return True
                     if entry.is_dir(follow_symlinks=False) and entry.name not in SKIPPED_FOLDERS:
                         pending.append(Path(entry.path))

@@ -33,6 +33,9 @@ DEFAULT_FILE_BYTES = 5 * 1024 * 1024
 """Bytes of the longest document: product.md. Hand-written Markdown is a hundredth of it."""
 DEFAULT_PDF_BYTES = 50 * 1024 * 1024
 """Bytes of the longest PDF: its text is a small part of it; the books of publishers stay below."""
+
+DEFAULT_CONVERTED_BYTES = 50 * 1024 * 1024
+"""Bytes of the longest file of another converted kind: most of a long one are pictures."""
 DEFAULT_SESSION_BYTES = 100 * 1024 * 1024
 """Bytes of the longest session log: days of work; rendering it takes some seconds."""
 DEFAULT_FILES = 100_000
@@ -238,6 +241,8 @@ class LimitSettings(Declared):
     """Maximum size of a file, in bytes."""
     pdf_bytes: Annotated[int, Field(ge=1)] = DEFAULT_PDF_BYTES
     """Maximum size of a PDF, in bytes."""
+    converted_bytes: Annotated[int, Field(ge=1)] = DEFAULT_CONVERTED_BYTES
+    """Maximum size of any other file that is converted, in bytes: Office documents, EPUB, HTML, notebooks, mail."""
     session_bytes: Annotated[int, Field(ge=1)] = DEFAULT_SESSION_BYTES
     """Maximum size of a session log, in bytes."""
     files: Annotated[int, Field(ge=1)] = DEFAULT_FILES

@@ -1,11 +1,12 @@
 """Extract the text of a PDF file's pages into a `Document`, within limits, as PDF files are untrusted.
 
 Needs the extra `kbhub[pdf]` (pypdf). That is pure Python, so the worst a crafted file can do is use up the time and
-memory allowed here; a parser in C would be faster but puts the whole server at risk.
+memory allowed here.
 """
 
 from __future__ import annotations
 
+import io
 import logging
 import textwrap
 import time
@@ -13,8 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
+import pypdf
+
+from kbhub.documents.packing import unreadable
 from kbhub.documents.sources.parts import Part, document_of_parts
 
 if TYPE_CHECKING:
@@ -24,8 +28,8 @@ if TYPE_CHECKING:
 
     from kbhub.types import Document
 
-PDF_SECONDS = 60.0
-"""Seconds for one file; some 1,000 pages of text take as long on an old machine."""
+PDF_SECONDS = 50.0
+"""Seconds for one file, some fewer than `PARSE_SECONDS` of `isolated.py`, so that the pages read by then are kept."""
 
 PDF_PAGES = 5000
 """Most pages that are read; more than any book has."""
@@ -66,8 +70,6 @@ LINE_CHARACTERS = 1000
 OUTLINE_ENTRIES, OUTLINE_DEPTH = 5000, 5
 """Entries and levels of the table of contents that become headings."""
 
-INSTALL = "Reading PDF needs the extra `kbhub[pdf]`; install it, or leave PDF out of `include`."
-
 
 class _TooLongError(Exception):
     """A page or file exceeded its limits."""
@@ -97,30 +99,27 @@ class _Reading:
         return _lines(text)
 
 
-def read_pdf(path: str, file: BinaryIO) -> Document:
+def read_pdf(path: str, data: bytes) -> Document:
     """Extract the text of a PDF file.
 
     Args:
         path: relative to its base, with `/`.
-        file: the file, open for reading and seeking.
+        data: the whole file.
 
     Returns:
         The document, with a part per page with text. Its `problems` list what could not be read.
     """
-    # An optional library that takes 0.4 s to import.
-    import pypdf  # noqa: PLC0415
-
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # errors are reported in `problems`
     with pypdf.apply_configuration(**_LIMITS):
         try:
-            reader = pypdf.PdfReader(file)
+            reader = pypdf.PdfReader(io.BytesIO(data))
             if reader.is_encrypted and not reader.decrypt(""):
-                return _unreadable(path, "It is encrypted, and kbhub knows no password.")
+                return unreadable(path, "It is encrypted, and kbhub knows no password.")
             count = len(reader.pages)
         except pypdf.errors.DependencyError:
-            return _unreadable(path, "It is encrypted in a way that needs the library `cryptography`.")
+            return unreadable(path, "It is encrypted in a way that needs the library `cryptography`.")
         except Exception as error:  # noqa: BLE001 - a broken file can raise anything, and must not stop the others
-            return _unreadable(path, f"It is no PDF that can be read ({_plain(error)[:200].rstrip('.')}).")
+            return unreadable(path, f"It is no PDF that can be read ({_plain(error)[:200].rstrip('.')}).")
         return _read(path, reader, count)
 
 
@@ -131,10 +130,6 @@ def _read(path: str, reader: PdfReader, count: int) -> Document:
     title, values = _metadata(reader)
     values["pages"] = count
     return document_of_parts(path, title or PurePosixPath(path).stem, parts, values, problems=problems)
-
-
-def _unreadable(path: str, problem: str) -> Document:
-    return document_of_parts(path, PurePosixPath(path).stem, (), {}, problems=(problem,))
 
 
 def _pages(reading: _Reading, count: int) -> tuple[list[Part], list[str]]:

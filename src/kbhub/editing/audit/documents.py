@@ -6,8 +6,9 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from kbhub.documents.markdown import images_of, inline_tags_of, parse_document
+from kbhub.documents.markdown import images_of, inline_tags_of
 from kbhub.documents.secrets import find_secrets
+from kbhub.documents.sources.text_formats import parse_text
 from kbhub.editing.audit.material import Fix, ListEntry, front_lines, front_matter_entries, line_of
 from kbhub.editing.checks import tag_form
 from kbhub.index.auditing import bodies, front_matter_of, texts
@@ -107,7 +108,7 @@ def title_findings(material: Material) -> Iterator[AuditFinding]:
     untitled = [
         path
         for path, row in material.written().items()
-        if not material.contents[path].titled and row.title == parse_document(path, b"").title
+        if not material.contents[path].titled and row.title == parse_text(path, b"").title
     ]
     index = material.hub.index(material.base)
     with index.snapshot():
@@ -122,12 +123,12 @@ def title_findings(material: Material) -> Iterator[AuditFinding]:
                 "warning",
                 path,
                 "No title: neither a heading nor `title` in front matter.",
-                "Start it with a heading `# …`.",
+                "Start it with a heading `# …`." if is_markdown(path) else "Start it with a heading.",
             )
 
 
 def _has_heading(path: str, text: str) -> bool:
-    return any(heading.text for heading in parse_document(path, text.encode("utf-8", "replace")).headings)
+    return any(heading.text for heading in parse_text(path, text.encode("utf-8", "replace")).headings)
 
 
 def _line_with(text: str) -> int | None:

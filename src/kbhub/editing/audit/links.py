@@ -284,7 +284,9 @@ def _path_fault(link: ResolvedLink, goal: str) -> tuple[Severity, str]:
 
 
 def _fix(link: ResolvedLink, goal: str) -> Fix | None:
-    """Return the fix that makes a link exact, or None if there is no plain spelling."""
+    """Return the fix that makes a link of Markdown exact, or None if there is no plain spelling."""
+    if not is_markdown(link.path):
+        return None
     for after in spelling(_with_ending(link, goal), link.kind, link.path, goal):
         readable = link.kind != "related" or plain_entry(after) == after
         if after != link.target and readable:

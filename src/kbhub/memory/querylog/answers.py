@@ -15,6 +15,7 @@ from kbhub.memory.store import read
 from kbhub.search.search import search
 from kbhub.types import Query
 from kbhub.values import struct
+from kbhub.workspace.formats import CONVERTED_KINDS
 from kbhub.workspace.memory_folders import MEMORY_ID, PROJECT_ID
 from kbhub.workspace.places import is_directory
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from kbhub.hub import Hub
     from kbhub.types import Base, Hit
 
-PROMOTED_KINDS = ("document", "pdf")
+PROMOTED_KINDS = ("document", *(kind for kind in CONVERTED_KINDS if kind != "session"))
 """Kinds that a memory may refer to. Session logs are rotated away, and memories are remembered already."""
 
 TARGET_CHARACTERS = 200

@@ -17,7 +17,7 @@ from pygments.util import ClassNotFound
 
 from kbhub.render.words import neutralised
 from kbhub.values import struct
-from kbhub.workspace.formats import is_markdown
+from kbhub.workspace.formats import has_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -129,7 +129,7 @@ def document_html(
         found: lines to mark, as pairs of first and last; the first block that is marked has the id `doc-found`.
     """
     lines = document.lines[part.start - 1 : part.end]
-    if not is_markdown(document.path):
+    if not has_markdown(document.path):
         return _plain(lines, part.start, found)
     text = "\n".join(line[:PART_CHARACTERS] for line in lines)
     environment: dict[str, Any] = {"addresses": addresses, "issued": set()}

@@ -33,7 +33,7 @@ from kbhub.memory import known
 from kbhub.server.resources.addresses import from_template_value, parse_uri, template_value, uri_of
 from kbhub.sync.opening import Opener
 from kbhub.values import struct
-from kbhub.workspace.formats import is_markdown, kind_of
+from kbhub.workspace.formats import is_converted, is_markdown, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -109,7 +109,7 @@ def page_of_documents(hub: Hub, cursor: str | None = None) -> Page:
 def read_document(hub: Hub, uri: str) -> tuple[str, str]:
     """Return the current text of a document on disk and its media type; counts as a use of a memory.
 
-    Text extracted from another kind of file (a session log, a PDF) is returned as Markdown.
+    Text extracted from another kind of file (a session log, a Word document) is returned as Markdown.
 
     Args:
         hub: the hub.
@@ -135,7 +135,7 @@ def read_document(hub: Hub, uri: str) -> tuple[str, str]:
 
 def media_type(base: Base, path: str) -> str:
     """Return the media type of a document's text."""
-    plain = kind_of(base, path) in ("document", "memory") and not is_markdown(path)
+    plain = not is_converted(kind_of(base, path)) and not is_markdown(path)
     return PLAIN if plain else MARKDOWN
 
 
@@ -193,7 +193,7 @@ def _bases(hub: Hub, name: str | None) -> Iterable[Base]:
 
 def _text(hub: Hub, opener: Opener, base: Base, path: str, uri: str) -> str:
     try:
-        if kind_of(base, path) in ("document", "memory"):
+        if not is_converted(kind_of(base, path)):
             try:
                 with walk.open_contained(base, path) as file:
                     return markdown.decode(file.read(opener.limits.file_bytes + 1))[0]

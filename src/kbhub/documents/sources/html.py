@@ -1,0 +1,387 @@
+"""Convert HTML to Markdown, and read it as a document.
+
+Tags need not be closed or nested properly. Everything takes linear time: no recursion, and limits on what nesting,
+repetition and indentation add.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+from kbhub.documents.sources.converted import decode_as, document_of_markdown
+from kbhub.documents.sources.html_source import plain_tags
+from kbhub.documents.sources.html_tables import MAX_SPAN, Cell, Table
+from kbhub.documents.sources.inline import Inline
+from kbhub.documents.sources.markdown_writing import Writer, escaped, fenced
+
+if TYPE_CHECKING:
+    from kbhub.types import Document
+
+MAX_TABLES = 6
+"""Tables within each other; what is deeper is read as text of the innermost."""
+
+DECLARATION_BYTES = 4096
+"""Bytes at the start of a file in which its encoding is declared; browsers look at 1,024."""
+
+ROOM = 100_000
+"""Characters that indentation and repeated cells may add, besides as many as the text has."""
+
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_DROPPED = frozenset(("nav", "template", "script", "style"))
+_VOID = frozenset(("area", "base", "col", "embed", "link", "param", "source", "track", "wbr"))
+_BLOCKS = frozenset(
+    ("address", "article", "aside", "body", "center", "details", "dialog", "dir", "div", "fieldset", "figcaption",
+     "figure", "footer", "form", "head", "header", "hgroup", "html", "legend", "main", "menuitem", "optgroup",
+     "option", "p", "search", "section", "summary", "tbody", "tfoot", "thead")
+)  # fmt: skip
+_LISTS = {"ul": "ul", "menu": "ul", "ol": "ol", "dl": "dl"}
+_ITEMS = frozenset(("li", "dt", "dd"))
+_META = frozenset(("author", "date", "description", "keywords"))
+_LANGUAGE = re.compile(
+    r"(?:^|[\s;])(?:language|lang|highlight|brush)[-:]\s*([\w+#.-]{1,30})|sourceCode ([\w+#.-]{1,30})"
+)
+_NO_LANGUAGES = frozenset(("default", "none", "notranslate", "text", "plaintext"))
+_CHARSET = re.compile(rb"""<meta\s[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE)
+_XML_CHARSET = re.compile(rb"""^\s{0,100}<\?xml\s[^>]{0,200}?encoding\s*=\s*["']([\w.:-]{1,40})""")
+
+_Attributes = dict[str, str]
+
+
+def markdown_of(html: str) -> str:
+    """Convert HTML to Markdown.
+
+    Headings, paragraphs, lists, tables, code, quotes, definitions, emphasis and links are kept, images as their
+    alternative texts. Scripts, styles, templates and navigation are dropped, and no other text is.
+
+    Args:
+        html: a page or a part of one; any text.
+
+    Returns:
+        Lines of Markdown, without a newline at the end.
+    """
+    return "\n".join(_convert(html).writer.lines)
+
+
+def read_html(path: str, data: bytes) -> Document:
+    """Read an HTML file.
+
+    Args:
+        path: relative to its base, with `/`.
+        data: the whole file.
+
+    Returns:
+        The document, whose lines are Markdown. Its title is the file's `<title>`, else its first heading.
+    """
+    start = data[:DECLARATION_BYTES]
+    match = _CHARSET.search(start) or _XML_CHARSET.search(start)
+    text, problem = decode_as(data, match[1].decode("ascii") if match else "")
+    page = _convert(text)
+    values = {key: value for key, value in page.meta.items() if key != "keywords"}
+    return document_of_markdown(
+        path,
+        "\n".join(page.writer.lines),
+        title=" ".join("".join(page.title).split()),
+        front_matter=values,
+        tags=[" ".join(tag.split()) for tag in page.meta.get("keywords", "").split(",")],
+        problems=(problem,) if problem else (),
+    )
+
+
+def _convert(html: str) -> _Page:
+    source = plain_tags(html)
+    page = _Page(len(source) + ROOM)
+    page.read(source)
+    if page.dropping or not page.writer.lines:
+        # A navigation that is never closed holds the rest of the text; a page may be nothing else.
+        whole = _Page(len(source) + ROOM, keeps_navigation=True)
+        whole.read(source)
+        return whole
+    return page
+
+
+class _Page(HTMLParser):
+    """A page being converted.
+
+    Args:
+        room: characters that indentation and repeated cells may add.
+        keeps_navigation: whether navigation is read like any other text.
+    """
+
+    def __init__(self, room: int, *, keeps_navigation: bool = False) -> None:
+        super().__init__(convert_charrefs=True)
+        self.writer = Writer(room)
+        self.inline = Inline()
+        self.keeps_navigation = keeps_navigation
+        self.meta: _Attributes = {}
+        self.title: list[str] = []
+        self.in_title = False
+        self.dropping = ""
+        """Name of the element that is being dropped."""
+        self.depth = 0
+        """Elements of that name within it."""
+        self.heading = 0
+        """Level of the open heading, or 0."""
+        self.code: list[str] | None = None
+        """Texts of the open code block."""
+        self.language = ""
+        self.tables: list[Table] = []
+        self.deeper = 0
+        """Open tables below the limit."""
+
+    def read(self, source: str) -> None:
+        """Read a whole page, from `plain_tags`."""
+        self.feed(source)
+        self.close()
+        self._end_code()
+        while self.tables:
+            self._end_table()
+        self._flush()
+
+    def handle_data(self, data: str) -> None:
+        """Take a piece of text."""
+        if self.dropping:
+            return
+        if self.in_title:
+            self.title.append(data)
+        elif self.code is not None:
+            self.code.append(data)
+        elif not self.tables or self.deeper or self.tables[-1].cell is not None or not data.isspace():
+            self.inline.add(data)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take an opening tag."""
+        self.in_title = False
+        attributes = {key: value or "" for key, value in attrs}
+        if self.dropping:
+            self.depth += tag == self.dropping
+        elif self._drops(tag, attributes):
+            self.dropping, self.depth = tag, 1
+        elif self.code is not None:
+            self._start_in_code(tag, attributes)
+        elif tag in _HEADINGS:
+            self._flush()
+            self.heading, self.inline.plain = _HEADINGS[tag], True
+        elif tag in _BLOCKS:
+            self._start_block(attributes)
+        elif tag in _STARTS:
+            _STARTS[tag](self, tag, attributes)
+        elif tag not in _VOID:
+            self.inline.open(tag, attributes)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Take a closing tag."""
+        if self.dropping:
+            self.depth -= tag == self.dropping
+            if not self.depth:
+                self.dropping = ""
+        elif tag == "title":
+            self.in_title = False
+        elif self.code is not None:
+            if tag == "pre":
+                self._end_code()
+        elif tag in _HEADINGS:
+            self._flush()
+        elif tag in _BLOCKS:
+            self._flush(within_heading=False)
+        elif tag in _LISTS or tag in _ITEMS or tag == "blockquote":
+            self._flush()
+            self.writer.close(_LISTS.get(tag, tag))
+        elif tag in ("td", "th", "tr", "caption"):
+            self._flush()
+            if self.tables and not self.deeper:
+                self._end_cell()
+        elif tag == "table":
+            self._flush()
+            if self.deeper:
+                self.deeper -= 1
+            elif self.tables:
+                self._end_table()
+        else:
+            self.inline.close(tag)
+
+    def _drops(self, tag: str, attributes: _Attributes) -> bool:
+        if tag in ("template", "script", "style"):
+            return True
+        if tag in ("td", "th"):
+            return "linenos" in attributes.get("class", "")
+        navigates = tag == "nav" or attributes.get("role") == "navigation"
+        return navigates and not self.keeps_navigation and tag not in _VOID
+
+    def _flush(self, *, within_heading: bool = True) -> None:
+        """Write the text since the last block as a heading or a paragraph.
+
+        Args:
+            within_heading: whether an open heading ends here, if it has text or not.
+        """
+        if not within_heading and self.heading and not self.inline.filled:
+            return
+        text = self.inline.take()
+        if self.heading and text:
+            self.writer.block([f"{'#' * self.heading} {' '.join(text.split())}"], quoted_only=True)
+            if self.tables and (cell := self.tables[-1].cell):
+                cell.blocks = True
+        elif text:
+            self.writer.block([escaped(line) for line in text.split("\n")])
+        self.heading, self.inline.plain = 0, False
+
+    def _start_block(self, attributes: _Attributes) -> None:
+        self._flush(within_heading=False)
+        if "highlight-" in attributes.get("class", ""):
+            self.language = _language(attributes)
+
+    def _start_title(self, _tag: str, _attributes: _Attributes) -> None:
+        self.in_title = not self.title
+
+    def _start_meta(self, _tag: str, attributes: _Attributes) -> None:
+        name, content = attributes.get("name", "").lower(), " ".join(attributes.get("content", "").split())
+        if name in _META and content:
+            self.meta.setdefault(name, content[:1000])
+
+    def _start_list(self, tag: str, attributes: _Attributes) -> None:
+        self._flush()
+        start = attributes.get("start", "")
+        number = int(start) if start.isascii() and start.isdigit() and len(start) < 7 else 1
+        self.writer.open(_LISTS[tag], number=number)
+
+    def _start_item(self, tag: str, _attributes: _Attributes) -> None:
+        self._flush()
+        writer = self.writer
+        terms = tag != "li"
+        if writer.innermost() in (("dt", "dd") if terms else ("li",)):
+            writer.close(writer.innermost())
+        if writer.innermost() not in (("dl",) if terms else ("ul", "ol")):
+            writer.open("dl" if terms else "ul")
+        if tag == "dt":
+            writer.open("dt")
+        elif tag == "dd":
+            writer.open("dd", ": ", "  ")
+        else:
+            writer.item()
+
+    def _start_quote(self, _tag: str, _attributes: _Attributes) -> None:
+        self._flush()
+        self.writer.open("blockquote", "> ", "> ")
+
+    def _start_rule(self, _tag: str, _attributes: _Attributes) -> None:
+        self._flush()
+        self.writer.block(["***"])
+
+    def _start_break(self, _tag: str, _attributes: _Attributes) -> None:
+        self.inline.add_break()
+
+    def _start_image(self, _tag: str, attributes: _Attributes) -> None:
+        if alt := attributes.get("alt", "").strip():
+            self.inline.add(f" {alt} ")
+
+    def _start_input(self, _tag: str, attributes: _Attributes) -> None:
+        if attributes.get("type") == "checkbox":
+            self.inline.add("[x] " if "checked" in attributes else "[ ] ")
+
+    def _start_code(self, _tag: str, attributes: _Attributes) -> None:
+        self._flush()
+        self.code, self.language = [], _language(attributes) or self.language
+
+    def _start_in_code(self, tag: str, attributes: _Attributes) -> None:
+        assert self.code is not None
+        if tag == "br":
+            self.code.append("\n")
+        elif tag == "code":
+            self.language = self.language or _language(attributes)
+
+    def _end_code(self) -> None:
+        if self.code is None:
+            return
+        text = "".join(self.code).strip("\n")
+        if text.strip():
+            self.writer.block(fenced(text, self.language))
+            if self.tables and (cell := self.tables[-1].cell):
+                cell.blocks = True
+        self.code, self.language = None, ""
+
+    def _start_table(self, _tag: str, attributes: _Attributes) -> None:
+        self._flush()
+        if len(self.tables) >= MAX_TABLES or self.deeper:
+            self.deeper += 1
+            return
+        if self.tables and self.tables[-1].cell is None:
+            self._start_cell("td", {})
+        self.writer.open("table")
+        self.tables.append(Table(layout=attributes.get("role") in ("presentation", "none")))
+
+    def _start_row(self, _tag: str, _attributes: _Attributes) -> None:
+        self._flush()
+        if self.tables and not self.deeper:
+            self._end_cell()
+            self.tables[-1].rows.append([])
+
+    def _start_cell(self, tag: str, attributes: _Attributes) -> None:
+        self._flush()
+        if not self.tables or self.deeper:
+            return
+        self._end_cell()
+        table = self.tables[-1]
+        table.cell = Cell(_span(attributes, "colspan"), _span(attributes, "rowspan"))
+        self.writer.open_cell()
+        if tag == "caption":
+            table.cell.lines = table.caption
+            return
+        if not table.rows:
+            table.rows.append([])
+        table.rows[-1].append(table.cell)
+
+    def _end_cell(self) -> None:
+        table = self.tables[-1]
+        if table.cell is not None:
+            table.cell.lines += self.writer.close_cell()
+            table.cell = None
+
+    def _end_table(self) -> None:
+        self._end_cell()
+        table = self.tables.pop()
+        self.writer.close("table")
+        outer = self.tables[-1].cell if self.tables else None
+        if table.caption:
+            self.writer.block(table.caption)
+        if table.arranges():
+            for cell in (cell for row in table.rows for cell in row if cell.lines):
+                self.writer.block(cell.lines)
+                if outer is not None:
+                    outer.blocks |= cell.blocks
+            return
+        lines, self.writer.room = table.lines(self.writer.room)
+        if lines:
+            self.writer.block(lines)
+            if outer is not None:
+                outer.blocks = True
+
+
+_STARTS: dict[str, Callable[[_Page, str, _Attributes], None]] = {
+    "title": _Page._start_title,
+    "meta": _Page._start_meta,
+    **dict.fromkeys(_LISTS, _Page._start_list),
+    **dict.fromkeys(_ITEMS, _Page._start_item),
+    "blockquote": _Page._start_quote,
+    "hr": _Page._start_rule,
+    "br": _Page._start_break,
+    "img": _Page._start_image,
+    "input": _Page._start_input,
+    "pre": _Page._start_code,
+    "table": _Page._start_table,
+    "tr": _Page._start_row,
+    **dict.fromkeys(("td", "th", "caption"), _Page._start_cell),
+}
+"""Name of an element → what its opening tag does."""
+
+
+def _language(attributes: _Attributes) -> str:
+    match = _LANGUAGE.search(attributes.get("class", ""))
+    name = (match[1] or match[2]) if match else ""
+    return "" if name in _NO_LANGUAGES else name
+
+
+def _span(attributes: _Attributes, name: str) -> int:
+    text = attributes.get(name, "").strip()
+    return min(MAX_SPAN, max(1, int(text))) if text.isascii() and text.isdigit() and len(text) < 7 else 1

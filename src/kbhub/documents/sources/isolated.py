@@ -1,0 +1,128 @@
+"""Parse files of converted formats in a process of its own, as such files are untrusted and their parsers are large.
+
+The process (`parsing.py`) gets the bytes of a file and answers with JSON. It may crash, hang or be taken over: that
+costs its file, which is reported, and the next file gets a new process.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from typing import IO, TYPE_CHECKING
+
+from kbhub.documents.packing import MOST_BYTES, unpacked, unreadable
+from kbhub.workspace.child_processes import end, greeting, start
+
+if TYPE_CHECKING:
+    import subprocess
+    from typing import Self
+
+    from kbhub.types import Document, Kind
+
+log = logging.getLogger(__name__)
+
+PARSE_SECONDS = 60.0
+"""Seconds for one file. What takes longest is a PDF: some 1,000 pages of text take as long on an old machine."""
+
+GREETING = greeting("parses")
+"""First output of the process."""
+
+
+class IsolatedParser:
+    """A process that parses files; started for the first one and kept for others. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+        if self._process is not None:
+            end(self._process)
+            self._process = None
+
+    def parse(self, path: str, kind: Kind, data: bytes) -> Document:
+        """Parse a file.
+
+        Args:
+            path: relative to its base, with `/`.
+            kind: its kind, a converted one other than `session`.
+            data: the whole file.
+
+        Returns:
+            The document; its `problems` say what could not be read, or why nothing could.
+
+        Raises:
+            OSError: no process can be started.
+        """
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            self._process = _greeted()
+        process, late = self._process, threading.Event()
+
+        def stop() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(PARSE_SECONDS, stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            return unpacked(path, kind, _answer(process, path, kind, data))
+        except (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            log.info("The parser of %r failed: %r", path, error)
+            late_words = f"It takes more than {PARSE_SECONDS:g} seconds to read; left out."
+            self.close()
+            return unreadable(path, late_words if late.is_set() else "Its parser broke off; left out.")
+        finally:
+            timer.cancel()
+            if late.is_set():
+                self.close()
+
+
+def _greeted() -> subprocess.Popen[bytes]:
+    process = start("kbhub.documents.sources.parsing")
+    assert process.stdout is not None
+    timer = threading.Timer(PARSE_SECONDS, process.kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        if process.stdout.read(len(GREETING)) != GREETING:
+            raise OSError(None, "the process that parses such files cannot be started")
+    except BaseException:
+        end(process)
+        raise
+    finally:
+        timer.cancel()
+    return process
+
+
+def _answer(process: subprocess.Popen[bytes], path: str, kind: Kind, data: bytes) -> dict[str, object]:
+    """Hand over a file; return the answer."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    job = {"path": path, "kind": kind, "size": len(data), "seconds": PARSE_SECONDS}
+    process.stdin.write(json.dumps(job).encode() + b"\n")
+    process.stdin.write(data)
+    process.stdin.flush()
+    answer: object = json.loads(_read(process.stdout))
+    if not isinstance(answer, dict):
+        raise ValueError("its answer is no object")  # noqa: TRY004 - what is wrong is the answer
+    return answer
+
+
+def _read(stream: IO[bytes]) -> bytes:
+    """Read a frame: its length in decimal, a line feed, and as many bytes."""
+    length = int(stream.readline(20))
+    if not 0 <= length <= MOST_BYTES:
+        raise ValueError(f"its answer has {length} bytes")
+    data = stream.read(length)
+    if len(data) < length:
+        raise EOFError("its answer ends early")
+    return data

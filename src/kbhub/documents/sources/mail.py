@@ -1,0 +1,196 @@
+"""Read mails (.eml) as documents."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.message import EmailMessage, Message
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+
+from kbhub.documents.sources.converted import decode_as, document_of_markdown, plain_document, storable
+from kbhub.documents.sources.html import markdown_of
+from kbhub.documents.sources.markdown_writing import closed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kbhub.types import Document
+
+HEADER_CHARACTERS = 10_000
+"""Longest header that is read; the library takes quadratic time for one."""
+
+CONTENT_CHARACTERS = 1000
+"""Longest header on a part's content, of which there may be thousands."""
+
+NESTED_PARTS = 100
+"""Multipart bodies and messages within a mail; the library recurses for those within each other."""
+
+BOUNDARIES = 20_000
+"""Lines that may begin a part; the library takes some 0.1 ms for each."""
+
+PARTS = 1000
+"""Parts of a mail that are looked at."""
+
+_LONG_HEADER = re.compile(rb"^([!-9;-~]{1,100}:[^\n]*(?:\n[ \t][^\n]*)*)", re.MULTILINE)
+_NESTING = re.compile(rb"\bboundary\s*=|:\s*message/", re.IGNORECASE)
+_READ = frozenset((b"mime-version", b"subject", b"from", b"to", b"cc", b"date"))
+_SHOWN = ("from", "to", "cc", "date")
+
+
+def read_mail(path: str, data: bytes) -> Document:
+    """Read a mail.
+
+    Args:
+        path: relative to its base, with `/`.
+        data: the whole file.
+
+    Returns:
+        The document: the text of the mail, plain if there is such, else its HTML as Markdown; forwarded messages as
+        sections; names of attachments. Its title is the subject; sender, recipients and date are front matter.
+    """
+    reading = _Mail()
+    try:
+        message, cut = _parsed(data)
+        if message is None:
+            return plain_document(
+                path, data, "It has too many parts within each other, so it is indexed as plain text."
+            )
+        if not message.keys():
+            return plain_document(path, data, "It has no headers of a mail, so it is indexed as plain text.")
+        reading.take(message)
+        if cut:
+            reading.problems.append(f"A header is longer than {CONTENT_CHARACTERS} characters; its end is left out.")
+    except Exception as error:  # noqa: BLE001 - the library raises anything for a broken mail, which must not stop others
+        what = f"{type(error).__name__}: {error}"[:200]
+        return plain_document(path, data, f"It is no mail that can be read ({what}), so it is indexed as plain text.")
+    values = {key: text for key in _SHOWN if (text := _header(message, key))}
+    if day := _date(message):
+        values["date"] = day
+    if reading.attachments:
+        reading.blocks.append("\n".join(["Attachments:", "", *(f"- {name}" for name in reading.attachments)]))
+    return document_of_markdown(
+        path,
+        "\n\n".join(reading.blocks),
+        title=_header(message, "subject"),
+        front_matter=values,
+        shown=_SHOWN,
+        problems=tuple(dict.fromkeys(reading.problems)),
+    )
+
+
+def _parsed(data: bytes) -> tuple[EmailMessage | None, bool]:
+    """Parse a mail; None if it has too many parts, or is nested too deeply. Also return whether a header was cut."""
+    data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if data.count(b"\n--") > BOUNDARIES or len(_NESTING.findall(data)) > NESTED_PARTS:
+        return None, False
+    if data.startswith(b"From "):  # a line of a mailbox
+        data = data.partition(b"\n")[2]
+    short = _LONG_HEADER.sub(_shortened, data)
+    message = email.message_from_bytes(short, policy=email.policy.default)
+    assert isinstance(message, EmailMessage)
+    return message, len(short) < len(data)
+
+
+def _shortened(match: re.Match[bytes]) -> bytes:
+    """Cut a header that is too long, and keep what may be a paragraph of the text."""
+    header = match[1]
+    name = header[: header.find(b":")].lower()
+    if name.startswith(b"content-"):
+        return header[:CONTENT_CHARACTERS]
+    return header[:HEADER_CHARACTERS] if name in _READ else header
+
+
+@dataclass(slots=True)
+class _Mail:
+    """A mail being read."""
+
+    blocks: list[str] = field(default_factory=list)
+    attachments: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def take(self, message: EmailMessage) -> None:
+        """Read all parts of a mail, without recursion."""
+        pending: list[tuple[Message, int]] = [(message, 1)]
+        for _ in range(PARTS):
+            if not pending:
+                return
+            part, level = pending.pop()
+            kind = part.get_content_type()
+            children = part.get_payload() if part.is_multipart() else []
+            messages = [child for child in children if isinstance(child, Message)] if isinstance(children, list) else []
+            if kind == "multipart/alternative":
+                pending += [(_chosen(messages), level)] if messages else []
+            elif part.get_content_maintype() == "message" and messages:
+                self._forwarded(messages[0], level)
+                pending += ((child, level + 1) for child in reversed(messages))
+            elif messages:
+                pending += ((child, level) for child in reversed(messages))
+            elif kind in ("text/plain", "text/html") and not _attached(part):
+                self._text(part, kind)
+            else:
+                self._name(part, kind)
+        if pending:
+            self.problems.append(f"It has more than {PARTS} parts; the others are left out.")
+
+    def _forwarded(self, message: Message, level: int) -> None:
+        self.blocks.append(f"{'#' * min(level + 1, 6)} {_header(message, 'subject') or 'Forwarded message'}")
+        about = [f"{key}: {text}" for key in _SHOWN if (text := _header(message, key))]
+        self.blocks += ["\n".join(about)] if about else []
+
+    def _text(self, part: Message, kind: str) -> None:
+        payload = part.get_payload(decode=True)
+        charset = part.get_param("charset", "")
+        text, problem = decode_as(
+            payload if isinstance(payload, bytes) else b"", charset if isinstance(charset, str) else ""
+        )
+        text = storable(text)
+        text = markdown_of(text) if kind == "text/html" else closed(text.strip("\n"))
+        self.blocks += [text] if text.strip() else []
+        self.problems += [problem] if problem else []
+
+    def _name(self, part: Message, kind: str) -> None:
+        name = ""
+        with suppress(Exception):  # a broken header can raise anything, and counts as none
+            name = " ".join(storable(part.get_filename() or "").split())[:200]
+        if name or not kind.startswith(("text/", "multipart/")):
+            self.attachments.append(f"{name or 'without a name'} ({kind})")
+        elif isinstance(payload := part.get_payload(decode=True), bytes) and payload.strip():
+            # Other kinds of text, such as an invitation, and bodies without a boundary.
+            self.blocks.append(closed(storable(decode_as(payload, "")[0]).strip("\n")))
+
+
+def _chosen(parts: Sequence[Message]) -> Message:
+    """Return the alternative to read: plain text if it says anything, else the last that can be read."""
+    for part in parts:
+        if part.get_content_type() == "text/plain":
+            payload = part.get_payload(decode=True)
+            if isinstance(payload, bytes) and payload.strip():
+                return part
+    readable = [part for part in parts if part.is_multipart() or part.get_content_type() == "text/html"]
+    return (readable or list(parts))[-1]
+
+
+def _attached(part: Message) -> bool:
+    with suppress(Exception):  # as above
+        return part.get_content_disposition() == "attachment" or bool(part.get_filename())
+    return False
+
+
+def _header(message: Message, name: str) -> str:
+    """Return a header on one line; "" if there is none or it cannot be read."""
+    with suppress(Exception):  # the library raises anything for a broken header, which counts as none
+        return " ".join(storable(str(message[name] or "")).split())[:HEADER_CHARACTERS]
+    return ""
+
+
+def _date(message: Message) -> str:
+    """Return the date of a mail in UTC, as ISO 8601; "" if it cannot be read."""
+    with suppress(ValueError, TypeError, OverflowError, IndexError):
+        when: datetime = parsedate_to_datetime(_header(message, "date"))
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC).isoformat(timespec="seconds")
+    return ""

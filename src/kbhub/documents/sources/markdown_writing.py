@@ -1,0 +1,225 @@
+"""Write Markdown: blocks within lists, quotes and tables, and text escaped where it would be markup."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kbhub.documents.blocks import scan_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SHOWN_CONTAINERS = 16
+"""Lists and quotes that one line shows as nested, as many as the parser of Markdown reads; deeper ones look like the
+last of them."""
+
+_LISTS = frozenset(("ul", "ol", "dl"))
+_FENCE = re.compile(r"`{3,}|~{3,}")
+_RUN = re.compile(r"`+")
+_UNESCAPED_BAR = re.compile(r"(?<!\\)\|")
+_DELIMITERS = frozenset("|:-=_* \t")
+_BLOCK_START = re.compile(
+    r"#{1,6}(?:\s|$)|>|[-*+](?:\s|$)|\||`{3}|~{3}|<(?:!--|(?:pre|script|style|textarea)(?:[\s>]|$))"
+    r"|\[[^\]]{1,999}\]:|:\s",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"(\d{1,9})([.)](?:\s|$))")
+
+
+def escaped(line: str) -> str:
+    """Escape the start of a line that would begin a heading, list, quote, table, fence or the like."""
+    first = line[:1]
+    if first.isalpha() or not first:
+        return line
+    if first.isdigit():
+        return _NUMBER.sub(r"\1\\\2", line, count=1) if _NUMBER.match(line) else line
+    if _BLOCK_START.match(line) or (first in _DELIMITERS and not line.strip("|:-=_* \t")):
+        return "\\" + line
+    return line
+
+
+def fenced(text: str, language: str = "") -> list[str]:
+    """Return a code block whose fence is longer than any run of backticks in it.
+
+    Args:
+        text: the code.
+        language: its language, shown after the fence; a word.
+    """
+    fence = "`" * max(3, 1 + max((len(run) for run in _RUN.findall(text)), default=0))
+    return [fence + language, *text.split("\n"), fence]
+
+
+def closed(text: str) -> str:
+    """Return Markdown with its last code block or comment closed, so that it hides nothing of what follows."""
+    lines = text.split("\n")
+    blocks = scan_blocks(lines, 0, 0)
+    if blocks.fences and blocks.fences[-1][1] >= len(text.rstrip().split("\n")):
+        first, last = blocks.fences[-1]
+        opening = _FENCE.search(lines[first - 1])
+        closing = _FENCE.search(lines[last - 1]) if last > first else None
+        if opening and not (closing and closing[0].startswith(opening[0])):
+            return f"{text.rstrip()}\n{opening[0]}"
+    if blocks.raw and blocks.raw[-1][1] == len(lines):
+        first, last = blocks.raw[-1]
+        if "<!--" in lines[first - 1] and "-->" not in lines[last - 1]:
+            return f"{text} -->"
+    return text
+
+
+def code_span(text: str) -> str:
+    """Return text as inline code."""
+    ticks = "`" * (1 + max((len(run) for run in _RUN.findall(text)), default=0))
+    pad = " " if text[:1] == "`" or text[-1:] == "`" else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def cell_text(lines: Sequence[str]) -> str:
+    """Return the lines of a table's cell as one, with bars escaped and `<br>` between lines."""
+    text = "<br>".join(stripped for line in lines if (stripped := line.strip()))
+    return _UNESCAPED_BAR.sub(r"\\|", text)
+
+
+def pipe_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table; its first row is the header.
+
+    Args:
+        rows: rows of cells, each from `cell_text`; they may differ in length.
+    """
+    width = max(map(len, rows))
+    header = [*rows[0], *[""] * (width - len(rows[0]))]
+    return [_row(header), "|" + " --- |" * width, *map(_row, rows[1:])]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |" if cells else "|  |"
+
+
+@dataclass(slots=True)
+class _Container:
+    """An open list, item, definition or quote."""
+
+    name: str
+    first: str = ""
+    """What its first line begins with."""
+    rest: str = ""
+    """What its other lines begin with."""
+    begun: bool = False
+    """Whether it has any text."""
+    number: int = 1
+    """Number of the next item of an ordered list."""
+
+
+@dataclass(slots=True)
+class _Scope:
+    """A document or a table's cell: its own lines, and lists and quotes that end with it."""
+
+    base: int = 0
+    """Number of containers around it."""
+    lines: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    """Name of a container → how many are open."""
+
+
+class Writer:
+    """Markdown being written.
+
+    Args:
+        room: characters that indentation and repeated cells may add; more is left out, so that no input grows without
+            bounds.
+    """
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self._open: list[_Container] = []
+        self._scopes = [_Scope()]
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the document, or of the open cell."""
+        return self._scopes[-1].lines
+
+    def innermost(self) -> str:
+        """Return the name of the innermost container of the document or cell, or ""."""
+        return self._open[-1].name if len(self._open) > self._scopes[-1].base else ""
+
+    def has_open(self, name: str) -> bool:
+        """Return whether such a container is open in the document or cell."""
+        return self._scopes[-1].counts[name] > 0
+
+    def open(self, name: str, first: str = "", rest: str = "", number: int = 1) -> None:
+        """Open a container.
+
+        Args:
+            name: `ul`, `ol`, `dl`, or what is in them: `li`, `dt`, `dd`; or `blockquote`.
+            first: what its first line begins with.
+            rest: what its other lines begin with.
+            number: of the first item of an ordered list.
+        """
+        self._open.append(_Container(name, first, rest, number=number))
+        self._scopes[-1].counts[name] += 1
+
+    def item(self) -> None:
+        """Open an item of the innermost list."""
+        above = self._open[-1]
+        first = "- "
+        if above.name == "ol":
+            first = f"{above.number}. "
+            above.number += 1
+        self.open("li", first, " " * len(first))
+
+    def close(self, name: str) -> None:
+        """Close the innermost container of a name and all in it, if the document or cell has one."""
+        counts = self._scopes[-1].counts
+        if counts[name]:
+            while (closed := self._open.pop()).name != name:
+                counts[closed.name] -= 1
+            counts[name] -= 1
+
+    def open_cell(self) -> None:
+        """Start a cell: what follows is written into it."""
+        self._scopes.append(_Scope(len(self._open)))
+
+    def close_cell(self) -> list[str]:
+        """End the cell, with the containers open in it, and return its lines."""
+        scope = self._scopes.pop()
+        del self._open[scope.base :]
+        return scope.lines
+
+    def block(self, lines: Sequence[str], *, quoted_only: bool = False) -> None:
+        """Write a block.
+
+        Args:
+            lines: its lines.
+            quoted_only: whether it stands outside of lists, where a heading would not be recognised.
+        """
+        base, written = self._scopes[-1].base, self._scopes[-1].lines
+        shown = self._open[base : base + SHOWN_CONTAINERS]
+        if len(self._open) > base + SHOWN_CONTAINERS:
+            shown[-1] = self._open[-1]
+        drawn = [container for container in shown if container.name == "blockquote"] if quoted_only else shown
+        if self.room < 0:
+            drawn = []
+        if written and not _tight(shown):
+            written.append("".join(container.rest for container in drawn if container.begun).rstrip())
+        first = "".join(container.rest if container.begun else container.first for container in drawn)
+        rest = "".join(container.rest for container in drawn)
+        written.append((first + lines[0]).rstrip())
+        written += [(rest + line).rstrip() for line in lines[1:]] if rest else lines[1:]
+        self.room -= len(rest) * len(lines)
+        for container in shown:
+            container.begun = True
+
+
+def _tight(shown: Sequence[_Container]) -> bool:
+    """Whether a block follows without a blank line: an item after another one, or a list after its item's text."""
+    place = next((place for place, container in enumerate(shown) if not container.begun), 0)
+    while place < len(shown) and shown[place].name in _LISTS and not shown[place].begun:
+        if place == 0 or shown[place - 1].name not in ("li", "dd"):
+            return False
+        place += 1
+    if not 0 < place < len(shown) or shown[place].begun:
+        return False
+    return shown[place].name in ("li", "dd") and shown[place - 1].name in _LISTS

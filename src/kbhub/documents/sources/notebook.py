@@ -1,0 +1,166 @@
+"""Read Jupyter notebooks, of format 4 and 3, as documents.
+
+The format is JSON with few fields, so the standard library reads it; `nbformat` would bring a JSON Schema validator and
+refuse notebooks that are only slightly wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kbhub.documents.frontmatter import FrontMatter, read_front_matter
+from kbhub.documents.sources.converted import document_of_markdown, plain_document, storable
+from kbhub.documents.sources.html import markdown_of
+from kbhub.documents.sources.markdown_writing import closed, fenced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kbhub.types import Document
+
+OUTPUT_CHARACTERS = 2000
+"""Characters of one output that are kept: a table or an error; logs of training runs are longer."""
+
+CELL_OUTPUTS = 20
+"""Outputs of one cell that are kept."""
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_LANGUAGE = re.compile(r"[\w+#.-]{1,30}")
+
+
+def read_notebook(path: str, data: bytes) -> Document:
+    """Read a notebook.
+
+    Args:
+        path: relative to its base, with `/`.
+        data: the whole file.
+
+    Returns:
+        The document: Markdown cells as they are, code and raw cells as code blocks, and the start of their textual
+        outputs. A file that is no notebook is kept as plain text, with a problem.
+    """
+    try:
+        record = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        reason = str(error)[:200]
+        return plain_document(path, data, f"It is no JSON ({reason}), so the notebook is indexed as plain text.")
+    cells = _cells(record)
+    if cells is None:
+        return plain_document(path, data, "It has no cells of a notebook, so it is indexed as plain text.")
+    metadata = record.get("metadata")
+    notebook = _Notebook(metadata if isinstance(metadata, dict) else {})
+    for cell in cells:
+        notebook.take(cell)
+    front = notebook.front
+    problems = [front.problem] if front.problem else []
+    if notebook.strange:
+        count = "1 cell is" if notebook.strange == 1 else f"{notebook.strange} cells are"
+        problems.append(f"{count} not in the format of a notebook and left out.")
+    return document_of_markdown(
+        path,
+        "\n\n".join(notebook.blocks),
+        title=front.title or _string(notebook.metadata.get("title")),
+        front_matter={**({"language": notebook.language} if notebook.language else {}), **front.values},
+        tags=front.tags,
+        problems=problems,
+    )
+
+
+def _cells(record: object) -> list[Any] | None:
+    """Return the cells of a notebook, or None if it has none."""
+    if not isinstance(record, dict):
+        return None
+    if isinstance(cells := record.get("cells"), list):
+        return cells
+    if not isinstance(sheets := record.get("worksheets"), list):
+        return None
+    parts = [sheet["cells"] for sheet in sheets if isinstance(sheet, dict) and isinstance(sheet.get("cells"), list)]
+    return [cell for part in parts for cell in part]
+
+
+@dataclass(slots=True)
+class _Notebook:
+    """A notebook being read."""
+
+    metadata: dict[str, Any]
+    blocks: list[str] = field(default_factory=list)
+    front: FrontMatter = field(default_factory=FrontMatter)
+    strange: int = 0
+    """Cells that could not be read."""
+    language: str = ""
+
+    def __post_init__(self) -> None:
+        for key, name in (("language_info", "name"), ("kernelspec", "language"), ("kernelspec", "name")):
+            about = self.metadata.get(key)
+            if not self.language and isinstance(about, dict):
+                self.language = _word(about.get(name))
+
+    def take(self, cell: object) -> None:
+        """Add the next cell."""
+        if not isinstance(cell, dict) or not isinstance(kind := cell.get("cell_type"), str):
+            self.strange += 1
+            return
+        text = storable(_string(cell.get("input") if kind == "code" and "input" in cell else cell.get("source")))
+        text = text.strip("\n")
+        if kind == "heading":
+            level = cell.get("level")
+            self.blocks.append(f"{'#' * (level if level in (1, 2, 3, 4, 5, 6) else 1)} {' '.join(text.split())}")
+            return
+        if kind in ("markdown", "raw") and not self.blocks and text.startswith("---\n"):
+            # Quarto and Jupytext write front matter into the first cell.
+            lines = text.split("\n")
+            self.front = read_front_matter(lines)
+            text = "\n".join(lines[self.front.body :]).strip("\n")
+        if kind == "markdown" and text.strip():
+            self.blocks.append(closed(text))
+        elif text.strip():
+            language = _word(cell.get("language")) or self.language
+            self.blocks.append("\n".join(fenced(text, language if kind == "code" else "")))
+        outputs = cell.get("outputs")
+        if isinstance(outputs, list):
+            self.blocks += ("\n".join(fenced(text, "output")) for text in _outputs(outputs))
+
+
+def _outputs(outputs: list[Any]) -> Iterator[str]:
+    """Yield the texts of a cell's outputs, cut where they are long."""
+    shown = 0
+    for output in outputs:
+        text = _ANSI.sub("", storable(_output(output) if isinstance(output, dict) else "")).strip("\n")
+        if not text.strip():
+            continue
+        shown += 1
+        if shown > CELL_OUTPUTS:
+            yield "… more outputs are left out"
+            return
+        left = len(text) - OUTPUT_CHARACTERS
+        yield text if left <= 0 else f"{text[:OUTPUT_CHARACTERS]}\n… {left} more characters are left out"
+
+
+def _output(output: dict[str, Any]) -> str:
+    """Return the text of one output; empty for pictures and the like."""
+    if "ename" in output or "evalue" in output:
+        return f"{_string(output.get('ename'))}: {_string(output.get('evalue'))}"
+    if text := _string(output.get("text")):
+        return text
+    values = output.get("data", output)
+    if not isinstance(values, dict):
+        return ""
+    for kind in ("text/plain", "text/markdown", "text/latex", "latex"):
+        if text := _string(values.get(kind)):
+            return text
+    html = _string(values.get("text/html") or values.get("html"))
+    return markdown_of(html[: 10 * OUTPUT_CHARACTERS]) if html else ""
+
+
+def _string(value: object) -> str:
+    """Return a text, which may be a list of its lines; "" for anything else."""
+    if isinstance(value, list):
+        return "".join(part for part in value if isinstance(part, str))
+    return value if isinstance(value, str) else ""
+
+
+def _word(value: object) -> str:
+    return value if isinstance(value, str) and _LANGUAGE.fullmatch(value) else ""

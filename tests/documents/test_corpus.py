@@ -1,0 +1,230 @@
+"""Files of many formats, converted from Markdown that is known: words, headings and tables come back.
+
+`make_corpus.py` makes the archive and says how. A format is added by one line of `READERS`.
+"""
+
+from __future__ import annotations
+
+import lzma
+import re
+import sys
+import tarfile
+import unicodedata
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kbhub.documents.blocks import scan_blocks
+from kbhub.documents.chunking import chunk_document
+from kbhub.documents.markdown import parse_document
+from kbhub.documents.sources.docx import read_docx
+from kbhub.documents.sources.epub import read_epub
+from kbhub.documents.sources.html import read_html
+from kbhub.documents.sources.notebook import read_notebook
+from kbhub.documents.sources.odt import read_odt
+from kbhub.documents.sources.parts import chunk_parts
+from kbhub.documents.sources.pptx import read_pptx
+from kbhub.documents.sources.text_formats import read_text
+from kbhub.documents.sources.xlsx import read_xlsx
+from kbhub.reading.reading import ReadOptions
+from kbhub.types import Query
+from kbhub.workspace.formats import KINDS_OF_PARTS, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kbhub.types import Document
+
+
+ARCHIVE = Path(__file__).parent / "corpus.tar.xz"
+
+LEAST_WORDS, LEAST_HEADINGS = 0.99, 0.98
+
+READERS: dict[str, Callable[[str, bytes], Document]] = {
+    "html": read_html,
+    "ipynb": read_notebook,
+    "rst": read_text,
+    "org": read_text,
+    "adoc": read_text,
+    "plain.txt": read_text,
+    "underlined.txt": read_text,
+    "docx": read_docx,
+    "epub": read_epub,
+    "odt": read_odt,
+    "pptx": read_pptx,
+    "xlsx": read_xlsx,
+}
+"""Format → its parser, which takes a path and the bytes."""
+
+WITHOUT_HEADINGS = frozenset(("plain.txt",))
+"""Formats that do not mark headings."""
+
+ONE_LEVEL = frozenset(("pptx", "xlsx"))
+"""Formats whose headings, of slides and sheets, are all of one level."""
+
+WITHOUT_TABLES = frozenset(("plain.txt", "underlined.txt"))
+"""Formats that do not mark tables."""
+
+OWN_TABLES = frozenset(("rst", "org", "adoc"))
+"""Formats whose tables stay as the file has them, so that their cells are not those of Markdown."""
+
+_LINK = re.compile(r"\]\([^()]*\)")
+_NOTE = re.compile(r"\[\^\d+\]:?")
+_CELL = re.compile(r"(?<!\\)\|")
+_NUMBER = re.compile(r"^[\s>]*\d+\. ", re.MULTILINE)
+_TOKEN = re.compile(r"[^\W_]+")
+
+
+@cache
+def files() -> dict[str, bytes]:
+    """Name → content, of all files of the archive."""
+    with lzma.open(ARCHIVE) as packed, tarfile.open(fileobj=packed) as archive:
+        return {member.name: archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr]
+
+
+def words(text: str) -> list[str]:
+    """Words of a text, without the destinations of links and the numbers of footnotes and items."""
+    text = _NUMBER.sub("", _NOTE.sub(" ", _LINK.sub("] ", text)))
+    return _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold())
+
+
+def share(found: Counter[str], wanted: Counter[str]) -> float:
+    """How much of what is wanted is found."""
+    return (found & wanted).total() / max(1, wanted.total())
+
+
+def source_of(name: str) -> Document:
+    """The Markdown that a file was made of."""
+    return parse_document("source.md", files()[f"{name.partition('/')[0]}/source.md"])
+
+
+def source_words(source: Document) -> Counter[str]:
+    """Words of the Markdown, without the languages of its code blocks."""
+    openings = {first for first, _ in source.fences}
+    lines = [line for number, line in enumerate(source.lines, 1) if number not in openings]
+    return Counter(words("\n".join(lines)))
+
+
+def right_headings(document: Document, source: Document, *, levels: bool) -> float:
+    """Share of the headings that are found, in their order and with their level relative to the others.
+
+    Without levels, a heading may begin with the number of its slide.
+    """
+    texts = [" ".join(words(heading.text)) for heading in document.headings]
+    found, last = [], -1
+    for heading in source.headings:
+        text = " ".join(words(heading.text))
+        after = range(last + 1, len(texts))
+        last = next((at for at in after if texts[at] == text or (not levels and texts[at].endswith(f" {text}"))), last)
+        if last in after:
+            found.append(document.headings[last].level - heading.level if levels else 0)
+    return max(Counter(found).values(), default=0) / max(1, len(source.headings))
+
+
+def rows_of(document: Document, first: int, last: int) -> list[list[list[str]]]:
+    """Words of each cell of each row of a pipe table."""
+    lines = [line.strip().strip(">").strip() for line in document.lines[first - 1 : last]]
+    return [[words(cell) for cell in _CELL.split(line)[1:-1]] for line in lines if line.strip("|-: ")]
+
+
+def tables_without(document: Document, source: Document, *, cells: bool) -> list[tuple[int, int]]:
+    """Tables of the Markdown that are no tables of the document, with all of their cells in their places."""
+    missing = []
+    # Those of a slide or a sheet are found when it is cut into chunks.
+    spans = list(document.tables or scan_blocks(document.lines, 0, 0).tables)
+    for span in source.tables:
+        wanted = rows_of(source, *span)
+        for place, found in enumerate(spans):
+            if cells:
+                rows = [row for row in rows_of(document, *found) if any(row)]
+                same = rows == wanted
+            else:
+                # Words of a narrow column may be split, so the letters are compared.
+                text = Counter("".join(document.lines[found[0] - 1 : found[1]]).casefold())
+                same = Counter("".join(word for row in wanted for cell in row for word in cell)) <= text
+            if same:
+                del spans[: place + 1]
+                break
+        else:
+            missing.append(span)
+    return missing
+
+
+def formats() -> list[str]:
+    """Formats of the archive that can be read, those with more than one dot first."""
+    return sorted(READERS, key=lambda ending: -ending.count("."))
+
+
+def cases() -> list[tuple[str, str]]:
+    """(name, format) of each converted file."""
+    return [
+        (name, ending)
+        for name in sorted(files())
+        for ending in [next((ending for ending in formats() if name.endswith(f".{ending}")), "")]
+        if ending
+    ]
+
+
+def test_the_archive_has_all_formats_and_is_small():
+    """It does not weigh on a clone, and each format has a dozen files."""
+    endings = Counter(ending for _, ending in cases())
+
+    assert ARCHIVE.stat().st_size < 2_000_000
+    assert len(files()) > 200
+    assert set(endings) == set(READERS)
+    assert min(endings.values()) > 10
+
+
+@pytest.mark.parametrize("ending", sorted(READERS))
+def test_words_headings_and_tables_come_back(ending):
+    """Of each file: nearly all words, nearly all headings with their level, each table with its cells."""
+    short = []
+    for name, _ in (case for case in cases() if case[1] == ending):
+        document, source = READERS[ending](name, files()[name]), source_of(name)
+        text = Counter(words("\n".join(document.lines)))
+        if (found := share(text, source_words(source))) < LEAST_WORDS:
+            short.append(f"{name}: {found:.3f} of the words")
+        found = right_headings(document, source, levels=ending not in ONE_LEVEL)
+        if ending not in WITHOUT_HEADINGS and found < LEAST_HEADINGS:
+            short.append(f"{name}: {found:.3f} of the headings")
+        missing = tables_without(document, source, cells=ending not in OWN_TABLES)
+        if ending not in WITHOUT_TABLES and missing:
+            short.append(f"{name}: no table for lines {missing}")
+        if document.problems:
+            short.append(f"{name}: {document.problems}")
+        chunks = chunk_parts(document) if ending in KINDS_OF_PARTS else chunk_document(document)
+        if Counter(words("\n".join(chunk.text for chunk in chunks))) != text:
+            short.append(f"{name}: chunks with other words")
+
+    assert short == []
+
+
+@pytest.mark.slow
+def test_every_file_is_found_and_read_as_it_was_written(environment):
+    """All in one base: indexed, found by its words and its kind, and read from the index."""
+    named = dict(cases())
+    environment.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.txt", "*.html"]}')
+    for name in named:
+        environment.write(f"knowledge/{name}", files()[name])
+    hub = environment.hub()
+    (report,) = hub.sync()
+    assert (report.added, report.failed) == (len(named), ())
+    assert [problem.subject for problem in hub.status().bases[0].problems] == []
+
+    bad = []
+    for name in named:
+        base = hub.select()[0]
+        source = source_of(name)
+        reading = hub.read([name], ReadOptions(answer_bytes=sys.maxsize)).readings[0]
+        if share(Counter(words(reading.text)), source_words(source)) < LEAST_WORDS:
+            bad.append(f"{name}: words are lost on the way through the index")
+        heading = max((heading.text for heading in source.headings), key=len)
+        query = Query(text=f"{heading} kind:{kind_of(base, name)} path:{name.partition('/')[0]}/", limit=50)
+        hits = hub.search(query).hits
+        if not any(name in (hit.path, *hit.duplicates) for hit in hits):
+            bad.append(f"{name}: not found by {query.text!r}")
+
+    assert bad == []

@@ -1,0 +1,325 @@
+"""A file of a converted format can do no harm: it is parsed in a process of its own, within limits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+import kbhub.documents.sources.isolated
+from kbhub.documents.packing import MOST_BYTES, packed, unpacked
+from kbhub.documents.sources.isolated import GREETING, IsolatedParser
+from kbhub.documents.sources.packages import XML_BYTES
+from kbhub.types import Document
+from office_files import WORD, a_docx, a_pptx, a_zip, an_epub, an_odt, an_xlsx, paragraph
+from pdfs import a_pdf
+
+GOOD = a_docx(paragraph("All is well."))
+LAUGHS = (
+    '<!DOCTYPE l [<!ENTITY a "ha ha ha ha ha">'
+    + "".join(f'<!ENTITY {one} "{f"&{other};" * 10}">' for other, one in zip("abcdefgh", "bcdefghi", strict=True))
+    + "]>"
+)
+
+
+@pytest.fixture(scope="module")
+def parser():
+    """One process for all files, as in a sync."""
+    with IsolatedParser() as made:
+        yield made
+
+
+@pytest.fixture
+def port():
+    """A port on which a connection would be seen; it is checked that there was none."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield listening.getsockname()[1]
+        listening.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+
+
+def told(parser, data, kind="docx"):
+    """The text of a file, and what could not be read."""
+    document = parser.parse(f"a.{kind}", kind, data)
+    return "\n".join(document.lines), " ".join(document.problems)
+
+
+def entity(place):
+    return f'<!DOCTYPE d [<!ENTITY e SYSTEM "{place}">]>'
+
+
+def lying(data, size):
+    """A zip file whose first member says that it is shorter than it is."""
+    where = data.index(b"PK\x01\x02")
+    with_local = data[:22] + size.to_bytes(4, "little") + data[26:]
+    return with_local[: where + 24] + size.to_bytes(4, "little") + with_local[where + 28 :]
+
+
+BOMB = a_zip({"word/document.xml": b"<a>" + b" " * (XML_BYTES + 1)})
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (BOMB, f"It cannot be read (it has {XML_BYTES + 4:,} bytes when unpacked and the limit is {XML_BYTES:,})"),
+        (lying(BOMB, 100), "It cannot be read (Bad CRC-32"),
+        (a_docx("&i;", doctype=LAUGHS), "It cannot be read (its XML declares entities); left out."),
+        (a_docx("&e;", doctype=entity("file:///etc/passwd")), "(its XML declares entities)"),
+        (
+            a_docx(more={"word/document.xml": f"{entity('file:///etc/passwd')}<d>&e;</d>".encode("utf-16")}),
+            "(its XML declares entities)",
+        ),
+        (a_docx("<w:tbl><w:tr><w:tc>" * 20_000 + "</w:tc></w:tr></w:tbl>" * 20_000), "It is nested too deep"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"), "(it is encrypted, and kbhub"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600, "(it is in the format of before 2007"),
+        (GOOD[: len(GOOD) // 2], "(it is no such file, or broken)"),
+        (b"# Markdown\n", "(it is no such file, or broken)"),
+        (b"", "(it is no such file, or broken)"),
+        (an_xlsx(("A", [[1]])), "It cannot be read ("),
+        (a_zip({f"{number}": b"" for number in range(20_001)}), "it has 20,001 members"),
+    ],
+    ids=["bomb", "lying bomb", "laughs", "entity", "utf-16", "deep", "encrypted", "old", "cut", "text", "empty",
+         "other format", "members"],
+)  # fmt: skip
+def test_a_hostile_file_is_left_out_with_a_reason(parser, data, says):
+    """Its text is empty, and the next file is read."""
+    text, problem = told(parser, data)
+
+    assert says in problem
+    assert text == ""
+    assert "All is well." in told(parser, GOOD)[0]
+
+
+@pytest.mark.parametrize("kind", ["docx", "odt", "epub"])
+@pytest.mark.parametrize("declaration", ['<!DOCTYPE d SYSTEM "{}">', '<!DOCTYPE d [<!ENTITY % p SYSTEM "{}"> %p;]>'])
+def test_nothing_is_fetched(parser, port, kind, declaration):
+    """Neither an external document type nor an external entity."""
+    doctype = declaration.format(f"http://127.0.0.1:{port}/x.dtd")
+    made = {
+        "docx": lambda: a_docx(paragraph("Words"), doctype=doctype),
+        "odt": lambda: an_odt("<text:p>Words</text:p>", doctype=doctype),
+        "epub": lambda: an_epub("<p>Words</p>", doctype=doctype),
+    }
+    text, problem = told(parser, made[kind](), kind)
+
+    assert ("Words" in text) != ("its XML declares entities" in problem)
+
+
+def test_a_picture_that_lies_elsewhere_is_not_read(parser, port, tmp_path):
+    """A document may name any file or address as the source of a picture."""
+    secret = tmp_path / "secret.png"
+    secret.write_text("hunter2")
+    relations = "".join(
+        f'<Relationship Id="p{number}" TargetMode="External" Target="{place}" '
+        'Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/image"/>'
+        for number, place in enumerate((secret.as_uri(), str(secret), f"http://127.0.0.1:{port}/a.png"))
+    )
+    pictures = "".join(
+        '<w:p><w:r><w:drawing><a:blip xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" '
+        f'r:link="p{number}"/></w:drawing></w:r></w:p>'
+        for number in range(3)
+    )
+    more = {
+        "word/_rels/document.xml.rels": '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/'
+        f'relationships">{relations}</Relationships>'
+    }
+    text, _ = told(parser, a_docx(pictures, paragraph("Words"), more=more))
+
+    assert "Words" in text
+    assert "hunter2" not in text
+
+
+def test_macros_and_files_within_a_file_are_nothing(parser):
+    """They are neither run nor unpacked nor text."""
+    inner = {"word/vbaProject.bin": b"\xd0\xcf\x11\xe0Shell(calc)", "word/embeddings/a.docx": BOMB}
+
+    assert told(parser, a_docx(paragraph("Words"), more=inner)) == ("author: Ada\ndate: 2025-11-02\n\nWords", "")
+
+
+def test_few_bytes_are_not_millions_of_cells(parser):
+    """Spaces and columns are repeated by a count."""
+    text, problem = told(
+        parser,
+        an_odt(
+            '<text:p>a<text:s text:c="999999999"/>b</text:p><table:table><table:table-row table:number-rows-repeated='
+            '"1000000"><table:table-cell table:number-columns-repeated="1000000"/><table:table-cell '
+            'table:number-columns-spanned="1000000"><text:p>c</text:p></table:table-cell></table:table-row></table:table>'
+        ),
+        "odt",
+    )
+
+    assert problem == ""
+    assert len(text) < 2000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the memory of a process")
+def test_memory_is_limited(parser):
+    """A tree of ten million elements is given up."""
+    text, problem = told(parser, an_odt("<text:p/>" * 10_000_000), "odt")
+
+    assert (text, problem) == ("", "Reading it takes more memory than kbhub allows; left out.")
+    assert "All is well." in told(parser, GOOD)[0]
+
+
+def test_a_file_that_takes_too_long_costs_itself_alone(monkeypatch):
+    """Its process is killed, and the next file gets another one."""
+    with IsolatedParser() as parser:
+        assert "All is well." in told(parser, GOOD)[0]
+        first = parser._process
+        with monkeypatch.context() as hurried:
+            hurried.setattr(kbhub.documents.sources.isolated, "PARSE_SECONDS", 0.5)
+            began = time.monotonic()
+            assert told(parser, a_docx(paragraph("Words and words.") * 60_000)) == (
+                "", "It takes more than 0.5 seconds to read; left out.",
+            )  # fmt: skip
+        assert time.monotonic() - began < 20
+        assert first.returncode is not None
+        assert "All is well." in told(parser, GOOD)[0]
+        assert parser._process is not first
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="Windows has no such signal")
+def test_a_process_that_no_longer_answers_is_ended(monkeypatch):
+    """Even if it cannot notice that its time is over."""
+    monkeypatch.setattr(kbhub.documents.sources.isolated, "PARSE_SECONDS", 1.0)
+    with IsolatedParser() as parser:
+        told(parser, GOOD)
+        os.kill(parser._process.pid, signal.SIGSTOP)
+        assert told(parser, GOOD)[1] == "It takes more than 1 seconds to read; left out."
+        monkeypatch.setattr(kbhub.documents.sources.isolated, "PARSE_SECONDS", 60.0)
+        assert "All is well." in told(parser, GOOD)[0]
+
+
+def test_a_process_that_dies_costs_its_file_alone(monkeypatch):
+    """In the middle of a file; one that died before is not the next file's fault."""
+    read = kbhub.documents.sources.isolated._read
+    with IsolatedParser() as parser, monkeypatch.context() as dying:
+
+        def killed(stream):
+            parser._process.kill()
+            parser._process.wait()
+            return read(stream)
+
+        told(parser, GOOD)
+        dying.setattr(kbhub.documents.sources.isolated, "_read", killed)
+        assert told(parser, a_docx(paragraph("Words.") * 20_000)) == ("", "Its parser broke off; left out.")
+        dying.undo()
+        assert "All is well." in told(parser, GOOD)[0]
+        parser._process.kill()
+        parser._process.wait()
+        assert "All is well." in told(parser, GOOD)[0]
+
+
+def test_it_ends_with_whoever_started_it():
+    """Its input is closed, so nothing is left to do."""
+    with IsolatedParser() as parser:
+        told(parser, GOOD)
+        process = parser._process
+        process.stdin.close()
+
+        assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"%d\n{}" % (MOST_BYTES + 1), b"-1\n", b"x\n", b"5\n{}", b"2\n{}", b"2\n[]", b"4\nnull", b"2\n}{",
+        b"9\n" + b"[" * 9, b"1" * 4000,
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_none_costs_its_file(monkeypatch, said):
+    """Whatever a process says that has been taken over."""
+    script = f"import sys; sys.stdout.buffer.write({GREETING + said!r}); sys.stdout.flush(); sys.stdin.read()"
+
+    def start(_):
+        return subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    monkeypatch.setattr(kbhub.documents.sources.isolated, "start", start)
+    monkeypatch.setattr(kbhub.documents.sources.isolated, "PARSE_SECONDS", 3.0)
+    with IsolatedParser() as parser:
+        text, problem = told(parser, GOOD)
+
+        assert text == ""
+        assert problem in ("Its parser broke off; left out.", "It takes more than 3 seconds to read; left out.")
+        assert parser._process is None
+
+
+def test_another_program_is_not_listened_to(monkeypatch):
+    """One that greets otherwise, such as another version."""
+
+    def start(_):
+        return subprocess.Popen([sys.executable, "-c", "print('hello')"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    monkeypatch.setattr(kbhub.documents.sources.isolated, "start", start)
+    with IsolatedParser() as parser, pytest.raises(OSError, match="cannot be started"):
+        parser.parse("a.docx", "docx", GOOD)
+
+
+PLAIN = packed(Document("a.docx", "T", ("# H", "x"), 0, {"date": "2025-01-01"}, (), (), (), (), ()))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"lines": [1]}, {"lines": ["a\nb"]}, {"lines": ["\ud800"]}, {"lines": ["\0"]}, {"lines": None},
+        {"title": 1}, {"title": "\ud800"}, {"body": "x"}, {"body": None}, {"frontMatter": [1]},
+        {"frontMatter": {"a": 1 << 70}}, {"frontMatter": {"a": ["\ud800"]}}, {"frontMatter": {"a": float("nan")}},
+        {"frontMatter": {"\0": 1}}, {"problems": [None]}, {"tags": [[]]},
+        {"headings": [{"level": 1}]}, {"headings": [1]}, {"aliases": ["\n"]},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["docx", "pdf"])
+def test_values_that_no_index_can_store_are_refused(kind, wrong):
+    """An answer is untrusted; the sound one is taken."""
+    assert unpacked("a.docx", kind, PLAIN).title == "T"
+    with pytest.raises((ValueError, TypeError, KeyError, AttributeError)):
+        unpacked("a.docx", kind, PLAIN | wrong)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "open('/etc/hostname')", "open(sys.argv[1])", "open(sys.argv[1], 'w')", "os.open(sys.argv[1], os.O_RDWR)",
+        "socket.create_connection(('127.0.0.1', 9))", "subprocess.run([sys.executable, '-c', ''])", "os.system('true')",
+        "os.execv(sys.executable, ['x'])", "open(os.__file__, 'a')",
+    ],
+)  # fmt: skip
+def test_a_parser_may_not_leave_its_process(tmp_path, statement):
+    """No other file, no connection and no program, whatever a library would do."""
+    place = tmp_path / "there.txt"
+    place.write_text("secret")
+    script = (
+        "import os, socket, subprocess, sys\nfrom kbhub.documents.sources.parsing import _confine\n_confine()\n"
+        f"try:\n    {statement}\nexcept PermissionError as error:\n    print('may not' in str(error))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(place)], capture_output=True, text=True, timeout=60)
+
+    assert done.stdout.strip() == "True", done.stderr
+    assert place.read_text() == "secret"
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("docx", GOOD), ("pptx", a_pptx(("T", ["All is well."], ""))), ("xlsx", an_xlsx(("S", [["All is well."]]))),
+        ("odt", an_odt("<text:p>All is well.</text:p>")), ("epub", an_epub("<p>All is well.</p>")),
+        ("pdf", a_pdf("All is well.")), ("html", b"<p>All is well."),
+    ],
+)  # fmt: skip
+def test_every_format_is_read_within_the_limits(kind, data):
+    """A new process imports what the format needs."""
+    with IsolatedParser() as parser:
+        text, problem = told(parser, data, kind)
+
+        assert "All is well." in text
+        assert problem == ""
+        assert WORD not in text

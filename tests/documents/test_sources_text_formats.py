@@ -1,0 +1,405 @@
+"""reStructuredText, Org, AsciiDoc and plain text: the structure is found, and lines are those of the file."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kbhub.documents.blocks import section
+from kbhub.documents.chunking import chunk_document
+from kbhub.documents.markdown import decode
+from kbhub.documents.sources.text_formats import read_text
+
+many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+RST = """\
+:orphan:
+:tags: ops, disk full
+
+==========
+The manual
+==========
+
+:Author: Ann
+:Date: 2024-05-01
+
+Intro with :doc:`setup` and :doc:`the guide </guide/start>`.
+
+First *part*
+============
+
+See `notes <notes/a.rst>`_ and `out <https://example.org>`_. Code::
+
+    # no
+    ====
+
+    Title
+    =====
+
+.. code-block:: python
+
+   x = ":doc:`hidden`"
+
+Sub ``flag``
+------------
+text
+
++---+---+
+| a | b |
++===+===+
+| 1 | 2 |
++---+---+
+
+===  ===
+k    v
+===  ===
+1    2
+
+3    4
+===  ===
+
+.. list-table::
+
+   * - a
+     - b
+
+.. a comment
+   :doc:`not this`
+
+.. toctree::
+   :maxdepth: 2
+
+   intro
+   The API <api/index>
+   https://example.org
+
+>>> print(1)
+1
+
+Second
+======
+
+1. item
+"""
+
+
+def read(name: str, text: str):
+    return read_text(name, text.encode())
+
+
+def headings(document) -> list[tuple[int, str, int]]:
+    return [(heading.level, heading.text, heading.line) for heading in document.headings]
+
+
+def links(document) -> list[tuple[str, str, str, int]]:
+    return [(link.target, link.fragment, link.text, link.line) for link in document.links]
+
+
+def test_restructuredtext_has_its_structure():
+    """Levels follow the order of adornments; fields, blocks, tables and links are where the file has them."""
+    document = read("doc/a.rst", RST)
+
+    assert document.lines == tuple(RST.splitlines())
+    assert document.title == "The manual"
+    assert document.front_matter == {"tags": "ops, disk full", "author": "Ann", "date": "2024-05-01"}
+    assert document.tags == ("ops", "disk full")
+    assert headings(document) == [
+        (1, "The manual", 4),
+        (2, "First part", 13),
+        (3, "Sub flag", 28),
+        (2, "Second", 64),
+    ]
+    assert document.fences == ((18, 22), (24, 26), (61, 62))
+    assert document.tables == ((32, 36), (38, 44), (46, 49))
+    assert links(document) == [
+        ("setup.rst", "", "setup", 11),
+        ("/guide/start.rst", "", "the guide", 11),
+        ("notes/a.rst", "", "notes", 16),
+        ("intro.rst", "", "intro", 57),
+        ("api/index.rst", "", "The API", 58),
+    ]
+    assert section(document, "Sub flag") == (28, 63)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "word\n---",  # shorter than the title, and under four
+        "- item\n------",
+        "text\nmore\n====\n",  # the second line of a paragraph
+        "  indented\n  ========",
+        "====\n\n====",
+        ".. note\n=======",
+        "::\n\n  Title\n  =====",
+    ],
+)
+def test_what_is_no_title_of_restructuredtext_stays_text(text):
+    """A line of punctuation below other things than a line of text makes no heading."""
+    assert headings(read("a.rst", text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (":ref:`doc/setup:First steps`", [("/doc/setup.rst", "First steps", "doc/setup:First steps", 1)]),
+        (":ref:`label` :ref:`x <label>`", []),
+        (".. _the name: other.rst#part\n\nsee `the name`_", [("other.rst", "part", "the name", 1)]),
+        (".. include:: parts/a.rst", [("parts/a.rst", "", "parts/a.rst", 1)]),
+        (":download:`it <a.zip>` :doc:`a.md`", [("a.zip", "", "it", 1), ("a.md", "", "a.md", 1)]),
+    ],
+)
+def test_links_of_restructuredtext_lead_to_files(text, found):
+    """Names of documents get their suffix; labels without a file lead nowhere."""
+    assert links(read("a.rst", text)) == found
+
+
+ORG = """\
+:PROPERTIES:
+:ID: 8e8f
+:ROAM_ALIASES: "other name" short
+:END:
+#+TITLE: The =manual=
+#+author: Ann
+#+filetags: :ops:disk:
+
+Intro [[file:notes/a%20b.org::*Part one][see it]] [[https://example.org][out]] [[*Sub]].
+
+* TODO [#A] First [[file:x.org][part]] :work:
+:PROPERTIES:
+:CUSTOM_ID: first
+:END:
+** Sub ~flag~
+#+begin_src python
+# [[file:hidden.org]]
+,* no headline
+#+end_src
+
+: fixed
+: width
+
+| a | b |
+|---+---|
+| 1 | 2 |
+#+begin_src
+* Second
+#+begin_example
+a
+#+end_example
+#+begin_quote
+[[./other.org][other]]
+#+end_quote
+"""
+
+
+def test_org_has_its_structure():
+    """Keywords and drawers at the top are metadata; a headline ends a block without an end."""
+    document = read("a.org", ORG)
+
+    assert document.lines == tuple(ORG.splitlines())
+    assert (document.title, document.body) == ("The manual", 7)
+    assert document.front_matter == {"author": "Ann"}
+    assert document.tags == ("ops", "disk", "work")
+    assert document.aliases == ("other name", "short")
+    assert headings(document) == [(1, "First part", 11), (2, "Sub flag", 15), (1, "Second", 28)]
+    assert document.fences == ((16, 19), (21, 22), (29, 31))
+    assert document.tables == ((24, 26),)
+    assert links(document) == [
+        ("notes/a b.org", "Part one", "see it", 9),
+        ("x.org", "", "part", 11),
+        ("./other.org", "", "other", 33),
+    ]
+
+
+ADOC = """\
+// a comment
+= The `manual`
+Ann Author <ann@example.org>
+:tags: ops, disk
+:description: what it \\
+is about
+
+Intro xref:setup.adoc#first[the setup], xref:guide#[], <<other.adoc#part,there>>, <<local>>, link:notes/a.txt[notes].
+
+== First _part_ ==
+
+[source,sh]
+----
+== no
+xref:hidden.adoc[]
+----
+
+=== Sub
+[cols=2]
+|===
+|a |b
+
+|== 1 |2
+|===
+
+Old style
+~~~~~~~~~
+
+....
+text
+....
+
+include::parts/x.adoc[]
+https://example.org[out] link:{url}/a[b]
+
+////
+== Commented
+////
+== Last
+----
+no end
+== in it
+"""
+
+
+def test_asciidoc_has_its_structure():
+    """Attributes are metadata; blocks go from one delimiter to the next, or to the end."""
+    document = read("a.adoc", ADOC)
+
+    assert document.lines == tuple(ADOC.splitlines())
+    assert document.title == "The manual"
+    assert document.tags == ("ops", "disk")
+    assert document.front_matter == {"author": "Ann Author", "tags": "ops, disk", "description": "what it is about"}
+    assert headings(document) == [
+        (1, "The manual", 2),
+        (2, "First part", 10),
+        (3, "Sub", 18),
+        (3, "Old style", 26),
+        (2, "Last", 39),
+    ]
+    assert document.fences == ((12, 16), (29, 31), (40, 42))
+    assert document.tables == ((20, 24),)
+    assert links(document) == [
+        ("setup.adoc", "first", "the setup", 8),
+        ("guide.adoc", "", "guide.adoc", 8),
+        ("notes/a.txt", "", "notes", 8),
+        ("other.adoc", "part", "there", 8),
+        ("parts/x.adoc", "", "parts/x.adoc", 33),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Title\n=====\n\nText.\n\nPart\n----\ntext", [(1, "Title", 1), (2, "Part", 6)]),
+        ("*****\nTitle\n*****\n\nPart\n====", [(1, "Title", 1), (2, "Part", 5)]),
+        ("名前\n====", [(1, "名前", 1)]),
+        ('Deep\n\'\'\'\'\n\nDeeper\n""""""', [(1, "Deep", 1), (2, "Deeper", 4)]),
+        ("1. Scope\n\nText.\n\n2. Terms\n\nMore text.", [(1, "1. Scope", 1), (1, "2. Terms", 5)]),
+        ("1. Scope\n\n   Text.\n\n1.1 Range\n\n   Text.", [(1, "1. Scope", 1), (2, "1.1 Range", 5)]),
+        ("1. Buy milk\n\n2. Call Ann\n\n3. Go home", []),
+        ("1. Buy milk\n\n   two\n\n2. Call Ann\n\n   soon", []),
+        ("5. Scope\n\nText.\n\n9. Terms\n\nText.", []),
+        ("Yours,\nAnn\n---", []),
+        ("a\n----------------", []),
+        ("- one\n-----\n", [(1, "- one", 1)]),
+        ("# a comment\nx = 1", []),
+        ("a | b\n------\n1 | 2\n======", []),
+    ],
+)
+def test_headings_of_plain_text_are_the_certain_ones(text, found):
+    """Underlines as long as their line make a heading, numbers only in sequence with text between."""
+    assert headings(read("a.txt", text)) == found
+
+
+def test_yaml_front_matter_is_read_in_every_format():
+    """Site generators put it into AsciiDoc and the others too; broken one is a problem and stays text."""
+    for name in ("a.rst", "a.org", "a.adoc", "a.txt"):
+        document = read(name, "---\ntitle: T\ntags: [x]\n---\ntext")
+        assert (document.title, document.tags, document.body) == ("T", ("x",), 4)
+        assert read(name, "---\na: b: c\n---\ntext").problems
+    assert read("my-file.txt", "text").title == "my file"
+
+
+def test_a_title_stays_with_its_text_in_chunks():
+    """Whatever underlines or marks a heading, no chunk ends right after it."""
+    words = "word " * 290
+    for name, title in (
+        ("a.rst", "~~~~~\nTitle\n~~~~~"),
+        ("a.rst", "Title\n~~~~~"),
+        ("a.org", "* Title"),
+        ("a.adoc", "== Title"),
+        ("a.txt", "Title\n*****"),
+    ):
+        document = read(name, f"{words}\n\n{title}\n\n{words}\n")
+        chunks = chunk_document(document)
+        assert [chunk.text.split("\n")[0] for chunk in chunks if "Title" in chunk.text] == [title.split("\n")[0]]
+        assert all("word" in chunk.text for chunk in chunks)
+
+
+PIECES = (
+    *("=====", "-----", "~~~~", "Title", "a b", "", "", "  indented", "::", "text::", "..", ".. code:: x", ".. note::"),
+    *(
+        ".. toctree::",
+        "   a",
+        ".. _a: b",
+        ":a: b",
+        ">>> x",
+        "+--+",
+        "|a |",
+        "== ==",
+        "* H :t:",
+        "** TODO x",
+        "#+title: t",
+    ),
+    *("#+begin_src", "#+end_src", "#+begin_example", ": x", "| a |", "[[file:a][b]]", ":PROPERTIES:", ":END:", "# c"),
+    *("= T", "== T ==", "----", "....", "|===", "////", "[a,b]", ":tags: x \\", "xref:a.adoc[b]", "<<a#b>>", "1. A"),
+    *("1.1 B", "- x", "\t", "---", "title: x", ":doc:`a <b>`", "`a <b>`_", "\\", "漢字", "\x0c", "\u2028"),
+)
+texts = st.one_of(
+    st.lists(st.sampled_from(PIECES), max_size=40).map("\n".join),
+    st.text("=-~*#:.|+[]<>`_ \n\ta1", max_size=200),
+    st.text(max_size=200),
+)
+
+
+@many
+@given(
+    st.sampled_from(("a.rst", "a.org", "a.adoc", "a.txt")),
+    st.one_of(texts.map(str.encode), st.binary(max_size=200), texts.map(lambda text: text.encode("utf-16"))),
+)
+def test_any_bytes_parse_and_keep_all_their_text(name, data):
+    """Lines are those of the file, and headings, spans and links are on them."""
+    document = read_text(name, data)
+    lines = decode(data)[0].replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    count = len(document.lines)
+
+    assert document.lines == tuple(lines if lines[-1] else lines[:-1])
+    assert all(1 <= item.line <= count for item in (*document.headings, *document.links))
+    assert [heading.line for heading in document.headings] == sorted({heading.line for heading in document.headings})
+    for spans in (document.fences, document.tables):
+        assert all(1 <= first <= last <= count for first, last in spans)
+        assert list(spans) == sorted(spans)
+    kept = " ".join(chunk.text for chunk in chunk_document(document)).split()
+    assert kept == " ".join(document.lines).split()
+
+
+WORST = (
+    "a::\n\n", "..\n", "== ==\n", "+--+\n", "a\n----\n", "a\n----\n\n", "----\n", ":a:\n", "`a <", ".. toctree::\n",
+    "#+begin_src\n", "#+begin_src\n#+begin_example\n", "[[a", "#+begin_src\n* a\n", ":a: b \\\n", "----\n....\n", "<<a",
+    "xref:a[", "1. A\n\n", "* :a", "*a* ", "\n", " ", "\t\n", "a:: \n \n",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("piece", WORST)
+def test_five_megabytes_of_anything_take_seconds(piece):
+    """Each piece over and over, on lines and on one line, comes out in the time limit of a test."""
+    repeated = piece * (2_500_000 // len(piece))
+    data = (repeated + "x\n== a" + repeated.replace("\n", " ") + "b").encode()
+    for name in ("a.rst", "a.org", "a.adoc", "a.txt"):
+        assert len(read_text(name, data).lines) == data.count(b"\n") + 1
+
+
+@pytest.mark.parametrize("piece", WORST)
+def test_much_of_anything_is_read(piece):
+    """The short form of the test above."""
+    repeated = piece * (20_000 // len(piece))
+    data = (repeated + "x\n== a" + repeated.replace("\n", " ") + "b").encode()
+    for name in ("a.rst", "a.org", "a.adoc", "a.txt"):
+        assert len(read_text(name, data).lines) == data.count(b"\n") + 1

@@ -1,0 +1,337 @@
+"""Documents of every format are indexed, found, read and watched as Markdown is."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+
+import kbhub.documents.sources.isolated
+import kbhub.workspace.formats
+from kbhub.editing.documents import write_document
+from kbhub.editing.renaming import rename
+from kbhub.errors import WriteRefused
+from kbhub.render.terminal import report_text
+from kbhub.sync.deleted_texts import change_keeping
+from kbhub.types import Query
+from kbhub.workspace.formats import FORMATS
+from office_files import a_docx, a_pptx, an_epub, an_odt, an_xlsx, paragraph
+from pdfs import a_pdf
+from test_watch import Watched
+
+WORDS = "The intake pump primes itself."
+
+
+def words(name: str) -> str:
+    """A text of its own for each file: of equal ones a search shows the first."""
+    return f"{WORDS} It has {name * 3} in it."
+
+
+LINES = f"Intake\n======\n\n{WORDS}\n"
+FILES: dict[str, str | bytes] = {
+    "a.docx": a_docx(paragraph("Intake", "heading1"), paragraph(words("docx"))),
+    "a.docm": a_docx(
+        paragraph("Intake", "heading1"), paragraph(words("docm")), more={"word/vbaProject.bin": b"\xd0\xcf"}
+    ),
+    "a.pptx": a_pptx(("Intake", [words("pptx")], "")),
+    "a.xlsx": an_xlsx(("Intake", [["Part", "Is"], ["pump", words("xlsx")]])),
+    "a.odt": an_odt(f'<text:h text:outline-level="1">Intake</text:h><text:p>{words("odt")}</text:p>'),
+    "a.epub": an_epub(f"<h1>Intake</h1><p>{words('epub')}</p>"),
+    "a.pdf": a_pdf(words("pdf"), title="Pump manual"),
+    "a.ipynb": json.dumps(
+        {
+            "nbformat": 4,
+            "metadata": {},
+            "cells": [{"cell_type": "markdown", "source": ["# Intake\n", "\n", words("ipynb")]}],
+        }
+    ),
+    "a.canvas": json.dumps(
+        {"nodes": [{"id": "a", "type": "text", "text": f"# Intake\n\n{words('canvas')}"}], "edges": []}
+    ),
+    "a.eml": f"From: Ada <ada@example.org>\nSubject: Intake\nContent-Type: text/plain\n\n{words('eml')}\n",
+    "a.rst": LINES + words("rst"),
+    "a.org": f"* Intake\n\n{words('org')}\n",
+    "a.adoc": f"= Intake\n\n{words('adoc')}\n",
+}
+ASKED = {"a.html": f"<h1>Intake</h1><p>{words('html')}</p>", "a.txt": LINES + words("txt")}
+KINDS = {
+    ".docx": "docx", ".docm": "docx", ".pptx": "pptx", ".xlsx": "xlsx", ".odt": "odt", ".epub": "epub", ".pdf": "pdf",
+    ".ipynb": "notebook", ".canvas": "canvas", ".eml": "mail", ".html": "html",
+}  # fmt: skip
+
+
+def started(monkeypatch):
+    """The parsing processes that are started from here on."""
+    processes, start = [], kbhub.documents.sources.isolated.start
+    monkeypatch.setattr(
+        kbhub.documents.sources.isolated, "start", lambda module: processes.append(start(module)) or processes[-1]
+    )
+    return processes
+
+
+@pytest.fixture
+def every(environment):
+    """A base with a file of each format, those among them that only `include` takes."""
+    environment.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.html", "*.txt"]}')
+    for name, data in (FILES | ASKED).items():
+        environment.write(f"knowledge/{name}", data)
+    return environment
+
+
+def texts_of(hub, refs):
+    result = hub.read(refs)
+    assert not result.unread, result.unread
+    return {reading.ref.partition(":")[0]: reading.text for reading in result.readings}
+
+
+def test_each_is_found_read_and_of_its_kind(every, monkeypatch):
+    """By one process for all of them, which is gone afterwards; reading takes the text from the index."""
+    processes = started(monkeypatch)
+    hub = every.hub()
+    (report,) = hub.sync()
+    assert (report.added, report.failed) == (len(FILES | ASKED), ())
+    assert [process.returncode is not None for process in processes] == [True]
+
+    hits = hub.search(Query(text="intake pump primes", limit=50)).hits
+    assert {hit.path: hit.kind for hit in hits} == {name: KINDS.get(name[1:], "document") for name in FILES | ASKED}
+    assert all(any("ntake" in part or part == "Page 1" for part in (hit.title, *hit.headings)) for hit in hits)
+    for kind in {*KINDS.values(), "document"}:
+        found = hub.search(Query(text=f"pump kind:{kind}", mode="keyword", limit=50)).hits
+        assert {hit.kind for hit in found} == {kind}
+    for hit in hits:
+        text = texts_of(hub, [f"{hit.ref}:{hit.start_line}-{hit.end_line}"])[hit.path]
+        assert WORDS in text, hit.path
+    assert len(processes) == 1
+
+
+@pytest.mark.parametrize("name", sorted(FILES | ASKED))
+def test_what_is_read_is_the_same_from_index_and_file(every, name):
+    """A file that is not indexed yet is read as it will be when it is, its headings too."""
+    hub = every.hub()
+    hub.sync()
+    copy = f"b{name[1:]}"
+    every.write(f"knowledge/{copy}", (every.project / "knowledge" / name).read_bytes())
+    result = hub.read([name, copy])
+    assert not result.unread
+    indexed, fresh = result.readings
+
+    assert (indexed.text, indexed.hash) == (fresh.text, fresh.hash)
+    heading = {"a.pdf": "Page 1", "a.pptx": "Slide 1: Intake"}.get(name, "Intake")
+    if name != "a.eml":
+        sections = hub.read([f"{name}#{heading}", f"{copy}#{heading}"])
+        assert not sections.unread, sections.unread
+        assert sections.readings[0].text == sections.readings[1].text
+        assert WORDS in sections.readings[0].text
+
+
+def test_a_base_of_text_alone_starts_no_process(environment, monkeypatch):
+    """Nor is any library of theirs imported."""
+    processes = started(monkeypatch)
+    for name in ("a.md", "a.rst", "a.org", "a.adoc"):
+        environment.write(f"knowledge/{name}", LINES)
+    hub = environment.hub()
+    hub.sync()
+    hub.sync(full=True)
+
+    assert processes == []
+
+
+def test_a_file_that_did_not_change_is_not_parsed_again(every, monkeypatch):
+    """By its time, or by its content where that is new."""
+    hub = every.hub()
+    hub.sync()
+    processes = started(monkeypatch)
+    os.utime(every.project / "knowledge/a.docx")
+    (report,) = hub.sync()
+
+    assert (report.changed, processes) == (0, [])
+
+
+def test_a_change_is_found_while_it_is_watched(environment):
+    """Of a file that is converted, and of one that is native."""
+    environment.write("knowledge/a.md", "# A\n")
+    with Watched(environment.hub()) as watched:
+        environment.write("knowledge/new.docx", a_docx(paragraph("A zebra.")))
+        watched.until(frozenset({"project"}))
+        assert watched.found("zebra") == ["new.docx"]
+        environment.write("knowledge/new.docx", a_docx(paragraph("A giraffe.")))
+        watched.until(frozenset({"project"}))
+        assert (watched.found("zebra"), watched.found("giraffe")) == ([], ["new.docx"])
+        environment.write("knowledge/new.rst", "Okapi\n=====\n")
+        watched.until(frozenset({"project"}))
+        assert watched.found("okapi") == ["new.rst"]
+        (environment.project / "knowledge/new.docx").unlink()
+        watched.until(frozenset({"project"}))
+        assert watched.found("giraffe") == []
+
+
+def test_what_cannot_be_read_is_a_problem_of_its_base(environment, kbhub):
+    """The others are found, `status` names it, and the next sync does not try it again."""
+    environment.write("knowledge/good.docx", FILES["a.docx"])
+    environment.write("knowledge/bad.docx", b"PK\x03\x04 no zip")
+    kbhub("index", code=0)
+
+    assert "bad.docx: It cannot be read (it is no such file, or broken); left out." in kbhub("status").out
+    assert "good.docx" in kbhub("search", "pump", "--mode", "keyword").out
+    assert kbhub("index", "--json").json["reports"][0]["changed"] == 0
+
+
+def test_the_lock_of_an_open_document_is_no_document(environment):
+    """Office leaves it beside the document; it is neither a problem nor counted."""
+    environment.write("knowledge/a.docx", FILES["a.docx"])
+    environment.write("knowledge/~$a.docx", b"\x03Ada")
+    (report,) = environment.hub().sync()
+
+    assert (report.added, report.failed, report.passed_over) == (1, (), {})
+
+
+def test_a_file_of_a_gigabyte_is_not_read(environment, monkeypatch):
+    """It is reported by its size."""
+    processes = started(monkeypatch)
+    environment.write("knowledge/a.md", "# A\n")
+    for name in ("huge.docx", "huge.html", "huge.epub", "huge.rst"):
+        with environment.write(f"knowledge/{name}", b"").open("wb") as file:
+            file.truncate(1 << 30)
+    environment.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.html"]}')
+    hub = environment.hub()
+    began = time.monotonic()
+    hub.sync()
+
+    assert time.monotonic() - began < 20
+    said = {one.subject: one.message for one in hub.status().bases[0].problems}
+    assert all("`limits.convertedBytes`" in said[f"huge.{suffix}"] for suffix in ("docx", "html", "epub"))
+    assert "`limits.fileBytes`" in said["huge.rst"]
+    assert processes == []
+
+
+def test_the_limit_is_a_setting(environment):
+    """One for all converted formats but PDF."""
+    environment.write(environment.home / ".kbhub.json", '{"limits": {"fileBytes": 50, "convertedBytes": 5000}}')
+    environment.write("knowledge/a.docx", FILES["a.docx"])
+    environment.write("knowledge/b.docx", a_docx(paragraph("x"), more={"word/media/a.png": os.urandom(5000)}))
+    hub = environment.hub()
+    hub.sync()
+
+    assert [hit.ref for hit in hub.search(Query(text="pump", mode="keyword")).hits] == ["a.docx"]
+    assert [one.subject for one in hub.status().bases[0].problems] == ["b.docx"]
+
+
+@pytest.fixture
+def without_extras(monkeypatch):
+    """A machine that has kbhub alone."""
+    kbhub.workspace.formats._is_installed.cache_clear()
+    monkeypatch.setattr(kbhub.workspace.formats, "find_spec", lambda name: None)
+    yield
+    kbhub.workspace.formats._is_installed.cache_clear()
+
+
+def test_without_the_extra_office_files_are_passed_over(every, without_extras):
+    """They are counted with what to install; what needs no extra is read."""
+    (report,) = every.hub().sync()
+
+    assert report.added == len(FILES | ASKED) - 5
+    assert report_text(report).splitlines()[1:] == [
+        "  passed over: 1 .docm, 1 .docx, 1 .pptx, 1 .xlsx (install `kbhub[documents]`), 1 .pdf (install `kbhub[pdf]`)"
+    ]
+
+
+def test_without_the_extra_a_named_file_is_a_problem(environment, without_extras):
+    """Who named it in `include` is told what to install."""
+    environment.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.docx"]}')
+    environment.write("knowledge/a.docx", FILES["a.docx"])
+    hub = environment.hub()
+    hub.sync()
+
+    assert [one.message for one in hub.status().bases[0].problems] == [
+        "Reading Word documents needs the extra `kbhub[documents]`; install it, or leave .docx files out of `include`."
+    ]
+    assert "kbhub[documents]" in hub.read(["a.docx"]).unread[0].message
+
+
+@pytest.mark.parametrize("name", [name for name in FILES | ASKED if name[1:] in KINDS])
+def test_a_converted_file_is_not_written(every, name):
+    """Its bytes stay, and the error says what it is."""
+    every.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.html", "*.txt"], "writable": true}')
+    hub = every.hub()
+    hub.sync()
+    before = (every.project / "knowledge" / name).read_bytes()
+    with pytest.raises(WriteRefused, match="cannot be written as text"):
+        write_document(hub, name, text="# New\n", mode="append")
+
+    assert (every.project / "knowledge" / name).read_bytes() == before
+
+
+def test_a_document_that_converted_files_link_to_can_be_renamed(environment):
+    """Their links are named, not rewritten, and neither are those of other text formats."""
+    environment.write(".kbhub.json", '{"knowledge": "knowledge", "include": ["*.html"], "writable": true}')
+    environment.write("knowledge/pump.md", "# Pump\n")
+    environment.write("knowledge/a.md", "# A\n\n[pump](pump.md)\n")
+    environment.write("knowledge/a.html", '<h1>B</h1><p><a href="pump.md">pump</a></p>')
+    hub = environment.hub()
+    hub.sync()
+    before = (environment.project / "knowledge/a.html").read_bytes()
+    renamed = rename(hub, "pump.md", "valve.md")
+
+    assert [change.ref for change in renamed.links] == ["a.md"]
+    assert [(one.subject, one.message) for one in renamed.unmended] == [
+        ("a.html", "Links in HTML are not rewritten; mend them in the program that wrote the file.")
+    ]
+    assert (environment.project / "knowledge/a.html").read_bytes() == before
+
+
+def test_audit_leaves_converted_files_alone(every, kbhub):
+    """Nobody is asked to mend a link or a title in them."""
+    every.write(
+        "knowledge/b.ipynb", json.dumps({"nbformat": 4, "cells": [{"cell_type": "markdown", "source": "[x](y.md)"}]})
+    )
+    kbhub("index", code=0)
+    findings = kbhub("audit", "--json").json["findings"]
+
+    assert {one["path"] for one in findings if one["check"] in ("links", "titles")} <= {"a.rst", "a.txt"}
+
+
+@pytest.mark.parametrize("suffix", [".rst", ".adoc", ".org", ".md"])
+def test_docs_of_any_text_format_are_a_projects_knowledge(environment, suffix):
+    """Where there is no other."""
+    environment.write(f"docs/guide/a{suffix}", LINES)
+    environment.write(f"README{suffix}", LINES)
+    (base,) = environment.hub().discovery().bases
+
+    assert (base.origin, base.only) == ("docs", (f"README{suffix}", "docs"))
+    assert environment.hub().sync()[0].added == 2
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".html", ".docx", ".ipynb"])
+def test_docs_of_other_files_alone_are_none(environment, suffix):
+    """They may be anything."""
+    environment.write(f"docs/a{suffix}", "x")
+
+    assert environment.hub().discovery().bases == ()
+
+
+def test_a_kept_text_of_a_deleted_file_is_that_of_the_file(environment):
+    """With title, headings and what the file says of itself."""
+    for name in ("a.docx", "a.pptx", "a.rst", "a.ipynb"):
+        environment.write(f"knowledge/{name}", FILES[name])
+    hub = environment.hub()
+    change_keeping(hub, ["project"], keep=["*"], forget=[])
+    hub.sync()
+    before = texts_of(hub, ["a.docx", "a.pptx#Slide 1: Intake", "a.rst", "a.ipynb#Intake"])
+    titles = {hit.path: hit.title for hit in hub.search(Query(text="pump", mode="keyword", limit=9)).hits}
+    for name in ("a.docx", "a.pptx", "a.rst", "a.ipynb"):
+        (environment.project / "knowledge" / name).unlink()
+    hub.sync(full=True)
+
+    after = hub.read(["a.docx", "a.pptx#Slide 1: Intake", "a.rst", "a.ipynb#Intake"])
+    assert {reading.ref.partition(":")[0]: reading.text for reading in after.readings} == before
+    assert {hit.path: hit.title for hit in hub.search(Query(text="pump", mode="keyword", limit=9)).hits} == titles
+
+
+def test_every_suffix_of_the_table_is_tested():
+    """A new row needs a file here."""
+    tested = {name[1:] for name in FILES | ASKED} | {".md"}
+    untested = {row.name for row in FORMATS if not tested & set(row.suffixes)}
+
+    assert untested == set()
