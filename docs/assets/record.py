@@ -117,6 +117,8 @@ def call(folder: Path) -> list[tuple[Turn, str]]:
     async def results() -> list[tuple[Turn, str]]:
         found = []
         for turn in TURNS:
+            # A server waits two seconds for a first index; a busy machine may need more.
+            _printed("kbhub index", project, env)
             async with Client(server) as client:
                 result = await client.call_tool(turn.tool, turn.arguments)
             found.append((turn, result.content[0].text))
