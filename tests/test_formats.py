@@ -233,7 +233,7 @@ def test_without_the_extra_office_files_are_passed_over(every, without_extras):
 
     assert report.added == len(FILES | ASKED) - 5
     assert report_text(report).splitlines()[1:] == [
-        "  passed over: 1 .docm, 1 .docx, 1 .pptx, 1 .xlsx (install `kbhub[documents]`), 1 .pdf (install `kbhub[pdf]`)"
+        "  not indexed: 1 .docm, 1 .docx, 1 .pptx, 1 .xlsx (install `kbhub[documents]`), 1 .pdf (install `kbhub[pdf]`)"
     ]
 
 

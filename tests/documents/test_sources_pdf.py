@@ -186,7 +186,7 @@ def test_without_the_extra_pdf_is_passed_over(environment, without_the_extra):
     (report,) = hub.sync()
 
     assert {} == problems(hub)
-    assert report_text(report).splitlines()[1:] == ["  passed over: 1 .pdf (install `kbhub[pdf]`)"]
+    assert report_text(report).splitlines()[1:] == ["  not indexed: 1 .pdf (install `kbhub[pdf]`)"]
     assert "kbhub[pdf]" in hub.read(["manual.pdf"]).unread[0].message
 
 

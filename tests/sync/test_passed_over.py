@@ -12,8 +12,8 @@ from kbhub.sync.bases import freshen
 NAMES = ["a.txt", "deep/b.txt", "c.tex", "page.html", "d.doc"]
 COUNTS = {".txt": 2, ".tex": 1, ".html": 1, ".doc": 1}
 TOLD = (
-    "passed over: 2 .txt, 1 .tex (`include` takes them in as plain text), 1 .doc (convert them to Markdown), "
-    "1 .html (`include` takes them in)"
+    "not indexed: 2 .txt, 1 .tex (`include` adds them as plain text), 1 .doc (convert them to Markdown), "
+    "1 .html (`include` adds them)"
 )
 
 
@@ -50,7 +50,7 @@ def test_where_there_are_none_nothing_is_said(environment, kbhub):
     environment.write("knowledge/crates.md", "# Crates\n")
     environment.write("knowledge/a.png", "")
 
-    assert "passed over" not in kbhub("index").out + kbhub("status").out
+    assert "not indexed" not in kbhub("index").out + kbhub("status").out
 
 
 def test_of_the_docs_of_a_repository_what_is_beside_them_does_not_count(environment):
@@ -92,7 +92,7 @@ def test_audit_names_them_too_as_text_and_as_data(mixed, kbhub):
     """With the check of files; a check of something else does not."""
     assert f"project: {TOLD}" in kbhub("audit").out.splitlines()
     assert kbhub("audit", "--json").json["passed_over"] == {"project": COUNTS}
-    assert "passed over" not in kbhub("audit", "--check", "links").out
+    assert "not indexed" not in kbhub("audit", "--check", "links").out
 
 
 @pytest.mark.anyio
@@ -128,4 +128,4 @@ def test_the_page_of_health_names_them(mixed, kbhub):
         status, _, text = page.ask("/health", Cookie=page.enter())
 
     assert status == 200
-    assert "project: passed over: 2 .txt, 1 .tex (<code>include</code> takes them in as plain text)" in text
+    assert "project: not indexed: 2 .txt, 1 .tex (<code>include</code> adds them as plain text)" in text

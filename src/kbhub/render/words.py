@@ -109,4 +109,4 @@ def passed_over_text(counts: Mapping[str, int]) -> str:
     for suffix, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         remedies.setdefault(remedy_of(suffix), []).append(f"{count} {suffix}")
     kinds_text = ", ".join(f"{', '.join(kinds)} ({remedy})" for remedy, kinds in remedies.items())
-    return f"passed over: {kinds_text}" if kinds_text else ""
+    return f"not indexed: {kinds_text}" if kinds_text else ""

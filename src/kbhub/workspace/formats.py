@@ -220,7 +220,7 @@ def remedy_of(suffix: str) -> str:
         return "convert them to Markdown"
     if found.unasked:
         return f"install `kbhub[{found.extra}]`"
-    return "`include` takes them in" if found.kind else "`include` takes them in as plain text"
+    return "`include` adds them" if found.kind else "`include` adds them as plain text"
 
 
 def is_native(name: str) -> bool:
