@@ -156,7 +156,7 @@ def test_what_is_too_long_to_be_written_is_refused_and_not_cut(window, place):
     ):
         answer = window.ask(call("write_document", **asked))["result"]
         assert answer["isError"]
-        assert "nothing was written" in answer["content"][0]["text"]
+        assert "Nothing was written" in answer["content"][0]["text"]
 
     assert sorted(path.name for path in (place.project / "knowledge").iterdir()) == before
     assert "x" * 10 not in (place.project / "knowledge" / "deploy.md").read_text()

@@ -169,7 +169,7 @@ def test_damage_to_what_is_packed_is_said(small, tmp_path, damage):
     connection = apsw.Connection(str(index.path))
     connection.execute(damage)
     connection.close()
-    with pytest.raises(IndexUnavailable, match="makes it anew"):
+    with pytest.raises(IndexUnavailable, match="Rebuild it with"):
         rankings(index, "deploy a release")
 
 

@@ -224,7 +224,7 @@ def test_a_body_has_a_deadline(quick):
     status, body = answer_of(raw)
 
     assert status == 408
-    assert b"was not sent" in body
+    assert b"was not received" in body
 
 
 def test_who_may_not_speak_is_answered_once(quick):
@@ -295,4 +295,4 @@ def test_more_a_second_than_a_user_asks_for_is_put_off(quick):
 
     assert BURST <= data.count(b"HTTP/1.1 400") < count
     assert data.count(b"HTTP/1.1 429") == data.count(b"retry-after: 1\r\n") > 0
-    assert b"requests a second; wait" in data
+    assert b"requests per second. Try again" in data

@@ -266,7 +266,7 @@ def test_kept_texts_of_no_base_are_told_and_never_deleted(keeping, lost):
     assert ("is gone" if lost == "folder" else "no known base is") in spared.reason
     assert spared.path not in {one.path for one in found.found}
     assert kept_texts(keeping) == before
-    assert "cannot be made anew" in cleanup_text(done)
+    assert "cannot be recreated" in cleanup_text(done)
 
 
 def test_what_says_of_which_base_texts_are_may_be_damaged(keeping):
@@ -286,4 +286,4 @@ def test_the_list_says_size_and_age(indexed):
     row, total = cleanup_text(examine_cache(indexed.hub())).splitlines()
 
     assert row.split("  ")[1:3] == ["3 days ago", str(looks)]
-    assert total.startswith("1 thing, ")
+    assert total.startswith("1 item, ")

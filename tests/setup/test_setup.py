@@ -634,4 +634,4 @@ def test_without_a_project_there_is_nothing_to_write_to(account, monkeypatch):
     code, _, err = account.run("--project", "--client", "cursor", "--yes")
 
     assert code == 2
-    assert "no project" in err
+    assert "No project here" in err

@@ -165,8 +165,6 @@ def _set_aside(path: Path, fault: str, notes: list[str]) -> None:
 
 @record
 class Run:
-    """One run over the files of a base."""
-
     """One sync under the lock, with its counts."""
 
     base: Base
