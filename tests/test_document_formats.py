@@ -275,14 +275,14 @@ def test_a_document_that_converted_files_link_to_can_be_renamed(environment):
     renamed = rename(hub, "pump.md", "valve.md")
 
     assert [change.ref for change in renamed.links] == ["a.md"]
-    assert [(one.subject, one.message) for one in renamed.unmended] == [
-        ("a.html", "Links in HTML are not rewritten; mend them in the program that wrote the file.")
+    assert [(one.subject, one.message) for one in renamed.not_updated] == [
+        ("a.html", "Links in HTML are not rewritten; update them in the program that wrote the file.")
     ]
     assert (environment.project / "knowledge/a.html").read_bytes() == before
 
 
 def test_audit_leaves_converted_files_alone(every, kbhub):
-    """Nobody is asked to mend a link or a title in them."""
+    """Nobody is asked to fix a link or a title in them."""
     every.write(
         "knowledge/b.ipynb", json.dumps({"nbformat": 4, "cells": [{"cell_type": "markdown", "source": "[x](y.md)"}]})
     )

@@ -328,7 +328,7 @@ def test_damage_that_any_command_meets_is_mended_by_the_next_search(shop, kbhub,
 
 @pytest.mark.parametrize("seed", range(6))
 def test_noise_in_any_page_is_noticed_by_index_and_doctor(shop, seed):
-    """What no query has read yet is found by those that look at all of it, and is mended without being asked for."""
+    """What no query has read yet is found by those that look at all of it, and is fixed without being asked for."""
     edit(shop, 60)
     hub = shop.hub()
     hub.sync()

@@ -148,7 +148,7 @@ def test_an_input_that_ends_within_a_message_ends_the_process(shop, rest):
 
 @pytest.mark.parametrize("fault", ["cache deleted", "index deleted", "index of noise", "index a folder", "base gone"])
 def test_a_server_survives_what_happens_to_its_files(shop, wire, fault):
-    """The call after may say what is wrong; once it is over or mended, the document is found as before."""
+    """The call after may say what is wrong; once it is over or fixed, the document is found as before."""
     hub = shop.hub()
     path = hub.index(hub.select()[0]).path
     knowledge = shop.project / "knowledge"

@@ -437,7 +437,7 @@ def test_an_unknown_base_is_refused_with_the_known_ones(two):
 
 
 def test_a_config_error_is_every_answer_until_it_is_mended(two):
-    """The hub survives it and takes the mended file up."""
+    """The hub survives it and takes the fixed file up."""
     hub = two.hub()
     hub.sync()
     two.write(two.home / ".kbhub.json", '{"bases": {')
@@ -572,7 +572,7 @@ def test_without_a_date_or_a_commit_the_age_is_that_of_the_file(two):
 
 
 def test_a_base_whose_turn_is_to_come_says_so(environment):
-    """While one base is indexed for the first time, the next is no fault to be mended."""
+    """While one base is indexed for the first time, the next is no fault to be fixed."""
     environment.write("knowledge/deploy.md", "# Deploy\n")
     environment.write(environment.home / "notes" / "vim.md", "# Vim\n")
     hub = environment.hub(bases={"notes": environment.home / "notes"})

@@ -122,8 +122,8 @@ def test_audit_mends_them_where_they_stand(vault, kbhub):
     assert (found["path"], found["line"]) == ("odd.md", 3)
 
     kbhub("audit", "--check", "tags", "--fix", code=0)
-    mended = (vault.project / "knowledge/odd.md").read_bytes()
-    assert mended == b"# Odd\r\n\r\nSee `#Deploy_Notes`. #deploy-notes, and (#x) #deploy-notes\r\n"
+    fixed = (vault.project / "knowledge/odd.md").read_bytes()
+    assert fixed == b"# Odd\r\n\r\nSee `#Deploy_Notes`. #deploy-notes, and (#x) #deploy-notes\r\n"
     assert kbhub("audit", "--check", "tags", "--json").json["findings"] == []
 
 

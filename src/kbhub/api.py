@@ -34,7 +34,7 @@ class Hub(state.Hub):
 
     Raises:
         UsageError, ConfigError: from any method, while an option or the global config is wrong; a config that is
-            mended is picked up by the next call.
+            fixed is picked up by the next call.
     """
 
     @classmethod

@@ -82,7 +82,7 @@ class Hub:
 
     Raises:
         UsageError, ConfigError: from any method, while an option or the global config is wrong; the next call after
-            the config is mended works.
+            the config is fixed works.
     """
 
     def __init__(self, options: HubOptions | None = None) -> None:

@@ -26,7 +26,7 @@ BODY = (
 
 @pytest.fixture
 def vault(environment):
-    """A document with every fault that can be mended, in a base that may be written."""
+    """A document with every fault that can be fixed, in a base that may be written."""
     environment.write("knowledge/a.md", FRONT + BODY)
     environment.write("knowledge/guides/Setup.md", "# Setup\n\n## Part\n")
     environment.write("knowledge/guides/Setup two.md", "# Two\n")

@@ -133,7 +133,7 @@ def test_below_the_root_of_the_project_the_root_is_named(project, kbhub):
     ids=["off", "all", "untrusted", "broken"],
 )
 def test_nothing_is_said_where_it_would_not_help(project, pointer):
-    """All is in a base, kbhub is off here, or something else is to be mended first."""
+    """All is in a base, kbhub is off here, or something else is to be fixed first."""
     project.write("../elsewhere/a.md", "# A\n")
     project.write(".kbhub.json", pointer)
 

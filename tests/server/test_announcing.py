@@ -146,7 +146,7 @@ async def test_the_first_base_that_can_be_written_is_announced(shop, mode):
 
 
 async def test_what_changes_nothing_is_not_announced(shop, mode):
-    """A config that breaks and is mended, and other settings, leave the lists as they are."""
+    """A config that breaks and is fixed, and other settings, leave the lists as they are."""
     configure(shop)
     shop.hub().sync()  # or documents come to light meanwhile, which is announced
     server = create_server(shop.hub())

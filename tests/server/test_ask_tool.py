@@ -261,7 +261,7 @@ async def test_the_text_for_a_model_keeps_its_form(hub, mode, snapshot):
     ],
 )
 async def test_a_wrong_option_is_said_in_a_sentence(hub, mode, options, told):
-    """An agent can mend its call."""
+    """An agent can fix its call."""
     async with Client(create_server(hub), mode=mode) as client:
         result = await client.call_tool("ask", {"question": QUESTION, "options": options})
 

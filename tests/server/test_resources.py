@@ -202,7 +202,7 @@ async def test_what_is_no_document_is_refused(shop, mode, uri, told):
 
 
 async def test_a_wrong_configuration_is_told(shop, mode):
-    """And the next request works when it is mended."""
+    """And the next request works when it is fixed."""
     config = shop.write(f"{shop.home}/.kbhub.json", '{"bases": 3}')
     async with Client(create_server(shop.hub()), mode=mode) as client:
         assert ".kbhub.json: bases: " in (await refused(client.read_resource("kbhub://project/deploy.md"))).message
@@ -300,7 +300,7 @@ async def test_bases_and_paths_are_completed(shop, mode, name, value, others, va
     [
         ("write_down", "topic", "", ["ops/deploy", "Food"]),
         ("write_down", "topic", "#fo", ["Food"]),
-        ("audit_and_mend", "base", "p", ["project"]),
+        ("audit_and_fix", "base", "p", ["project"]),
         ("search_first", "question", "x", []),
         ("nope", "x", "", []),
     ],

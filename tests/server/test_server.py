@@ -126,7 +126,7 @@ async def test_search_quotes_the_best_hit_and_every_call_it_names_works(notes, m
     ids=lambda value: value if isinstance(value, str) and len(value) < 8 else "",
 )
 async def test_a_wrong_call_is_told_in_one_sentence(notes, mode, tool, arguments, told):
-    """The model reads our sentence from its first letter, names what was wrong, and can mend it."""
+    """The model reads our sentence from its first letter, names what was wrong, and can fix it."""
     result = await ask(create_server(notes.hub()), mode, tool, **arguments)
 
     assert result.is_error is True
@@ -292,7 +292,7 @@ async def test_where_nothing_is_every_tool_says_what_was_looked_for(environment,
 
 
 async def test_a_wrong_configuration_is_what_every_tool_answers_until_it_is_mended(notes, mode, monkeypatch):
-    """The server starts all the same, and the next call after the mend works."""
+    """The server starts all the same, and the next call after the fix works."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0)
     config = notes.write(f"{notes.home}/.kbhub.json", '{"search": {"limit": "many"}}')
     async with Client(create_server(notes.hub()), mode=mode) as client:

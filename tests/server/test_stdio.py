@@ -285,7 +285,7 @@ def test_lines_that_are_no_messages_are_refused(start):
 
 
 def test_a_wrong_configuration_does_not_keep_the_server_from_starting(environment, start):
-    """The client connects and every tool tells what to mend."""
+    """The client connects and every tool tells what to fix."""
     config = environment.write(environment.home / ".kbhub.json", "{")
     wire = start()
 

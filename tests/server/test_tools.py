@@ -126,7 +126,7 @@ async def test_hints_tell_what_writes_and_what_takes_away(shop):
 
 
 async def test_a_wrong_name_in_the_setting_is_told_by_every_tool(shop, mode):
-    """The list stays as it was until the config is mended."""
+    """The list stays as it was until the config is fixed."""
     configure(shop, tools=["serach"])
     async with Client(create_server(shop.hub()), mode=mode) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
@@ -359,14 +359,14 @@ async def test_a_document_is_written_changed_and_kept_from_a_lost_update(shop, m
 
 
 async def test_a_document_is_deleted_restored_and_renamed(shop, mode):
-    """What breaks is named, and can be mended."""
+    """What breaks is named, and can be fixed."""
     async with Client(create_server(shop.hub()), mode=mode) as client:
         await told(client, "search", query="deploy")
         deleted = await told(client, "delete_document", ref="rollback.md")
         missing = await refused(client, "read", refs="rollback.md")
         name = re.search(r'delete_document\(ref="([^"]+)", restore=true\)', deleted)[1]
         restored = await told(client, "delete_document", ref=name, restore=True)
-        renamed = await told(client, "rename_document", ref="rollback.md", to="ops/", mend_links=True)
+        renamed = await told(client, "rename_document", ref="rollback.md", to="ops/", update_links=True)
         linked = await told(client, "related", ref="ops/rollback.md")
 
     assert "Broken now: deploy.md:7" in deleted

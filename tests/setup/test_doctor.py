@@ -18,7 +18,7 @@ import kbhub.sync.watch
 from conftest import held_elsewhere
 from kbhub.__main__ import main
 from kbhub.index.sqlite import IndexWriter
-from kbhub.setup.doctor import examine, mend
+from kbhub.setup.doctor import examine, repair
 from ollama_server import running_ollama
 from trees import snapshot
 
@@ -58,9 +58,9 @@ def the_finding(environment):
     return finding
 
 
-def mended(environment):
+def repaired(environment):
     hub = environment.hub()
-    return mend(hub, examine(hub))
+    return repair(hub, examine(hub))
 
 
 def theirs(environment):
@@ -168,11 +168,11 @@ def test_a_broken_index_is_found_and_made_anew(shop, damage):
     assert ("index", "error", "notes", True) == (finding.check, finding.level, finding.subject, finding.fixable)
     assert "--fix" in finding.remedy
 
-    diagnosis = mended(shop)
-    assert 2 == len(diagnosis.mended)
+    diagnosis = repaired(shop)
+    assert 2 == len(diagnosis.fixed)
     assert () == diagnosis.failed
     assert {"leftovers"} >= {finding.check for finding in diagnosis.findings if finding.level != "ok"}
-    mended(shop)
+    repaired(shop)
     assert [] == [one for one in found(shop) if one.fixable]
     assert before == theirs(shop)
 
@@ -182,9 +182,9 @@ def test_what_lay_in_the_place_of_an_index_is_never_deleted(shop):
     path = index_of(shop)
     folder(path)
     (path / "thesis.txt").write_text("ten years")
-    mended(shop)
+    repaired(shop)
     finding = the_finding(shop)
-    mended(shop)
+    repaired(shop)
 
     assert ("leftovers", False) == (finding.check, finding.fixable)
     assert "ten years" == Path(finding.subject, "thesis.txt").read_text()
@@ -200,7 +200,7 @@ def test_a_base_that_is_behind_is_brought_in_step(shop):
     assert "3 files changed" in finding.message
     assert "`kbhub index project`" in finding.remedy
 
-    mended(shop)
+    repaired(shop)
     assert [] == found(shop)
 
 
@@ -212,7 +212,7 @@ def test_a_base_without_an_index_gets_one(shop):
     finding = the_finding(shop)
     assert ("freshness", "warning", "notes") == (finding.check, finding.level, finding.subject)
 
-    mended(shop)
+    repaired(shop)
     assert [] == found(shop)
 
 
@@ -224,7 +224,7 @@ def test_vectors_of_another_embedder_are_made_anew(shop):
     assert ("vectors", "notes", True) == (finding.check, finding.subject, finding.fixable)
     assert "by keyword only" in finding.message
 
-    mended(shop)
+    repaired(shop)
     assert [] == found(shop)
 
 
@@ -234,7 +234,7 @@ def test_chunks_without_a_vector_are_counted(shop):
         writer.forget_vectors()
     assert "Vectors are missing for 1 chunk," in the_finding(shop).message
 
-    mended(shop)
+    repaired(shop)
     assert [] == found(shop)
 
 
@@ -244,14 +244,14 @@ def test_a_lock_that_another_process_holds_is_named_and_respected(shop):
     noise(path)
     with held_elsewhere(f"{path}.lock"):
         finding = the_finding(shop)
-        broken = mend(shop.hub(), examine(shop.hub()).model_copy(update={"findings": (broken_index(),)}))
+        broken = repair(shop.hub(), examine(shop.hub()).model_copy(update={"findings": (broken_index(),)}))
     assert ("lock", "notes", False) == (finding.check, finding.subject, finding.fixable)
     assert "the lock goes with it" in finding.remedy
-    assert () == broken.mended
+    assert () == broken.fixed
     assert "another kbhub process" in broken.failed[0]
     assert 20_000 == path.stat().st_size
 
-    mended(shop)
+    repaired(shop)
     assert not any(finding.level == "error" for finding in found(shop))
 
 
@@ -293,7 +293,7 @@ def test_what_others_could_read_is_closed(shop, name):
     (finding,) = [one for one in found(shop) if one.check == "permissions"]
     assert finding.fixable
     assert str(path) in finding.message
-    mended(shop)
+    repaired(shop)
     assert [] == [one for one in found(shop) if one.check == "permissions"]
     assert (0o700 if path.is_dir() else 0o600) == path.stat().st_mode & 0o777
     assert before == theirs(shop)
@@ -307,7 +307,7 @@ def test_a_folder_that_kbhub_shares_with_others_keeps_its_mode(shop):
     (cache / "other.txt").chmod(0o644)
     cache.chmod(0o755)
     (cache / "bases").chmod(0o755)
-    mended(shop)
+    repaired(shop)
     modes = [path.stat().st_mode & 0o777 for path in (cache, cache / "bases", cache / "other.txt")]
     assert [0o755, 0o700, 0o644] == modes
 
@@ -315,7 +315,7 @@ def test_a_folder_that_kbhub_shares_with_others_keeps_its_mode(shop):
     for path in (*theirs, cache / "bases"):
         path.touch()
         path.chmod(0o755)
-    mended(shop)
+    repaired(shop)
     assert [0o755] * 4 == [path.stat().st_mode & 0o777 for path in (*theirs, cache / "bases")]
 
 
@@ -325,7 +325,7 @@ def test_links_among_the_indexes_are_not_followed(shop):
     outside = shop.write(shop.home / "shared.db", "x")
     outside.chmod(0o644)
     (shop.home.parent / "cache/bases/link-0123456789ab.db").symlink_to(outside)
-    mended(shop)
+    repaired(shop)
 
     assert 0o644 == outside.stat().st_mode & 0o777
 
@@ -348,7 +348,7 @@ def test_leftovers_are_deleted(shop):
         (indexes / name).chmod(0o600)
     assert sorted(names) == sorted(Path(one.subject).name for one in found(shop) if one.check == "leftovers")
 
-    mended(shop)
+    repaired(shop)
     assert [] == found(shop)
     assert not [
         path for path in indexes.iterdir() if path.name.startswith(("old-", "gone-")) and path.suffix != ".lock"
@@ -394,11 +394,11 @@ def test_a_broken_config_is_named_with_its_line(shop):
     file = shop.write(shop.home / ".kbhub.json", '{\n  "bases": {x}\n}\n')
     finding = the_finding(shop)
     before = theirs(shop)
-    diagnosis = mended(shop)
+    diagnosis = repaired(shop)
 
     assert ("config", "error", False) == (finding.check, finding.level, finding.fixable)
     assert f"{file}: line 2, column" in finding.message
-    assert () == diagnosis.mended
+    assert () == diagnosis.fixed
     assert before == theirs(shop)
 
 
@@ -417,7 +417,7 @@ def test_a_base_whose_folder_is_missing_is_an_error(shop):
     shutil.move(shop.home / "notes", shop.home / "away")
     before = theirs(shop)
     finding = the_finding(shop)
-    mended(shop)
+    repaired(shop)
 
     assert ("base", "error", "notes") == (finding.check, finding.level, finding.subject)
     assert "does not exist" in finding.message
@@ -434,7 +434,7 @@ def test_a_pointer_that_needs_trust_is_named_with_the_command(shop, pointer, lev
     shop.write(shop.home / "private" / "a.md", "x")
     file = shop.write(".kbhub.json", json.dumps(pointer))
     finding = the_finding(shop)
-    mended(shop)
+    repaired(shop)
 
     assert ("pointer", level, "project", False) == (finding.check, finding.level, finding.subject, finding.fixable)
     assert f"kbhub trust {file}" in finding.message + finding.remedy
@@ -474,7 +474,7 @@ def test_a_malformed_trust_store_is_an_error_and_is_left_alone(shop):
     store.parent.chmod(0o700)
     before = store.read_bytes()
     finding = the_finding(shop)
-    mended(shop)
+    repaired(shop)
 
     assert ("trust", "error") == (finding.check, finding.level)
     assert str(store) in finding.message

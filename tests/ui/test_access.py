@@ -87,7 +87,7 @@ def test_read_only_writes_nothing(environment, base):
         assert page.ask("/memories/change", "POST", "action=forget&id=x", **form)[0] == 403
         started = "base=project&path=a.md&question=Why"
         assert page.ask("/gaps/start", "POST", started, **form)[0] == 403
-        assert page.ask("/health/mend", "POST", "", **form)[0] == 403
+        assert page.ask("/health/repair", "POST", "", **form)[0] == 403
     assert not (environment.project / "knowledge/a.md").exists()
 
 

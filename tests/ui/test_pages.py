@@ -254,7 +254,7 @@ def test_what_a_model_writes_is_streamed(project, chromium):
 
 
 def test_a_wrong_config_is_told_on_the_page(project, tab):
-    """And a mended one works without a restart."""
+    """And a fixed one works without a restart."""
     config = project.home / ".kbhub.json"
     config.write_text("{")
     shown(tab, "/?q=rollback", ".problem")

@@ -89,7 +89,7 @@ def relink(ref: str, text: Text, rewrite: Rewrite) -> tuple[Text, list[Rewritten
     return new, replaced, missed
 
 
-def unmended(lines: Iterable[int | None]) -> str:
+def not_updated(lines: Iterable[int | None]) -> str:
     """Return a message about links that could not be rewritten, given their lines from `relink`."""
     places = [f"line {line}" if line else "`related`" for line in dict.fromkeys(lines)]
     more = f", {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""

@@ -22,7 +22,7 @@ from kbhub.editing.folder import (
     short_hash,
 )
 from kbhub.editing.paths import Location, check_writable, find_document, new_place, qualified, twin, why_not_writable
-from kbhub.editing.relinking import relink, spelling, unmended
+from kbhub.editing.relinking import not_updated, relink, spelling
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.frozen import Model
 from kbhub.index.catalogue import document_names
@@ -63,8 +63,8 @@ class Renamed(Model):
     path: str = Field(description="Its new path.")
     hash: str = Field(description="Content hash now.")
     links: tuple[LinkChange, ...] = Field((), description="Links that the new path breaks.")
-    mended: bool = Field(description="Whether those links were updated.")
-    unmended: tuple[Problem, ...] = Field((), description="Documents whose links could not be updated, and why.")
+    updated: bool = Field(description="Whether those links were updated.")
+    not_updated: tuple[Problem, ...] = Field((), description="Documents whose links could not be updated, and why.")
     indexed: bool = Field(description="Whether searches know the new path; if not, they do after the next sync.")
 
 
@@ -136,14 +136,14 @@ class _Move:
         return None if form == posixpath.normpath(target) else form
 
 
-def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed:
+def rename(hub: Hub, ref: str, new: str, *, update_links: bool = False) -> Renamed:
     """Move a document to another path in its base.
 
     Args:
         hub: the hub.
         ref: the document: `path`, `id@path` or `#docid`.
         new: its new path, or its new folder with a trailing slash.
-        mend_links: rewrite the links that would break, in all writable documents; if False, they are only reported.
+        update_links: rewrite the links that would break, in all writable documents; if False, they are only reported.
 
     Raises:
         DocumentNotFound, PathNotContained: the document does not exist, or the new path leads out of the base.
@@ -167,12 +167,12 @@ def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed
         problems.append(Problem(subject=target.ref, message=message))
     else:
         for base, path in (*affected, (place.base, place.path)):
-            _mend(hub, move, base, path, changes, problems, write=mend_links)
+            _update_links(hub, move, base, path, changes, problems, write=update_links)
     indexed = bring_in_step(hub, place.base, target.path)
-    if mend_links:
+    if update_links:
         for base in {base.id: base for base, _ in affected if base.id != place.base.id}.values():
             bring_in_step(hub, base, "")
-        # Fails if another program has moved it again; the hash before mending is returned then.
+        # Fails if another program has moved it again; the hash before that is returned then.
         with suppress(OSError), open_folder(target.base, target.folders) as folder:
             content = folder.read(target.name)
     return Renamed(
@@ -183,8 +183,8 @@ def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed
         path=target.path,
         hash=short_hash(content.hash),
         links=tuple(changes),
-        mended=mend_links,
-        unmended=tuple(problems),
+        updated=update_links,
+        not_updated=tuple(problems),
         indexed=indexed,
     )
 
@@ -258,7 +258,7 @@ def _moved(place: Location, target: Location) -> Content:
     return content
 
 
-def _mend(
+def _update_links(
     hub: Hub, move: _Move, base: Base, path: str, changes: list[LinkChange], problems: list[Problem], *, write: bool
 ) -> None:
     """Rewrite the broken links of one document, or only list them; collect problems."""
@@ -266,7 +266,7 @@ def _mend(
     ref = ref_of(base, move.new if own else path, hub.discovery().bases)
     if is_converted(kind := kind_of(base, path)):
         if not own:
-            message = f"Links in {name_of(kind)} are not rewritten; mend them in the program that wrote the file."
+            message = f"Links in {name_of(kind)} are not rewritten; update them in the program that wrote the file."
             problems.append(Problem(subject=ref, message=message))
         return
     try:
@@ -280,7 +280,7 @@ def _mend(
         return
     changes += [LinkChange(ref=ref, line=link.line, before=link.before, after=link.after) for link in replaced]
     if missed:
-        problems.append(Problem(subject=ref, message=unmended(missed)))
+        problems.append(Problem(subject=ref, message=not_updated(missed)))
 
 
 def _relinked(place: Location, rewrite: Rewrite, *, write: bool) -> tuple[list[Rewritten], list[int | None]]:

@@ -155,10 +155,10 @@ class Finding(Model):
 
 
 class Diagnosis(Model):
-    """What `kbhub doctor` found, and what it mended."""
+    """What `kbhub doctor` found, and what it fixed."""
 
     findings: tuple[Finding, ...] = Field(description="Findings in the order of the checks, one or more per check.")
-    mended: tuple[str, ...] = Field((), description="What `--fix` did, as sentences.")
+    fixed: tuple[str, ...] = Field((), description="What `--fix` did, as sentences.")
     failed: tuple[str, ...] = Field((), description="What `--fix` could not do, and why.")
 
 

@@ -39,7 +39,7 @@ def renamed_text(done: Renamed) -> str:
     head = f"Renamed {one_line(done.before)} to {one_line(done.ref)} ({done.docid}){later}."
     if not done.links:
         return head
-    effect = "updated" if done.mended else "would break"
+    effect = "updated" if done.updated else "would break"
     lines = [
         f"  {one_line(link.ref)}{f':{link.line}' if link.line else ''}: "
         f"{one_line(link.before)} → {one_line(link.after)}"

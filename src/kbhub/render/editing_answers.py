@@ -47,13 +47,13 @@ def renamed_answer(done: Renamed) -> str:
     names = f"{quoted(done.before, NAME_BYTES)} to {ref_or_docid(done.ref, done.docid)}"
     lines = [f"Renamed {names} · {done.docid} · hash {done.hash}{'' if done.indexed else f'.{_LATER}'}"]
     if done.links:
-        effect = "updated" if done.mended else "are broken now, or lead elsewhere"
+        effect = "updated" if done.updated else "are broken now, or lead elsewhere"
         lines.append(f"{counted(len(done.links), 'link')} {effect}:")
         lines += [f"- {_link(link)}" for link in done.links[:LINES]]
         if len(done.links) > LINES:
             lines.append(f"- … and {len(done.links) - LINES} more")
     return "\n".join(
-        [*lines, *_listed("Not updated", [f"{problem.subject}: {problem.message}" for problem in done.unmended])]
+        [*lines, *_listed("Not updated", [f"{problem.subject}: {problem.message}" for problem in done.not_updated])]
     )
 
 

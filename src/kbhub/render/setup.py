@@ -54,7 +54,7 @@ _WIDTH = 10
 
 def diagnosis_text(diagnosis: Diagnosis, paint: Painter) -> str:
     """Return the repairs, the findings with their remedies, and a summary."""
-    repairs = [("fixed", "ok", text) for text in diagnosis.mended] + [
+    repairs = [("fixed", "ok", text) for text in diagnosis.fixed] + [
         ("failed", "error", text) for text in diagnosis.failed
     ]
     blocks = []

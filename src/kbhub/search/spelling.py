@@ -173,10 +173,10 @@ def _nearest(indexes: Sequence[Index], word: str, enough: int) -> str | None:
     """Return the nearest word of the bases whose stem occurs in `enough` chunks, or None."""
     (stem,) = stems(word)[:1] or (word,)
     most = _most_slips(word)
-    mended = set(stems(" ".join(_single_slips(word))))
+    fixed = set(stems(" ".join(_single_slips(word))))
     counted: dict[str, int] = {}
     for index in indexes:
-        first = terms_with_prefix(index, stem[:INTACT]) | terms_among(index, mended)
+        first = terms_with_prefix(index, stem[:INTACT]) | terms_among(index, fixed)
         for term, chunks in first.items():
             counted[term] = counted.get(term, 0) + chunks
     likely = sorted(

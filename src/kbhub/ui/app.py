@@ -61,7 +61,7 @@ ROUTES = (
     Route("/health", health.health_page),
     Route("/health/audit", health.audit_part),
     Route("/health/index", health.index, methods=["POST"]),
-    Route("/health/mend", health.mend, methods=["POST"]),
+    Route("/health/repair", health.repaired, methods=["POST"]),
     Route("/health/fix", health.fix, methods=["POST"]),
     Route("/events", health.events),
     Route("/ask", asking.ask_page),

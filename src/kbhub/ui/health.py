@@ -16,8 +16,7 @@ from kbhub.evaluation.kept import kept_reports
 from kbhub.reading.listing import status
 from kbhub.render.html.plots import WIDTH
 from kbhub.search.outside import outside
-from kbhub.setup.doctor import examine
-from kbhub.setup.doctor import mend as mend_findings
+from kbhub.setup.doctor import examine, repair
 from kbhub.ui.site import site_of
 
 if TYPE_CHECKING:
@@ -75,9 +74,9 @@ async def index(request: Request) -> Response:
     return RedirectResponse("/health", 303)
 
 
-async def mend(request: Request) -> Response:
+async def repaired(request: Request) -> Response:
     """Do what `kbhub doctor --fix` does."""
-    await anyio.to_thread.run_sync(_mended, site_of(request))
+    await anyio.to_thread.run_sync(_repaired, site_of(request))
     return RedirectResponse("/health", 303)
 
 
@@ -87,9 +86,9 @@ async def fix(request: Request) -> Response:
     return RedirectResponse("/health#audit", 303)
 
 
-def _mended(site: Site) -> None:
+def _repaired(site: Site) -> None:
     _check(site)
-    mend_findings(site.hub, examine(site.hub))
+    repair(site.hub, examine(site.hub))
 
 
 def _fixed(site: Site) -> None:

@@ -32,7 +32,7 @@ from kbhub.render.audit import audit_listing, audit_text
 from kbhub.render.memories import maintained_lines
 from kbhub.render.setup import diagnosis_text
 from kbhub.render.terminal import Painter, report_text
-from kbhub.setup.doctor import examine, mend
+from kbhub.setup.doctor import examine, repair
 from kbhub.sync.background import TIDY_EVERY_SECONDS
 from kbhub.sync.bases import sync
 from kbhub.sync.deleted_texts import change_keeping
@@ -251,7 +251,7 @@ def doctor(
     hub = Hub(hub_options(common, warn=False))
     diagnosis = examine(hub)
     if fix:
-        diagnosis = mend(hub, diagnosis)
+        diagnosis = repair(hub, diagnosis)
     if common.json:
         show_json(diagnosis.model_dump_json(indent=2))
     else:

@@ -38,7 +38,7 @@ from kbhub.editing.audit.material import (
 )
 from kbhub.editing.folder import bring_in_step, changed_meanwhile, open_folder, read_for_change, refusing
 from kbhub.editing.paths import find_document, why_not_writable
-from kbhub.editing.relinking import relink, unmended
+from kbhub.editing.relinking import not_updated, relink
 from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
 from kbhub.reading.listing import short_docids
 from kbhub.sync.bases import passed_over
@@ -200,20 +200,20 @@ def fix(hub: Hub, report: AuditReport, *, dry_run: bool = False) -> Fixed:
             failed.append(Problem(subject=name, message=f"{reason[0].upper()}{reason[1:]}."))
             continue
         try:
-            new, missed = _mend(hub, bases[name], path, findings, dry_run=dry_run)
+            new, missed = _fix(hub, bases[name], path, findings, dry_run=dry_run)
         except KbhubError as error:
             failed.append(Problem(subject=findings[0].ref, message=str(error)))
             continue
         changes += new
         if missed:
-            failed.append(Problem(subject=findings[0].ref, message=unmended(missed)))
+            failed.append(Problem(subject=findings[0].ref, message=not_updated(missed)))
     if not dry_run:
         for name in dict.fromkeys(name for name, _ in by_document if name not in refused and name in bases):
             bring_in_step(hub, bases[name], "")
     return Fixed(changes=tuple(changes), failed=tuple(failed), dry_run=dry_run)
 
 
-def _mend(
+def _fix(
     hub: Hub, base: Base, path: str, findings: Sequence[AuditFinding], *, dry_run: bool
 ) -> tuple[list[Change], list[int | None]]:
     place = find_document(hub, f"{base.id}@{path}")
@@ -278,7 +278,7 @@ def _retagged_inline(ref: str, text: Text, tags: Mapping[str, str]) -> Text:
         if new is None:
             continue
         if not is_inline_tag(new):
-            reason = f"line {one.line} has the tag #{one.tag}, and {new!r} cannot be written so; mend it by hand"
+            reason = f"line {one.line} has the tag #{one.tag}, and {new!r} cannot be written so; fix it by hand"
             raise WriteRefused(ref, reason)
         line = text.lines[one.line - 1]
         changed = f"{line[: one.column]}{new}{line[one.column + len(one.tag) :]}"

@@ -73,7 +73,7 @@ def examine(hub: Hub) -> Diagnosis:
     return Diagnosis(findings=(*findings, *watch_findings(bases), *client_findings(hub)))
 
 
-def mend(hub: Hub, diagnosis: Diagnosis) -> Diagnosis:
+def repair(hub: Hub, diagnosis: Diagnosis) -> Diagnosis:
     """Repair what is fixable, then examine again.
 
     Args:
@@ -99,7 +99,7 @@ def mend(hub: Hub, diagnosis: Diagnosis) -> Diagnosis:
     if any(check == "permissions" for check, _ in fixable):
         for path in too_open(own_places(hub, tuple(bases.values()))):
             _attempt(_close(path), str(path), done, failed)
-    return examine(hub).model_copy(update={"mended": tuple(done), "failed": tuple(failed)})
+    return examine(hub).model_copy(update={"fixed": tuple(done), "failed": tuple(failed)})
 
 
 def _bases(hub: Hub) -> tuple[Base, ...]:
