@@ -190,6 +190,17 @@ def test_removing_leaves_no_hook_of_a_client_that_is_gone(account):
     assert not file.exists()
 
 
+@pytest.mark.parametrize("other", ["claude-code", "cursor", "jetbrains-ai"])
+def test_removing_one_client_keeps_the_hooks_of_the_others(account, other):
+    """Only those of the client that was named are removed."""
+    file = install(account, "codex")
+    account.run("--client", "codex", "--hooks", "--yes")
+    before = file.read_bytes()
+    account.run("--client", other, "--remove", "--yes")
+
+    assert file.read_bytes() == before
+
+
 def test_no_hooks_keeps_hooks_when_the_server_is_removed(account):
     file = install(account, "codex")
     account.file(".codex/config.toml", CODEX)

@@ -18,6 +18,7 @@ from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.render.setup import pastes_text, plan_text, question, report_text
 from kbhub.render.terminal import Painter
+from kbhub.setup.clients import CLIENTS
 from kbhub.setup.dialogs import AnyName, pastes
 from kbhub.setup.hooks import HOOKED, hooks_tasks
 from kbhub.setup.instructions import agents_tasks, skill_tasks
@@ -97,7 +98,8 @@ def setup(
             notes = (how.note,) if how.note and (chosen or by_hand) and not remove else ()
             tasks += user_tasks(chosen, machine, how.argv, remove=remove)
             if remove and hooks is not False:  # first, as what was done last is undone first
-                tasks[:0] = hooks_tasks(chosen, machine, how.argv, remove=True)
+                hooked = chosen if client else CLIENTS  # a client that is gone may have left hooks
+                tasks[:0] = hooks_tasks(hooked, machine, how.argv, remove=True)
             elif hooks or (hooks is None and not (yes or dry_run) and _wants_hooks(chosen)):
                 tasks += hooks_tasks(chosen, machine, how.argv, remove=False)
                 notes += (SPEAK,)
