@@ -157,7 +157,7 @@ def test_hooks_are_asked_for_where_a_person_sets_up(account):
 
     _, out, err = account.run("--client", "codex", typed="y\ny\n")
 
-    assert "Let hooks tell agents, unasked" in err
+    assert "Register hooks, too" in err
     assert commands(file)
     assert "kbhub trust --documents" in out + err
     assert "`/hooks`" in out
@@ -177,7 +177,7 @@ def test_no_question_for_a_client_without_hooks(account):
 
     _, _, err = account.run("--client", "cursor", typed="y\n")
 
-    assert "Let hooks tell agents" not in err
+    assert "Register hooks" not in err
 
 
 def test_removing_leaves_no_hook_of_a_client_that_is_gone(account):

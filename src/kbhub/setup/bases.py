@@ -74,8 +74,9 @@ def unknown_base(name: str, known: Iterable[str]) -> UsageError:
     """Return the error for an unknown base id, with the most similar known one."""
     names = list(known)
     near = nearest(name, names)
-    listed = f"did you mean {near!r}?" if near else f"there {'are ' + ', '.join(names) if names else 'is none'}."
-    return UsageError(f"No base {name!r}; {listed}")
+    if near:
+        return UsageError(f"No base {name!r}; did you mean {near!r}?")
+    return UsageError(f"No base {name!r}; " + (f"there are: {', '.join(names)}." if names else "you have none yet."))
 
 
 class KnownBase(Model):

@@ -42,7 +42,7 @@ NO_CLIENT = "No MCP client found on this machine. Name one: kbhub setup --client
 ASK_FIRST = "This changes files, and there is no terminal to ask on. Run it with --yes, or preview it with --dry-run."
 YES = ("y", "yes")
 SPEAK = "Hooks stay silent in a project until you allow them there with `kbhub trust --documents`."
-HOOKS_QUESTION = "Let hooks tell agents, unasked, what your notes say about a prompt or a file?"
+HOOKS_QUESTION = "Register hooks, too, which give agents the notes that matter for a prompt or a file?"
 
 
 def setup(
@@ -70,8 +70,8 @@ def setup(
         project: Write files into the project instead (.mcp.json, .vscode/mcp.json …), for a team to share.
         agents_md: Add lines to the project's AGENTS.md, CLAUDE.md and GEMINI.md that make agents search first.
         skill: Install a skill that says when and how to search, in clients that support skills.
-        hooks: Register hooks that tell Claude Code, Codex, Copilot CLI and Gemini CLI, unasked, what your notes say
-            about a prompt or a file; without this option, you are asked.
+        hooks: Register hooks, which give Claude Code, Codex, Copilot CLI and Gemini CLI the notes that matter for a
+            prompt or a file. Without this option, kbhub asks you.
         remove: Undo what the same options set up.
         dry_run: Show the changes without making them.
         yes: Skip the confirmation prompt.
