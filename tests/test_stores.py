@@ -378,7 +378,7 @@ async def test_the_images_command_serves_a_project_that_cannot_be_written(enviro
 
 
 def test_the_services_of_compose_are_what_they_should_be():
-    """By the schema of compose; commands are those of kbhub, the project is read-only at its own path, no port is open."""
+    """By the schema of compose; commands are those of kbhub, the project is read-only at its path, no port is open."""
     done = subprocess.run(
         [Path(sys.executable).parent / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml"],
         cwd=ROOT,
