@@ -453,7 +453,7 @@ def edit_until(places: dict, act: str, step: int) -> int:
         "update": lambda: editing.write_document(hub, "a.md", text="new", mode="append"),
         "delete": lambda: editing.delete_document(hub, "a.md"),
         "restore": lambda: editing.restore(hub, "gone.md"),
-        "rename": lambda: editing.rename(hub, "a.md", "fresh/c.md", mend_links=True),
+        "rename": lambda: editing.rename(hub, "a.md", "fresh/c.md", fix_links=True),
     }
     done = [0]
 

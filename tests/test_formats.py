@@ -276,7 +276,7 @@ def test_a_document_that_converted_files_link_to_can_be_renamed(environment):
 
     assert [change.ref for change in renamed.links] == ["a.md"]
     assert [(one.subject, one.message) for one in renamed.unmended] == [
-        ("a.html", "Links in HTML are not rewritten; mend them in the program that wrote the file.")
+        ("a.html", "Links in HTML are not rewritten; fix them in the program that wrote the file.")
     ]
     assert (environment.project / "knowledge/a.html").read_bytes() == before
 

@@ -441,7 +441,7 @@ def test_an_index_that_came_with_a_clone_is_never_opened(victim):
     hub = victim.hub()
     (report,) = hub.sync()
     assert path == hub.index(hub.select()[0]).path
-    assert "set aside" in report.notes[0]
+    assert "moved aside" in report.notes[0]
     assert ["a.md"] == [hit.ref for hit in hub.search(Query(text="city")).hits]
 
 

@@ -50,7 +50,7 @@ def test_whatever_threads_do_at_once_each_is_answered(environment):
                 lambda: forget(hub, [one.id for one in memories(hub).memories[:1]]),
                 partial(write_document, hub, f"w{number}.md", text=text, mode=choose.choice(["create", "append"])),
                 partial(delete_document, hub, f"w{number}.md"),
-                partial(rename, hub, f"w{number}.md", f"w{other}.md", mend_links=True),
+                partial(rename, hub, f"w{number}.md", f"w{other}.md", fix_links=True),
             ]
         )
 

@@ -159,9 +159,9 @@ def test_a_renamed_document_shows_its_links_and_mends_them(kbhub, environment):
     kbhub("index")
     done = kbhub("rename", "a", "b/")
     assert "1 link would break:\n  index.md:1: a.md → b/a.md" in done.out
-    assert "--mend-links" in done.err
+    assert "--fix-links" in done.err
     kbhub("write", "index", "--mode", "update", "--text", "[a](b/a.md)")
-    assert "1 link updated" in kbhub("rename", "b/a.md", "c.md", "--mend-links").out
+    assert "1 link updated" in kbhub("rename", "b/a.md", "c.md", "--fix-links").out
     assert text_of(environment, "index.md") == "[a](c.md)\n"
 
 

@@ -219,7 +219,7 @@ def test_a_document_gets_another_path(hub, shop):
 def test_links_are_mended_on_request(hub, shop):
     """Nothing else in those documents changes; what may not be written is named."""
     old = text_of(shop, "index.md")
-    done = rename(hub, "rollback", "runbooks/undo it.md", mend_links=True)
+    done = rename(hub, "rollback", "runbooks/undo it.md", fix_links=True)
 
     assert text_of(shop, "index.md") == old.replace("(rollback.md#log", "(runbooks/undo%20it.md#log").replace(
         "and [[rollback|", "and [[undo it|"
@@ -236,7 +236,7 @@ def test_links_are_mended_on_request(hub, shop):
 
 def test_a_moved_document_keeps_its_own_links(hub, shop):
     """Those to documents and those to pictures."""
-    done = rename(hub, "guides/deploy.md", "ops/eu/", mend_links=True)
+    done = rename(hub, "guides/deploy.md", "ops/eu/", fix_links=True)
 
     assert done.ref == "ops/eu/deploy.md"
     assert text_of(shop, "ops/eu/deploy.md") == (
@@ -298,7 +298,7 @@ def test_a_link_by_path_is_not_left_to_its_name(hub, shop):
     shop.write("knowledge/guides/a.md", "[b](b.md) [[b]]\n")
     shop.write("knowledge/guides/b.md", "# B\n")
     hub.sync()
-    rename(hub, "guides/a.md", "a.md", mend_links=True)
+    rename(hub, "guides/a.md", "a.md", fix_links=True)
 
     assert text_of(shop, "a.md") == "[b](guides/b.md) [[b]]\n"
 
@@ -323,7 +323,7 @@ def test_a_mended_link_is_read_as_the_new_path(hub, shop, new, name, path):
     shop.write("knowledge/csharp.md", "# Sharp\n")
     shop.write("knowledge/x.md", ALL_KINDS)
     hub.sync()
-    done = rename(hub, "csharp.md", new, mend_links=True)
+    done = rename(hub, "csharp.md", new, fix_links=True)
 
     entry = f"'{new}'" if "[" in new else new
     assert done.unmended == ()
@@ -334,13 +334,13 @@ def test_a_mended_link_is_read_as_the_new_path(hub, shop, new, name, path):
     assert delete_document(hub, new).broken == ("x.md:6", "x.md:7", "x.md (related)")
 
 
-@pytest.mark.parametrize("mend_links", [True, False])
-def test_a_document_with_one_link_that_cannot_be_mended_is_named(hub, shop, mend_links):
+@pytest.mark.parametrize("fix_links", [True, False])
+def test_a_document_with_one_link_that_cannot_be_mended_is_named(hub, shop, fix_links):
     """The others are mended; an entry of `related` ends at the sign that stands before a heading."""
     shop.write("knowledge/csharp.md", "# Sharp\n")
     shop.write("knowledge/x.md", ALL_KINDS)
     hub.sync()
-    done = rename(hub, "csharp.md", "C#.md", mend_links=mend_links)
+    done = rename(hub, "csharp.md", "C#.md", fix_links=fix_links)
 
     (problem,) = done.unmended
     assert (problem.subject, "`related`" in problem.message, "line" in problem.message) == ("x.md", True, False)
@@ -348,7 +348,7 @@ def test_a_document_with_one_link_that_cannot_be_mended_is_named(hub, shop, mend
         (6, "C%23"), (6, "C%23.md"), (6, "C%23.md"), (7, "<C%23.md#log>"), (9, "C%23.md"),
     }  # fmt: skip
     assert text_of(shop, "x.md").startswith("---\nrelated: [csharp.md]\n---\n")
-    assert delete_document(hub, "C#.md").broken == (("x.md:6", "x.md:7") if mend_links else ())
+    assert delete_document(hub, "C#.md").broken == (("x.md:6", "x.md:7") if fix_links else ())
 
 
 def test_a_link_that_is_written_as_nobody_rewrites_it_is_named(hub, shop):
@@ -357,14 +357,14 @@ def test_a_link_that_is_written_as_nobody_rewrites_it_is_named(hub, shop):
         shop.write(f"knowledge/{name}.md", "# Title\n\n[self](a\\_b.md)\n")
     shop.write("knowledge/x.md", "[fine](a_b.md)\n\n[odd](a\\_b.md)\n")
     hub.sync()
-    done = rename(hub, "a_b.md", "new/c.md", mend_links=True)
+    done = rename(hub, "a_b.md", "new/c.md", fix_links=True)
 
     assert [(one.subject, "line 3" in one.message) for one in done.unmended] == [
         ("a.md", True), ("x.md", True), ("new/c.md", True),
     ]  # fmt: skip
     assert text_of(shop, "x.md") == "[fine](new/c.md)\n\n[odd](a\\_b.md)\n"
     before = text_of(shop, "x.md")
-    assert [one.subject for one in rename(hub, "a.md", "b.md", mend_links=True).unmended] == []
+    assert [one.subject for one in rename(hub, "a.md", "b.md", fix_links=True).unmended] == []
     assert text_of(shop, "x.md") == before
 
 
@@ -374,7 +374,7 @@ def test_a_name_that_looks_like_a_ref_is_linked_as_a_path(hub, shop):
     shop.write("knowledge/d/x.md", "[a](a.md) [[a]]\n")
     hub.sync()
 
-    assert rename(hub, "d/a.md", "d/project@n.md", mend_links=True).unmended == ()
+    assert rename(hub, "d/a.md", "d/project@n.md", fix_links=True).unmended == ()
     assert text_of(shop, "d/x.md") == "[a](./project@n.md) [[d/project@n]]\n"
 
 
@@ -385,11 +385,11 @@ def test_a_link_gets_the_ending_that_tells_two_documents_apart(hub, shop):
     shop.write("knowledge/d/x.md", "---\nrelated: ['[[old]]']\n---\n[a](../old#log) [[plan]] ![[Project@plan]]\n")
     shop.write("knowledge/d/plan.md", "# What we do\n\n[self](plan#log)\n")
     hub.sync()
-    rename(hub, "d/plan.md", "old.md", mend_links=True)
+    rename(hub, "d/plan.md", "old.md", fix_links=True)
 
     front = "---\nrelated: ['[[old.markdown]]']\n---\n"
     assert text_of(shop, "d/x.md") == f"{front}[a](../old.markdown#log) [[old]] ![[Project@old]]\n"
-    assert rename(hub, "old.md", "twin.markdown", mend_links=True).unmended == ()
+    assert rename(hub, "old.md", "twin.markdown", fix_links=True).unmended == ()
     assert text_of(shop, "d/x.md") == (
         f"{front}[a](../old.markdown#log) [[twin.markdown]] ![[Project@twin.markdown]]\n"
     )

@@ -300,7 +300,7 @@ async def test_bases_and_paths_are_completed(shop, mode, name, value, others, va
     [
         ("write_down", "topic", "", ["ops/deploy", "Food"]),
         ("write_down", "topic", "#fo", ["Food"]),
-        ("audit_and_mend", "base", "p", ["project"]),
+        ("audit_and_fix", "base", "p", ["project"]),
         ("search_first", "question", "x", []),
         ("nope", "x", "", []),
     ],

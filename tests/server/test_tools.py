@@ -366,7 +366,7 @@ async def test_a_document_is_deleted_restored_and_renamed(shop, mode):
         missing = await refused(client, "read", refs="rollback.md")
         name = re.search(r'delete_document\(ref="([^"]+)", restore=true\)', deleted)[1]
         restored = await told(client, "delete_document", ref=name, restore=True)
-        renamed = await told(client, "rename_document", ref="rollback.md", to="ops/", mend_links=True)
+        renamed = await told(client, "rename_document", ref="rollback.md", to="ops/", fix_links=True)
         linked = await told(client, "related", ref="ops/rollback.md")
 
     assert "Broken now: deploy.md:7" in deleted

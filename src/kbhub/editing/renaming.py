@@ -136,14 +136,14 @@ class _Move:
         return None if form == posixpath.normpath(target) else form
 
 
-def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed:
+def rename(hub: Hub, ref: str, new: str, *, fix_links: bool = False) -> Renamed:
     """Move a document to another path in its base.
 
     Args:
         hub: the hub.
         ref: the document: `path`, `id@path` or `#docid`.
         new: its new path, or its new folder with a trailing slash.
-        mend_links: rewrite the links that would break, in all writable documents; if False, they are only reported.
+        fix_links: rewrite the links that would break, in all writable documents; if False, they are only reported.
 
     Raises:
         DocumentNotFound, PathNotContained: the document does not exist, or the new path leads out of the base.
@@ -167,9 +167,9 @@ def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed
         problems.append(Problem(subject=target.ref, message=message))
     else:
         for base, path in (*affected, (place.base, place.path)):
-            _mend(hub, move, base, path, changes, problems, write=mend_links)
+            _mend(hub, move, base, path, changes, problems, write=fix_links)
     indexed = bring_in_step(hub, place.base, target.path)
-    if mend_links:
+    if fix_links:
         for base in {base.id: base for base, _ in affected if base.id != place.base.id}.values():
             bring_in_step(hub, base, "")
         # Fails if another program has moved it again; the hash before mending is returned then.
@@ -183,7 +183,7 @@ def rename(hub: Hub, ref: str, new: str, *, mend_links: bool = False) -> Renamed
         path=target.path,
         hash=short_hash(content.hash),
         links=tuple(changes),
-        mended=mend_links,
+        mended=fix_links,
         unmended=tuple(problems),
         indexed=indexed,
     )
@@ -266,7 +266,7 @@ def _mend(
     ref = ref_of(base, move.new if own else path, hub.discovery().bases)
     if is_converted(kind := kind_of(base, path)):
         if not own:
-            message = f"Links in {name_of(kind)} are not rewritten; mend them in the program that wrote the file."
+            message = f"Links in {name_of(kind)} are not rewritten; fix them in the program that wrote the file."
             problems.append(Problem(subject=ref, message=message))
         return
     try:

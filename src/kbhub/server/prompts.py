@@ -30,7 +30,7 @@ def prompts_of(hub: Hub, tools: Offered | None = None) -> tuple[Prompt, ...]:
     return (
         Prompt.from_function(texts.search_first, title="Search before you answer"),
         Prompt.from_function(texts.write_down, title="Write down what we learned"),
-        Prompt.from_function(texts.audit_and_mend, title="Audit and fix"),
+        Prompt.from_function(texts.audit_and_fix, title="Audit and fix"),
     )
 
 
@@ -44,7 +44,7 @@ class _Texts:
         """Answer a question from the knowledge, with its sources."""
         return (
             "Answer this question from kbhub's knowledge bases before relying on what you remember:\n\n"
-            f"{_given(question)}\n\n1. Call `search` with the question as it is. If the hits do not answer it, "
+            f"{_given(question)}\n\n1. Call `search` with the unchanged question. If the hits do not answer it, "
             "search again with other words, or with names of functions, files or products.\n2. Use `read` to open "
             "the best hits if you need more than the quoted text.\n3. Answer, citing ref and lines after each "
             "statement. Say what the knowledge does not cover, and which parts of the answer are your own.\nWhat "
@@ -79,9 +79,7 @@ class _Texts:
         )
         return f"Write down what we learned about {_given(topic)}.\n\n{_numbered(steps)}"
 
-    def audit_and_mend(
-        self, base: Annotated[str, Field(description="Id of the base; default: all bases.")] = ""
-    ) -> str:
+    def audit_and_fix(self, base: Annotated[str, Field(description="Id of the base; default: all bases.")] = "") -> str:
         """Find and fix problems in the knowledge."""
         tools = self._tools()
         where = f"the base {_given(base)}" if base.strip() else "the knowledge"

@@ -41,7 +41,7 @@ class Context(Model):
 
     base: str | None = Field(description="Id of its base; none is about every base.")
     path: str = Field(description="Prefix of paths in the base; empty is all of it.")
-    context: str = Field(description="What lies there.")
+    context: str = Field(description="What is there.")
     file: Path | None = Field(None, description="The file that says so.")
 
 

@@ -152,31 +152,31 @@ def rename(
     new: str,
     /,
     *,
-    mend_links: bool = False,
+    fix_links: bool = False,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
     """Move a document to another path in its base, and list the links this breaks.
 
-    Example: kbhub rename rollback.md runbooks/ --mend-links
+    Example: kbhub rename rollback.md runbooks/ --fix-links
 
     Args:
         ref: The document: a path, ID@PATH or a docid.
         new: The new path; a trailing slash means the folder to move it to.
-        mend_links: Update the links to it in all writable documents.
+        fix_links: Update the links to it in all writable documents.
         common: Options of every command.
 
     Returns:
         The exit code: 1 if some links could not be updated.
     """
-    done = editing.rename(Hub(hub_options(common)), argument(ref), argument(new), mend_links=mend_links)
+    done = editing.rename(Hub(hub_options(common)), argument(ref), argument(new), fix_links=fix_links)
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
         show_text(renamed_text(done))
         _complain_all(f"{problem.subject}: {problem.message}" for problem in done.unmended)
-        if done.links and not mend_links:
-            complain("The links were not changed. Use --mend-links when renaming to update them.")
-    return 1 if mend_links and done.unmended else 0
+        if done.links and not fix_links:
+            complain("The links were not changed. Use --fix-links when renaming to update them.")
+    return 1 if fix_links and done.unmended else 0
 
 
 def _assigned(assignments: Iterable[str]) -> dict[str, Any]:

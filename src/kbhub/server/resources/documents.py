@@ -299,7 +299,7 @@ class Resources:
 
     async def complete_prompt(self, prompt: str, argument: CompletionArgument) -> Completion | None:
         """Complete an argument of a prompt; None if it has no completions."""
-        work = {("write_down", "topic"): complete_tag, ("audit_and_mend", "base"): complete_base}.get(
+        work = {("write_down", "topic"): complete_tag, ("audit_and_fix", "base"): complete_base}.get(
             (prompt, argument.name)
         )
         return await self.completed(work, argument.value) if work else None

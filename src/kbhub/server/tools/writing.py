@@ -106,11 +106,11 @@ class Writing:
         self,
         ref: OneDocument,
         to: Annotated[str, Field(description="New path in its base, or a folder ending in `/`.")],
-        mend_links: Annotated[bool, Field(description="Update the links to it; otherwise they are listed.")] = False,
+        fix_links: Annotated[bool, Field(description="Update the links to it; otherwise they are listed.")] = False,
     ) -> Annotated[CallToolResult, Renamed]:
         """Rename or move a document."""
         calls = self._calls
-        done = await calls.run(partial(rename, calls.hub, ref, to, mend_links=mend_links))
+        done = await calls.run(partial(rename, calls.hub, ref, to, fix_links=fix_links))
         await calls.run(calls.announcer.look)
         return calls.result(renamed_answer(done), done)
 

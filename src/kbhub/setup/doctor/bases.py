@@ -78,7 +78,7 @@ def discovery_findings(hub: Hub, discovery: Discovery) -> list[Finding]:
             continue
         broken = problem.subject in configured - active
         check = "base" if problem.subject in configured - {PROJECT_ID} else "pointer"
-        remedy = "Fix it; kbhub notices by itself."
+        remedy = "Fix it; kbhub picks up the change."
         findings.append(_finding(check, problem, level="error" if broken else "warning", remedy=remedy))
     if not discovery.bases and not findings:
         reasons = [place for place in discovery.looked_for if place.endswith((")", "off here"))]
