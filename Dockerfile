@@ -15,4 +15,4 @@ USER kbhub
 WORKDIR /project
 VOLUME /data
 ENTRYPOINT ["kbhub"]
-CMD ["serve", "--root", "/project"]
+CMD ["serve"]

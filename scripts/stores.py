@@ -73,7 +73,7 @@ Name the refs that you used. If you find nothing, say so.
         f"""\
 Remember this for later sessions: {{arguments}}
 
-Check with the tool `memories` of the server `{SERVER}` whether it is known already. If not, call `remember` with a
+Check with the tool `memories` of the server `{SERVER}` whether it is already known. If not, call `remember` with a
 sentence or two that include the reason. If nothing is given, suggest what you learned in this session that will matter
 again, and ask first.
 """,

@@ -139,7 +139,7 @@ def test_damage_in_pages_of_words_alone_heals_by_itself(shop, seed):
     said = bring_in_step(hub)
 
     assert len(said) == 1
-    assert "set aside" in said[0]
+    assert "moved aside" in said[0]
     assert faults.content(path) == good
     assert "deploy.md" in refs(hub)
     assert bring_in_step(hub) == []

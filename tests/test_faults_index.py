@@ -78,7 +78,7 @@ def test_a_broken_index_is_set_aside_and_made_anew(shop, how):
 
     if how not in ("emptied", "noise in the journal"):
         assert len(said) == 1
-        assert "set aside" in said[0]
+        assert "moved aside" in said[0]
         assert "\n" not in said[0]
     for one in (hub, new):
         one.freshen()
@@ -166,7 +166,7 @@ def test_an_index_that_is_damaged_while_it_is_served_heals_by_itself(shop):
     said = bring_in_step(hub)
 
     assert len(said) == 1
-    assert "set aside" in said[0]
+    assert "moved aside" in said[0]
     assert faults.content(path) == good
     assert refs(hub) == {"deploy.md", "notes@vim.md"}
 
@@ -259,7 +259,7 @@ def test_vectors_of_a_wrong_length_cost_one_base_its_answer_and_are_made_anew(sh
     shop.hub().search(Query(text="platypus", mode=mode))
     (report,) = shop.hub().sync(["project"], check=True)
     assert len(report.notes) == 1
-    assert "set aside" in report.notes[0]
+    assert "moved aside" in report.notes[0]
     assert faults.content(path) == good
     assert [one.base for one in shop.hub().search(Query(text="platypus", mode=mode)).skipped] == []
 
@@ -321,7 +321,7 @@ def test_damage_that_any_command_meets_is_mended_by_the_next_search(shop, kbhub,
     after = kbhub("search", "platypus")
 
     assert "Traceback" not in done.err + after.err
-    assert (done.out + done.err + after.err).count("set aside as") == 1  # where `index` tells what it did
+    assert (done.out + done.err + after.err).count("moved aside as") == 1  # where `index` tells what it did
     assert "deploy.md" in after.out
     assert faults.content(path) == good
 
@@ -344,7 +344,7 @@ def test_noise_in_any_page_is_noticed_by_index_and_doctor(shop, seed):
     Path(f"{path}.damaged").unlink(missing_ok=True)
     (report,) = shop.hub().sync(["project"], check=True)
 
-    assert "set aside" in report.notes[0]
+    assert "moved aside" in report.notes[0]
     assert faults.content(path) == good
 
 

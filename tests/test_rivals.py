@@ -258,7 +258,7 @@ def test_the_first_search_works_without_a_network(environment):
     done = subprocess.run(**options, capture_output=True, text=True, check=False, timeout=60)
 
     assert done.returncode == 0
-    said = ("kbhub: Verdict: ", "kbhub: Other wordings")
+    said = ("kbhub: Verdict: ", "kbhub: Try other wordings")
     assert [line for line in done.stderr.splitlines() if not line.startswith(said)] == []
     assert "a.md:1-3" in done.stdout
 

@@ -441,7 +441,7 @@ def test_an_index_that_came_with_a_clone_is_never_opened(victim):
     hub = victim.hub()
     (report,) = hub.sync()
     assert path == hub.index(hub.select()[0]).path
-    assert "set aside" in report.notes[0]
+    assert "moved aside" in report.notes[0]
     assert ["a.md"] == [hit.ref for hit in hub.search(Query(text="city")).hits]
 
 
@@ -485,8 +485,8 @@ def test_a_hundred_thousand_names_meet_the_default_limit(tmp_path):
 
 HIT = re.compile(r"^(\d+)\. ")
 OURS = re.compile(
-    r"^(Hits? |No hits|\d+\. |   |To open|Next page: |Other wordings, |Note: |Problem: |Words that no document contains"
-    r"|Not searched: |$"
+    r"^(Hits? |No hits|\d+\. |   |To open|Next page: |Try other wordings, |Note: |Problem: "
+    r"|Words that no document contains|Not searched: |$"
     rf"|(?:{'|'.join(map(re.escape, LEADING_NOTES))})$)"
 )
 IMITATIONS = [

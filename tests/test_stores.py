@@ -378,7 +378,7 @@ async def test_the_images_command_serves_a_project_that_cannot_be_written(enviro
 
 
 def test_the_services_of_compose_are_what_they_should_be():
-    """By the schema of compose; commands are those of kbhub, the project is read-only, nothing is published."""
+    """By the schema of compose; commands are those of kbhub, the project is read-only at its path, no port is open."""
     done = subprocess.run(
         [Path(sys.executable).parent / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml"],
         cwd=ROOT,
@@ -391,7 +391,8 @@ def test_the_services_of_compose_are_what_they_should_be():
 
     assert done.returncode == 0, done.stdout
     for service in compose["services"].values():
-        assert next(volume for volume in service["volumes"] if "/project" in volume).endswith(":/project:ro")
+        source, target = re.fullmatch(r"(\$\{.*?\}\}):(\$\{.*?\}\}):ro", service["volumes"][0]).groups()
+        assert source == target == service["working_dir"]  # its path tells a project's indexes from those of others
         assert "ports" not in service
         app.parse_args(service.get("command", ["serve"]), exit_on_error=False, print_error=False)
     assert compose["services"]["http"]["network_mode"] == "host"

@@ -16,9 +16,9 @@ from kbhub.search.outside import ASK, outside, suggestions
 from kbhub.server.server import create_server
 
 TOLD = (
-    "Wiki/ (2 documents) looks like this project's knowledge; `kbhub init --knowledge Wiki` makes it that.",
-    "My Vault/ (1 document) looks like this project's knowledge; `kbhub init --knowledge 'My Vault'` makes it that.",
-    "docs/adr/ (1 document) looks like this project's knowledge; `kbhub init --knowledge docs/adr` makes it that.",
+    "Wiki/ (2 documents) looks like this project's knowledge; use it with `kbhub init --knowledge Wiki`.",
+    "My Vault/ (1 document) looks like this project's knowledge; use it with `kbhub init --knowledge 'My Vault'`.",
+    "docs/adr/ (1 document) looks like this project's knowledge; use it with `kbhub init --knowledge docs/adr`.",
 )
 TEXT = "".join(f"kbhub: {sentence}\n" for sentence in TOLD)
 NOTES = "\n".join(f"Note: {sentence}" for sentence in (ASK, *TOLD))
@@ -98,7 +98,7 @@ def test_the_root_of_a_vault_is_one_even_if_that_is_the_project(environment, kbh
     environment.write(".obsidian/app.json", "{}")
     environment.write("notes/a.md", "# A\n")
 
-    told = "./ (1 document) looks like this project's knowledge; `kbhub init --knowledge .` makes it that."
+    told = "./ (1 document) looks like this project's knowledge; use it with `kbhub init --knowledge .`."
     assert told in kbhub("search", "crates").err
 
 
@@ -110,9 +110,9 @@ def test_below_the_root_of_a_repository_both_are_looked_at(environment, kbhub, m
 
     err = kbhub("search", "crates").err
     root = environment.project
-    assert "notes/ (1 document) looks like this project's knowledge; `kbhub init --knowledge notes` makes" in err
+    assert "notes/ (1 document) looks like this project's knowledge; use it with `kbhub init --knowledge notes`." in err
     assert "wiki/ (1 document) looks like" in err
-    assert f"`kbhub init --root {root} --knowledge {root}/wiki` makes it that." in err
+    assert f"use it with `kbhub init --root {root} --knowledge {root}/wiki`." in err
     assert "web" not in err
 
 
@@ -136,7 +136,7 @@ def test_an_empty_base_is_as_good_as_none(project, kbhub, pointer):
     kbhub("index", code=0)
 
     remedy = '`"knowledge": "Wiki"` in its .kbhub.json' if pointer else "`kbhub init --knowledge Wiki`"
-    told = f"Wiki/ (2 documents) looks like this project's knowledge; {remedy} makes it that."
+    told = f"Wiki/ (2 documents) looks like this project's knowledge; use it with {remedy}."
     assert told in kbhub("search", "crates").err
     assert told in kbhub("status").out
     assert "looks like" in kbhub("init", code=0).err
@@ -160,6 +160,7 @@ def test_init_lists_them_and_makes_a_new_folder_where_nobody_can_be_asked(projec
 
     assert (project.project / "knowledge/how-to-write-knowledge.md").exists()
     assert TEXT in done.err
+    assert "not part of a base" not in done.err  # nor a second, other command for the same files
     kbhub("init", "--knowledge", "Wiki", code=0)
     assert kbhub("status", "--json").json["bases"][0]["base"]["path"].endswith("/Wiki")
 

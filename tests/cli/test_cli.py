@@ -229,8 +229,27 @@ def test_status_is_short_until_asked_for_more(kbhub, environment):
     assert [line for line in short.splitlines() if line.startswith("  ")] == [
         f"  {place}" for place in looked_for if place.endswith(")")
     ]
-    assert "`kbhub init` makes a knowledge/ folder here." in short
+    assert "Run `kbhub init` to create a knowledge/ folder here." in short
     assert all(f"  {place}\n" in long for place in looked_for)
+
+
+def test_outside_projects_no_command_is_recommended_that_fails_there(kbhub, environment, monkeypatch):
+    """Nothing is a project in a home; `kbhub init` refuses it."""
+    monkeypatch.chdir(environment.home)
+
+    assert kbhub("init").code == 2
+    for command in (("status",), ("search", "crate"), ("ls",)):
+        done = kbhub(*command)
+        assert "kbhub init" not in done.out + done.err
+        assert "--root DIR" in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("query", "helps"), [("zebra", True), ("crate tag:nosuchtag", False), ("tag:ops -crate", False)]
+)
+def test_other_wordings_are_recommended_only_where_they_can_help(shop, query, helps):
+    """Not if a filter leaves no document, or no word is left to search for."""
+    assert ("Try other wordings" in shop("search", "--", query).err) is helps
 
 
 def test_switched_off_is_said(shop, environment, monkeypatch):

@@ -43,7 +43,7 @@ def test_a_base_is_added_listed_renamed_and_removed(kbhub, environment):
     assert f"{environment.home}/team" in kbhub("bases", "show", "o2").out
     assert "Removed o2" in kbhub("bases", "remove", "o2").out
     again = kbhub("bases", "remove", "o2")
-    assert (again.code, again.err) == (2, "kbhub: No base 'o2'; there are notes.\n")
+    assert (again.code, again.err) == (2, "kbhub: No base 'o2'; there are: notes.\n")
 
 
 def test_documents_are_listed_by_base_folder_and_pattern(kbhub):

@@ -144,7 +144,7 @@ def test_tables_that_differ_are_made_anew_when_they_are_packed(small, environmen
 
     (report,) = hub.sync()
 
-    assert any("set aside" in note for note in report.notes)
+    assert any("moved aside" in note for note in report.notes)
     assert report.added == 121
     assert [hit.path for hit in hub.search("zebra").hits] == ["more.md"]
 

@@ -206,7 +206,7 @@ def test_nothing_matched_says_why_and_what_to_do():
         'Not searched: "notes": Its folder is gone.\n'
         "Words that no document contains: zxqv\n"
         "Note: project is still being indexed (2 of 9 files).\n"
-        'Other wordings, as the documents may put it, find more: search(query="roll back", queries=["…", "…"])\n'
+        'Try other wordings, as the documents may put it: search(query="roll back", queries=["…", "…"])\n'
         "`status` lists the bases and what is indexed."
     )
 
@@ -328,8 +328,8 @@ def test_nothing_here_is_one_sentence_and_the_problems():
     )
 
     assert text == (
-        "No knowledge is here (there is no project directory and no global base); `kbhub init`, run in the project, "
-        "creates some.\nProblem: notes: /n is gone."
+        "No knowledge is active here: no project, and no global base. `kbhub bases add DIR` adds a folder of notes.\n"
+        "Problem: notes: /n is gone."
     )
 
 

@@ -112,7 +112,7 @@ def test_removing_a_context_leaves_the_others_and_no_empty_object(notes):
 
     remove_context(notes.hub(), ContextTarget("notes", "api"))
     assert notes.hub().select(("notes",))[0].contexts == {"b.md": "B"}
-    with pytest.raises(UsageError, match=r"it has: 'b\.md'"):
+    with pytest.raises(UsageError, match=r"no context for 'notes/api'; it has contexts for: 'notes/b\.md'"):
         remove_context(notes.hub(), ContextTarget("notes", "api"))
     remove_context(notes.hub(), ContextTarget("notes", "b.md"))
     assert "contexts" not in (notes.home / ".kbhub.json").read_text()

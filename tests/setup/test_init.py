@@ -99,7 +99,7 @@ def test_taking_the_place_of_docs_is_said(environment):
 
     made = make(environment)
 
-    assert "Until now docs/ was searched" in made.notes[0]
+    assert "Until now, docs/ was searched" in made.notes[0]
     assert "kbhub init --knowledge docs" in made.notes[0]
 
 
@@ -255,3 +255,11 @@ def test_a_folder_that_cannot_be_written_is_said(environment):
             make(environment)
     finally:
         environment.project.chmod(0o700)
+
+
+def test_a_pointer_to_the_project_itself_is_a_dot(environment):
+    """Not `./.`."""
+    made = point(environment, environment.project)
+
+    assert read_jsonc(made.made[0]) == {"knowledge": "."}
+    assert project_base(environment).path == environment.project

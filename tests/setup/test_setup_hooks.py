@@ -157,7 +157,7 @@ def test_hooks_are_asked_for_where_a_person_sets_up(account):
 
     _, out, err = account.run("--client", "codex", typed="y\ny\n")
 
-    assert "Let hooks tell agents, unasked" in err
+    assert "Register hooks, too" in err
     assert commands(file)
     assert "kbhub trust --documents" in out + err
     assert "`/hooks`" in out
@@ -177,7 +177,7 @@ def test_no_question_for_a_client_without_hooks(account):
 
     _, _, err = account.run("--client", "cursor", typed="y\n")
 
-    assert "Let hooks tell agents" not in err
+    assert "Register hooks" not in err
 
 
 def test_removing_leaves_no_hook_of_a_client_that_is_gone(account):
@@ -188,6 +188,17 @@ def test_removing_leaves_no_hook_of_a_client_that_is_gone(account):
     account.run("--remove", "--yes", "--client", "codex")
 
     assert not file.exists()
+
+
+@pytest.mark.parametrize("other", ["claude-code", "cursor", "jetbrains-ai"])
+def test_removing_one_client_keeps_the_hooks_of_the_others(account, other):
+    """Only those of the client that was named are removed."""
+    file = install(account, "codex")
+    account.run("--client", "codex", "--hooks", "--yes")
+    before = file.read_bytes()
+    account.run("--client", other, "--remove", "--yes")
+
+    assert file.read_bytes() == before
 
 
 def test_no_hooks_keeps_hooks_when_the_server_is_removed(account):

@@ -211,7 +211,7 @@ def test_a_broken_index_is_set_aside_and_made_anew(folder, damage):
     assert report.added == 5
     assert before == folder.content()
     if damage:
-        assert "set aside" in report.notes[0]
+        assert "moved aside" in report.notes[0]
         assert damage == folder.index_path.with_suffix(".aside.db").read_bytes()
 
 
@@ -225,7 +225,7 @@ def test_damage_found_on_the_way_means_a_new_index(folder):
     folder.index_path.write_bytes(sound[:8192] + b"noise..." * ((len(sound) - 8192) // 8))
     report = folder.sync()
 
-    assert "set aside" in report.notes[0]
+    assert "moved aside" in report.notes[0]
     assert (report.added, before) == (105, folder.content())
 
 

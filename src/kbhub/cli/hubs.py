@@ -122,11 +122,16 @@ def complain_nothing(hub: Hub) -> None:
     if any(problem.subject == PROJECT_ID for problem in discovery.problems):
         complain("No knowledge is active here; `kbhub status` says more.")
         return
-    where = discovery.workspace.directory
-    place = f"not in {where}, not above it, not in the global config" if where else "not in the global config"
-    complain(
-        f"No knowledge is active here, {place}. `kbhub init` makes some; `kbhub status` lists what was looked for."
-    )
+    if where := discovery.workspace.directory:
+        complain(
+            f"No knowledge is active here: none in {where}, above it or in the global config. Run `kbhub init` to "
+            "create some, or `kbhub status` to see where kbhub looked."
+        )
+    else:
+        complain(
+            "No knowledge is active here: no project, and no base in the global config. Change to a project, name one "
+            "with --root DIR, or add a folder of notes with `kbhub bases add DIR`."
+        )
     complain_all(outside.outside(hub))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kbhub.documents.safe_text import TITLE_BYTES, cut, fenced, one_line, outdated_mark, quoted
 from kbhub.index import query as querying
 from kbhub.render.words import contribution_of, heading_path, total_of
-from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY
+from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY, rewording_helps
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ SENTENCES = 4
 SEARCH_OPTIONS = ("granularity", "recency", "min_score", "min_signals")
 """Query fields in the tool's `options` that affect which hits there are."""
 
-_REWORD = 'Other wordings, as the documents may put it, find more: {}={}, queries=["…", "…"])'
+_REWORD = 'Try other wordings, as the documents may put it: {}={}, queries=["…", "…"])'
 
 SAME = "<the same>"
 """Placeholder in a suggested call for a value that is long or contains line breaks."""
@@ -319,7 +319,8 @@ def _advice(result: SearchResult, query: Query) -> list[str]:
         return ["`status` shows indexing progress and problems."]
     if query.offset:
         return [f"There are {total_of(result)} hits in total; search without `cursor` for the first."]
-    return [reworded("search(query", query.text), "`status` lists the bases and what is indexed."]
+    again = [reworded("search(query", query.text)] if rewording_helps(result.notes) else []
+    return [*again, "`status` lists the bases and what is indexed."]
 
 
 def _reading(reading: Reading, *, line_numbers: bool) -> str:

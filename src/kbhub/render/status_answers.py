@@ -102,5 +102,8 @@ def _problems(problems: Sequence[Problem]) -> list[str]:
 
 
 def _nothing(looked_for: Sequence[str]) -> str:
-    places = f"looked for {listed(looked_for)}" if looked_for else "there is no project directory and no global base"
-    return f"No knowledge is here ({places}); `kbhub init`, run in the project, creates some."
+    if not looked_for:
+        return (
+            "No knowledge is active here: no project, and no global base. `kbhub bases add DIR` adds a folder of notes."
+        )
+    return f"No knowledge is active here (looked for {listed(looked_for)}). `kbhub init` in the project creates some."

@@ -23,7 +23,7 @@ from kbhub.render.words import (
     total_of,
 )
 from kbhub.search.hits import STALE_DAYS
-from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY
+from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY, rewording_helps
 from kbhub.values import counted, struct
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 
@@ -61,6 +61,8 @@ _THERE_STEP = "kbhub ls project  lists the documents that are there"
 
 FEW_PLACES = 4
 """Number of places up to which all are listed without `--verbose`; a folder three below its git root has 29."""
+
+NO_PROJECT = "none; change to a project, or name one with --root DIR"
 
 _GUTTER = "  │ "
 _INDENT = "      "
@@ -134,8 +136,9 @@ def search_notes(result: SearchResult, *, offset: int, page: int, reworded: bool
     shown = offset + len(result.hits)
     if result.hits and shown < result.total and not empty_handed(result):
         notes.append(f"Showing hits {offset + 1} to {shown} of {total_of(result)}; `--page {page + 1}` shows more.")
-    if result.searched and result.verdict in ("weak", "none") and not (reworded or offset):
-        notes.append('Other wordings, as the documents may put it, find more: repeat `--also "WORDING"` for each.')
+    unsure = result.searched and result.verdict in ("weak", "none")
+    if unsure and not (reworded or offset) and rewording_helps(result.notes):
+        notes.append('Try other wordings, as the documents may put it: `--also "WORDING"`, once for each.')
     return notes
 
 
@@ -187,7 +190,7 @@ def status_text(
         width: columns of the terminal, if tables have to fit it.
     """
     workspace = status.workspace
-    where = f"{workspace.directory} ({workspace.source})" if workspace.directory else "none: no directory names one"
+    where = f"{workspace.directory} ({workspace.source})" if workspace.directory else NO_PROJECT
     facts = [
         ("kbhub", status.version),
         ("workspace", where),
@@ -200,7 +203,7 @@ def status_text(
         blocks.append(_bases_table(status.bases, now, paint, width))
     else:
         fresh = all(problem.subject != "project" for problem in status.problems)
-        blocks.append(no_bases(status.looked_for, fresh=fresh, verbose=verbose))
+        blocks.append(no_bases(status.looked_for, fresh=fresh and bool(workspace.directory), verbose=verbose))
     if about := _overview_lines(status):
         blocks.append("\n".join(f"{paint(f'{name:<9}', _DIM)}  {one_line(value)}" for name, value in about))
     if status.queries and (status.queries.asked or status.queries.gaps):
@@ -234,16 +237,16 @@ def no_bases(looked_for: Sequence[str], *, fresh: bool = True, verbose: bool = F
 
     Args:
         looked_for: the places.
-        fresh: whether the project has no knowledge yet, so that `kbhub init` helps.
+        fresh: whether there is a project that has no knowledge yet, so that `kbhub init` helps.
         verbose: whether to list all places.
     """
-    remedy = "\n`kbhub init` makes a knowledge/ folder here." if fresh else ""
+    remedy = "\nRun `kbhub init` to create a knowledge/ folder here." if fresh else ""
     return _looked_for("No knowledge here", looked_for, verbose=verbose) + remedy
 
 
 def init_text(made: Initialised) -> str:
     """Return the result of `kbhub init`, and what to do next."""
-    lines = [f"Made {one_line(str(path))}" for path in made.made]
+    lines = [f"Created {one_line(str(path))}" for path in made.made]
     if made.trusted:
         lines.append(f"Trusted it to reach {one_line(str(made.knowledge))}")
     if not lines:

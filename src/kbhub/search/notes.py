@@ -29,8 +29,18 @@ ENDS_WITH_NEAREST = f"The list ends with the {RANKED} nearest passages. By meani
 ENDS_WITH_BOTH = f"The list ends with those of the {RANKED} best passages that both keyword and semantic search found."
 """Note on the last page if hits need both signals."""
 
+NO_WORDS = "The query has no words to search for."
+"""Note on an answer to a query that is empty, or consists of filters."""
+
+_FILTERED = "No document matches "
+
 LEADING_NOTES = (NEAR_ONLY, NOT_COVERED)
 """Notes that are shown before the hits."""
+
+
+def rewording_helps(notes: Sequence[str]) -> bool:
+    """Return whether a query could find more in other words: it has words, and its filters match a document."""
+    return NO_WORDS not in notes and not any(note.startswith(_FILTERED) for note in notes)
 
 
 def leading_notes(found: Found) -> list[str]:
@@ -61,10 +71,10 @@ def notes_on(found: Found, chosen: Sequence[str], query: Query, active: Discover
             f"{understood.left_out}."
         )
     if not understood.terms and not found.hits and found.mode != "semantic":
-        notes.append("The query has no words to search for.")
+        notes.append(NO_WORDS)
     notes += [f"Searched for {fix.used!r} instead of {fix.typed!r}." for fix in found.corrections]
     if found.filtered_out and chosen:
-        notes.append(f"No document matches {' '.join(chosen)}.")
+        notes.append(f"{_FILTERED}{' '.join(chosen)}.")
     ids = [base.id for base in active.bases]
     known = {fold(name) for base in active.bases for name in (base.id, *base.names)} | {ANY}
     for value in (value for part in understood.filters if part.key == "base" for value in part.values):

@@ -37,7 +37,7 @@ NAME_CHARACTERS = 40
 """Length limit of a place's name, which is untrusted: it comes with a clone."""
 
 ASK = "The user decides what is searched here; ask before you do what the next line says."
-"""What a model is told before a command that would make a base: first, as long lists of notes are cut."""
+"""What a model reads before a command that would make a base: first, as long lists of notes are cut."""
 
 SUGGESTIONS = 3
 """Number of folders proposed."""
@@ -84,7 +84,7 @@ class Suggestion:
     """The command or setting that makes it the project's knowledge."""
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.documents}) looks like this project's knowledge; {self.remedy} makes it that."
+        return f"{self.name} ({self.documents}) looks like this project's knowledge; use it with {self.remedy}."
 
 
 def outside(hub: Hub) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ class _Texts:
         """Answer a question from the knowledge, with its sources."""
         return (
             "Answer this question from kbhub's knowledge bases before relying on what you remember:\n\n"
-            f"{_given(question)}\n\n1. Call `search` with the question as it is. If the hits do not answer it, "
+            f"{_given(question)}\n\n1. Call `search` with the unchanged question. If the hits do not answer it, "
             "search again with other words, or with names of functions, files or products.\n2. Use `read` to open "
             "the best hits if you need more than the quoted text.\n3. Answer, citing ref and lines after each "
             "statement. Say what the knowledge does not cover, and which parts of the answer are your own.\nWhat "

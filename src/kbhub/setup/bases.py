@@ -74,8 +74,9 @@ def unknown_base(name: str, known: Iterable[str]) -> UsageError:
     """Return the error for an unknown base id, with the most similar known one."""
     names = list(known)
     near = nearest(name, names)
-    listed = f"did you mean {near!r}?" if near else f"there {'are ' + ', '.join(names) if names else 'is none'}."
-    return UsageError(f"No base {name!r}; {listed}")
+    if near:
+        return UsageError(f"No base {name!r}; did you mean {near!r}?")
+    return UsageError(f"No base {name!r}; " + (f"there are: {', '.join(names)}." if names else "you have none yet."))
 
 
 class KnownBase(Model):
@@ -93,11 +94,11 @@ class KnownBase(Model):
     weight: float = Field(1.0, description="Factor on the score of its hits.")
     include: tuple[str, ...] = Field((), description="Patterns of further files to take.")
     exclude: tuple[str, ...] = Field((), description="Patterns of files to leave out.")
-    contexts: dict[str, str] = Field(default_factory=dict, description="Path prefix → what lies there.")
+    contexts: dict[str, str] = Field(default_factory=dict, description="Path prefix → what is there.")
     documents: int = Field(0, description="Documents in its index.")
-    index: Path | None = Field(None, description="The index file; none if there is none yet.")
+    index: Path | None = Field(None, description="The index file; null if there is none yet.")
     index_bytes: int = Field(0, description="Its size.")
-    synced: str | None = Field(None, description="When it was last brought in step (ISO 8601, UTC).")
+    synced: str | None = Field(None, description="When it was last synced (ISO 8601, UTC).")
     problem: str | None = Field(None, description="Why it cannot be used, and what to do.")
 
 

@@ -62,7 +62,7 @@ _ABOUT_BYTES = 64 << 10
 
 
 class Removable(Model):
-    """Something that nothing needs, or that is made anew when it is needed."""
+    """Something that nothing needs, or that is recreated when needed."""
 
     path: Path = Field(description="The file or folder.")
     kind: Literal["index", "leftover", "corpus", "lock", "looks", "answers"] = Field(description="What it is.")
@@ -91,7 +91,7 @@ class Cleanup(Model):
     deleted: tuple[Path, ...] = Field((), description="What was deleted.")
     freed: int = Field(0, description="Bytes that were freed.")
     kept: tuple[Problem, ...] = Field((), description="What was left alone, and why.")
-    spared: tuple[Spared, ...] = Field((), description="What belongs to no base and cannot be made anew.")
+    spared: tuple[Spared, ...] = Field((), description="What belongs to no base and cannot be recreated.")
 
 
 def examine_cache(hub: Hub) -> Cleanup:
@@ -173,7 +173,7 @@ def _rebuildable_caches(hub: Hub) -> Iterator[Removable]:
             yield Removable(path=path, kind="corpus", reason="a corpus of `kbhub eval`", bytes=size, age=age)
     looks = hub.cache / LOOKS
     if stat.S_ISREG(_mode(looks)):
-        reason, age = "vectors of an earlier version, now kept beside the indexes", _age(_changed((looks,)))
+        reason, age = "vectors of an earlier version, now stored next to the indexes", _age(_changed((looks,)))
         yield Removable(path=looks, kind="looks", reason=reason, bytes=_size(looks), age=age)
     folder = hub.cache / ANSWERS
     if answers := _answers(folder):

@@ -41,7 +41,7 @@ class Context(Model):
 
     base: str | None = Field(description="Id of its base; none is about every base.")
     path: str = Field(description="Prefix of paths in the base; empty is all of it.")
-    context: str = Field(description="What lies there.")
+    context: str = Field(description="What is there.")
     file: Path | None = Field(None, description="The file that says so.")
 
 
@@ -128,11 +128,17 @@ def remove_context(hub: Hub, place: ContextTarget) -> ContextChange:
     home = _home_of(hub, place)
     entries = {plain(key): (key, text) for key, text in home.contexts.items()}
     if place.path not in entries:
-        known = ", ".join(repr(key) for key, _ in entries.values()) or "none"
-        raise UsageError(f"{home.file} has no context for {place.path or 'the base itself'!r}; it has: {known}.")
+        known = ", ".join(repr(_shown(place.base, key)) for key in entries)
+        others = f"it has contexts for: {known}" if known else "it has none at all"
+        raise UsageError(f"{home.file} has no context for {_shown(place.base, place.path)!r}; {others}.")
     key, text = entries[place.path]
     _write(hub, home, key, None)
     return ContextChange(context=Context(base=place.base, path=key, context=text, file=home.file), changed=True)
+
+
+def _shown(base: str | None, path: str) -> str:
+    """Return a place as it is typed on the command line."""
+    return "/".join(part for part in (base, path) if part) or EVERY_BASE
 
 
 def parse_place(hub: Hub, text: str | None) -> ContextTarget:

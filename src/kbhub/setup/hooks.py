@@ -114,11 +114,7 @@ def hooks_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str]
         remove: whether to remove them; clients that have none are left out then.
     """
     names = {client.name for client in clients}
-    tasks = [
-        _planned(hooked, machine, argv, remove=remove)
-        for hooked in HOOKED
-        if hooked.client in names or (remove and read_bytes_or_none(machine.path(hooked.file)))
-    ]
+    tasks = [_planned(hooked, machine, argv, remove=remove) for hooked in HOOKED if hooked.client in names]
     return [task for task in tasks if not remove or task.step.action != "nothing"]
 
 

@@ -98,8 +98,8 @@ def make_knowledge(discovery: Discovery, *, name: str | None = None) -> Initiali
     notes = []
     if project is not None:
         notes.append(
-            "Until now docs/ was searched as this project's knowledge; now only knowledge/ is. To keep docs/ instead, "
-            f"remove {folder} and run `kbhub init --knowledge docs`."
+            "Until now, docs/ was searched as this project's knowledge; from now on, only knowledge/ is. To keep "
+            f"docs/, remove {folder} and run `kbhub init --knowledge docs`."
         )
     return Initialised(knowledge=folder, made=tuple(made), notes=tuple(notes))
 
@@ -180,7 +180,7 @@ def _ensure_folder(folder: Path) -> bool:
 def _directory(discovery: Discovery) -> Path:
     directory = discovery.workspace.directory
     if directory is None:
-        raise UsageError("There is no project here; change to its directory, or name it with --root.")
+        raise UsageError("No project here. Change to its directory, or name it with --root DIR.")
     return directory
 
 
@@ -206,4 +206,4 @@ def _portable(target: Path, directory: Path, home: Path) -> str:
     except ValueError:
         real_home = Path(os.path.realpath(home))
         return f"~/{target.relative_to(real_home).as_posix()}" if target.is_relative_to(real_home) else str(target)
-    return relative if relative.split("/")[0] == ".." else f"./{relative}"
+    return relative if relative.split("/")[0] in (".", "..") else f"./{relative}"

@@ -31,9 +31,9 @@ This project has knowledge in Markdown, served by the MCP server `kbhub`.
 
 - Before you answer a question about this project, or plan or change something in it: call `search` with the question
   in plain words, then `read` what looks right. Do this before searching files or relying on memory.
-- Name the refs that an answer rests on. If nothing was found, say so; do not guess.
-- What will matter again (a decision, a pitfall, a convention), keep with `remember`.
-- Without the server, `kbhub search "…"` and `kbhub read REF` do the same in a shell.
+- Name the refs that your answer is based on. If you find nothing, say so; do not guess.
+- `remember` what will matter again: a decision, a pitfall, a convention.
+- Without the server, `kbhub search "…"` and `kbhub read REF` in a shell do the same.
 <!-- kbhub:end -->"""
 """The inserted text, without a final newline."""
 

@@ -26,7 +26,7 @@ class Step(Model):
     state: Literal["planned", "done", "failed"] = Field("planned", description="How far it got.")
     command: tuple[str, ...] = Field((), description="What the client starts, afterwards.")
     before: tuple[str, ...] = Field((), description="What the client starts now, if that is something else.")
-    through: str = Field("", description="The client's own command that does it; empty where the file is edited.")
+    through: str = Field("", description="The client's own command that does it; empty if the file is edited.")
     backup: Path | None = Field(None, description="Copy of the file as it was before.")
     notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
 
@@ -45,7 +45,7 @@ class SetupReport(Model):
     """What `kbhub setup` did or, with `dry_run`, would do."""
 
     dry_run: bool = Field(description="Whether nothing was done.")
-    steps: tuple[Step, ...] = Field(description="In the order of their doing.")
+    steps: tuple[Step, ...] = Field(description="In the order in which they are done.")
     pastes: tuple[Paste, ...] = Field((), description="What only the user can do.")
     notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
 
@@ -61,7 +61,7 @@ class Registration(Model):
     args: tuple[str, ...] = Field((), description="With which arguments.")
     env: dict[str, str] = Field(default_factory=dict, exclude=True, description="And which variables; may be secrets.")
     enabled: bool = Field(True, description="Whether the client starts it at all.")
-    program: str | None = Field(None, description="The program that the command names; none if there is no such.")
+    program: str | None = Field(None, description="The program that the command starts; null if it does not exist.")
     fault: str = Field("", description="Why the client's file cannot be read, if so.")
 
     @property

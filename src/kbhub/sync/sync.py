@@ -160,7 +160,7 @@ def _open(path: Path, notes: list[str], *, check: bool) -> IndexWriter:
 
 def _set_aside(path: Path, fault: str, notes: list[str]) -> None:
     aside = set_aside(path)
-    notes.append(f"The old index was unusable ({fault}). It was set aside as {aside.name} and rebuilt.")
+    notes.append(f"The old index was unusable ({fault}). It was moved aside as {aside.name} and rebuilt.")
 
 
 @record

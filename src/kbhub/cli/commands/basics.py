@@ -150,10 +150,10 @@ def init(
     name: Annotated[str | None, Parameter(metavar="NAME")] = None,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Make a knowledge/ folder here, or point to one that exists.
+    """Create a knowledge/ folder here, or point to an existing folder.
 
-    Folders that look like knowledge, such as wiki/ or a vault of Obsidian, are listed; in a terminal you may choose
-    one. Nothing that exists is ever overwritten.
+    Lists folders that look like knowledge, such as wiki/ or an Obsidian vault; in a terminal, you can choose one.
+    Never overwrites anything.
 
     Example: kbhub init --knowledge ~/notes/shop
 
@@ -173,8 +173,7 @@ def init(
         made = point_to(discovery, knowledge, name=name, trust=hub.trust, home=home, cwd=hub.options.cwd)
     hub.rediscover()
     left = suggestions(hub, anyway=True) if found and knowledge is None else ()
-    notes = (*made.notes, *map(str, left), *outside(hub))
-    made = made.model_copy(update={"notes": tuple(dict.fromkeys(notes))})
+    made = made.model_copy(update={"notes": (*made.notes, *(map(str, left) if left else outside(hub)))})
     if common.json:
         show_json(made.model_dump_json(indent=2))
     else:
@@ -190,8 +189,8 @@ def _chosen(found: Sequence[Suggestion]) -> str | None:
         UsageError: the answer is none of them.
     """
     lines = [f"  {number}  {one.name} ({one.documents})" for number, one in enumerate(found, 1)]
-    listed = "\n".join(["This project may have knowledge already:", *lines])
-    sys.stderr.write(f"{listed}\nUse which one? Its number, or Enter to make {FOLDER}/ instead: ")
+    listed = "\n".join(["This project may already have knowledge:", *lines])
+    sys.stderr.write(f"{listed}\nWhich one? Type its number, or Enter to create {FOLDER}/ instead: ")
     sys.stderr.flush()
     answer = sys.stdin.readline()
     if answer.endswith("\n") and not answer.strip():
@@ -199,7 +198,7 @@ def _chosen(found: Sequence[Suggestion]) -> str | None:
     number = answer.strip()
     if number.isdecimal() and 1 <= int(number) <= len(found):
         return str(found[int(number) - 1].path)
-    raise UsageError(f"{number!r} is none of them; nothing was made.")
+    raise UsageError(f"{number!r} is not one of them; nothing was created.")
 
 
 def trust(
@@ -212,7 +211,7 @@ def trust(
     revoke: Annotated[Path | None, Parameter(metavar="POINTER")] = None,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Allow a project's pointer to reach a folder outside the project, or its documents to reach agents unasked.
+    """Allow a project's pointer to reach a folder outside the project, or hooks to deliver its documents.
 
     A pointer comes with a clone, so kbhub follows it out of the project only after you allow it. POINTER defaults to
     the one found for the workspace. Documents come with a clone, too: hooks and skills do not use them until

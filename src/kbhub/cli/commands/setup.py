@@ -18,6 +18,7 @@ from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.render.setup import pastes_text, plan_text, question, report_text
 from kbhub.render.terminal import Painter
+from kbhub.setup.clients import CLIENTS
 from kbhub.setup.dialogs import AnyName, pastes
 from kbhub.setup.hooks import HOOKED, hooks_tasks
 from kbhub.setup.instructions import agents_tasks, skill_tasks
@@ -41,7 +42,7 @@ NO_CLIENT = "No MCP client found on this machine. Name one: kbhub setup --client
 ASK_FIRST = "This changes files, and there is no terminal to ask on. Run it with --yes, or preview it with --dry-run."
 YES = ("y", "yes")
 SPEAK = "Hooks stay silent in a project until you allow them there with `kbhub trust --documents`."
-HOOKS_QUESTION = "Let hooks tell agents, unasked, what your notes say about a prompt or a file?"
+HOOKS_QUESTION = "Register hooks, too, which give agents the notes that matter for a prompt or a file?"
 
 
 def setup(
@@ -69,8 +70,8 @@ def setup(
         project: Write files into the project instead (.mcp.json, .vscode/mcp.json …), for a team to share.
         agents_md: Add lines to the project's AGENTS.md, CLAUDE.md and GEMINI.md that make agents search first.
         skill: Install a skill that says when and how to search, in clients that support skills.
-        hooks: Register hooks that tell Claude Code, Codex, Copilot CLI and Gemini CLI, unasked, what your notes say
-            about a prompt or a file; without this option, you are asked.
+        hooks: Register hooks, which give Claude Code, Codex, Copilot CLI and Gemini CLI the notes that matter for a
+            prompt or a file. Without this option, kbhub asks you.
         remove: Undo what the same options set up.
         dry_run: Show the changes without making them.
         yes: Skip the confirmation prompt.
@@ -97,7 +98,8 @@ def setup(
             notes = (how.note,) if how.note and (chosen or by_hand) and not remove else ()
             tasks += user_tasks(chosen, machine, how.argv, remove=remove)
             if remove and hooks is not False:  # first, as what was done last is undone first
-                tasks[:0] = hooks_tasks(chosen, machine, how.argv, remove=True)
+                hooked = chosen if client else CLIENTS  # a client that is gone may have left hooks
+                tasks[:0] = hooks_tasks(hooked, machine, how.argv, remove=True)
             elif hooks or (hooks is None and not (yes or dry_run) and _wants_hooks(chosen)):
                 tasks += hooks_tasks(chosen, machine, how.argv, remove=False)
                 notes += (SPEAK,)

@@ -47,7 +47,7 @@ def config_findings(hub: Hub, error: ConfigError | None = None) -> list[Finding]
     config = hub.config()
     if config.warnings:
         return [_finding("config", problem, level="warning", remedy="Fix or remove it.") for problem in config.warnings]
-    message = str(config.path) if config.path else "None; the defaults apply."
+    message = str(config.path) if config.path else "No global config; the defaults apply."
     return [Finding(check="config", level="ok", message=message)]
 
 
@@ -59,8 +59,11 @@ def trust_findings(store: TrustStore) -> list[Finding]:
         message, remedy = _split(str(error), "Fix it or move it away.")
         return [Finding(check="trust", level="error", message=message, remedy=remedy)]
     dangling = [finding for grant in grants if (finding := _dangling(grant))]
-    pointers = len({grant.pointer for grant in grants})
-    message = f"{pointers} pointer{'' if pointers == 1 else 's'} trusted" if grants else "Nothing is trusted."
+    pointers = {grant.pointer for grant in grants if grant.use in ("knowledge", "cacheDir")}
+    projects = {grant.pointer for grant in grants if grant.use == "documents"}
+    trusted = [f"{counted(len(pointers), 'pointer')} trusted"] if pointers else []
+    trusted += [f"hooks allowed in {counted(len(projects), 'project')}"] if projects else []
+    message = ", ".join(trusted) or "Nothing is trusted."
     return dangling or [Finding(check="trust", level="ok", message=message)]
 
 
@@ -75,7 +78,7 @@ def discovery_findings(hub: Hub, discovery: Discovery) -> list[Finding]:
             continue
         broken = problem.subject in configured - active
         check = "base" if problem.subject in configured - {PROJECT_ID} else "pointer"
-        remedy = "Fix it; kbhub notices by itself."
+        remedy = "Fix it; kbhub picks up the change."
         findings.append(_finding(check, problem, level="error" if broken else "warning", remedy=remedy))
     if not discovery.bases and not findings:
         reasons = [place for place in discovery.looked_for if place.endswith((")", "off here"))]

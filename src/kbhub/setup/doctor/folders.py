@@ -127,7 +127,7 @@ def _set_aside_from(index: Path) -> list[Path]:
 def _leftover(path: Path) -> Finding:
     if is_directory(path) and not path.is_symlink():
         message, remedy = (
-            "A folder was found in place of an index and moved aside.",
+            "A folder was found instead of an index and moved aside.",
             "Check what it holds, then delete it.",
         )
         return Finding(check="leftovers", level="warning", subject=str(path), message=message, remedy=remedy)
