@@ -271,9 +271,11 @@ PLAIN = packed(Document("a.docx", "T", ("# H", "x"), 0, {"date": "2025-01-01"}, 
     "wrong",
     [
         {"lines": [1]}, {"lines": ["a\nb"]}, {"lines": ["\ud800"]}, {"lines": ["\0"]}, {"lines": None},
-        {"title": 1}, {"title": "\ud800"}, {"body": "x"}, {"body": None}, {"frontMatter": [1]},
+        {"title": 1}, {"title": "\ud800"}, {"body": "x"}, {"body": None}, {"body": float("inf")}, {"body": -1},
+        {"frontMatter": [1]},
         {"frontMatter": {"a": 1 << 70}}, {"frontMatter": {"a": ["\ud800"]}}, {"frontMatter": {"a": float("nan")}},
         {"frontMatter": {"\0": 1}}, {"problems": [None]}, {"tags": [[]]},
+        {"headings": [{"level": 1, "text": "a", "line": 1 << 70}]},
         {"headings": [{"level": 1}]}, {"headings": [1]}, {"aliases": ["\n"]},
     ],
 )  # fmt: skip
