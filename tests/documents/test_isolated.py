@@ -219,6 +219,21 @@ def test_a_process_that_dies_costs_its_file_alone(monkeypatch):
         assert "All is well." in told(parser, GOOD)[0]
 
 
+def test_a_process_that_is_ended_from_outside_costs_nothing(monkeypatch):
+    """The file is tried once more, in a new process."""
+    read = kbhub.documents.sources.isolated._read
+    with IsolatedParser() as parser:
+
+        def killed(stream):
+            monkeypatch.undo()
+            parser._process.kill()
+            parser._process.wait()
+            return read(stream)
+
+        monkeypatch.setattr(kbhub.documents.sources.isolated, "_read", killed)
+        assert "All is well." in told(parser, a_docx(paragraph("All is well."), *[paragraph("Words.")] * 20_000))[0]
+
+
 def test_it_ends_with_whoever_started_it():
     """Its input is closed, so nothing is left to do."""
     with IsolatedParser() as parser:
