@@ -178,6 +178,34 @@ def test_what_cannot_be_read_is_a_problem_of_its_base(environment, kbhub):
     assert kbhub("index", "--json").json["reports"][0]["changed"] == 0
 
 
+@pytest.mark.parametrize("indexed", [True, False])
+def test_reading_what_cannot_be_read_says_why(environment, indexed):
+    """Rather than that it is empty."""
+    environment.write("knowledge/bad.docx", b"PK\x03\x04 no zip")
+    hub = environment.hub()
+    if indexed:
+        hub.sync()
+    (problem,) = hub.read("bad.docx").unread
+
+    assert "it has no text. It cannot be read (it is no such file, or broken); left out." in problem.message
+
+
+def test_texts_are_indexed_before_what_must_be_converted(environment, monkeypatch):
+    """Files that take long, of a cloned repository, hide no text of it."""
+    for name in ("a.ipynb", "z.md", "a.docx", "b.rst"):
+        environment.write(f"knowledge/{name}", FILES.get(name, LINES + name))
+    start, found = kbhub.documents.sources.isolated.start, []
+
+    def looked(module):
+        found.extend(hit.ref for hit in environment.hub().search(Query(text="pump", mode="keyword")).hits)
+        return start(module)
+
+    monkeypatch.setattr(kbhub.documents.sources.isolated, "start", looked)
+    environment.hub().sync()
+
+    assert sorted(found) == ["b.rst", "z.md"]
+
+
 def test_the_lock_of_an_open_document_is_no_document(environment):
     """Office leaves it beside the document; it is neither a problem nor counted."""
     environment.write("knowledge/a.docx", FILES["a.docx"])

@@ -219,6 +219,21 @@ def test_a_process_that_dies_costs_its_file_alone(monkeypatch):
         assert "All is well." in told(parser, GOOD)[0]
 
 
+def test_a_process_that_is_ended_from_outside_costs_nothing(monkeypatch):
+    """The file is tried once more, in a new process."""
+    read = kbhub.documents.sources.isolated._read
+    with IsolatedParser() as parser:
+
+        def killed(stream):
+            monkeypatch.undo()
+            parser._process.kill()
+            parser._process.wait()
+            return read(stream)
+
+        monkeypatch.setattr(kbhub.documents.sources.isolated, "_read", killed)
+        assert "All is well." in told(parser, a_docx(paragraph("All is well."), *[paragraph("Words.")] * 20_000))[0]
+
+
 def test_it_ends_with_whoever_started_it():
     """Its input is closed, so nothing is left to do."""
     with IsolatedParser() as parser:
@@ -271,9 +286,11 @@ PLAIN = packed(Document("a.docx", "T", ("# H", "x"), 0, {"date": "2025-01-01"}, 
     "wrong",
     [
         {"lines": [1]}, {"lines": ["a\nb"]}, {"lines": ["\ud800"]}, {"lines": ["\0"]}, {"lines": None},
-        {"title": 1}, {"title": "\ud800"}, {"body": "x"}, {"body": None}, {"frontMatter": [1]},
+        {"title": 1}, {"title": "\ud800"}, {"body": "x"}, {"body": None}, {"body": float("inf")}, {"body": -1},
+        {"frontMatter": [1]},
         {"frontMatter": {"a": 1 << 70}}, {"frontMatter": {"a": ["\ud800"]}}, {"frontMatter": {"a": float("nan")}},
         {"frontMatter": {"\0": 1}}, {"problems": [None]}, {"tags": [[]]},
+        {"headings": [{"level": 1, "text": "a", "line": 1 << 70}]},
         {"headings": [{"level": 1}]}, {"headings": [1]}, {"aliases": ["\n"]},
     ],
 )  # fmt: skip

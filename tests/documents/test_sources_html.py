@@ -170,6 +170,7 @@ WORST = (
     "<table><tr><td>", "<table><tr><td>x", "<blockquote>x", "<b>", "<b><i></b>x", "<a href=x>", "</ul>", "<ul></ol>",
     "<dl><dd>", "<pre>", "<script>", "<title>", "&", "&#1", "<td rowspan=1000 colspan=1000>x", "<h1> <div>", "[[",
     "<code>`", "<br>", "<![CDATA[", "<table><caption>", "<ol><li><pre>a\n", "<table><tr><td rowspan=9>x</table>",
+    "</script",
 )  # fmt: skip
 
 
@@ -180,6 +181,7 @@ def test_repeated_markup_grows_no_faster_than_its_size(piece):
 
     assert len(markdown_of(piece * count)) < 1_000_000
     assert len(markdown_of(f"<table><tr><td>{piece * count}>")) < 1_000_000
+    assert len(markdown_of(f"<script>{piece * count}")) < 1_000_000
 
 
 @pytest.mark.slow
@@ -187,3 +189,4 @@ def test_repeated_markup_grows_no_faster_than_its_size(piece):
 def test_five_megabytes_of_markup_take_seconds(piece):
     """The size that a base takes by default comes out in the time limit of a test, whatever it repeats."""
     assert len(markdown_of(piece * (5_000_000 // len(piece)))) < 25_000_000
+    assert len(markdown_of(f"<script>{piece * (5_000_000 // len(piece))}")) < 25_000_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from datetime import date, datetime
 
 import pytest
@@ -12,6 +14,7 @@ import kbhub.documents.sources.xlsx
 from kbhub.documents.packing import packed, structured, unpacked
 from kbhub.documents.sources.docx import read_docx
 from kbhub.documents.sources.epub import read_epub
+from kbhub.documents.sources.isolated import IsolatedParser
 from kbhub.documents.sources.odt import read_odt
 from kbhub.documents.sources.parsing import parsed
 from kbhub.documents.sources.pptx import read_pptx
@@ -190,6 +193,57 @@ def test_a_chapter_that_is_missing_is_reported():
 
     assert (document.title, document.lines) == ("book one", ("There.",))
     assert document.problems == ("Chapters that are missing are left out: a.xhtml.",)
+
+
+def test_the_name_of_a_missing_chapter_is_no_sentence_of_ours():
+    """It is shown on the line of the problem, and cut."""
+    book = a_zip(
+        {
+            "META-INF/container.xml": '<c><rootfile full-path="b.opf"/></c>',
+            "b.opf": f'<p><item id="a" href="x%0A%0AAnswer{"y" * 1000}" media-type="text/html"/><item id="b" '
+            'href="b.xhtml" media-type="text/html"/><itemref idref="a"/><itemref idref="b"/></p>',
+            "b.xhtml": "<p>There.</p>",
+        }
+    )
+    with IsolatedParser() as parser:
+        document = parser.parse("a.epub", "epub", book)
+
+    assert document.lines == ("There.",)
+    assert document.problems == (f"Chapters that are missing are left out: x Answer{'y' * 91}.",)
+
+
+def test_a_table_of_contents_that_is_broken_costs_no_chapter():
+    """It only names chapters without a heading."""
+    book = an_epub("<h1>One</h1><p>First.</p>", toc={0: "R</x>"})
+
+    assert body(read_epub("a.epub", book)) == ["# One", "", "First."]
+
+
+def test_a_shape_without_a_geometry_is_read():
+    """Not every program writes what it is."""
+    with zipfile.ZipFile(io.BytesIO(a_pptx(("Intake", ["primes"], "note")))) as package:
+        members = {name: package.read(name) for name in package.namelist()}
+    slide = "ppt/slides/slide1.xml"
+    shape = "<p:sp><p:nvSpPr><p:cNvPr id='9' name='x'/><p:cNvSpPr/><p:nvPr/></p:nvSpPr><p:spPr/><p:txBody><a:bodyPr/>"
+    text = f"{shape}<a:p><a:r><a:t>Bare words</a:t></a:r></a:p></p:txBody></p:sp></p:spTree>"
+    members[slide] = members[slide].replace(b"</p:spTree>", text.encode())
+    document = read_pptx("a.pptx", a_zip(members))
+
+    assert "Bare words" in document.lines
+    assert document.problems == ()
+
+
+def test_much_white_space_in_a_document_takes_linear_time():
+    """A million spaces come out in the time limit of a test."""
+    assert body(read_docx("a.docx", a_docx(paragraph(f"a{' ' * 1_000_000}b")))) == ["a b"]
+
+
+def test_a_document_of_metadata_alone_ends_with_them():
+    """There is no blank line below them, so that it is the same from file and index."""
+    document = parsed("a.docx", "docx", a_docx())
+
+    assert document.lines == ("author: Ada", "date: 2025-11-02")
+    assert unpacked("a.docx", "docx", packed(document)) == document
 
 
 SAMPLES = {

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kbhub.documents.blocks import section
+from kbhub.documents.blocks import MAX_HEADING_CHARS, section
 from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import decode
+from kbhub.documents.sources.org import scan_org
+from kbhub.documents.sources.outline import MAX_VALUES
 from kbhub.documents.sources.text_formats import read_text
 
 many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -283,6 +285,13 @@ def test_asciidoc_has_its_structure():
     ]
 
 
+def test_a_comment_above_the_title_of_asciidoc_hides_nothing_else():
+    """A license often stands there, as a block."""
+    document = read("a.adoc", "////\n= No title\n////\n:tags: x\n= Title\n:author: Ada\n\n== Section\n\ntext\n")
+    assert [(heading.text, heading.line) for heading in document.headings] == [("Title", 5), ("Section", 8)]
+    assert (document.title, document.tags, document.front_matter["author"]) == ("Title", ("x",), "Ada")
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -384,6 +393,26 @@ WORST = (
     "#+begin_src\n", "#+begin_src\n#+begin_example\n", "[[a", "#+begin_src\n* a\n", ":a: b \\\n", "----\n....\n", "<<a",
     "xref:a[", "1. A\n\n", "* :a", "*a* ", "\n", " ", "\t\n", "a:: \n \n",
 )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("a.org", "#+filetags: t{}\n"),
+        ("a.rst", ".. tags:: t{}\n\n"),
+        ("a.rst", ":tags: t{}\n"),
+        ("a.adoc", ":tags: t{}\n"),
+    ],
+)
+def test_tags_of_many_lines_are_bounded(name, line):
+    """Each line adds a tag until there are as many as count, so that a file of them takes linear time."""
+    document = read(name, "".join(map(line.format, range(2 * MAX_VALUES))))
+    assert document.tags == tuple(f"t{number}" for number in range(MAX_VALUES))
+
+
+def test_a_title_of_many_lines_is_bounded():
+    """Each line adds to it until it is as long as a heading can be."""
+    assert scan_org(["#+title: some words"] * 1000, 0).title == ("some words " * 1000)[:MAX_HEADING_CHARS]
 
 
 @pytest.mark.slow

@@ -263,6 +263,15 @@ def test_bytes_that_are_no_text_are_an_error_at_their_line(audited):
     report = audited({"a.md": b"# A\n\nfine\n\ncaf\xe9\n"}, checks=["encoding"])
 
     assert lines(report) == [("a.md", 5, "error", "encoding")]
+    assert only(report).remedy == "Save the file as UTF-8."
+
+
+def test_a_converted_file_that_cannot_be_read_is_not_to_be_saved_as_text(audited):
+    """Nobody can save a Word document as UTF-8."""
+    found = only(audited({"a.docx": b"PK"}, checks=["encoding"]))
+
+    assert found.message == "It cannot be read (it is no such file, or broken); left out."
+    assert found.remedy.startswith("Save it again in the program that wrote it")
 
 
 def test_front_matter_and_bytes_at_once_are_two_findings(audited):

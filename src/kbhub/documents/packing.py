@@ -72,12 +72,12 @@ def unpacked(path: str, kind: Kind, values: Mapping[str, Any], *, inline: bool =
         path=path,
         title=_text(values["title"]),
         lines=lines,
-        body=int(values["body"]),
+        body=min(_whole(values["body"]), len(lines)),
         front_matter=dict(_value(values["frontMatter"])),
         tags=tuple(map(_text, values.get("tags", ()))),
         aliases=tuple(map(_text, values["aliases"])),
         headings=tuple(
-            Heading(int(heading["level"]), _text(heading["text"]), int(heading["line"]))
+            Heading(_whole(heading["level"]), _text(heading["text"]), _whole(heading["line"]))
             for heading in values["headings"]
         ),
         fences=(),
@@ -105,6 +105,13 @@ def _text(value: object) -> str:
     if not isinstance(value, str) or "\0" in value or "\n" in value:
         raise ValueError(f"{str(value)[:50]!r} is no line of text")
     value.encode()  # raises for half of a surrogate pair
+    return value
+
+
+def _whole(value: object) -> int:
+    """Return a number of lines or a level; raises ValueError for anything else."""
+    if not isinstance(value, int) or value < 0 or value.bit_length() >= MOST_BITS:
+        raise ValueError(f"{str(value)[:50]!r} is no number of lines")
     return value
 
 

@@ -278,6 +278,8 @@ class Library:
         except OSError as error:
             raise DocumentNotFound(name, f"its file cannot be read ({error.strerror})") from error
         document = opened.document
+        if not document.lines and document.problems:
+            raise DocumentNotFound(name, f"it has no text. {' '.join(document.problems).rstrip('.')}")
         first, last = lines_of(document, entry.reference, name)
         offset = entry.reference.offset
         if offset and offset >= len(document.lines[first - 1]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -114,6 +115,9 @@ class Opener:
                 level = PART_LEVEL if kind in KINDS_OF_PARTS else None
                 if indexed := indexed_document(index, path, status.st_size, status.st_mtime_ns, level):
                     document, digest = indexed
+                    if not document.lines:
+                        problems = tuple(message for name, message in index.problems() if name == path)
+                        document = replace(document, problems=problems)
                     return Opened(structured(document) if level is None else document, digest)
             except IndexUnavailable:
                 pass  # read the file instead

@@ -31,6 +31,7 @@ from kbhub.sync.indexing import (
 from kbhub.sync.lock import only_writer
 from kbhub.sync.report import SyncReport
 from kbhub.values import record
+from kbhub.workspace.formats import converts
 from kbhub.workspace.git import commit_times
 from kbhub.workspace.places import private_directory
 
@@ -195,6 +196,8 @@ class Run:
             suspects = sorted((*difference.suspects, *difference.unreadable), key=lambda entry: entry.path)
             indexed, removed = self.writer.files([entry.path for entry in suspects]), difference.gone
             self.paths = difference.paths
+        # Texts first: a converted file may take a minute, and a cloned repository may have many that do.
+        suspects.sort(key=lambda entry: converts(entry.path))
         files_done = 0
         with closing(self._read(suspects, indexed)) as parts:
             for batch, read in parts:

@@ -22,6 +22,7 @@ from kbhub.sync.deleted_texts import Keeping
 from kbhub.sync.indexing import DocumentReader, Embedding, Read
 from kbhub.values import struct
 from kbhub.workspace.child_processes import answering, end, greeting, start
+from kbhub.workspace.formats import converts
 
 if TYPE_CHECKING:
     from typing import Self
@@ -79,7 +80,7 @@ def cores() -> int:
 
 
 def batches(entries: Sequence[FileEntry], most_files: int, most_bytes: int) -> Iterator[tuple[FileEntry, ...]]:
-    """Split files into batches, in order.
+    """Split files into batches, in order: those of texts end where converted files start, which take longer.
 
     Args:
         entries: the files.
@@ -89,7 +90,8 @@ def batches(entries: Sequence[FileEntry], most_files: int, most_bytes: int) -> I
     batch: list[FileEntry] = []
     size = 0
     for entry in entries:
-        if batch and (len(batch) == most_files or size + entry.size > most_bytes):
+        full = len(batch) == most_files or size + entry.size > most_bytes
+        if batch and (full or converts(entry.path) != converts(batch[-1].path)):
             yield tuple(batch)
             batch, size = [], 0
         batch.append(entry)

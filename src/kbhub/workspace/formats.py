@@ -119,6 +119,12 @@ def format_of(path: str) -> Format | None:
     return _BY_SUFFIX.get(suffix_of(path))
 
 
+def converts(path: str) -> bool:
+    """Return whether files are converted whose name ends as that of a file."""
+    found = format_of(path)
+    return found is not None and found.kind is not None
+
+
 def kind_of(base: Base, path: str) -> Kind:
     """Return the kind of a file.
 
@@ -193,8 +199,7 @@ def why_unreadable(base: Base, path: str) -> str | None:
 
 def is_lock(name: str) -> bool:
     """Return whether a file name is that of a lock, which Office leaves beside a document while it is open."""
-    found = format_of(name) if name.startswith("~$") else None
-    return found is not None and found.kind is not None
+    return name.startswith("~$") and converts(name)
 
 
 def has_markdown(path: str) -> bool:

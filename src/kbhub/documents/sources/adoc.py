@@ -53,7 +53,8 @@ def _head(outline: Outline, lines: Sequence[str], index: int) -> int:
     while index < len(lines) and (
         not lines[index].strip() or lines[index].startswith("//") or _ATTRIBUTE.match(lines[index])
     ):
-        index = _attribute(outline, lines, index)
+        block = lines[index].startswith("////") and _DELIMITER.match(lines[index])
+        index = _visit(outline, lines, index, after_blank=False) if block else _attribute(outline, lines, index)
     if index >= len(lines) or not lines[index].startswith("= "):
         return index
     outline.add_heading(1, _title_of(lines[index], "="), index + 1)

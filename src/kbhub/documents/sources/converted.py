@@ -75,7 +75,7 @@ def document_of_markdown(
     text = storable(markdown).strip("\n")
     lines = text.split("\n") if text else []
     head = [f"{key}: {_one_line(values[key])}" for key in shown if values.get(key)]
-    head += [""] if head else []
+    head += [""] if head and lines else []
     lines = [*head, *lines]
     blocks = scan_blocks(lines, len(head), 0)
     hidden = [*blocks.fences, *blocks.raw, *([(1, len(head))] if head else [])]
@@ -91,7 +91,7 @@ def document_of_markdown(
         headings=tuple(blocks.headings),
         fences=tuple(blocks.fences),
         links=extract_links("\n".join(lines), lines, hidden),
-        problems=tuple(problems),
+        problems=tuple(map(_one_line, problems)),
         tables=tuple(blocks.tables),
     )
 

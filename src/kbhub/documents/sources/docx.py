@@ -37,7 +37,7 @@ deletions that are tracked are left out, and insertions are text."""
 
 _MARK = re.compile(r'<a href="#(?:footnote|endnote|comment)-[^"]*" id="[^"]*">(\[[^<]*\])</a>')
 _RAISED = re.compile(r"<sup>((?:\[[^<\]]*\])+)</sup>")
-_BACK = re.compile(r'\s*<a href="#(?:footnote|endnote|comment)-ref-[^"]*">↑</a>')
+_BACK = re.compile(r'(?<!\s)\s*<a href="#(?:footnote|endnote|comment)-ref-[^"]*">↑</a>')
 _ANCHOR = re.compile(r'<a id="[^"]*"></a>')
 
 

@@ -21,6 +21,9 @@ CONTAINER = "META-INF/container.xml"
 PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
 """Media types of chapters."""
 
+NAME_CHARACTERS = 100
+"""Characters of a missing chapter's name that are shown."""
+
 NCX = "application/x-dtbncx+xml"
 """Media type of the table of contents of EPUB 2, which books of EPUB 3 mostly have, too."""
 
@@ -41,7 +44,8 @@ def read_epub(path: str, data: bytes) -> Document:
         root = _package_file(package)
         title, values = metadata_of(package, root)
         chapters, missing = _chapters(package, root)
-    problems = [f"Chapters that are missing are left out: {', '.join(missing[:5])}."] if missing else []
+    names = ", ".join(name[:NAME_CHARACTERS] for name in missing[:5])
+    problems = [f"Chapters that are missing are left out: {names}."] if missing else []
     return document_of_markdown(
         path, "\n\n".join(chapters), title=title, front_matter=values, shown=tuple(values), problems=problems
     )
@@ -92,8 +96,10 @@ def _contents(package: ZipFile, folder: str, items: object) -> Iterator[tuple[st
             continue
         for point in tree.iter():
             if local_name(point) == "navPoint":
-                texts = [element.text for element in point.iter() if local_name(element) == "text"]
-                sources = [element.get("src", "") for element in point.iter() if local_name(element) == "content"]
+                # Not `iter`: entries are within each other.
+                labels = [element for element in point if local_name(element) == "navLabel"]
+                texts = [element.text for label in labels for element in label if local_name(element) == "text"]
+                sources = [element.get("src", "") for element in point if local_name(element) == "content"]
                 if texts and sources and "#" not in sources[0]:
                     yield _joined(posixpath.dirname(member), sources[0]), " ".join((texts[0] or "").split())
 

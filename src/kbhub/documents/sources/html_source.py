@@ -56,5 +56,6 @@ def _after_code(text: str, begin: int, name: str, missing: set[str]) -> tuple[in
         return begin, f"&lt;{name}" if opened < 0 else ""
     if text[opened - 1] == "/":
         return opened + 1, ""
-    end = re.compile(rf"</{name}[^>]*>", re.IGNORECASE).search(text, opened + 1)
-    return (end.end(), " ") if end else (len(text), "")
+    end = re.compile(rf"</{name}", re.IGNORECASE).search(text, opened + 1)
+    closed = text.find(">", end.end()) + 1 if end else 0
+    return (closed, " ") if closed else (len(text), "")

@@ -25,6 +25,10 @@ log = logging.getLogger(__name__)
 PARSE_SECONDS = 60.0
 """Seconds for one file. What takes longest is a PDF: some 1,000 pages of text take as long on an old machine."""
 
+TRIES = 2
+"""Times that a file is tried whose process breaks off. The system may have ended it, as when memory is short, and a
+file that is left out is not read again until it changes."""
+
 GREETING = greeting("parses")
 """First output of the process."""
 
@@ -61,6 +65,13 @@ class IsolatedParser:
         Raises:
             OSError: no process can be started.
         """
+        for _ in range(TRIES):
+            if document := self._tried(path, kind, data):
+                return document
+        return unreadable(path, "Its parser broke off; left out.")
+
+    def _tried(self, path: str, kind: Kind, data: bytes) -> Document | None:
+        """Parse a file in the process, or in a new one; None if it broke off before its time."""
         if self._process is None or self._process.poll() is not None:
             self.close()
             self._process = _greeted()
@@ -77,9 +88,10 @@ class IsolatedParser:
             return unpacked(path, kind, _answer(process, path, kind, data))
         except (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             log.info("The parser of %r failed: %r", path, error)
-            late_words = f"It takes more than {PARSE_SECONDS:g} seconds to read; left out."
             self.close()
-            return unreadable(path, late_words if late.is_set() else "Its parser broke off; left out.")
+            if not late.is_set():
+                return None
+            return unreadable(path, f"It takes more than {PARSE_SECONDS:g} seconds to read; left out.")
         finally:
             timer.cancel()
             if late.is_set():

@@ -61,19 +61,19 @@ class Outline:
         if not value or len(self.values) >= MAX_VALUES or len(name) > MAX_HEADING_CHARS:
             return
         if name == "title":
-            self.title = f"{self.title} {value}".strip()
+            self.title = f"{self.title} {value}".strip()[:MAX_HEADING_CHARS]
             return
         if name in ("tags", "keywords", "tag"):
             self.add_tags(_SEPARATORS.split(value) if _SEPARATORS.search(value) else [value])
         self.values.setdefault(name, value)
 
     def add_tags(self, names: Sequence[str]) -> None:
-        """Add tags, each once."""
+        """Add tags, each once; those beyond `MAX_VALUES` do not count."""
         for name in (" ".join(name.strip().lstrip("#").split()) for name in names):
-            if name and name not in self.tags:
-                self.tags.append(name)
             if len(self.tags) >= MAX_VALUES:
                 return
+            if name and name not in self.tags:
+                self.tags.append(name)
 
     def add_link(self, target: str, fragment: str, text: str, line: int) -> None:
         """Add a link, if it leads to a file and not to another place."""

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import pptx
-from pptx.enum.shapes import MSO_SHAPE_TYPE
+from pptx.shapes.group import GroupShape
 
 from kbhub.documents.sources.markdown_writing import cell_text, escaped, pipe_table
 from kbhub.documents.sources.packages import metadata_of, open_package
@@ -63,7 +63,7 @@ def _slide(slide: Any, title: Any) -> tuple[str, ...]:
 def _shapes(shapes: Iterable[Any], depth: int) -> Iterator[Any]:
     """Yield the shapes of a slide, those of groups in their place."""
     for shape in shapes:
-        if shape.shape_type != MSO_SHAPE_TYPE.GROUP:
+        if not isinstance(shape, GroupShape):  # `shape_type` raises for a shape without a geometry
             yield shape
         elif depth < GROUP_DEPTH:
             yield from _shapes(shape.shapes, depth + 1)

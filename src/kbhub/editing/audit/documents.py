@@ -19,7 +19,7 @@ from kbhub.reading.graph.building import Edge, WrittenLink, graph_of
 from kbhub.reading.graph.faults import Faults
 from kbhub.reading.graph.resolving import folded, stem
 from kbhub.search.hits import STALE_DAYS, age_days
-from kbhub.workspace.formats import is_markdown
+from kbhub.workspace.formats import is_converted, is_markdown
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ _REF_REMEDY: dict[RefState, str] = {
     "unchecked": "Check whether it exists.",
 }
 
+_REPLACE = "Save it again in the program that wrote it, or exclude it with `.kbhubignore` or `exclude`."
+
 _IMAGE_REMEDY = "Fix the path, add the file, or remove the image."
 
 
@@ -88,7 +90,8 @@ def problem_findings(material: Material) -> Iterator[AuditFinding]:
     with index.snapshot():
         first = {path: _line_with(text) for path, text in texts(index, [path for path, _ in damaged])}
     for path, problem in damaged:
-        yield material.finding("encoding", "error", path, problem, "Save the file as UTF-8.", line=first.get(path))
+        remedy = _REPLACE if is_converted(material.documents[path].kind) else "Save the file as UTF-8."
+        yield material.finding("encoding", "error", path, problem, remedy, line=first.get(path))
 
 
 def file_findings(material: Material) -> Iterator[AuditFinding]:
