@@ -522,6 +522,18 @@ def test_a_link_that_leads_out_is_refused_and_one_inside_is_followed(folder, tmp
         assert file.read() == b"text\n"
 
 
+def test_a_base_that_is_itself_reached_through_a_link_is_opened_and_kept_to(folder, tmp_path):
+    put(tmp_path, "secret.md")
+    put(folder, "sub/a.md")
+    (folder / "out.md").symlink_to(tmp_path / "secret.md")
+    (tmp_path / "link").symlink_to(folder)
+    base = a_base(tmp_path / "link")
+    with open_contained(base, "sub/a.md") as file:
+        assert file.read() == b"text\n"
+    with pytest.raises(PathNotContained):
+        open_contained(base, "out.md")
+
+
 def test_a_base_whose_name_another_folder_starts_with_does_not_hold_it(folder, tmp_path):
     put(tmp_path / "base-private", "x.md")
     (folder / "x.md").symlink_to(tmp_path / "base-private/x.md")

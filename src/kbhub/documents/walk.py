@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO
@@ -139,6 +140,10 @@ def open_contained(base: Base, path: str) -> BinaryIO:
     parts = _parts(path)
     if parts is None or not belongs(path, base.only):
         raise PathNotContained(path, base.id)
+    if _STEPWISE:
+        # Mostly there is no link on the way, so this is the real path; to find that out takes longer than to open it.
+        with suppress(OSError, UnicodeEncodeError):
+            return os.fdopen(_open_below(str(base.path), parts), "rb")
     root = os.path.realpath(base.path)
     try:
         real = os.path.realpath(os.path.join(root, *parts), strict=True)  # noqa: PTH118
@@ -153,7 +158,7 @@ def open_contained(base: Base, path: str) -> BinaryIO:
 
 
 def _open_below(root: str, parts: list[str]) -> int:
-    """Open a file by its real path, step by step; a link found on the way is new and not followed."""
+    """Open a file by its real path, step by step; a link found on the way is not followed."""
     if not _STEPWISE:
         return open_regular(os.path.join(root, *parts))  # noqa: PTH118
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

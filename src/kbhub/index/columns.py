@@ -104,7 +104,9 @@ def written(numbers: NDArray[np.signedinteger]) -> bytes:
     Args:
         numbers: shape (n,).
     """
-    return encoded(np.diff(numbers, prepend=0))[0]
+    steps = numbers.copy()
+    steps[1:] -= numbers[:-1]  # np.diff takes five times as long for a few hundred
+    return steps.astype(np.uint8).tobytes() if steps.max(initial=0) < MORE else encoded(steps)[0]
 
 
 def encoded(steps: NDArray[np.signedinteger]) -> tuple[bytes, NDArray[np.int64]]:
