@@ -219,13 +219,13 @@ def _fix(
     place = find_document(hub, f"{base.id}@{path}")
     with writing(hub, base, place.ref), refusing(place.ref), open_folder(base, place.folders) as folder:
         content = read_for_change(folder, place, None)
-        text, changes, missed = _mended(place, text_of(place.ref, content.data), findings)
+        text, changes, missed = _fixed_text(place, text_of(place.ref, content.data), findings)
         if changes and not dry_run and not folder.replace(place.name, text.encoded(), content):
             raise changed_meanwhile(place, content.hash)
     return changes, missed
 
 
-def _mended(
+def _fixed_text(
     place: Location, text: Text, findings: Sequence[AuditFinding]
 ) -> tuple[Text, list[Change], list[int | None]]:
     """Return the fixed text, the changes, and the lines of links that could not be fixed."""
