@@ -108,7 +108,8 @@ def test_without_knowledge_it_says_so(environment, kbhub, monkeypatch):
     code, out, err = kbhub("tags")
 
     assert (1, "") == (code, out)
-    assert "kbhub init" in err
+    assert "No knowledge is active here" in err
+    assert "kbhub bases add DIR" in err
 
 
 def test_hostile_texts_stay_where_they_are(hostile):

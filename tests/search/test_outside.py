@@ -71,13 +71,15 @@ def test_status_says_it(project, kbhub):
 
 
 def test_init_says_what_it_leaves_out_and_the_remedy_works(project, kbhub):
-    """The command that is named includes all of it."""
+    """Each folder that looks like knowledge is named with its command; the project itself includes all of them."""
     project.write("knowledge/.keep", "")
     (project.project / "knowledge/crates.md").unlink()
     (project.project / "knowledge/.keep").unlink()
     (project.project / "knowledge").rmdir()
 
-    assert f"kbhub: {HERE}\n" in kbhub("init", code=0).err
+    err = kbhub("init", code=0).err
+    assert "wiki/ (2 documents) looks like this project's knowledge; use it with `kbhub init --knowledge wiki`." in err
+    assert "adr/ (1 document) looks like this project's knowledge; use it with `kbhub init --knowledge adr`." in err
 
     kbhub("init", "--knowledge", ".", code=0)
     listed = {one["path"] for one in kbhub("ls", "--json").json["documents"]}

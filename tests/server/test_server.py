@@ -349,7 +349,8 @@ async def test_without_roots_the_answer_is_that_nothing_is_here(notes, mode):
     result = await ask(create_server(notes.hub(cwd=notes.home)), mode, "search", query="deploy")
 
     assert result.is_error is False
-    assert "`kbhub init`" in text_of(result)
+    assert "No knowledge is active here" in text_of(result)
+    assert "`kbhub bases add DIR`" in text_of(result)
 
 
 async def test_a_client_that_refuses_its_roots_is_answered(notes, roots):
