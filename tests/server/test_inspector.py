@@ -110,12 +110,12 @@ CALLS = {
     "memories": ({}, r"Staging restarts at noon"),
     "forget": ({}, r"Staging restarts at noon|[Ff]orgotten|[Dd]eleted"),
 }
-"""Core tool → arguments, and what its answer must say."""
+"""Tool that writes no document → arguments, and what its answer must say."""
 
 
 def test_every_core_tool_answers_a_foreign_client(inspect):
     """Each is called, in the eras by turns; what one has remembered, the next lists and the last forgets."""
-    assert tuple(CALLS) == CORE
+    assert set(CORE) <= set(CALLS)
     memory = ""
     for (name, (arguments, wanted)), era in zip(CALLS.items(), cycle(("modern", "legacy")), strict=False):
         given = json.dumps({**arguments, "ids": memory} if name == "forget" else arguments)
