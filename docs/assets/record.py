@@ -66,6 +66,8 @@ TURNS = (
 )
 """What the user and the agent say in `agent.svg`; all that follows each call is the server's."""
 
+DAY_SECONDS = 86_400
+
 COLUMNS = 100
 """Width of the terminal."""
 
@@ -117,7 +119,9 @@ def call(folder: Path) -> list[tuple[Turn, str]]:
     async def results() -> list[tuple[Turn, str]]:
         found = []
         for turn in TURNS:
-            # A server waits two seconds for a first index; a busy machine may need more.
+            # As on the next day: what was just written is indexed again, and a first index takes its time.
+            for memory in Path(env["HOME"]).rglob("*.md"):
+                os.utime(memory, (0, memory.stat().st_mtime - DAY_SECONDS))
             _printed("kbhub index", project, env)
             async with Client(server) as client:
                 result = await client.call_tool(turn.tool, turn.arguments)
