@@ -21,6 +21,7 @@ import kbhub.sync.indexing
 from conftest import HOUR_NS
 from corpus import sentences
 from kbhub.errors import BaseNotFound, ConfigError
+from kbhub.index.shared import READERS
 from kbhub.types import Query
 
 
@@ -29,6 +30,7 @@ def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
     monkeypatch.setattr(kbhub.sync.comparing, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.comparing, "WATCHED_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -347,7 +349,7 @@ def test_many_threads_open_few_files(environment):
 
     assert [6] * 20 == totals
     # Each connection has one to the file and one to its journal; each file one to its shared memory.
-    assert sum(str(hub.cache) in one for one in descriptors) <= 6 * (2 * kbhub.hub.READERS + 1)
+    assert sum(str(hub.cache) in one for one in descriptors) <= 6 * (2 * READERS + 1)
 
 
 def test_a_query_without_a_match_says_why(two):

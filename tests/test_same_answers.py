@@ -24,6 +24,7 @@ def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
     monkeypatch.setattr(kbhub.sync.comparing, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.comparing, "WATCHED_SECONDS", 0.0)
 
 
 def text_of(choose: random.Random, number: int) -> str:

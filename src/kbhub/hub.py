@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 REDISCOVER_SECONDS = 1.0
 """Age at which a discovery is stale: the next call sees a fixed file, and a burst of calls pays once."""
 
-READERS = 4
-"""Concurrent searches and reads; others wait. Each holds two descriptors per base, and a process may have as few as
-256 (macOS); Python runs one of them at a time anyway."""
-
 T = TypeVar("T")
 
 
@@ -88,10 +84,11 @@ class Hub:
     def __init__(self, options: HubOptions | None = None) -> None:
         self.options = options or HubOptions()
         self.cache = cache_dir(self.options.env, self.options.cache)
-        self.trust = TrustStore(data_dir(self.options.env) / "trust.json")
-        self.readers = threading.BoundedSemaphore(READERS)
+        self.data = data_dir(self.options.env)
+        self.trust = TrustStore(self.data / "trust.json")
         self._lock = threading.RLock()
         self._shared = self.options.shared or Shared()
+        self.readers = self._shared.readers
         self._roots: Workspace | None = None
         self._discovered: tuple[float, LoadedConfig, Discovery] | None = None
         self._indexes: dict[tuple[str, Path], Index] = {}
@@ -148,7 +145,7 @@ class Hub:
 
     def limits(self) -> Limits:
         """Return the limits on what is read."""
-        return Limits.of(self.config().settings.limits, data_dir(self.options.env))
+        return Limits.of(self.config().settings.limits, self.data)
 
     def index(self, base: Base) -> Index:
         """Return the index of a base, for reading; its file may not exist yet."""
@@ -195,8 +192,8 @@ class Hub:
             if workspace.directory is None and self._roots:
                 workspace = self._roots
             discovery = discover(workspace, config, self.trust, named=options.bases, env=options.env, home=options.home)
-            discovery = with_memories(discovery, data_dir(options.env), config.settings)
-            discovery = with_completions(discovery, data_dir(options.env), config.settings.bases)
+            discovery = with_memories(discovery, self.data, config.settings)
+            discovery = with_completions(discovery, self.data, config.settings.bases)
             self._discovered = (time.monotonic(), config, discovery)
             if options.warn:
                 options.warn(discovery.warnings)

@@ -430,6 +430,7 @@ async def test_structured_answers_without_knowledge_fit_too(environment, mode):
 async def test_calls_are_answered_while_a_base_is_indexed_elsewhere(notes, mode, monkeypatch):
     """Handshake, list, read, status and search do not wait for an index, and the search says what it lacks."""
     monkeypatch.setattr(kbhub.sync.comparing, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.comparing, "WATCHED_SECONDS", 0.0)
     notes.env["KBHUB_TOOLS"] = "all"
     hub = notes.hub()
     (base,) = hub.select()
@@ -481,6 +482,7 @@ async def test_a_search_waits_for_the_first_index_and_reports_progress(environme
 async def test_a_document_written_after_the_first_search_is_found_by_the_next(notes, mode, monkeypatch):
     """Each search brings in step what needs little."""
     monkeypatch.setattr(kbhub.sync.comparing, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.comparing, "WATCHED_SECONDS", 0.0)
     async with Client(create_server(notes.hub()), mode=mode) as client:
         before = text_of(await client.call_tool("search", {"query": "zebra", "mode": "keyword"}))
         notes.write("knowledge/new.md", "# Zebra\n\nA new document.\n")

@@ -14,6 +14,7 @@ import kbhub.sync.comparing
 import kbhub.sync.watch
 from conftest import held_elsewhere
 from kbhub.sync.background import Background
+from kbhub.sync.bases import freshen
 from kbhub.sync.watch import LIVE, Watcher
 from kbhub.types import Query
 
@@ -88,6 +89,7 @@ def test_a_saved_file_is_found(shop):
         if not watched.found("zebra"):  # the folder was told before the file in it
             watched.until(frozenset({"project"}))
         assert watched.found("zebra") == ["new/zebra.md"]
+        assert watched.watcher.follows("project")
 
         shop.write("knowledge/deploy.md", "# Deploy\n\nGiraffe.\n")
         watched.until(frozenset({"project"}))
@@ -261,6 +263,30 @@ def test_a_base_in_step_is_searched_whoever_holds_its_lock(shop, monkeypatch):
     assert behind.busy
     assert hub.freshen() == ()
     assert hub.search("new").hits[0].ref == "new.md"
+
+
+def test_a_search_relies_on_events_for_a_moment(shop, monkeypatch):
+    """A base whose events are followed is not compared at every search, yet what no event told is found soon."""
+    hub = shop.hub()
+    hub.sync()
+    freshen(hub)
+    shop.write("knowledge/new.md", "# Zebra\n")
+    monkeypatch.setattr(kbhub.sync.comparing, "WATCHED_SECONDS", 1e9)
+    freshen(hub, watched={"project"})
+    assert not hub.search("zebra").hits
+
+    monkeypatch.setattr(kbhub.sync.comparing, "WATCHED_SECONDS", 0.0)
+    freshen(hub, watched={"project"})
+    assert hub.search("zebra").hits[0].ref == "new.md"
+
+
+def test_a_search_does_not_rely_on_events_that_are_not_followed(shop):
+    """Before events arrive, and where they cannot, a search looks at the files."""
+    hub = shop.hub()
+    assert not Watcher(hub, lambda _: None).follows("project")
+    with Watched(hub) as watched:
+        watched.watcher._plan.polled["project"] = "it is on nfs"
+        assert not watched.watcher.follows("project")
 
 
 def test_small_bases_are_indexed_before_large_ones(shop):

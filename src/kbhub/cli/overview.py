@@ -20,7 +20,6 @@ from kbhub.search.outside import outside
 from kbhub.server.daemon.folder import DaemonFolder, running
 from kbhub.sync.comparing import behind_of, compare
 from kbhub.values import counted
-from kbhub.workspace.places import data_dir
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
@@ -45,7 +44,7 @@ def overview(hub: Hub) -> Status:
             "memories": memory_summary(hub),
             "queries": summary(hub),
             "hooks": _hooks(hub),
-            "daemon": daemon_status(DaemonFolder(data_dir(hub.options.env))),
+            "daemon": daemon_status(DaemonFolder(hub.data)),
         }
     )
 

@@ -19,7 +19,7 @@ from kbhub.search.search import search
 from kbhub.sync.bases import freshen
 from kbhub.types import Query
 from kbhub.workspace.memory_folders import COMPLETIONS_ID, completions_folder
-from kbhub.workspace.places import data_dir, private_directory
+from kbhub.workspace.places import private_directory
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _home(hub: Hub, base: str | None) -> Base:
     for candidate in hub.discovery().bases:
         if candidate.id == PROJECT_ID and why_not_writable(hub, candidate) is None:
             return candidate
-    folder = completions_folder(data_dir(hub.options.env))
+    folder = completions_folder(hub.data)
     try:
         private_directory(folder)
     except OSError as error:

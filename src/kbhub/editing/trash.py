@@ -38,7 +38,7 @@ from kbhub.index.references import ref_of
 from kbhub.sync.lock import writing
 from kbhub.workspace.atomic_writes import ABANDONED_SECONDS
 from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import data_dir, private_directory
+from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -198,7 +198,7 @@ def empty_trash(hub: Hub, *, older_than_days: float = 0.0) -> tuple[TrashEntry, 
 
 
 def _folder(hub: Hub) -> Path:
-    return data_dir(hub.options.env) / "trash"
+    return hub.data / "trash"
 
 
 def _broken_by(hub: Hub, place: Location) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from kbhub.search.memory_boost import DAY_SECONDS, data_of
+from kbhub.search.memory_boost import DAY_SECONDS
 from kbhub.values import struct
 from kbhub.workspace.places import private_directory
 from kbhub.workspace.project_identity import identify
@@ -112,7 +112,7 @@ def sweep(hub: Hub) -> None:
 def project_folder(hub: Hub) -> Path:
     """Return the folder of what belongs to the workspace's project, which may not exist."""
     found = identify(hub.discovery().workspace)
-    return data_of(hub) / FOLDER / (found.digest if found else "none")
+    return hub.data / FOLDER / (found.digest if found else "none")
 
 
 def _recent(folder: Path, since: float) -> list[Path]:

@@ -22,14 +22,19 @@ if TYPE_CHECKING:
 MOST_MODELS = 4
 """Models kept loaded; more than one is rare, and each takes tens of megabytes."""
 
+READERS = 4
+"""Concurrent searches and reads of a process; others wait. Each holds two descriptors per base, and a process may have
+as few as 256 (macOS); Python runs one of them at a time anyway."""
+
 
 class Shared:
-    """Models and open indexes. Thread-safe.
+    """Models, open indexes, and how many may use them at a time. Thread-safe.
 
     Access control is up to each hub's discovery; this only decides how an index is held in memory.
     """
 
     def __init__(self) -> None:
+        self.readers = threading.BoundedSemaphore(READERS)
         self._lock = threading.Lock()
         self._indexes: WeakValueDictionary[tuple[str, Path], Index] = WeakValueDictionary()
         """Dropped when no hub uses them."""

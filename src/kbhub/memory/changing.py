@@ -21,7 +21,7 @@ from kbhub.memory.known import (
 from kbhub.memory.results import Forgotten, Memory, Remembered
 from kbhub.memory.store import Stored, discard, empty_trash, locked, read, replace
 from kbhub.memory.subjects import hashes_of
-from kbhub.search.memory_boost import DAY_SECONDS, data_of, timestamp, uses_of
+from kbhub.search.memory_boost import DAY_SECONDS, timestamp, uses_of
 from kbhub.sync.bases import freshen, sync
 from kbhub.values import struct
 
@@ -143,7 +143,7 @@ def rewrite(hub: Hub, one: Known, fields: Callable[[Facts], Mapping[str, Any]], 
         MemoriesUnavailable: the file is gone, or its front matter cannot be parsed.
         WriteRefused: the file cannot be changed without losing content.
     """
-    with locked(data_of(hub), one.shelf.place):
+    with locked(hub.data, one.shelf.place):
         stored = read(one.shelf, one.path)
         if stored is None:
             raise MemoriesUnavailable(one.shelf.base.path / one.path, "the file is gone")
@@ -178,7 +178,7 @@ def supersede(hub: Hub, older: Iterable[Known], successor: str) -> tuple[tuple[s
     """
     marked, notes = list[str](), list[str]()
     for memory in older:
-        with locked(data_of(hub), memory.shelf.place):
+        with locked(hub.data, memory.shelf.place):
             stored = read(memory.shelf, memory.path)
             if stored is None or stored.content.problem:
                 continue
@@ -304,7 +304,7 @@ def _filtered(
 
 
 def _discarded(hub: Hub, chosen: Sequence[Known]) -> Forgotten:
-    data, now = data_of(hub), hub.options.clock()
+    data, now = hub.data, hub.options.clock()
     days = hub.config().settings.memory.trash_days
     forgotten: list[Memory] = []
     trash: Path | None = None
@@ -335,7 +335,7 @@ def _release(hub: Hub, forgotten: Iterable[Known]) -> list[str]:
         return notes
     for memory in all_known(hub):
         if memory.facts.id in older and lost & set(memory.facts.superseded_by):
-            with locked(data_of(hub), memory.shelf.place):
+            with locked(hub.data, memory.shelf.place):
                 stored = read(memory.shelf, memory.path)
                 if stored and not stored.content.problem:
                     left = tuple(name for name in stored.content.facts.superseded_by if name not in lost)

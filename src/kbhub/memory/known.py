@@ -15,7 +15,7 @@ from kbhub.index.references import ref_of
 from kbhub.memory.documents import in_namespace, title_of
 from kbhub.memory.results import Memory
 from kbhub.memory.store import read
-from kbhub.search.memory_boost import data_of, facts_of, strength, timestamp, uses_of
+from kbhub.search.memory_boost import facts_of, strength, timestamp, uses_of
 from kbhub.values import struct
 from kbhub.workspace.memory_folders import NO_TEAM, Shelf, shelf_for_writing, shelves
 
@@ -80,7 +80,7 @@ def shelf_to_write(hub: Hub, scope: Scope) -> Shelf:
         OSError: the folder cannot be created.
     """
     if scope != "team":
-        return shelf_for_writing(hub.discovery(), data_of(hub), hub.config().settings, scope)
+        return shelf_for_writing(hub.discovery(), hub.data, hub.config().settings, scope)
     shelves = _team_shelves(hub)
     if len(shelves) > 1:
         names = ", ".join(shelf.base.id for shelf in shelves)

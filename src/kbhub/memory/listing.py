@@ -9,7 +9,7 @@ from kbhub.memory.documents import checked_namespace
 from kbhub.memory.known import Known, active_shelves, all_known, described, known_as_stored, matching, shortened
 from kbhub.memory.results import Memory, MemoryList
 from kbhub.memory.store import read
-from kbhub.search.memory_boost import data_of, uses_of
+from kbhub.search.memory_boost import uses_of
 from kbhub.search.search import search
 from kbhub.types import Query
 from kbhub.workspace.memory_folders import described as described_folder
@@ -84,7 +84,7 @@ def former(hub: Hub) -> tuple[str, ...]:
     return tuple(
         f"This project has memories from before, stored as {before.text}. Move them to {identity.text} with `kbhub "
         f"memories move {before.digest}`."
-        for folder in project_folders(data_of(hub))
+        for folder in project_folders(hub.data)
         if described_folder(folder) == before and next(folder.glob("*.md"), None)
     )
 

@@ -13,7 +13,7 @@ from kbhub.memory.known import all_known, known_as_stored, located, ref, shelf_t
 from kbhub.memory.likeness import id_of, wording
 from kbhub.memory.results import Moved
 from kbhub.memory.store import create, discard, locked, read, remove, replace, with_id
-from kbhub.search.memory_boost import data_of, uses_of
+from kbhub.search.memory_boost import uses_of
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.git import git_root
 from kbhub.workspace.memory_folders import (
@@ -58,7 +58,7 @@ def follow(hub: Hub, files: Iterable[tuple[Shelf, str]], names: Mapping[str, str
     if not names:
         return
     for shelf, path in files:
-        with locked(data_of(hub), shelf.place):
+        with locked(hub.data, shelf.place):
             stored = read(shelf, path)
             if stored is None or stored.content.problem:
                 continue
@@ -92,7 +92,7 @@ def refile(hub: Hub, name: str, scope: Scope) -> Memory:
     """
     if hub.config().settings.read_only:
         raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
-    data, old = data_of(hub), located(hub, name)
+    data, old = hub.data, located(hub, name)
     if old.shelf.scope == scope:
         raise UsageError(f"The memory {old.facts.id} is already in the scope {scope!r}.")
     with locked(data, "folders"):
@@ -132,7 +132,7 @@ def move(hub: Hub, old: str) -> Moved:
     settings = hub.config().settings
     if settings.read_only:
         raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
-    data = data_of(hub)
+    data = hub.data
     source = _folder_of(hub, old)
     with locked(data, "folders"):
         target = shelf_for_writing(hub.discovery(), data, settings, "project")
@@ -146,7 +146,7 @@ def move(hub: Hub, old: str) -> Moved:
 
 def _moved(hub: Hub, source: Shelf, target: Shelf) -> Moved:
     """Move each memory, dropping those with the same wording and renumbering those with a taken id."""
-    data, uses, now = data_of(hub), uses_of(hub), hub.options.clock()
+    data, uses, now = hub.data, uses_of(hub), hub.options.clock()
     counted = uses.all(source.place)
     paths = sorted(entry.name for entry in target.folder.glob(f"*{MARKDOWN_SUFFIX}"))
     wordings = {
@@ -196,7 +196,7 @@ def _moved(hub: Hub, source: Shelf, target: Shelf) -> Moved:
 
 def _folder_of(hub: Hub, old: str) -> Path:
     """Find the memory folder for a path, a name or an identity."""
-    data = data_of(hub)
+    data = hub.data
     for folder in project_folders(data):
         identity = described(folder)
         names = (folder.name, identity.digest, identity.text) if identity else (folder.name,)

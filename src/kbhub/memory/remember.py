@@ -24,7 +24,7 @@ from kbhub.memory.moving import ATTEMPTS
 from kbhub.memory.results import Near, Remembered
 from kbhub.memory.store import Stored, create, locked, sweep, taken_ids, with_id
 from kbhub.memory.subjects import hashes_of
-from kbhub.search.memory_boost import data_of, timestamp
+from kbhub.search.memory_boost import timestamp
 from kbhub.workspace.git import head_commit
 from kbhub.workspace.project_identity import identify
 
@@ -161,7 +161,7 @@ def _stored(hub: Hub, stored: Stored, wanted: Wanted, near: Sequence[tuple[Store
 def _writable_shelf(hub: Hub, scope: Scope) -> Shelf:
     if not hub.config().settings.memory.enabled:
         raise WriteRefused("memories", "`memory.enabled` is false in ~/.kbhub.json")
-    with locked(data_of(hub), "folders"):
+    with locked(hub.data, "folders"):
         return shelf_to_write(hub, scope)
 
 
@@ -174,9 +174,9 @@ def _same(shelf: Shelf, name: str, words: str) -> Stored | None:
 def _store(hub: Hub, shelf: Shelf, text: str, fields: Mapping[str, Any]) -> tuple[Stored, bool]:
     """Write a new file, unless another process has just written the same; return whether it is new."""
     words = wording(text)
-    with locked(data_of(hub), shelf.place):
+    with locked(hub.data, shelf.place):
         sweep(shelf)
-        taken = taken_ids(data_of(hub), active_shelves(hub))
+        taken = taken_ids(hub.data, active_shelves(hub))
         for attempt in range(ATTEMPTS):
             name = id_of(text, attempt)
             if same := _same(shelf, name, words):

@@ -13,7 +13,7 @@ from kbhub.memory.documents import MAX_FILE_BYTES, parse_memory, title_of
 from kbhub.memory.known import active_shelves, shelf_to_write, shortened
 from kbhub.memory.results import Memory, Trashed
 from kbhub.memory.store import TRASH, create, label_of, locked, with_id
-from kbhub.search.memory_boost import data_of, timestamp
+from kbhub.search.memory_boost import timestamp
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.memory_folders import USER_ID, Shelf, memories_folder, project_folder
 from kbhub.workspace.project_identity import identify
@@ -64,7 +64,7 @@ def restore(hub: Hub, name: str) -> Memory:
     if chosen is None:
         raise MemoryNotFound(name, [])
     file = _files(hub)[chosen.name][1]
-    data = data_of(hub)
+    data = hub.data
     with locked(data, "folders"):
         shelf = shelf_to_write(hub, chosen.scope)
     with locked(data, shelf.place):
@@ -91,7 +91,7 @@ def _created(shelf: Shelf, file: Path) -> str:
 
 def _files(hub: Hub) -> dict[str, tuple[Scope, Path]]:
     """Return the files of the trash that belong to this project or its user, by their path there."""
-    trash = Path(os.path.realpath(data_of(hub))) / TRASH
+    trash = Path(os.path.realpath(hub.data)) / TRASH
     return {
         f"{label}/{file.name}": (scope, file)
         for label, scope in _labels(hub).items()
@@ -102,7 +102,7 @@ def _files(hub: Hub) -> dict[str, tuple[Scope, Path]]:
 
 
 def _labels(hub: Hub) -> dict[str, Scope]:
-    data = data_of(hub)
+    data = hub.data
     labels: dict[str, Scope] = {(memories_folder(data) / USER_ID).name: "user"}
     identity = identify(hub.discovery().workspace)
     if identity and (folder := project_folder(data, identity)):

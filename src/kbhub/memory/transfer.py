@@ -30,7 +30,7 @@ from kbhub.memory.likeness import ID_CHARACTERS, id_of, wording
 from kbhub.memory.moving import ATTEMPTS, follow
 from kbhub.memory.results import Exported, Imported, Incoming, Record
 from kbhub.memory.store import create, locked, read, taken_ids, with_id
-from kbhub.search.memory_boost import data_of, facts_of, timestamp, uses_of
+from kbhub.search.memory_boost import facts_of, timestamp, uses_of
 from kbhub.types import Base, Problem
 from kbhub.workspace.checking import first_error
 
@@ -252,7 +252,7 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None, allow_s
         raise WriteRefused("memories", f"{reason} in ~/.kbhub.json")
     form, records, problems = _read(source)
     shelves: dict[Scope, Shelf] = {}
-    taken = taken_ids(data_of(hub), active_shelves(hub))
+    taken = taken_ids(hub.data, active_shelves(hub))
     names: dict[str, str] = {}
     files: list[tuple[Shelf, str]] = []
     known = 0
@@ -264,7 +264,7 @@ def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None, allow_s
             name = (record.title or record.id or name).encode("utf-8", "backslashreplace").decode()
             target = scope or record.scope
             if target not in shelves:
-                with locked(data_of(hub), "folders"):
+                with locked(hub.data, "folders"):
                     shelves[target] = shelf_to_write(hub, target)
             if not allow_secret:
                 refuse_secrets("It", record.text)
@@ -327,7 +327,7 @@ def _take(hub: Hub, shelf: Shelf, record: Record, taken: set[str]) -> tuple[str,
     fields = _fields(hub, record, text)
     is_kbhub_id = record.id.isascii() and record.id.isalnum() and len(record.id) == ID_CHARACTERS
     likely = (*([record.id] if is_kbhub_id else []), *(id_of(text, attempt) for attempt in range(LIKELY)))
-    with locked(data_of(hub), shelf.place):
+    with locked(hub.data, shelf.place):
         for name in likely:
             existing = with_id(shelf, name) if name in taken else None
             if existing and wording(existing.content.body) == words:

@@ -88,6 +88,7 @@ def minilm() -> MiniLMEmbedder:
     return MiniLMEmbedder()
 
 
+@cache
 def installed_model() -> Path | None:
     """Return the model file if the extra `kbhub[onnx]` is installed, without importing it, or None."""
     package = find_spec(MODEL_PACKAGE)

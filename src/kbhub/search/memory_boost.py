@@ -11,11 +11,9 @@ from kbhub.index.catalogue import memory_rows
 from kbhub.index.uses import UseCounts
 from kbhub.values import struct
 from kbhub.workspace.memory_folders import memories_folder, place_of
-from kbhub.workspace.places import data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from kbhub.hub import Hub
     from kbhub.index import Index
@@ -192,14 +190,9 @@ class Standing:
     id: str
 
 
-def data_of(hub: Hub) -> Path:
-    """Return kbhub's data directory."""
-    return data_dir(hub.options.env)
-
-
 def uses_of(hub: Hub) -> UseCounts:
     """Return the counts of uses."""
-    return UseCounts(memories_folder(data_of(hub)) / USES_NAME)
+    return UseCounts(memories_folder(hub.data) / USES_NAME)
 
 
 def standings(index: Index, base: Base, uses: UseCounts, paths: Sequence[str], now: float) -> dict[str, Standing]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import EmbedderError
 from kbhub.search.evidence import packaged
-from kbhub.workspace.places import data_dir
 from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class Session:
 
 def logs_folder(hub: Hub) -> Path:
     """Return the folder of the logs of all projects."""
-    return Path(os.path.realpath(data_dir(hub.options.env))) / FOLDER
+    return Path(os.path.realpath(hub.data)) / FOLDER
 
 
 def log_path(hub: Hub) -> Path:

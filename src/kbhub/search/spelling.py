@@ -245,10 +245,13 @@ def _likely_slips(word: str, stem: str, term: str, most: int) -> float | None:
 
 def _written(text: str, term: str) -> Iterator[str]:
     """Yield the words of a text with a given stem, in lower case."""
-    first = {term[0], term[0].upper()}
-    words = {fold(word) for word in _WORD.findall(searchable(text)) if word[0] in first or not word.isascii()}
-    likely = [word for word in words if _bare(word).startswith(term[: min(INTACT, len(term) - 1)])]
-    yield from (word for word in likely if stems(word) == (term,))
+    beginning, text = term[: min(INTACT, len(term) - 1)], searchable(text)
+    # A search for the beginning takes a tenth of the time of folding every word.
+    plain = text.isascii()
+    found = re.findall(rf"(?<![a-z]){re.escape(beginning)}[a-z]*", text.lower()) if plain else _WORD.findall(text)
+    for word in set(found) if plain else {fold(word) for word in found}:
+        if _bare(word).startswith(beginning) and stems(word) == (term,):
+            yield word
 
 
 def _bare(word: str) -> str:

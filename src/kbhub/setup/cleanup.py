@@ -31,7 +31,7 @@ from kbhub.sync.deleted_texts import ABOUT, SUFFIX
 from kbhub.types import Problem, Workspace
 from kbhub.workspace.discovery import discover
 from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import data_dir, is_directory
+from kbhub.workspace.places import is_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -189,7 +189,7 @@ def _answers(folder: Path) -> list[Path]:
 def _spared(hub: Hub) -> Iterator[Spared]:
     """Yield the folders of retained texts whose base is gone or no longer configured."""
     bases = _known_bases(hub)
-    for folder in _folders(data_dir(hub.options.env) / KEPT):
+    for folder in _folders(hub.data / KEPT):
         texts = [path for path in _files(folder) if path.name.endswith(SUFFIX)]
         base = _base_of_texts(folder)
         if not texts or (reason := _why_abandoned(hub, base, bases)) is None:

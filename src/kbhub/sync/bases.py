@@ -88,6 +88,7 @@ def freshen(
     *,
     max_age: float | None = None,
     changed: Mapping[str, Collection[str] | None] | None = None,
+    watched: Collection[str] = (),
 ) -> tuple[Behind, ...]:
     """Sync bases with few changes; return those too far behind.
 
@@ -100,6 +101,7 @@ def freshen(
         progress: called with (base id, files done, files to do).
         max_age: seconds for which the last comparison is good enough; None for as long as is fair to its cost.
         changed: base id → its changed paths, if known: only they are compared, where that is enough.
+        watched: ids of bases whose events are followed, none of which waits to be handled.
     """
     state, called, behind = hub.state(SyncState), time.perf_counter(), []
     comparisons = state.comparisons
@@ -110,7 +112,7 @@ def freshen(
         if noted_damage(index.path) is not None:
             comparisons.forget(index.path)
         paths = (changed or {}).get(base.id)
-        due = partial(comparisons.due, index.path, max_age, called)
+        due = partial(comparisons.due, index.path, max_age, called, watched=base.id in watched)
         indexed = os.path.exists(index.path)  # noqa: PTH110 - no error for a folder that may not be read
         # Even if another call has just compared: its result may not be queued yet.
         unindexed = [] if indexed else [Behind(base.id, state.behind.get(base.id, 0), new_index=True)]

@@ -35,6 +35,10 @@ QUICK_SECONDS, COMPARING_SHARE = 0.02, 0.05
 """A base compared within this CPU time is compared before every search, so new documents are found at once; a slower
 one as often as takes at most this share of the time."""
 
+WATCHED_SECONDS = 2.0
+"""How often at most a base is compared before a search if its file events are followed, as often as one without events
+is compared: eight clients of a few thousand files would else spend as long on comparing as on searching."""
+
 MOST_PATHS = 64
 """Changed paths that are compared one by one, as many as a search waits for; with more, the whole base is compared."""
 
@@ -295,13 +299,14 @@ class Comparisons:
         began = self._comparing.get(index)
         return 0.0 if began is None else time.perf_counter() - began
 
-    def due(self, index: Path, max_age: float | None, asked: float) -> bool:
+    def due(self, index: Path, max_age: float | None, asked: float, *, watched: bool = False) -> bool:
         """Return whether a full comparison of a base is due.
 
         Args:
             index: its index file.
             max_age: seconds for which the last comparison is good enough; None for a time in proportion to its cost.
             asked: when the caller asked, as in `Comparison.began`: a comparison that began later is always good enough.
+            watched: whether events have reported what changed since the last comparison, and all of that is indexed.
         """
         last = self._last.get(index)
         if last is None:
@@ -309,6 +314,8 @@ class Comparisons:
         if last.began > asked:
             return False
         fair = 0.0 if last.cost <= QUICK_SECONDS else last.cost / COMPARING_SHARE
+        if watched:
+            fair = max(fair, WATCHED_SECONDS)
         return time.monotonic() - last.moment >= (fair if max_age is None else max_age)
 
     def is_elsewhere(self, index: Path) -> bool:

@@ -23,7 +23,7 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.values import counted, struct
 from kbhub.workspace.atomic_writes import write_atomically
 from kbhub.workspace.files import read_regular
-from kbhub.workspace.places import data_dir, private_directory
+from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -281,7 +281,7 @@ def change_keeping(hub: Hub, names: Iterable[str], *, keep: Sequence[str], forge
     for base in hub.discovery().bases if keep or forget else ():
         if base.id not in ids or base.kind == "memory":
             continue
-        keeping = Keeping(data_dir(hub.options.env) / KEPT, base)
+        keeping = Keeping(hub.data / KEPT, base)
         try:
             if keep:
                 keeping.add(keep)

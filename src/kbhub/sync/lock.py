@@ -11,7 +11,7 @@ import filelock
 from filelock import FileLock, Timeout
 
 from kbhub.errors import WriteRefused
-from kbhub.workspace.places import data_dir, private_directory
+from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ def writing(hub: Hub, base: Base, ref: str) -> Iterator[None]:
         WriteRefused: another process does not release the lock, or it cannot be created.
     """
     name = hashlib.sha256(str(base.path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    folder = data_dir(hub.options.env) / "locks"
+    folder = hub.data / "locks"
     lock = FileLock(folder / f"{name}.lock", timeout=FOLDER_LOCK_SECONDS, mode=0o600)
     try:
         private_directory(folder)

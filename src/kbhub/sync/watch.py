@@ -66,6 +66,8 @@ class _Plan:
     """Watched folder or file → its base."""
     polled: dict[str, str] = field(default_factory=dict)
     """Base id → why it is polled."""
+    followed: bool = False
+    """Whether events arrive, and the comparison for what changed before them has been asked for."""
 
 
 class Watcher:
@@ -103,6 +105,11 @@ class Watcher:
             return f"polled every {POLL_SECONDS:.0f} s: {reason}"
         return LIVE if any(watched.id == base for watched in plan.roots.values()) else None
 
+    def follows(self, base: str) -> bool:
+        """Return whether every change of a base is reported by an event."""
+        plan = self._plan
+        return plan is not None and plan.followed and self.state(base) == LIVE
+
     def _run(self) -> None:
         while not self._stop.is_set():
             self._plan = self._make_plan()
@@ -113,6 +120,7 @@ class Watcher:
                 log.warning("Cannot watch files (%s); polling instead.", reason)
                 self._plan.polled |= {base.id: reason for base in self._plan.bases}
                 self._plan.roots.clear()
+                self._plan.followed = False
                 self._follow(self._plan)
 
     def _make_plan(self) -> _Plan:
@@ -134,13 +142,12 @@ class Watcher:
 
     def _follow(self, plan: _Plan) -> None:
         """Report changes until the plan is outdated."""
-        started = False
         for changes in self._batches(plan):
             # One comparison finds what changed before events started.
-            changed_paths = None if not started else changes_of(changes, plan.roots)
-            started = True
+            changed_paths = changes_of(changes, plan.roots) if plan.followed else None
             if changed_paths is None or changed_paths:
                 self._changed(changed_paths)
+            plan.followed = True
             if tuple(map(_look_of, plan.places)) != plan.looks or self._hub.known_bases() not in (None, plan.bases):
                 return
             if plan.polled and time.monotonic() - self._polled_at >= POLL_SECONDS:

@@ -250,7 +250,9 @@ class Calls:
             self.background.prefer(base.id for base in bases)
         idle = [base.id for base in bases if base.id not in busy and comparing_for(self.hub, base) < FRESHEN_SECONDS]
         if idle:
-            self.background.hand(base for base in freshen(self.hub, idle, max_age=max_age) if not base.busy)
+            watched = {base for base in idle if self.watcher.follows(base) and not self.background.in_hand(base)}
+            behind = freshen(self.hub, idle, max_age=max_age, watched=watched)
+            self.background.hand(base for base in behind if not base.busy)
             self.announcer.look()
         return self._indexed(names)
 
