@@ -1,9 +1,10 @@
 """What a search over MCP costs beside the search itself: `python benchmarks/round_trip.py FOLDER…`.
 
-Every query goes to a process that only searches and to `kbhub serve` over standard input and output, in turn; which of
-them comes first alternates. Processor time is that of the process alone, from the kernel (Linux only). Then several
-clients ask at once, each a process of its own, beside as many processes that only search. Last, one server is asked
-while it indexes a copy of a folder for the first time. Queries are headings of the folders, and what `--queries` adds.
+Every query goes to a process that only searches, to `kbhub serve` over standard input and output, and to a server of
+the SDK that only answers, in turn; which of them comes first alternates. Processor time is that of the process alone,
+from the kernel (Linux only). Then several clients ask at once, each a process of its own, beside as many processes that
+only search. Last, one server is asked while it indexes a copy of a folder for the first time. Queries are headings of
+the folders, and what `--queries` adds. `--check` exits with 1 where a ratio is out of all proportion.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ from pathlib import Path
 SOURCE = Path(__file__).parent.parent / "src"
 WARM_UP = 20
 """Queries that are not counted."""
+
+MOST_OF_SEARCH, LEAST_RATE, MOST_DURING = 3.0, 0.4, 6.0
+"""Bounds of `--check`, with room for noise: CPU of a search over MCP, as a multiple of the search itself (the goal is
+1.5); the rate of several clients, as a share of bare searches (the goal is .8); p95 during a first index, as a multiple
+of quiet (the goal is 3)."""
 
 SEARCHES_ONLY = """
 import json, os, sys
@@ -116,6 +122,15 @@ class Server(Searcher):
                 return answer["result"]
 
 
+class Floor(Server):
+    """A server of the SDK with a tool that does nothing."""
+
+    arguments = (str(Path(__file__).parent / "bench" / "bare_server.py"),)
+
+    def ask(self, query: str) -> None:  # noqa: ARG002 - it asks nothing
+        self.call("tools/call", {"name": "nothing", "arguments": {}})
+
+
 class Window(Server):
     """`kbhub serve --connect`: one of several windows of the shared daemon."""
 
@@ -165,12 +180,14 @@ def at_once(kind: type[Searcher], count: int, folder: Path, env: dict[str, str],
     return count * len(queries) / seconds
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path, help="folders of Markdown")
     parser.add_argument("--queries", type=Path, nargs="*", default=[], help="JSON Lines with `text` or `query`")
     parser.add_argument("--searches", type=int, default=400)
     parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--source", type=Path, default=SOURCE, help="`src` of another version, to compare with it")
+    parser.add_argument("--check", action="store_true", help="exit with 1 where a ratio is out of all proportion")
     options = parser.parse_args()
     asked = [json.loads(line) for file in options.queries for line in file.read_text("utf-8").splitlines()]
     queries = [value.get("text") or value["query"] for value in asked]
@@ -181,25 +198,28 @@ def main() -> None:
         home = Path(temporary)
         bases = {f"b{number}": str(folder.resolve()) for number, folder in enumerate(options.folders)}
         (home / ".kbhub.json").write_text(json.dumps({"bases": bases, "repos": {"*": list(bases)}}), "utf-8")
-        env = {"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE)}
+        env = {"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": str(options.source)}
         subprocess.run([sys.executable, "-m", "kbhub", "index"], cwd=home, env=env, check=True)
 
-        pair = [Searcher(home, env), Server(home, env)]
+        three = [Searcher(home, env), Server(home, env), Floor(home, env)]
         for query in queries[:WARM_UP]:
-            for process in pair:
+            for process in three:
                 process.ask(query)
         time.sleep(5)  # what a server does after its start is over
         for number, query in enumerate(queries):
-            for process in pair if number % 2 else pair[::-1]:
+            for process in three if number % 2 else three[::-1]:
                 process.timed(query)
-        bare, server = pair
+        bare, server, floor = three
         for unit, name in (("wall", "ms"), ("cpu", "ms of processor time")):
             print(f"\n{len(queries)} searches, one after the other, {name}")
             print(row("the search itself", getattr(bare, unit)))
             print(row("over MCP", getattr(server, unit)))
+            print(row("the SDK, doing nothing", getattr(floor, unit)))
             ratios = [one / other for one, other in zip(getattr(server, unit), getattr(bare, unit), strict=True)]
             print(f"{'ratio, median of pairs':32}      {statistics.median(ratios):7.2f}")
-        for process in pair:
+            print(f"{'ratio of all together':32}      {sum(getattr(server, unit)) / sum(getattr(bare, unit)):7.2f}")
+        of_search = statistics.median(one / other for one, other in zip(server.cpu, bare.cpu, strict=True))
+        for process in three:
             process.end()
 
         print(f"\n{options.clients} clients at once, searches a second")
@@ -233,8 +253,12 @@ def main() -> None:
         print(f"\nduring a first index of {options.folders[0].name}, ms")
         print(row("quiet", quiet))
         print(row(f"beside it ({len(server.wall)} searches)", server.wall))
-        print(f"{'p95, ratio':32}      {quantile(server.wall, 0.95) / quantile(quiet, 0.95):7.2f}")
+        during = quantile(server.wall, 0.95) / quantile(quiet, 0.95)
+        print(f"{'p95, ratio':32}      {during:7.2f}")
+    rate = rates["over MCP"] / rates["the search itself"]
+    within = of_search <= MOST_OF_SEARCH and rate >= LEAST_RATE and during <= MOST_DURING
+    return 1 if options.check and not within else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
