@@ -147,7 +147,11 @@ class KbhubServer(MCPServer[None]):
     ) -> CallToolResult | InputRequiredResult:
         schema: dict[str, Any] = {}
         try:
-            await calls.run(partial(self._ready, name, samples=offers_model(context)))
+            ready = partial(self._ready, name, samples=offers_model(context))
+            if name in self._registered and self.hub.recent():
+                ready()
+            else:
+                await calls.run(ready)
             schema = (await self._definitions([name]))[name].input_schema
             check_names(name, schema, arguments)
             calls.begin()

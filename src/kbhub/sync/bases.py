@@ -140,6 +140,16 @@ def freshen(
     return tuple(behind)
 
 
+def is_in_step(hub: Hub, base: Base) -> bool:
+    """Return whether a base need not be compared with its files again, given that its events are followed.
+
+    Only looks whether its index exists, so it may be asked on an event loop.
+    """
+    path = hub.index(base).path
+    due = hub.state(SyncState).comparisons.due(path, None, time.perf_counter(), watched=True)
+    return not due and os.path.exists(path)  # noqa: PTH110 - no error for a folder that may not be read
+
+
 def passed_over(hub: Hub, base: Base) -> dict[str, int]:
     """Return how many text files of a base are of a kind that is not indexed, by suffix; looks at no file.
 

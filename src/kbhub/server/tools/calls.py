@@ -23,7 +23,7 @@ from kbhub.server.parameters import as_list, cleaned
 from kbhub.server.roots import RootsQuestion
 from kbhub.server.tools.results import text_result
 from kbhub.sync.background import Background
-from kbhub.sync.bases import comparing_for, freshen
+from kbhub.sync.bases import comparing_for, freshen, is_in_step
 from kbhub.sync.transformer import embed_ahead, is_used
 from kbhub.sync.watch import Watcher
 from kbhub.workspace.discovery import FROM_ROOTS
@@ -152,6 +152,8 @@ class Calls:
             first_index: whether to wait a little for a base without an index.
             max_age: as for `freshen`.
         """
+        if max_age is None and self._in_step(names):
+            return
         bases: dict[str, bool] | None = None
         with anyio.move_on_after(FRESHEN_SECONDS):
             bases = await self.run(self._compare, names, max_age)
@@ -242,6 +244,18 @@ class Calls:
         bases = self.hub.select(names)
         return {base.id: base.engine is not None or self.hub.index(base).path.exists() for base in bases}
 
+    def _in_step(self, names: tuple[str, ...]) -> bool:
+        """Return whether nothing has to be compared, without waiting; False if that cannot be told so."""
+        if not self.hub.recent():
+            return False
+        return all(
+            base.engine or (self._follows(base.id) and is_in_step(self.hub, base)) for base in self.hub.select(names)
+        )
+
+    def _follows(self, base: str) -> bool:
+        """Return whether events report what changes in a base, and all that they reported is indexed."""
+        return self.watcher.follows(base) and not self.background.in_hand(base)
+
     def _compare(self, names: tuple[str, ...], max_age: float | None) -> dict[str, bool]:
         """Compare bases with their files as far as due, then return `_indexed`."""
         # Skip what the background is already handling and comparisons that take long, instead of waiting for them.
@@ -250,7 +264,7 @@ class Calls:
             self.background.prefer(base.id for base in bases)
         idle = [base.id for base in bases if base.id not in busy and comparing_for(self.hub, base) < FRESHEN_SECONDS]
         if idle:
-            watched = {base for base in idle if self.watcher.follows(base) and not self.background.in_hand(base)}
+            watched = set(filter(self._follows, idle))
             behind = freshen(self.hub, idle, max_age=max_age, watched=watched)
             self.background.hand(base for base in behind if not base.busy)
             self.announcer.look()
