@@ -97,6 +97,16 @@ def test_requirements_are_complete():
     assert len(seen) > 50
 
 
+def test_the_cost_of_every_dependency_is_on_the_page():
+    """A new dependency needs a row in the decisions, and a dropped one has none."""
+    page = (ROOT / "docs/explanation/decisions.md").read_text("utf-8")
+    table = page.partition("| dependency | MB |")[2].partition("\n\n")[0]
+
+    assert sorted(re.findall(r"^\| ([a-z0-9-]+) \|", table, flags=re.MULTILINE)) == sorted(
+        one.name for one in named(PROJECT["project"]["dependencies"])
+    )
+
+
 def forged(name, package, folder):
     """Write a file of pins in which the hashes of one package are wrong."""
     lines = (ROOT / name).read_text("utf-8").split("\n")
