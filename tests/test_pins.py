@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -142,6 +143,27 @@ def test_pip_refuses_another_file_than_the_pinned_one(tmp_path):
     assert done.returncode != 0
     assert "DO NOT MATCH THE HASHES" in done.stderr
     assert "mdurl" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(UV is None, reason="no uv")
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13", "3.14"])
+@pytest.mark.parametrize(
+    "system",
+    [
+        *("x86_64-manylinux_2_28", "aarch64-manylinux_2_28", "x86_64-apple-darwin", "aarch64-apple-darwin"),
+        *("x86_64-pc-windows-msvc", "aarch64-pc-windows-msvc"),
+    ],
+)
+def test_every_supported_system_has_wheels(system, python):
+    """Nobody needs a compiler for what is pinned, as the page on supported systems says."""
+    if (system, python) == ("aarch64-pc-windows-msvc", "3.11"):
+        pytest.skip("not supported")
+    target = ("--python-platform", system, "--python-version", python, "--only-binary", ":all:")
+    done = made(UV, "pip", "compile", "-q", *target, "requirements.txt", "-o", os.devnull)
+    skip_without_index(done)
+
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
