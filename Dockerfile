@@ -2,9 +2,12 @@
 FROM python:3.13-slim AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY .ci/uv.txt .ci/uv.txt
 COPY src ./src
 COPY schemas ./schemas
-RUN python -m venv /opt/kbhub && /opt/kbhub/bin/pip install --no-cache-dir --constraint constraints.txt .
+RUN pip install --no-cache-dir -r .ci/uv.txt && python -m venv --without-pip /opt/kbhub
+# uv verifies the hashes of what is installed (-c) and of what builds kbhub (-b).
+RUN uv pip install --no-cache --compile-bytecode --python /opt/kbhub . -c constraints.txt -b constraints.txt
 
 FROM python:3.13-slim
 COPY --from=build /opt/kbhub /opt/kbhub

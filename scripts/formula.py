@@ -2,8 +2,9 @@
 
     python scripts/formula.py dist/kbhub-1.2.3.tar.gz OWNER/kbhub > kbhub.rb
 
-The formula installs what `constraints.txt` in the archive names, as wheels. Homebrew's own way, building every
-dependency from source, would need Rust and half an hour on the user's machine.
+The wheel is read from the same folder. The formula installs it, and what `requirements.txt` in the archive names, as
+wheels with verified hashes. Homebrew's own way, building every dependency from source, would need Rust and half an hour
+on the user's machine.
 """
 
 from __future__ import annotations
@@ -27,16 +28,23 @@ class Kbhub < Formula
 
   depends_on "python@{python}"
 
+  resource "wheel" do
+    url "https://github.com/{repository}/releases/download/v{version}/{wheel}"
+    sha256 "{wheel_digest}"
+  end
+
   def install
     system "python{python}", "-m", "venv", libexec
-    system libexec/"bin/pip", "install", "--no-deps", buildpath
-    libexec.install "constraints.txt"
+    resource("wheel").stage do
+      system libexec/"bin/pip", "install", "--no-deps", "{wheel}"
+    end
+    libexec.install "requirements.txt"
     bin.install_symlink libexec/"bin/kbhub"
   end
 
-  # The wheels come after Homebrew has rewritten the paths in libraries: those in wheels have no room for longer ones.
+  # Other wheels come after Homebrew has rewritten the paths in libraries: those in wheels have no room for longer ones.
   def post_install
-    system libexec/"bin/pip", "install", "--constraint", libexec/"constraints.txt", "kbhub==#{{version}}"
+    system libexec/"bin/pip", "install", "--require-hashes", "--requirement", libexec/"requirements.txt"
   end
 
   test do
@@ -50,11 +58,12 @@ def formula(archive: Path, repository: str) -> str:
     """Return the formula for a source archive.
 
     Args:
-        archive: the archive, named `kbhub-VERSION.tar.gz`.
+        archive: the archive, named `kbhub-VERSION.tar.gz`, with the wheel in the same folder.
         repository: where the release is, as `OWNER/NAME`.
 
     Raises:
-        ValueError: the file has another name, or no `constraints.txt`; or the repository has another form.
+        OSError: a file cannot be read; there may be no wheel.
+        ValueError: the archive has another name, or no `requirements.txt`; or the repository has another form.
     """
     named = re.fullmatch(r"kbhub-(\d[\w.]*)\.tar\.gz", archive.name)
     if named is None:
@@ -62,10 +71,22 @@ def formula(archive: Path, repository: str) -> str:
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
         raise ValueError(f"{repository!r} is not of the form OWNER/NAME")
     with tarfile.open(archive) as opened:
-        if f"kbhub-{named[1]}/constraints.txt" not in opened.getnames():
-            raise ValueError(f"{archive} has no constraints.txt, which the formula installs from")
-    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-    return TEMPLATE.format(repository=repository, version=named[1], archive=archive.name, digest=digest, python=PYTHON)
+        if f"kbhub-{named[1]}/requirements.txt" not in opened.getnames():
+            raise ValueError(f"{archive} has no requirements.txt, which the formula installs from")
+    wheel = archive.with_name(f"kbhub-{named[1]}-py3-none-any.whl")
+    return TEMPLATE.format(
+        repository=repository,
+        version=named[1],
+        archive=archive.name,
+        digest=_digest(archive),
+        wheel=wheel.name,
+        wheel_digest=_digest(wheel),
+        python=PYTHON,
+    )
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def main() -> int:

@@ -570,3 +570,40 @@ def test_nothing_is_asked_of_the_network(environment, monkeypatch):
 
     assert done.returncode == 0
     assert [line for line in done.stderr.splitlines() if not line.startswith(b"kbhub: Verdict: ")] == []
+
+
+def test_no_package_that_downloads_is_loaded(environment):
+    """Commands and a server work with the packaged model without the clients of hubs and model servers."""
+    environment.write("knowledge/a.md", "# A\n\nThe key is under the mat.\n")
+    code = (
+        "import os, sys, anyio\n"
+        "from pathlib import Path\n"
+        "from kbhub.__main__ import main\n"
+        "for line in (['index'], ['search', 'where is the key'], ['ask', 'where is the key'], ['doctor']): main(line)\n"
+        "from mcp import Client\n"
+        "from kbhub.hub import Hub, HubOptions\n"
+        "from kbhub.server.server import create_server\n"
+        "hub = Hub(HubOptions(env=dict(os.environ), home=Path.home(), cwd=Path.cwd()))\n"
+        "async def ask():\n"
+        "    async with Client(create_server(hub)) as client:\n"
+        "        print((await client.call_tool('search', {'query': 'where is the key'})).content[0].text)\n"
+        "anyio.run(ask)\n"
+        "downloading = {'model2vec', 'huggingface_hub', 'hf_xet', 'fsspec', 'joblib', 'safetensors', 'tqdm', 'ollama',"
+        " 'httpx'}\n"
+        "print('loaded:', {'kbhub', 'tokenizers', *downloading} & set(sys.modules))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=environment.project,
+        env={**environment.env, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    *printed, loaded = done.stdout.splitlines()
+
+    assert done.returncode == 0, done.stderr
+    assert sum("under the mat" in line for line in printed) >= 3
+    assert sorted(re.findall(r"'(\w+)'", loaded)) == ["kbhub", "tokenizers"]

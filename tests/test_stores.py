@@ -402,7 +402,8 @@ def test_the_services_of_compose_are_what_they_should_be():
 
 
 def archive(folder, *names, version="1.2.3"):
-    """Write a source archive with empty files."""
+    """Write a source archive with empty files, and a wheel next to it."""
+    (folder / f"kbhub-{version}-py3-none-any.whl").write_bytes(b"wheel")
     file = folder / f"kbhub-{version}.tar.gz"
     with tarfile.open(file, "w:gz") as made:
         for name in names:
@@ -410,32 +411,37 @@ def archive(folder, *names, version="1.2.3"):
     return file
 
 
-def test_the_formula_names_the_archive_and_its_digest(tmp_path):
-    """Homebrew downloads that file of that release, compares it, and takes the version from its name."""
-    file = archive(tmp_path, "constraints.txt")
+def test_the_formula_names_the_files_of_a_release_and_their_digests(tmp_path):
+    """Homebrew downloads the archive and the wheel, compares them, and takes the version from the archive's name."""
+    file = archive(tmp_path, "requirements.txt")
     text = formula.formula(file, "ada/kbhub")
 
     assert f'sha256 "{hashlib.sha256(file.read_bytes()).hexdigest()}"' in text
     assert 'url "https://github.com/ada/kbhub/releases/download/v1.2.3/kbhub-1.2.3.tar.gz"' in text
+    assert 'url "https://github.com/ada/kbhub/releases/download/v1.2.3/kbhub-1.2.3-py3-none-any.whl"' in text
+    assert f'sha256 "{hashlib.sha256(b"wheel").hexdigest()}"' in text
     assert f'depends_on "python@{formula.PYTHON}"' in text
 
 
 @pytest.mark.skipif(shutil.which("ruby") is None, reason="no Ruby, in which formulas are written")
 def test_the_formula_is_ruby(tmp_path):
     """Its syntax is checked; what it does, the walk of installations does."""
-    text = formula.formula(archive(tmp_path, "constraints.txt"), "ada/kbhub")
+    text = formula.formula(archive(tmp_path, "requirements.txt"), "ada/kbhub")
     done = subprocess.run(["ruby", "-c"], input=text, capture_output=True, text=True, timeout=60, check=False)
 
     assert (done.returncode, done.stdout) == (0, "Syntax OK\n"), done.stderr
 
 
 def test_what_is_no_archive_of_a_release_gives_no_formula(tmp_path):
-    """Another name, an archive without the versions, an address that is none: each with its reason."""
-    good = archive(tmp_path, "constraints.txt")
+    """Another name, an archive without the versions, an address that is none, no wheel: each with its reason."""
+    good = archive(tmp_path, "requirements.txt")
 
     with pytest.raises(ValueError, match="is not named"):
         formula.formula(tmp_path / "kbhub.zip", "ada/kbhub")
-    with pytest.raises(ValueError, match="no constraints"):
+    with pytest.raises(ValueError, match="no requirements"):
         formula.formula(archive(tmp_path, "README.md", version="1.2.4"), "ada/kbhub")
     with pytest.raises(ValueError, match="OWNER/NAME"):
         formula.formula(good, "https://github.com/ada/kbhub")
+    (tmp_path / "kbhub-1.2.3-py3-none-any.whl").unlink()
+    with pytest.raises(FileNotFoundError, match=r"kbhub-1\.2\.3-py3-none-any\.whl"):
+        formula.formula(good, "ada/kbhub")

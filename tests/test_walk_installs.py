@@ -39,6 +39,9 @@ def home(tmp_path):
     cache = made(UV, "cache", "dir").stdout.strip()
     folder = tmp_path / "home"
     folder.mkdir()
+    # pip refuses a wheel without a hash if a constraint has one.
+    versions = re.sub(r" \\\n    --hash=\S+", "", (ROOT / "constraints.txt").read_text("utf-8"))
+    (tmp_path / "versions.txt").write_text(versions, "utf-8")
     bin_folders = [folder / ".local" / "bin", Path(UV).parent, Path("/usr/local/bin"), Path("/usr/bin"), Path("/bin")]
     return {
         "HOME": str(folder),
@@ -48,7 +51,7 @@ def home(tmp_path):
         "UV_FIND_LINKS": "",
         "PIP_CONFIG_FILE": str(PIP_SETTINGS) if PIP_SETTINGS.is_file() else os.devnull,
         "PIP_CACHE_DIR": made(sys.executable, "-m", "pip", "cache", "dir").stdout.strip(),
-        "PIP_CONSTRAINT": str(ROOT / "constraints.txt"),
+        "PIP_CONSTRAINT": str(tmp_path / "versions.txt"),
         "UV_CONSTRAINT": str(ROOT / "constraints.txt"),
         "NO_COLOR": "1",
     }
@@ -118,16 +121,67 @@ def test_a_git_address_can_be_installed(home, tmp_path, way):
     assert answers(home, tmp_path / "env/bin/kbhub")
 
 
-def test_the_formulas_commands_install_the_archive(wheel, home, tmp_path):
-    """What Homebrew would run, in its order, with the archive of the release; the program that it links to works."""
+@pytest.fixture
+def source(wheel, tmp_path):
+    """The folder in the source archive of the release."""
     (archive,) = wheel.parent.glob("*.tar.gz")
-    text = formula.formula(archive, "ada/kbhub")
     with tarfile.open(archive) as opened:
         opened.extractall(tmp_path, filter="data")
+    return tmp_path / archive.name.removesuffix(".tar.gz")
+
+
+def commands(page):
+    """Give the blocks of commands in a page."""
+    return re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)
+
+
+def test_the_readmes_first_command_answers(source, home):
+    """Word for word, with nothing but pip, which verifies every file; nothing is built with what is not pinned."""
+    del home["PIP_CONSTRAINT"]
+    answer = run(home, "sh", "-ec", commands(source / "README.md")[0], folder=source)
+
+    assert "rollback.md" in answer
+
+
+def test_wheels_for_a_machine_without_a_network_suffice(source, home, tmp_path):
+    """The commands of the page, with a folder instead of the home; the second machine asks no index."""
+    del home["PIP_CONSTRAINT"]
+    run(home, sys.executable, "-m", "venv", tmp_path / "env")
+    path = os.pathsep.join([str(tmp_path / "env/bin"), home["PATH"]])
+    fetch, install = commands(source / "docs/how-to/offline.md")[:2]
+    run(home | {"PATH": path}, "sh", "-ec", fetch, folder=source)
+    run(home, "sh", "-ec", install.replace("kbhub setup", "kbhub --version"), folder=source)
+
+    assert answers(home, Path(home["HOME"]) / ".kbhub-venv/bin/kbhub")
+
+
+def test_the_images_commands_install_kbhub(source, home, tmp_path):
+    """What the Dockerfile copies and runs, with other folders, gives an environment without pip that answers."""
+    copied, target = tmp_path / "src", tmp_path / "kbhub"
+    run(home, sys.executable, "-m", "venv", tmp_path / "image")
+    path = os.pathsep.join([str(tmp_path / "image/bin"), home["PATH"]])
+    stage, _, _ = (source / "Dockerfile").read_text("utf-8").partition("\nFROM python:3.13-slim\n")
+    for line in stage.splitlines():
+        name, _, rest = line.partition(" ")
+        if name == "COPY":
+            *files, place = rest.split()
+            for file in files:
+                to = copied / place / (file if place.endswith("/") else "")
+                to.parent.mkdir(parents=True, exist_ok=True)
+                (shutil.copytree if (source / file).is_dir() else shutil.copy)(source / file, to)
+        if name == "RUN":
+            run(home | {"PATH": path}, "sh", "-ec", rest.replace("/opt/kbhub", str(target)), folder=copied)
+
+    assert answers(home, target / "bin/kbhub")
+    assert not list(target.glob("bin/pip*"))
+
+
+def test_the_formulas_commands_install_the_release(wheel, source, home, tmp_path):
+    """What Homebrew would run, in its order, with the files of the release; the program that it links to works."""
+    (archive,) = wheel.parent.glob("*.tar.gz")
+    text = formula.formula(archive, "ada/kbhub")
     places = {
         "libexec": tmp_path / "libexec",
-        "buildpath": tmp_path / archive.name.removesuffix(".tar.gz"),
-        '"kbhub==#{version}"': f"kbhub=={__version__}",
         f'"python{formula.PYTHON}"': sys.executable,
     }
 
@@ -138,12 +192,13 @@ def test_the_formulas_commands_install_the_archive(wheel, home, tmp_path):
         base, _, rest = part.partition("/")
         return f"{places[base]}/{json.loads(rest)}" if base in places else json.loads(part)
 
+    del home["PIP_CONSTRAINT"]  # Homebrew sets none, and its versions have to suffice
     lines = [line.strip().removeprefix("system ") for line in text.splitlines() if line.strip().startswith("system ")]
     assert len(lines) == 3
     for number, line in enumerate(lines):
-        run(home, *map(word, line.split(", ")), folder=places["buildpath"])
+        run(home, *map(word, line.split(", ")), folder=wheel.parent)
         if number == 0:
-            shutil.copy(places["buildpath"] / "constraints.txt", places["libexec"])
+            shutil.copy(source / "requirements.txt", places["libexec"])
 
     assert answers(home, tmp_path / "libexec/bin/kbhub")
 
