@@ -57,7 +57,7 @@ def start(module: str) -> subprocess.Popen[bytes]:
 class Fork:
     """A copy of this process that runs one task and exits; has of a `Popen` what its users need.
 
-    It has all that this process has loaded, where a new process takes 0.25 s of CPU to load it again. Only if `can_fork`.
+    It has all that this process has loaded, which takes a new process 0.25 s of CPU. Only if `can_fork`.
 
     Args:
         task: takes the stream for its output, which is the only open file besides the null device. Runs without
