@@ -523,7 +523,7 @@ def test_a_link_that_leads_out_is_refused_and_one_inside_is_followed(folder, tmp
 
 
 def test_a_kept_folder_changes_nothing_but_the_time_it_takes(folder, tmp_path):
-    """Files of other folders, links, and a folder that a link has replaced are opened as without it; nothing stays open."""
+    """Files of other folders, links, and a folder that a link has replaced are opened as without it."""
     put(tmp_path, "secret/b.md")
     for path in ("a.md", "sub/a.md", "sub/c.md", "sub/deep/a.md"):
         put(folder, path, text=path)
