@@ -42,8 +42,9 @@ LARGE_BYTES, LARGE_FILES = 4_000_000, 2000
 """Thresholds, either of which makes workers worthwhile: they save three seconds of work for half a second of
 startup."""
 
-PART_FILES, PART_BYTES = 64, 512 * 1024
-"""Files and bytes per part: small enough to occupy all workers, large enough to share word tokens."""
+PART_FILES, PART_BYTES = 256, 512 * 1024
+"""Files and bytes per part, which is also a transaction: small enough to occupy all workers, large enough to share word
+tokens and the pages of an index in which each document is elsewhere."""
 
 AHEAD = 4
 """Parts a worker prepares before it waits for the writer: some ten MB. A part with a long file is not held ahead."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from kbhub.index.engine import PACKED_FROM
-from kbhub.index.sqlite.schema import open_reader, stored_vectors
+from kbhub.index.sqlite.schema import open_again, stored_vectors
 from kbhub.index.sqlite.soundness import PACKED_SUM, packed_sum
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ def _postings(connection: apsw.Connection, known: Columns) -> Iterator[tuple[str
 
     rows = _rows_of(connection)
     terms = arrays.common_terms(known, rows)
-    with closing(open_reader(Path(connection.filename))) as reader, ThreadPoolExecutor(1) as thread:
+    with closing(open_again(connection)) as reader, ThreadPoolExecutor(1) as thread:
         for start in range(0, len(terms), TERMS):
             some = terms[start : start + TERMS]
             others = thread.submit(arrays.postings_of, some[1::2], known, _rows_of(reader))
