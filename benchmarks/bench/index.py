@@ -105,7 +105,11 @@ def _changes(stand: Stand, files: int, rounds: int) -> dict[str, Any]:
     hub.search(Query(text="warm"))
     every = sorted(folder.rglob("*.md"))
     series = {
-        what: Series() for what in ("look at all files' times alone", "unchanged", "changed, indexed", "changed, found")
+        what: Series()
+        for what in (
+            *("look at all files' times alone", "unchanged", "unchanged, as a search looks"),
+            *("changed, indexed", "changed, found"),
+        )
     }
     for number in range(rounds):
         for one in series.values():
@@ -113,6 +117,7 @@ def _changes(stand: Stand, files: int, rounds: int) -> dict[str, Any]:
         for look in range(LOOKS):
             series["look at all files' times alone"].time(lambda: _stat(folder))
             series["unchanged"].time(hub.sync)
+            series["unchanged, as a search looks"].time(lambda: hub.freshen(max_age=0))
             _change(hub, every[(number * LOOKS + look) * 7 % len(every)], f"fresh{number}x{look}", series)
     report_step(f"{files:,} files: unchanged in {middle(series['unchanged'].wall[-1]):.0f} ms")
     return {"files": files, "cases": {what: one.summary() for what, one in series.items()}}

@@ -120,6 +120,7 @@ def _run(task: Callable[[BinaryIO], None], output: int) -> None:
         for standard in range(3):
             os.dup2(null, standard)
         os.closerange(last + 1, os.sysconf("SC_OPEN_MAX"))  # such as the lock, which must end with the parent
+        sys.stdout = sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - not a path
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _yield_to_others()
         with os.fdopen(last, "wb") as answers:
