@@ -145,9 +145,14 @@ def _queries(stand: Stand, extent: Extent, asked: list[str]) -> dict[str, Any]:
 
 
 def _index(stand: Stand, extent: Extent) -> dict[str, Any]:
-    vaults = sorted(stand.vaults) if extent.every_vault else []
+    vaults = sorted(stand.vaults) if extent.every_vault else [_vault_of_most_files(stand)]
     first = _main_vault(stand)
     return measure_index(stand, [first, *(one for one in vaults if one != first)], extent.builds, list(extent.sizes))
+
+
+def _vault_of_most_files(stand: Stand) -> str:
+    """Give the vault whose files are most, and tiny: of the three in the data, the cheat sheets."""
+    return max(stand.vaults, key=lambda vault: sum(1 for _ in stand.vaults[vault].rglob("*.md")))
 
 
 def _main_vault(stand: Stand) -> str:

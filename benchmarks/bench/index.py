@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bench.common import report_step
 from bench.data import documents, write
 from bench.figures import Series, middle
-from bench.processes import run
+from bench.processes import peaks_of, run
 from kbhub.types import Query
 
 if TYPE_CHECKING:
@@ -28,6 +28,12 @@ KINDS = {
     "parsing alone, one core": ("parse", 1),
     "parsing and embedding alone, all cores": ("read", 0),
 }
+
+ALL_CORES = ("build, all cores", "parsing and embedding alone, all cores")
+"""Of these kinds, those of a large base; the others would take an hour."""
+
+LARGE = 100_000
+"""Chunks of the base whose first build is measured and weighed, at most."""
 
 FILES = 10_000
 """Files of the base that is looked through for changes."""
@@ -45,33 +51,40 @@ def measure_index(stand: Stand, vaults: list[str], rounds: int, sizes: list[int]
         stand: where.
         vaults: those that are built anew.
         rounds: how often.
-        sizes: sized bases whose indexes are weighed.
+        sizes: sized bases whose indexes are weighed; the largest up to `LARGE` is built anew, too.
     """
+    built = [(vault, stand.vaults[vault], tuple(KINDS)) for vault in vaults]
+    if large := [size for size in sizes if size <= LARGE]:
+        name = stand.sized(max(large))
+        built.append((name, stand.made[name], ALL_CORES))
     return {
-        "builds": [_builds(stand, vault, rounds) for vault in vaults],
+        "builds": [_builds(stand, *one, rounds) for one in built],
         "changes": [_changes(stand, files, rounds) for files in (SMALL_FILES, FILES)],
         "sizes": [_weighed(stand, size) for size in sizes],
     }
 
 
-def _builds(stand: Stand, vault: str, rounds: int) -> dict[str, Any]:
-    folder = stand.vaults[vault]
+def _builds(stand: Stand, vault: str, folder: Path, kinds: tuple[str, ...], rounds: int) -> dict[str, Any]:
     size = sum(file.stat().st_size for file in folder.rglob("*.md"))
-    found: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
+    found: dict[str, list[dict[str, float]]] = {kind: [] for kind in kinds}
+    command = [sys.executable, str(WORK)]
     for number in range(rounds):
-        for kind in KINDS if number % 2 == 0 else reversed(KINDS):
+        for kind in kinds if number % 2 == 0 else reversed(kinds):
             what, cores = KINDS[kind]
-            done = run([sys.executable, str(WORK), what, str(folder), "--cores", str(cores)], stand.env(), stand.work)
+            done = run([*command, what, str(folder), "--cores", str(cores)], stand.env(), stand.work)
             assert done.returncode == 0, done.stderr
             found[kind].append(json.loads(done.stdout))
         report_step(f"index {vault}, round {number + 1}: {found['build, all cores'][-1]['wall']:.1f} s")
     build = found["build, all cores"][0]
+    memory = peaks_of([*command, "build", str(folder)], stand.env(), stand.work)
+    report_step(f"index {vault}: {memory['main']:.0f} MiB, with its workers {memory['all']:.0f}")
     return {
         "vault": vault,
         "bytes": size,
         "files": build["files"],
         "chunks": build["chunks"],
         "index_bytes": build["index_bytes"],
+        "memory": memory,
         "cases": {
             kind: {what: [one[what] for one in taken] for what in ("wall", "cpu")} for kind, taken in found.items()
         },
@@ -92,7 +105,11 @@ def _changes(stand: Stand, files: int, rounds: int) -> dict[str, Any]:
     hub.search(Query(text="warm"))
     every = sorted(folder.rglob("*.md"))
     series = {
-        what: Series() for what in ("look at all files' times alone", "unchanged", "changed, indexed", "changed, found")
+        what: Series()
+        for what in (
+            *("look at all files' times alone", "unchanged", "unchanged, as a search looks"),
+            *("changed, indexed", "changed, found"),
+        )
     }
     for number in range(rounds):
         for one in series.values():
@@ -100,6 +117,7 @@ def _changes(stand: Stand, files: int, rounds: int) -> dict[str, Any]:
         for look in range(LOOKS):
             series["look at all files' times alone"].time(lambda: _stat(folder))
             series["unchanged"].time(hub.sync)
+            series["unchanged, as a search looks"].time(lambda: hub.freshen(max_age=0))
             _change(hub, every[(number * LOOKS + look) * 7 % len(every)], f"fresh{number}x{look}", series)
     report_step(f"{files:,} files: unchanged in {middle(series['unchanged'].wall[-1]):.0f} ms")
     return {"files": files, "cases": {what: one.summary() for what, one in series.items()}}

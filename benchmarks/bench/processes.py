@@ -21,6 +21,9 @@ QUIET_SECONDS, LOOK_SECONDS = 1.5, 0.25
 REST_SECONDS = 300.0
 """How long it may take until then."""
 
+MEMORY_SECONDS = 0.1
+"""How often the memory of a process is read that runs to its end."""
+
 END_SECONDS = 30
 """How long a server may take to end once its input is closed."""
 
@@ -132,7 +135,11 @@ def memory_of(pid: int) -> dict[str, float]:
     """
     path = Path(f"/proc/{pid}/smaps_rollup")
     fields = {}
-    for line in path.read_text().splitlines()[1:] if path.exists() else []:
+    try:
+        lines = path.read_text().splitlines()[1:]
+    except OSError:  # it has ended, or this is no Linux
+        lines = []
+    for line in lines:
         name, _, rest = line.partition(":")
         fields[name] = int(rest.split()[0]) / 1024
     private = fields.get("Private_Clean", 0.0) + fields.get("Private_Dirty", 0.0)
@@ -146,6 +153,33 @@ def cpu_of(pid: int) -> float:
     except OSError:
         return float("nan")
     return (int(fields[11]) + int(fields[12])) / 100
+
+
+def peaks_of(command: Sequence[str], env: Mapping[str, str], cwd: Path) -> dict[str, float]:
+    """Run a command to its end and give the most memory that it held, in MiB, looked at again and again.
+
+    Returns:
+        `main`, resident, of the process itself; `all`, of it and its children, where shared pages count once.
+    """
+    peaks = {"main": 0.0, "all": 0.0}
+    with subprocess.Popen(command, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            found = [memory_of(pid) for pid in (process.pid, *_children(process.pid))]
+            peaks["main"] = max(peaks["main"], found[0]["rss"])
+            peaks["all"] = max(peaks["all"], sum(one["pss"] for one in found))
+            time.sleep(MEMORY_SECONDS)
+    assert process.returncode == 0, command
+    return peaks
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for path in Path("/proc").glob(f"{pid}/task/*/children"):
+        try:
+            found += [int(child) for child in path.read_text().split()]
+        except OSError:  # it has just ended
+            continue
+    return [*found, *(inner for child in found for inner in _children(child))]
 
 
 def run(command: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float = 600) -> subprocess.CompletedProcess:

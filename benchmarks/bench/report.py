@@ -180,20 +180,23 @@ def _index(found: Results) -> list[str]:
     text = ["## Indexing", ""]
     for build in found["builds"]:
         rows = []
-        floor = build["cases"]["model2vec alone, one core"]
+        floor = build["cases"]["parsing and embedding alone, all cores"]
         for kind, taken in build["cases"].items():
             wall, cpu = middle(taken["wall"]), middle(taken["cpu"])
-            share = [f / c for f, c in zip(floor["cpu"], taken["cpu"], strict=True)]
             rows.append((
                 kind, figure(build["files"] / wall), figure(build["chunks"] / wall), figure(build["bytes"] / 1e6 / wall),
                 f"{figure(build['chunks'] / cpu)} ({figure(build['chunks'] / max(taken['cpu']))}–"
-                f"{figure(build['chunks'] / min(taken['cpu']))})", spread((middle(share), min(share), max(share))),
+                f"{figure(build['chunks'] / min(taken['cpu']))})",
+                *(_share(floor[what], taken[what]) for what in ("wall", "cpu")),
             ))  # fmt: skip
+        memory = build.get("memory")
+        weight = f" At most {memory['main']:.0f} MiB, {memory['all']:.0f} with its workers." if memory else ""
         text += [
             f"A first build of {build['vault']}: {build['files']:,} files, {build['bytes'] / 1e6:.1f} MB, "
             f"{build['chunks']:,} chunks; {build['index_bytes'] / build['chunks']:,.0f} bytes of index per chunk. Each in "
-            f"a fresh process, {_rounds(len(floor['cpu']))}.", "",
-            *table(("what", "files/s", "chunks/s", "MB/s", "chunks per CPU second", "rate, of model2vec's, CPU"), rows),
+            f"a fresh process, {_rounds(len(floor['cpu']))}.{weight}", "",
+            *table(("what", "files/s", "chunks/s", "MB/s", "chunks per CPU second",
+                    "rate, of parsing and embedding alone on all cores, wall", "the same, CPU"), rows),
         ]  # fmt: skip
     rows = [
         (f"{one['files']:,}", what, figure(case["wall_p50"]), figure(case["wall_p95"]), figure(case["cpu_p50"]))
@@ -215,6 +218,11 @@ def _index(found: Results) -> list[str]:
         *table(("files", "what", "wall p50", "p95", "CPU p50"), rows),
         *(table(("chunks", "files", "text, MB", "index, MB", "bytes per chunk"), weighed) if weighed else []),
     ]  # fmt: skip
+
+
+def _share(floor: Sequence[float], taken: Sequence[float]) -> str:
+    shares = [least / took for least, took in zip(floor, taken, strict=True)]
+    return spread((middle(shares), min(shares), max(shares)))
 
 
 def _rounds(count: int) -> str:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.documents.filters import parse_rules
-from kbhub.documents.walk import excluded_by, open_contained, scan
+from kbhub.documents.walk import KeptFolder, excluded_by, open_contained, scan
 from kbhub.errors import BaseUnavailable, PathNotContained
 from kbhub.types import Base
 
@@ -520,6 +520,33 @@ def test_a_link_that_leads_out_is_refused_and_one_inside_is_followed(folder, tmp
             open_contained(a_base(folder), path)
     with open_contained(a_base(folder), "in/a.md") as file:
         assert file.read() == b"text\n"
+
+
+def test_a_kept_folder_changes_nothing_but_the_time_it_takes(folder, tmp_path):
+    """Files of other folders, links, and a folder that a link has replaced are opened as without it."""
+    put(tmp_path, "secret/b.md")
+    for path in ("a.md", "sub/a.md", "sub/c.md", "sub/deep/a.md"):
+        put(folder, path, text=path)
+    (folder / "in").symlink_to("sub")
+    base = a_base(folder)
+    before = open_descriptors()
+    with KeptFolder() as kept:
+        for path in ("sub/a.md", "sub/c.md", "a.md", "sub/deep/a.md", "in/c.md", "sub/a.md"):
+            with open_contained(base, path, kept) as file:
+                assert file.read().decode() == path.replace("in/", "sub/")
+        (folder / "sub").rename(folder / "old")
+        (folder / "sub").symlink_to(tmp_path / "secret")
+        with pytest.raises(PathNotContained):
+            open_contained(base, "sub/b.md", kept)
+        with pytest.raises(FileNotFoundError):
+            open_contained(base, "nowhere/b.md", kept)
+    assert open_descriptors() == before
+
+
+def open_descriptors():
+    """How many files this process has open; 0 where nobody tells."""
+    place = Path("/proc/self/fd")
+    return len(list(place.iterdir())) if place.exists() else 0
 
 
 def test_a_base_that_is_itself_reached_through_a_link_is_opened_and_kept_to(folder, tmp_path):

@@ -31,15 +31,19 @@ def test_arithmetic_gets_one_thread_and_models_no_plugins():
     environ = {}
     process_tuning.be_frugal(environ)
 
-    assert environ == {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
+    assert environ == {
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYDANTIC_DISABLE_PLUGINS": "__all__",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
 
 
 def test_what_the_user_has_set_stays():
     """An empty value is one, too."""
-    environ = {"OPENBLAS_NUM_THREADS": "4", "PYDANTIC_DISABLE_PLUGINS": ""}
+    environ = {"OPENBLAS_NUM_THREADS": "4", "PYDANTIC_DISABLE_PLUGINS": "", "TOKENIZERS_PARALLELISM": "true"}
     process_tuning.be_frugal(environ)
 
-    assert environ == {"OPENBLAS_NUM_THREADS": "4", "PYDANTIC_DISABLE_PLUGINS": ""}
+    assert environ == {"OPENBLAS_NUM_THREADS": "4", "PYDANTIC_DISABLE_PLUGINS": "", "TOKENIZERS_PARALLELISM": "true"}
 
 
 def test_garbage_is_collected_seldom_and_still_collected():

@@ -68,6 +68,8 @@ class Columns:
         Args:
             ids: ids of existing chunks, in any order.
         """
+        if len(self.ids) and self.ids[-1] - self.ids[0] == len(self.ids) - 1:  # nothing deleted: a third of the time
+            return np.asarray(ids, np.int64) - int(self.ids[0])
         # With another dtype, the whole column would be copied first.
         positions: NDArray[np.int64] = np.searchsorted(self.ids, np.asarray(ids, self.ids.dtype))
         return positions

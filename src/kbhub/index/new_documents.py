@@ -80,7 +80,9 @@ def searched_texts(document: NewDocument) -> Iterator[tuple[str, str, str, str, 
     """Yield what is searched of each chunk, by column (`ranking.FTS_COLUMNS`)."""
     path = searchable(document.path.rpartition(".")[0] or document.path)
     tags = searchable(" ".join(document.tags))
+    titles: dict[str, str] = {}  # mostly one
     for chunk in document.chunks:
         above = title_above(document.title, document.kind, chunk.start_line)
-        title = searchable(" ".join([above, *document.aliases]))
+        if (title := titles.get(above)) is None:
+            title = titles[above] = searchable(" ".join([above, *document.aliases]))
         yield title, searchable(" ".join(chunk.headings)), path, tags, searchable(chunk.text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from kbhub.documents.secrets import find_secrets
 from kbhub.documents.sources.isolated import IsolatedParser
 from kbhub.documents.sources.reading import chunks_of, read_source
-from kbhub.documents.walk import open_contained
+from kbhub.documents.walk import KeptFolder, open_contained
 from kbhub.errors import EmbedderError, PathNotContained
 from kbhub.index import NewChunk, NewDocument
 from kbhub.index.references import chunk_key, document_id, embedded_text
@@ -23,7 +24,7 @@ from kbhub.models.vectors import quantise
 from kbhub.sync.deleted_texts import is_gone
 from kbhub.types import Problem
 from kbhub.values import record, struct
-from kbhub.workspace.formats import byte_limit, kind_of, why_unreadable
+from kbhub.workspace.formats import byte_limit, is_converted, kind_of, why_unreadable
 
 if TYPE_CHECKING:
     from typing import Self
@@ -124,12 +125,13 @@ class DocumentReader:
             return False
         return True
 
-    def read(self, entry: FileEntry, known: bytes | None) -> NewDocument | None:
+    def read(self, entry: FileEntry, known: bytes | None, folder: KeptFolder | None = None) -> NewDocument | None:
         """Read a file, or the kept text of a deleted one.
 
         Args:
             entry: the file.
             known: hash of the known content.
+            folder: that of the file before.
 
         Returns:
             The document; None if its content is unchanged or it cannot be read.
@@ -142,8 +144,11 @@ class DocumentReader:
             if reason := why_unreadable(self.base, entry.path):
                 self._fail(entry, reason)
                 return None
-            limit = byte_limit(kind_of(self.base, entry.path), self.limits.file_bytes, self.limits.kind_bytes)
-            with open_contained(self.base, entry.path) as file:
+            kind = kind_of(self.base, entry.path)
+            limit = byte_limit(kind, self.limits.file_bytes, self.limits.kind_bytes)
+            with open_contained(self.base, entry.path, folder) as opened:
+                # Text is read once. A converted file may be large, and is often only hashed.
+                file = opened if is_converted(kind) else io.BytesIO(_read(opened, entry.size, limit))
                 # If it grows meanwhile, the hash covers less than was parsed, and the next sync reads it again.
                 digest = _digest(file)
                 if digest == known and not self.keeping.lacks(entry.path):
@@ -179,13 +184,14 @@ class DocumentReader:
         """
         failed, unread = len(self.failed), set(self.unread)
         documents, same = [], []
-        for entry in entries:
-            previous = known.get(entry.path)
-            document = self.read(entry, previous[2] if previous else None)
-            if document is not None:
-                documents.append(document)
-            elif entry.path not in self.unread:
-                same.append(entry)
+        with KeptFolder() as folder:
+            for entry in entries:
+                previous = known.get(entry.path)
+                document = self.read(entry, previous[2] if previous else None, folder)
+                if document is not None:
+                    documents.append(document)
+                elif entry.path not in self.unread:
+                    same.append(entry)
         return Read(
             documents=tuple(documents),
             same=tuple(same),
@@ -283,6 +289,12 @@ def stored_vectors(embedder: Embedder, texts: Mapping[int, str]) -> dict[int, by
         key: blob.tobytes() if vector.any() else None
         for key, vector, blob in zip(texts, vectors, quantise(vectors), strict=True)
     }
+
+
+def _read(file: BinaryIO, size: int, limit: int) -> bytes:
+    """Read a file up to its limit and one byte; memory is taken for its size, unless it has grown."""
+    data = file.read(size + 1)
+    return data if len(data) <= size else data + file.read(max(0, limit - size))
 
 
 def _digest(file: BinaryIO) -> bytes:

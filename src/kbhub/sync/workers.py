@@ -15,13 +15,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 from kbhub.models.embedding import StaticEmbedder
 from kbhub.sync.deleted_texts import Keeping
 from kbhub.sync.indexing import DocumentReader, Embedding, Read
 from kbhub.values import struct
-from kbhub.workspace.child_processes import answering, end, greeting, start
+from kbhub.workspace.child_processes import Fork, answering, can_fork, end, greeting, start
 from kbhub.workspace.formats import converts
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ LARGE_BYTES, LARGE_FILES = 4_000_000, 2000
 """Thresholds, either of which makes workers worthwhile: they save three seconds of work for half a second of
 startup."""
 
-PART_FILES, PART_BYTES = 64, 512 * 1024
-"""Files and bytes per part: small enough to occupy all workers, large enough to share word tokens."""
+PART_FILES, PART_BYTES = 256, 512 * 1024
+"""Files and bytes per part, which is also a transaction: small enough to occupy all workers, large enough to share word
+tokens and the pages of an index in which each document is elsewhere."""
 
 AHEAD = 4
 """Parts a worker prepares before it waits for the writer: some ten MB. A part with a long file is not held ahead."""
@@ -115,15 +117,16 @@ class Workers:
     ) -> None:
         self._files, self._embedder, self._count = files, embedder, count
         self._parts = tuple(batches(entries, PART_FILES, PART_BYTES))
-        self._processes: list[subprocess.Popen[bytes] | None] = []
+        self._processes: list[subprocess.Popen[bytes] | Fork | None] = []
         self._greeted: set[int] = set()
 
     def __enter__(self) -> Self:
         try:
-            for _ in range(self._count):
-                self._processes.append(_started())
-            for number, process in enumerate(self._processes):
-                if process and not _told(process, self._job(self._parts[number :: self._count])):
+            jobs = [self._job(self._parts[number :: self._count]) for number in range(self._count)]
+            for job in jobs:
+                self._processes.append(_started(job, self._embedder))
+            for number, (process, job) in enumerate(zip(self._processes, jobs, strict=True)):
+                if isinstance(process, subprocess.Popen) and not _told(process, job):
                     self._lose(number)
         except BaseException:
             self.__exit__()
@@ -131,8 +134,9 @@ class Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in filter(None, self._processes):
-            end(process)
+        for process in self._processes:
+            if process:
+                end(process)
 
     def read(self) -> Iterator[tuple[tuple[FileEntry, ...], Read]]:
         """Yield the parsed files part by part, in order."""
@@ -171,9 +175,11 @@ class Workers:
         return Job(files.base, files.limits, static, parts, files.refuse_secrets)
 
 
-def _started() -> subprocess.Popen[bytes] | None:
-    """Start a worker; None if that fails."""
+def _started(job: Job, embedder: Embedder | None) -> subprocess.Popen[bytes] | Fork | None:
+    """Start a worker; a fork already has its job, and the model that is loaded here. None if that fails."""
     try:
+        if can_fork():
+            return Fork(partial(_carry_out, job, embedder if isinstance(embedder, StaticEmbedder) else None))
         return start("kbhub.sync.workers")
     except OSError as error:
         log.info("No worker could be started: %s", error)
@@ -199,13 +205,17 @@ def work(requests: BinaryIO, answers: BinaryIO) -> None:
         answers: stream that gets one `Read` per part, in order.
     """
     job: Job = pickle.load(requests)  # noqa: S301 - what started this process says
+    _carry_out(job, StaticEmbedder(*job.embedder) if job.embedder else None, answers)
+
+
+def _carry_out(job: Job, embedder: StaticEmbedder | None, answers: BinaryIO) -> None:
     ready: queue.Queue[Read | None] = queue.Queue(AHEAD)
     sender = threading.Thread(target=_send, args=(ready, answers))
     sender.start()
     answers.write(GREETING)
     try:
         keeping = Keeping(job.limits.kept, job.base)
-        embedding = Embedding(StaticEmbedder(*job.embedder)) if job.embedder else None
+        embedding = Embedding(embedder) if embedder else None
         with DocumentReader(job.base, keeping, job.limits, refuse_secrets=job.refuse_secrets) as files:
             for part in job.parts:
                 ready.put(files.read_all(part, embedding))

@@ -23,6 +23,10 @@ ONE_THREAD = "OPENBLAS_NUM_THREADS"
 """Number of threads that numpy starts on import, each with its own memory. The products here take less than a
 millisecond, which more threads only slow down."""
 
+NO_POOL = "TOKENIZERS_PARALLELISM"
+"""Whether tokenizers start a thread per core. They get word by word, which takes 4 % more CPU in threads, and a process
+with threads cannot be forked."""
+
 
 SWITCH_SECONDS = 0.0005
 """Thread switch interval; Python's default is 5 ms. A search releases the GIL with each row that SQLite reads, and
@@ -44,6 +48,7 @@ def be_frugal(environ: MutableMapping[str, str]) -> None:
         environ: the process's environment, before numpy and pydantic are imported; child processes inherit it.
     """
     environ.setdefault(ONE_THREAD, "1")
+    environ.setdefault(NO_POOL, "false")
     environ.setdefault(NO_PLUGINS, EVERY)
     if gc.isenabled():
         gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.index.signatures import likely
-from kbhub.index.sqlite.columns import columns, packed, postings_of, signatures
+from kbhub.index.sqlite.columns import columns, common_terms, packed, postings_of, signatures
 from kbhub.index.sqlite.postings import postings
 from kbhub.models.vectors import quantise, similarity
 
@@ -16,7 +16,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["columns", "likely", "packed", "paired", "postings", "postings_of", "quantise", "signatures", "similarity"]
+__all__ = [
+    "columns",
+    "common_terms",
+    "likely",
+    "packed",
+    "paired",
+    "postings",
+    "postings_of",
+    "quantise",
+    "signatures",
+    "similarity",
+]
 
 
 def paired(rows: Sequence[tuple[int, float]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -14,7 +14,7 @@ from kbhub.index.ranking import FTS_COLUMNS, FTS_WEIGHTS
 from kbhub.index.signatures import Signatures, sign
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -142,8 +142,14 @@ def totals(sizes: Sequence[bytes]) -> NDArray[np.int32]:
     return np.add.reduceat(value, starts).astype(np.int32)
 
 
-def postings_of(known: Columns, rows: Rows) -> Iterator[tuple[str, bytes, bytes]]:
-    """Yield where common terms occur, packed: (term, positions, counts added up)."""
+def common_terms(known: Columns, rows: Rows) -> list[str]:
+    """Return the terms whose postings are packed."""
+    most = min(known.chunks / COMMON, MOST_ASKED)
+    return [term for (term,) in rows("SELECT term FROM vocabulary WHERE doc > ?", most)]
+
+
+def postings_of(terms: Sequence[str], known: Columns, rows: Rows) -> list[tuple[str, bytes, bytes]]:
+    """Return where terms occur, packed: (term, positions, counts added up)."""
     # An id stands once for each occurrence, or as often as its column weighs. Made into one text, they come out of
     # SQLite four times as fast as row by row.
     repeated = {
@@ -152,9 +158,11 @@ def postings_of(known: Columns, rows: Rows) -> Iterator[tuple[str, bytes, bytes]
     # Backwards, as nine of ten occurrences are in the last column.
     weighed = " ".join(f"WHEN '{column}' THEN {doc}" for column, doc in reversed(repeated.items()))
     listed = f"SELECT group_concat(CASE col {weighed} END) FROM occurrence WHERE term = ?"
-    for (term,) in rows("SELECT term FROM vocabulary WHERE doc > ?", min(known.chunks / COMMON, MOST_ASKED)):
+    found = []
+    for term in terms:
         ((ids,),) = rows(listed, term)
         # FTS5 lists them in the order of chunks, so where one ends is how often it and those before it occur.
         chunks = np.fromstring(ids, np.int64, sep=",")
         ends = np.append(np.flatnonzero(chunks[1:] != chunks[:-1]) + 1, len(chunks))
-        yield term, written(known.positions(chunks[ends - 1])), written(ends)
+        found.append((term, written(known.positions(chunks[ends - 1])), written(ends)))
+    return found

@@ -205,6 +205,13 @@ def open_writer(path: Path) -> apsw.Connection:
     return connection
 
 
+def open_again(writer: apsw.Connection) -> apsw.Connection:
+    """Open the file of a writer for reading, as another thread does that works for it; sees what is committed."""
+    connection = apsw.Connection(writer.filename, flags=apsw.SQLITE_OPEN_READONLY)
+    _prepare(connection)
+    return connection
+
+
 def open_scratch() -> apsw.Connection:
     """Create an index in memory, to check that it works."""
     connection = apsw.Connection(":memory:")
