@@ -119,7 +119,11 @@ def _run(task: Callable[[BinaryIO], None], output: int) -> None:
         null = os.open(os.devnull, os.O_RDWR)
         for standard in range(3):
             os.dup2(null, standard)
-        os.closerange(last + 1, os.sysconf("SC_OPEN_MAX"))  # such as the lock, which must end with the parent
+        # Such as the lock, which must end with the parent. There may be a thousand million possible ones (containers).
+        for descriptor in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 - not paths
+            if descriptor > last:
+                with suppress(OSError):
+                    os.close(descriptor)
         sys.stdout = sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - not a path
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _yield_to_others()
