@@ -53,12 +53,12 @@ def _build(results: dict[str, Any]) -> float:
 
 
 def _rival(results: dict[str, Any], how: str) -> float:
-    tools, asked = results["rivals"]["tools"], results["rivals"]["queries"]
+    tools = results["rivals"]["tools"]
     shares = [
         tools[tool["like"]][how]["wall_p50"] / tool[how]["wall_p50"]
         for name, tool in tools.items()
         # To find nothing is quick: a tool that does so for most queries does not do the same.
-        if how in tool and name != tool["like"] and tool["empty"] <= asked / 2
+        if how in tool and name != tool["like"] and tool["server"]["empty"] <= tool["server"]["n"] / 2
     ]
     return max(shares)  # ValueError if none could be started
 
