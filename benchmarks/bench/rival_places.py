@@ -70,10 +70,14 @@ class Place:
             package = self.home.parent / "node_modules" / self.rival.packages[-1] / "package.json"
             return json.loads(package.read_text("utf-8"))["version"]
         code = f"import importlib.metadata as m; print(m.version({self.rival.name!r}))"
-        return run([str(self.home.parent / "venv" / "bin" / "python"), "-c", code], self.env, self.home.parent).stdout.strip()
+        return run(
+            [str(self.home.parent / "venv" / "bin" / "python"), "-c", code], self.env, self.home.parent
+        ).stdout.strip()
 
     def serve(self) -> Server:
-        """Start its MCP server."""
+        """Start its MCP server; ours knows nothing of what was asked before, which becomes memories."""
+        if not self.rival:
+            shutil.rmtree(self.env["KBHUB_DATA_DIR"], ignore_errors=True)
         return Server(self.rival.serve if self.rival else [*KBHUB, "serve"], self.env, self.cwd)
 
     def run(self, command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
@@ -110,7 +114,7 @@ def place_of(work: Path, collection: Collection, name: str, rival: Rival | None,
     home = above / (f"home-{collection.name}" if collection.name else "home")
     if not rival:
         project = home / "project"
-        own = {"HOME": str(home), "KBHUB_CACHE_DIR": str(home / "cache"), "KBHUB_DATA_DIR": str(home / "data")}
+        own = {"HOME": str(home), "KBHUB_CACHE_DIR": str(home / "cache"), "KBHUB_DATA_DIR": str(home / f"data-{name}")}
         return Place(name, home, {**env, **own}, project, collection, None)
     bins = above / ("node_modules/.bin" if rival.npm else "venv/bin")
     inherited = {key: os.environ[key] for key in ("LANG", "TMPDIR") if key in os.environ}
