@@ -45,10 +45,12 @@ def write_rivals(results: Results, page: Path, assets: Path) -> None:
 
 def _method(results: Results) -> list[str]:
     found = results["rivals"]
+    loads = ", ".join(f"{name} {value:.1f}" for name, value in found.get("load", {}).items())
     return [
         "## How it was measured", "",
         f"{measured_on(results)}; `{results['commands']['rivals']}`. {found['files']:,} files, "
-        f"{found['text'] / 1e6:.1f} MB of text: {', '.join(sorted(found['vaults']))}, side by side in one folder.", "",
+        f"{found['text'] / 1e6:.1f} MB of text: {', '.join(sorted(found['vaults']))}, side by side in one folder."
+        + (f" Load of the machine before each step: {loads}." if loads else ""), "",
     ]  # fmt: skip
 
 

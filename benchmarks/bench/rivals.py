@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.common import report_step
+from bench.common import load, report_step
 from bench.data import SEED
 from bench.figures import Series, middle
 from bench.processes import KBHUB, Server, family_cpu, family_memory, run
@@ -83,6 +83,7 @@ def measure_rivals(stand: Stand, asking: Asking, earlier: Mapping[str, Any], ste
         except FAILURES as error:
             row["failed"] = reason(error)
         report_step(f"{place.name}: {row.get('failed') or 'ready'}")
+    found["load"] = {**found.get("load", {}), **dict.fromkeys(steps, load())}
     if "server" in steps:
         _ask_servers(places, tools, asking.queries)
     if "command" in steps:
