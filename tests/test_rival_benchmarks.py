@@ -68,6 +68,13 @@ def test_hits_are_read_out_of_the_answers_of_each_tool(bench):
     assert tools.kbhub_paths(said(KBHUB)) == ["eips/eip-2159.md", "notes/Plan B.md"]
 
 
+def test_words_with_a_hyphen_are_asked_for_and_not_excluded(bench):
+    """qmd's syntax for exclusion is kept out of questions about options; hyphens within words stay."""
+    quoted = bench("rival_tools").qmd_query
+    assert quoted("why does --type all skip my well-known file") == 'why does "--type" all skip my well-known file'
+    assert quoted("--hidden") == '"--hidden"'
+
+
 def test_slugs_and_paths_are_one_document_that_counts_once(bench):
     """A document that is named by its path, by its slug and by a part of it is one, at its best rank."""
     tools = bench("rival_tools")

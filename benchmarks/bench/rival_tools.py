@@ -85,6 +85,11 @@ def ranking(names: Iterable[str], known: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(known.get(key(name), name) for name in names))
 
 
+def qmd_query(query: str) -> str:
+    """Quote words with a leading hyphen, which would otherwise exclude documents."""
+    return re.sub(r'(?<!\S)-[^\s"]+', r'"\g<0>"', query)
+
+
 def kbhub_paths(answer: Answer) -> list[str]:
     """Read the numbered refs of a list of hits."""
     return re.findall(rf"^\d+\. {NAME}@(.+?\.md)(?=[:# ]|$)", text_of(answer), re.MULTILINE)
@@ -146,14 +151,14 @@ RIVALS = (
         ("node@22", "@tobilu/qmd"),
         lambda folder: [["qmd", "collection", "add", str(folder), "--name", NAME]],
         lambda _: ["qmd", "update"],
-        lambda query: ["qmd", "search", "-n", str(HITS), "--", query],
+        lambda query: ["qmd", "search", "-n", str(HITS), "--", qmd_query(query)],
         ("qmd", "mcp"),
         "query",
-        lambda query, _: {"searches": [{"type": "lex", "query": query}], "limit": HITS, "rerank": False},
+        lambda query, _: {"searches": [{"type": "lex", "query": qmd_query(query)}], "limit": HITS, "rerank": False},
         qmd_paths,
         (".cache/qmd/index.sqlite*",),
         reworded=lambda query, wordings: {
-            "searches": [{"type": "lex", "query": one} for one in (query, *wordings)],
+            "searches": [{"type": "lex", "query": qmd_query(one)} for one in (query, *wordings)],
             "limit": HITS,
             "rerank": False,
         },
