@@ -69,7 +69,7 @@ def test_hits_are_read_out_of_the_answers_of_each_tool(bench):
 
 
 def test_words_with_a_hyphen_are_asked_for_and_not_excluded(bench):
-    """qmd's syntax for exclusion is kept out of questions about options; hyphens within words stay."""
+    """Options in a question do not exclude documents in qmd's syntax; hyphens within words stay."""
     quoted = bench("rival_tools").qmd_query
     assert quoted("why does --type all skip my well-known file") == 'why does "--type" all skip my well-known file'
     assert quoted("--hidden") == '"--hidden"'
