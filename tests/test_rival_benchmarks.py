@@ -112,7 +112,7 @@ def test_the_page_keeps_what_is_written_around_the_figures(bench, tmp_path):
     server = times | {
         "cpu_mean": 1.0, "first": 5.0, "handshake": 0.5, "empty": 1, "most_bytes": 20, "pss": 50.0, "rss": 60.0,
     }  # fmt: skip
-    index = {"files": 3, "of": 4, "wall": 1.0, "cpu": 1.0, "bytes": 4 << 20}
+    index = {"files": 3, "of": 4, "wall": 1.0, "cpu": 1.0, "bytes": 4 << 20, "stopped": True}
     tool = {"note": "", "like": "kbhub", "version": "", "server": server, "command": times, "index": index}
     tools = {
         "kbhub": tool,

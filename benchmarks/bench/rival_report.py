@@ -98,7 +98,7 @@ def _servers(found: Results) -> list[str]:
     count = next((one["server"]["n"] for _, one in _working(found, "server")), 0)
     return [
         "## A warm server", "",
-        f"{count} queries over MCP; milliseconds.", "",
+        f"{count} queries over MCP; milliseconds. Bytes are those of the text of an answer.", "",
         *table(("tool", "wall p50", "p95", "p99", "× kbhub", "CPU, mean", "first search", "start", "no hit",
                 "bytes of an answer (most)", "MiB, proportional (resident)"), rows),
     ]  # fmt: skip
@@ -124,8 +124,8 @@ def _indexes(found: Results) -> list[str]:
             continue
         index, update = one["index"], one.get("update")
         rows.append((
-            _named(found, name), f"{index['files']:,} of {index['of']:,}", figure(index["wall"]), figure(index["cpu"]),
-            f"{index['bytes'] / MIB:.0f}", f"{index['bytes'] / found['text']:.1f}",
+            _named(found, name), f"{index['files']:,} of {index['of']:,}", "stopped" if index["stopped"] else figure(index["wall"]), figure(index["cpu"]),
+            f"{index['bytes'] / MIB:.0f}", "–" if index["stopped"] else f"{index['bytes'] / found['text']:.1f}",
             *((figure(update["wall_p50"] / 1000), figure(update["cpu_p50"] / 1000), f"{update['found']} of {update['of']}")
               if update else ("–", "–", "–")),
         ))  # fmt: skip
@@ -172,11 +172,11 @@ def draw(found: Results, assets: Path) -> list[tuple[str, str]]:
         bars(assets / "rivals.svg", "A search, wall", timed, "ms", logarithmic=True)
         drawn.append(("rivals.svg", "Milliseconds of a search, by command and by server"))
     costs = {
-        name: {"first index, CPU": (one["index"]["cpu"],) * 3}
+        name: {"first index, CPU": (one["index"]["files"] / one["index"]["cpu"],) * 3}
         for name, one in found["tools"].items()
         if "index" in one and name not in list(OWN)[1:]
     }
     if costs:
-        bars(assets / "rivals-index.svg", "First index, CPU", costs, "s", logarithmic=True)
-        drawn.append(("rivals-index.svg", "CPU seconds of a first index"))
+        bars(assets / "rivals-index.svg", "First index", costs, "files per second of CPU")
+        drawn.append(("rivals-index.svg", "Files that a first index takes in per second of CPU"))
     return drawn
