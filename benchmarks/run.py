@@ -4,14 +4,15 @@
 
 VAULT is a folder of Markdown or a .tar.xz of one; bases of every size are made of them, kept with their indexes in
 `--work`, and used again. Results are kept there, too, so that parts can be run one by one. `--write` makes
-docs/reference/benchmarks.md and its plots of all that is there (plots need the dependency group `bench`).
+docs/reference/benchmarks.md, docs/reference/rivals.md and their plots of all that is there (plots need the dependency
+group `bench`).
 """
 
 # ruff: noqa: E402 - before numpy is imported
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kbhub.workspace.process_tuning import be_frugal
 
@@ -36,7 +37,8 @@ from bench.memory import measure_memory
 from bench.queries import made_queries, read_queries, rounds_of
 from bench.query import measure_bases, measure_queries, measure_recall
 from bench.report import write_report
-from bench.rivals import measure_rivals
+from bench.rival_report import write_rivals
+from bench.rivals import STEPS, Asking, measure_rivals
 from bench.stand import Stand, open_stand
 from bench.start import measure_start
 
@@ -61,14 +63,18 @@ class Extent:
     starts: int
     many: int
     """Queries over which memory is watched."""
-    rival_files: int
-    """0 for all."""
     rival_queries: int
+    rival_commands: int
+    """Of those queries, asked by a cold command, too."""
+    rival_seconds: float
+    """For the first index of another tool."""
 
 
-QUICK = Extent((20_000, 100_000), 4, 40, 20_000, 2, False, 7, 2_000, 150, 10)
-ORDINARY = Extent((1_000, 10_000, 20_000, 100_000), 5, 80, 160_000, 3, True, 15, 20_000, 0, 30)
-FULL = Extent((1_000, 10_000, 20_000, 100_000, 500_000, 1_000_000), 5, 100, 160_000, 3, True, 21, 100_000, 0, 50)
+QUICK = Extent((20_000, 100_000), 4, 40, 20_000, 2, False, 7, 2_000, 60, 10, 600)
+ORDINARY = Extent((1_000, 10_000, 20_000, 100_000), 5, 80, 160_000, 3, True, 15, 20_000, 60, 20, 4_500)
+FULL = Extent(
+    (1_000, 10_000, 20_000, 100_000, 500_000, 1_000_000), 5, 100, 160_000, 3, True, 21, 100_000, 200, 20, 9_000
+)
 
 PARTS_OF_A_BASE = 8
 
@@ -94,10 +100,12 @@ def main() -> int:
     page, assets = arguments.page, arguments.page.parent / "../assets/bench"
     if arguments.write:
         write_report(results, page, assets.resolve())
+        write_rivals(results, page.with_name("rivals.md"), assets.resolve())
     else:
         with tempfile.TemporaryDirectory() as name:
             write_report(results, Path(name) / "benchmarks.md", Path(name) / "plots")
-            print((Path(name) / "benchmarks.md").read_text("utf-8"))
+            write_rivals(results, Path(name) / "rivals.md", Path(name) / "plots")
+            print("\n".join(file.read_text("utf-8") for file in sorted(Path(name).glob("*.md"))))
     if not arguments.check:
         return 0
     lines, seen = broken(results)
@@ -118,11 +126,10 @@ def measure(stand: Stand, extent: Extent, arguments: Any) -> dict[str, Any]:
         "memory": lambda: {"memory": measure_memory(stand, _memory_sizes(extent), asked, extent.many)},
         "rivals": lambda: {
             "rivals": measure_rivals(
-                stand, _main_vault(stand), extent.rival_files, asked[: extent.rival_queries],
-                install=arguments.install, python=arguments.python,
+                stand, _asking(extent, arguments, asked), read_json(kept).get("rivals", {}), arguments.steps
             )
         },
-    }  # fmt: skip
+    }
     for name in arguments.only:
         report_step(f"== {name}")
         before, found = load(), parts[name]()
@@ -132,6 +139,13 @@ def measure(stand: Stand, extent: Extent, arguments: Any) -> dict[str, Any]:
         results |= {"machine": machine(), "date": arguments.date}
         kept.write_text(json.dumps(results, indent=1), "utf-8")
     return results
+
+
+def _asking(extent: Extent, arguments: Any, asked: list[str]) -> Asking:
+    return Asking(
+        asked[: extent.rival_queries], extent.rival_commands, arguments.datasets, extent.rival_seconds,
+        arguments.install, arguments.python,
+    )  # fmt: skip
 
 
 def _queries(stand: Stand, extent: Extent, asked: list[str]) -> dict[str, Any]:
@@ -174,9 +188,10 @@ def _searched(extent: Extent) -> int:
 def _command() -> str:
     """Give the command as somebody else would type it: files without their folders, and all parts in one."""
     words = [Path(word).name if "/" in word else word for word in sys.argv[1:]]
-    while "--only" in words:
-        at = words.index("--only")
-        del words[at : at + 2]
+    for option in ("--only", "--steps"):
+        while option in words:
+            at = words.index(option)
+            del words[at : at + 2]
     return shlex.join(["python", "benchmarks/run.py", *words])
 
 
@@ -187,10 +202,26 @@ def _arguments() -> Any:
     extent.add_argument("--quick", action="store_true", help="20,000 and 100,000 chunks, a few minutes")
     extent.add_argument("--full", action="store_true", help="up to 1,000,000 chunks, an hour or more")
     reading.add_argument(
-        "--only", type=_parts, default=list(PARTS), help=f"some of {','.join(PARTS)}; '' for none: the page again"
+        "--only",
+        type=lambda text: _some(text, PARTS),
+        default=list(PARTS),
+        help=f"some of {','.join(PARTS)}; '' for none: the page again",
     )
     reading.add_argument("--sizes", type=lambda text: [int(one) for one in text.split(",")], help="chunks, with commas")
     reading.add_argument("--queries", nargs="*", type=Path, default=[], help="JSON Lines with questions to ask, too")
+    reading.add_argument(
+        "--steps",
+        type=lambda text: _some(text, STEPS),
+        default=list(STEPS),
+        help=f"of rivals: some of {','.join(STEPS)}",
+    )
+    reading.add_argument(
+        "--datasets",
+        nargs="*",
+        type=Path,
+        default=[],
+        help="folders as `kbhub eval` reads them, to judge other tools by",
+    )
     reading.add_argument("--work", type=Path, help="folder for data, indexes and results; a temporary one by default")
     reading.add_argument("--install", action="store_true", help="install the other tools (PyPI, npm) into --work")
     reading.add_argument("--python", type=Path, help="Python 3.12 or newer for the other tools' environments")
@@ -202,9 +233,9 @@ def _arguments() -> Any:
     return reading.parse_args()
 
 
-def _parts(text: str) -> list[str]:
+def _some(text: str, known: Sequence[str]) -> list[str]:
     found = [part for part in text.split(",") if part]
-    if unknown := set(found) - set(PARTS):
+    if unknown := set(found) - set(known):
         raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}")
     return found
 

@@ -60,6 +60,29 @@ def lines(
     _save(figure, path)
 
 
+def points(path: Path, title: str, places: Mapping[str, tuple[float, float]], axes: tuple[str, str]) -> None:
+    """Draw one named point each; x is logarithmic, y begins at 0.
+
+    Args:
+        path: where the SVG goes.
+        title: above the plot.
+        places: name → (x, y).
+        axes: names of x and y.
+    """
+    figure, axis = _figure(title)
+    for number, (name, (x, y)) in enumerate(places.items()):
+        axis.plot([x], [y], MARKERS[number % len(MARKERS)], color=COLOURS[number % len(COLOURS)], markersize=8)
+        axis.annotate(name, (x, y), xytext=(7, 5), textcoords="offset points", color=GREY, fontsize=8)
+    axis.set_xscale("log")
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axis.margins(x=0.25)
+    axis.set_ylim(0, 1.15 * max(y for _, y in places.values()))
+    axis.set_xlabel(axes[0], color=GREY)
+    axis.set_ylabel(axes[1], color=GREY)
+    axis.grid(color=GREY, alpha=0.25, linewidth=0.5)
+    _save(figure, path)
+
+
 def bars(
     path: Path, title: str, groups: Mapping[str, Mapping[str, Spread]], unit: str, *, logarithmic: bool = False
 ) -> None:

@@ -188,3 +188,29 @@ def run(command: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: floa
         command, env=env, cwd=cwd, capture_output=True, text=True, encoding="utf-8", errors="replace",
         check=False, timeout=timeout, stdin=subprocess.DEVNULL,
     )  # fmt: skip
+
+
+def family_of(pid: int) -> list[int]:
+    """Give a process and all that descend from it: some commands start what does the work."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(entry.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue  # it has ended meanwhile
+        parents.setdefault(parent, []).append(int(entry.parent.name))
+    found = [pid]
+    for one in found:
+        found += parents.get(one, [])
+    return found
+
+
+def family_memory(pid: int) -> dict[str, float]:
+    """Give the memory of a process and all that descend from it; see `memory_of`."""
+    every = [memory_of(one) for one in family_of(pid)]
+    return {name: sum(one[name] for one in every) for name in every[0]}
+
+
+def family_cpu(pid: int) -> float:
+    """Give the CPU seconds of a process and all that descend from it so far."""
+    return sum(cpu_of(one) for one in family_of(pid))

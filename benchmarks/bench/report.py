@@ -71,18 +71,25 @@ def write_report(results: Results, page: Path, assets: Path) -> None:
     page.write_text("\n".join(text).rstrip() + "\n", "utf-8", newline="\n")
 
 
-def _method(results: Results) -> list[str]:
+def measured_on(results: Results) -> str:
+    """Say when and on what was measured."""
     machine = results["machine"]
     parts = ", ".join(part for part in (f"{machine['cores']} cores", machine["processor"], machine["memory"]) if part)
+    return f"Measured on {results['date']}; {parts}, {machine['system']}, Python {machine['python']}"
+
+
+def _method(results: Results) -> list[str]:
     by: dict[str, list[str]] = {}
     for name, command in results["commands"].items():
+        if name == "rivals":
+            continue  # they have a page of their own
         by.setdefault(command, []).append(name)
     commands = "; ".join(f"{', '.join(names)} with `{command}`" for command, names in by.items())
-    loads = ", ".join(f"{name} {value:.1f}" for name, value in results.get("load", {}).items())
+    loads = ", ".join(f"{name} {value:.1f}" for name, value in results.get("load", {}).items() if name != "rivals")
     return [
         "# Benchmarks",
         "",
-        f"Measured on {results['date']}; {parts}, {machine['system']}, Python {machine['python']}; {commands}.",
+        f"{measured_on(results)}; {commands}.",
         "",
         "Things that are compared are measured in one run, in turn: forwards in one round, backwards in the next. CPU is "
         "that of the process (for commands, also of the children they wait for) and hardly depends on what else runs; "
@@ -91,9 +98,9 @@ def _method(results: Results) -> list[str]:
         "",
         *([f"Load of the machine when each part began (other work ran beside it): {loads}.", ""] if loads else []),
         "To run it: `python benchmarks/run.py VAULT… --quick --work DIR` (20,000 and 100,000 chunks; more sizes without "
-        "`--quick`, up to 1,000,000 with `--full`). `--only query,index,start,memory,rivals` runs some parts, `--install` "
-        "installs the other tools into DIR, `--queries FILE…` adds questions, `--check` checks the limits, and `--write` "
-        "writes this page (its plots need the dependency group `bench`). Files in DIR are reused.",
+        "`--quick`, up to 1,000,000 with `--full`). `--only query,index,start,memory,rivals` runs some parts "
+        "([other tools](rivals.md) have their own page), `--queries FILE…` adds questions, `--check` checks the limits, and "
+        "`--write` writes the pages (their plots need the dependency group `bench`). Files in DIR are reused.",
         "",
         "The data are real vaults of Markdown (design documents, proposals, cheat sheets in four languages), first as they "
         "are and then reworded: frequent words stay; the others are replaced, consistently within a round, by real words "
@@ -311,46 +318,6 @@ def _draw_memory(found: Results, assets: Path) -> list[tuple[str, str]]:
     return [("memory.svg", "Resident memory of a server over many queries")]
 
 
-def _rivals(found: Results) -> list[str]:
-    tools = found["tools"]
-    rows, failed = [], []
-    for name, one in tools.items():
-        if "failed" in one:
-            failed.append(f"- {name}: {one['failed']}.")
-            continue
-        own = tools[one["like"]]
-        rows.append((
-            f"{name} {one['version']}".strip(), figure(one["index_seconds"]), figure(one["command"]["wall_p50"]),
-            spread(ratio(one["command"], own["command"], "wall")), figure(one["handshake_seconds"] * 1000),
-            figure(one["server"]["wall_p50"]), spread(ratio(one["server"], own["server"], "wall")),
-            f"{one['bytes']['command']:,.0f}", f"{one['bytes']['server']:,.0f}", one["empty"], f"{one['memory']:.0f}",
-        ))  # fmt: skip
-    return [
-        "## Other tools", "",
-        f"The first {found['files']:,} files of {found['vault']}, {found['queries']} queries, 5 hits; every tool gets "
-        "a query before the next one. Command: a cold process each time. Server: its MCP server, warm. Wall time; × is the "
-        "tool's time divided by kbhub's for the same work: all signals for a hybrid tool, only words for one that has only "
-        "words. Bytes: of an answer (content and structured content), median. Empty: answers without a hit.", "",
-        *table(("tool", "index, s", "command, ms", "× kbhub", "handshake, ms", "server, ms", "× kbhub",
-                "command, bytes", "server, bytes", "empty", "server, MiB"), rows),
-        *(f"- {name}: {one['note']}." for name, one in tools.items() if one["note"] and "failed" not in one), "",
-        *(["Not measured here:", "", *failed, ""] if failed else []),
-    ]  # fmt: skip
-
-
-def _draw_rivals(found: Results, assets: Path) -> list[tuple[str, str]]:
-    groups = {
-        name: {
-            how: (one[key]["wall_p50"], one[key]["wall_low"], one[key]["wall_high"])
-            for how, key in (("command, cold", "command"), ("server, warm", "server"))
-        }
-        for name, one in found["tools"].items()
-        if "failed" not in one
-    }
-    bars(assets / "rivals.svg", "A search, wall", groups, "ms", logarithmic=True)
-    return [("rivals.svg", "Milliseconds of a search by several tools")]
-
-
 def _bounds(results: Results) -> list[str]:
     rows = [
         (one.bound.what, figure(one.figure), one.limit, "yes" if one.holds else "**no**", one.bound.reason)
@@ -374,6 +341,5 @@ PARTS = {
     "index": (_index, _draw_index),
     "start": (_start, _draw_start),
     "memory": (_memory, _draw_memory),
-    "rivals": (_rivals, _draw_rivals),
 }
 """Part of the results → how it is written, and drawn."""
