@@ -71,6 +71,24 @@ def test_packing_changes_no_answer(small, tmp_path, query):
     assert before == rankings(SqliteIndex(index.path, "project"), query)
 
 
+@pytest.mark.parametrize("at_once", [1, 7, 1000])
+def test_a_large_index_is_packed_and_read_in_parts(small, monkeypatch, tmp_path, at_once):
+    """Rows some at a time, and the signatures word by word, since no value may exceed SQLite's limit."""
+    monkeypatch.setattr(columns, "AT_ONCE", at_once)
+    monkeypatch.setattr(columns, "MOST_BYTES", 1000)
+    index = make_index(tmp_path / "a.db", sentences(300))
+    before = {query: rankings(index, query) for query in QUERIES}
+    tidied(index)
+
+    with index.snapshot():
+        names = {name for (name,) in index.rows("SELECT name FROM packed")}
+    assert {name for name in names if name.startswith("bits")} == {f"bits{n}" for n in range(2 * EMBEDDER.dimensions // 64)}
+    with IndexWriter(index.path) as writer:
+        assert writer.check() is None
+    for query in QUERIES:
+        assert before[query] == rankings(index, query) == rankings(SqliteIndex(index.path, "project"), query)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_what_comes_and_goes_after_packing_is_found_as_in_an_index_made_anew(small, tmp_path, seed):
     """Every edit after a packing shows at once: what is new, what is gone, and the weights of all terms."""
