@@ -1,7 +1,6 @@
 """Bases of millions of chunks: `python benchmarks/scale.py VAULT… --work DIR --chunks N [--only STEP…]`.
 
-    multiply  instead of make and index: an index of so many chunks made of the base --source, in a fraction of the time;
-              the base is called `many`, and grows if it is there
+    multiply  instead of make and index: what a search reads of the index of --source, until there are so many chunks
     make      write the files, in whole rounds over the vaults; a smaller base in DIR lends its files (hard links)
     index     a first index in a process of its own: CPU, wall, memory of all its processes, size, by phase. With
               --beside M, another process meanwhile searches a base of M chunks, and the one that is being indexed
@@ -12,20 +11,25 @@ Results are added to DIR/scale.json, so steps can be run one by one. Linux only.
 disk and ten minutes on two quiet cores.
 """
 
+# ruff: noqa: E402 - before numpy is imported
+
 from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from kbhub.workspace.process_tuning import be_frugal, serve_frugally
+
+be_frugal(os.environ)  # as kbhub's own processes do, before numpy is imported
 
 from bench.common import load, parser, read_json, report_step, unpack
 from bench.data import Corpus, Round, read_corpus, write
@@ -35,6 +39,7 @@ from bench.multiplied import multiply
 from bench.processes import KBHUB, Server, cpu_of, memory_of, run
 from bench.queries import made_queries
 from bench.stand import Stand
+from kbhub.index.sqlite.schema import open_reader
 from kbhub.types import Query
 
 if TYPE_CHECKING:
@@ -66,7 +71,7 @@ def main() -> None:
     reading.add_argument("--chunks", type=int, required=True)
     reading.add_argument("--only", nargs="+", default=("make", "index", "search", "change"), choices=STEPS)
     reading.add_argument("--beside", type=int, help="chunks of the base that is searched during an index")
-    reading.add_argument("--source", type=int, default=100_000, help="chunks of the base that is multiplied")
+    reading.add_argument("--source", default="n1000000", help="base that is multiplied")
     reading.add_argument("--bases", nargs="+", help="search these together instead of the base of that size")
     reading.add_argument("--queries", type=int, default=100, help="of each mode")
     reading.add_argument("--child", nargs="+", help="for the processes that this starts")
@@ -82,9 +87,9 @@ def main() -> None:
     if "search" in arguments.only or arguments.beside:
         _questions(arguments.vaults, work, arguments.queries)
     if "multiply" in arguments.only:
-        (work / "bases" / "many").mkdir(exist_ok=True)
-        names = ["many", f"n{arguments.source}"]
-    key = f"many{arguments.chunks}" if "many" in names else "+".join(names)
+        (work / "bases" / names[0]).mkdir(exist_ok=True)
+        names.append(arguments.source)
+    key = names[0] if "multiply" in arguments.only else "+".join(names)
     for step in ("multiply", "index", "search", "change"):
         if step in arguments.only:
             began = load()
@@ -213,14 +218,20 @@ def _size(path: Path) -> int:
 
 
 def _family(pid: int) -> dict[str, float]:
-    """Give CPU seconds and resident MiB of a process and of its children."""
+    """Give CPU seconds and resident MiB of a process and of its children; nothing of one that has just ended."""
     children = []
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             children += map(int, (task / "children").read_text().split())
-    own, workers = memory_of(pid)["rss"], sum(memory_of(one)["pss"] for one in children)
+    own, workers = _memory(pid, "rss"), sum(_memory(one, "pss") for one in children)
     cpu = {"own_cpu": cpu_of(pid), "workers_cpu": sum(cpu_of(one) for one in children)}
     return {"rss": own + workers, "own_rss": own, "workers_rss": workers, **cpu}
+
+
+def _memory(pid: int, what: str) -> float:
+    with suppress(OSError):
+        return memory_of(pid)[what]
+    return 0.0
 
 
 def build(work: Path, names: list[str]) -> dict[str, Any]:
@@ -233,7 +244,7 @@ def build(work: Path, names: list[str]) -> dict[str, Any]:
     phases: list[tuple[str, float, float, float]] = []
 
     def note(what: str) -> None:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        peak = _peak()
         phases.append((what, time.perf_counter() - started, time.process_time(), peak))
         print(json.dumps(phases[-1]), flush=True)
 
@@ -266,6 +277,12 @@ def build(work: Path, names: list[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _peak() -> float:
+    """Give the most MiB that this process ever had; `getrusage` counts what started it, too."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+
 def beside(work: Path, names: list[str]) -> dict[str, Any]:
     """Search one base and then another again and again, until told to end; the second one is being indexed."""
     import signal
@@ -293,9 +310,9 @@ def measure_search(work: Path, names: list[str]) -> dict[str, Any]:
     """Ask in fresh processes, and by a command."""
     found = {mode: _asked(work, names, "ask", mode) for mode in MODES}
     series = Series()
-    series.round()
+    series.round()  # of a multiplied index, there are no files, which a command would look for
     queries = json.loads((work / "queries.json").read_text("utf-8"))
-    for query in queries[:LOOKS]:
+    for query in queries[:LOOKS] if any((work / "bases" / names[0]).iterdir()) else ():
         series.time(lambda q=query: run([*KBHUB, "search", q], _stand(work).env(), _project(work, names)))
     return {**found, "command": series.summary()}
 
@@ -308,6 +325,7 @@ def _asked(work: Path, names: list[str], *child: str) -> dict[str, Any]:
 
 def ask(work: Path, names: list[str], mode: str) -> dict[str, Any]:
     """Ask all queries in one mode."""
+    serve_frugally()
     hub = _hub(work, names)
     queries = json.loads((work / "queries.json").read_text("utf-8"))
     first, later = Series(), Series()
@@ -321,12 +339,15 @@ def ask(work: Path, names: list[str], mode: str) -> dict[str, Any]:
         hits += bool(later.time(lambda q=query: hub.search(Query(text=q, mode=mode))).hits)
     found = {"first": first.summary(), "later": later.summary(), "with_hits": hits, "queries": len(queries) - 1}
     return found | {"rss_before": before, "rss_once": once, "rss": memory_of(os.getpid())["rss"],
-                    "rss_peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}  # fmt: skip
+                    "rss_peak": _peak()}  # fmt: skip
 
 
 def measure_change(work: Path, names: list[str]) -> dict[str, Any]:
     """Compare unchanged files and change one: in a process that only looks, and in a server that watches."""
-    found = _asked(work, names, "look")
+    return {**_asked(work, names, "look"), "server": _served(work, names)}
+
+
+def _served(work: Path, names: list[str]) -> dict[str, Any]:
     file = sorted((work / "bases" / names[0] / "0").rglob("*.md"))[-1]
     before, word = file.read_bytes(), "quizzaciously"
     with Server([*KBHUB, "serve"], _stand(work).env(), _project(work, names)) as server:
@@ -340,14 +361,15 @@ def measure_change(work: Path, names: list[str]) -> dict[str, Any]:
         _replace(file, before + f"\n\nThe {word} was added.\n".encode())
         try:
             began, tries = time.perf_counter(), 0
-            while word not in str(server.call("search", {"query": word, "mode": "keyword", "limit": 1})["content"][:1]):
+            asked = {"query": word, "mode": "keyword", "limit": 1}
+            while f"{word} was added" not in str(server.call("search", asked)["content"]):
                 tries += 1
                 time.sleep(0.2)
             seen = time.perf_counter() - began
             changed = server.cpu() - rested[1], server.memory()["rss"]
         finally:
             _replace(file, before)
-    return {**found, "server": {"first": first, "rested": rested, "seen": seen, "tries": tries, "changed": changed}}
+    return {"first": first, "rested": rested, "seen": seen, "tries": tries, "changed": changed}
 
 
 def _replace(file: Path, data: bytes) -> None:
@@ -386,13 +408,21 @@ def look(work: Path, names: list[str]) -> dict[str, Any]:
         assert not result.unmatched, word
         _replace(file, before)
         hub.freshen(max_age=0, changed=path)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = _peak()
     return {"files": files, "rss": rss, "rss_peak": peak, **{name: one.summary() for name, one in series.items()}}
 
 
 def multiplied(work: Path, names: list[str], chunks: str) -> dict[str, Any]:
-    """Make or enlarge an index; see `bench.multiplied`."""
-    return multiply(_hub(work, names), names[1], names[0], int(chunks))
+    """Make an index; see `bench.multiplied`."""
+    hub = _hub(work, names)
+    target, source = (hub.index(base).path for base in hub.select(names))
+    had = _chunks(source)
+    return multiply(source, target, -(-int(chunks) // had), report_step) | {"peak": _peak()}
+
+
+def _chunks(path: Path) -> int:
+    with closing(open_reader(path)) as connection:
+        return int(connection.execute("SELECT max(id) FROM chunk").get)
 
 
 CHILDREN = {"build": build, "ask": ask, "beside": beside, "look": look, "multiplied": multiplied}

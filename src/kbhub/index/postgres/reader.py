@@ -14,7 +14,7 @@ from kbhub.index.columns import made
 from kbhub.index.engine import PACKED_FROM, WORD, Index, Snapshot, numbers
 from kbhub.index.postgres.blocks import Block, occurrences, phrase, stored, united
 from kbhub.index.postings import Postings
-from kbhub.index.signatures import Signatures, sign
+from kbhub.index.signatures import Signatures, enlarged, roomy, sign
 from kbhub.index.sqlite.similarity import similarities_of
 
 if TYPE_CHECKING:
@@ -168,9 +168,12 @@ class PostgresIndex(Index):
         known = len(before.signed) if before is not None and before.meant == meant else 0
         last = int(columns.ids[known - 1]) if known else -1
         words = -(-2 * len(mean) // 64)
-        bits, signed = np.zeros((words, len(columns.ids)), np.uint64), np.zeros(len(columns.ids), np.bool_)
+        signed = np.zeros(len(columns.ids), np.bool_)
         if before is not None and known:
-            bits[:, :known], signed[:known] = before.bits, before.signed
+            bits = enlarged(before.bits, len(signed))
+            signed[:known] = before.signed
+        else:
+            bits = roomy(words, len(signed))
         for ids, (raw,) in self._parts("signature", ("signature",), last):
             positions = columns.positions(ids)
             bits[:, positions] = np.frombuffer(raw, np.uint64).reshape(-1, words).T

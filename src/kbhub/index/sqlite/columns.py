@@ -11,7 +11,7 @@ import numpy as np
 
 from kbhub.index.columns import growing, made, written
 from kbhub.index.ranking import FTS_COLUMNS, FTS_WEIGHTS
-from kbhub.index.signatures import Signatures, sign
+from kbhub.index.signatures import Signatures, roomy, sign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -126,7 +126,7 @@ def _packed_signatures(columns: Columns, rows: Rows) -> Signatures | None:
         bits = np.frombuffer(stored["bits"], np.uint64).reshape(-1, columns.packed)
     else:
         ((words,),) = rows("SELECT count(*) FROM packed WHERE name GLOB ?", f"{WORD}[0-9]*")
-        bits = np.empty((words, columns.packed), np.uint64)
+        bits = roomy(words, columns.packed)
         for word in range(words):
             ((data,),) = rows("SELECT data FROM packed WHERE name = ?", f"{WORD}{word}")
             bits[word] = np.frombuffer(data, np.uint64)
