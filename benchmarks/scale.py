@@ -86,24 +86,25 @@ def main() -> None:
         make(arguments.vaults, work, arguments.chunks)
     if "search" in arguments.only or arguments.beside:
         _questions(arguments.vaults, work, arguments.queries)
-    if "multiply" in arguments.only:
-        (work / "bases" / names[0]).mkdir(exist_ok=True)
-        names.append(arguments.source)
-    key = names[0] if "multiply" in arguments.only else "+".join(names)
     for step in ("multiply", "index", "search", "change"):
         if step in arguments.only:
             began = load()
-            _prepare(work, names)
             if step == "multiply":
-                found = _asked(work, names, "multiplied", str(arguments.chunks))
-            elif step == "index":
-                found = measure_index(work, names[0], arguments.beside)
+                (work / "bases" / names[0]).mkdir(exist_ok=True)
+                _prepare(work, [names[0], arguments.source])
+                found = _asked(work, [names[0], arguments.source], "multiplied", str(arguments.chunks))
             else:
-                found = measure_search(work, names) if step == "search" else measure_change(work, names)
+                _prepare(work, names)
+            if step == "index":
+                found = measure_index(work, names[0], arguments.beside)
+            elif step == "search":
+                found = measure_search(work, names)
+            elif step == "change":
+                found = measure_change(work, names)
             known = read_json(work / "scale.json")
-            known.setdefault(key, {})[step] = {**found, "load": [began, load()]}
+            known.setdefault("+".join(names), {})[step] = {**found, "load": [began, load()]}
             (work / "scale.json").write_text(json.dumps(known, indent=1), "utf-8")
-            print(key, step, json.dumps({k: v for k, v in found.items() if k != "samples"}, indent=1))
+            print("+".join(names), step, json.dumps({k: v for k, v in found.items() if k != "samples"}, indent=1))
 
 
 def _stand(work: Path) -> Stand:
