@@ -72,6 +72,8 @@ def remedy(error: apsw.Error | OSError) -> str:
     number = error.errno if isinstance(error, OSError) else None
     if number in _FULL or isinstance(error, apsw.FullError):
         return "Free space, then try again."
+    if isinstance(error, apsw.TooBigError):
+        return "It is too large for one index. Make several bases of its folder, or `exclude` part of it."
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return "Another program has it open for writing. Quit that program, or try again later."
     if number in _FORBIDDEN or isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError):
