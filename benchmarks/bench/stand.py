@@ -12,8 +12,8 @@ from bench.data import Corpus, make_bases, read_corpus
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
 
-MAX_FILES = 2_000_000
-"""Setting `limits.files` here; a base of 1,000,000 chunks has half a million."""
+MAX_FILES = 20_000_000
+"""Setting `limits.files` here; a base of 10,000,000 chunks has 4.5 million."""
 
 
 @dataclass

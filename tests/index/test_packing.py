@@ -17,6 +17,8 @@ from kbhub.index.columns import growing, written
 from kbhub.index.query import parse_query
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, columns, packing
 from kbhub.index.sqlite.columns import totals
+from kbhub.index.sqlite.schema import open_writer
+from kbhub.index.sqlite.soundness import remedy
 from kbhub.search.retrieval import keyword_ranking, places_in, semantic_ranking
 
 if TYPE_CHECKING:
@@ -69,6 +71,39 @@ def test_packing_changes_no_answer(small, tmp_path, query):
     assert counted(index, "posting") > 50
     assert before == rankings(index, query)
     assert before == rankings(SqliteIndex(index.path, "project"), query)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1000])
+def test_a_large_index_is_packed_and_read_in_parts(small, monkeypatch, tmp_path, at_once):
+    """Rows some at a time, and the signatures word by word, since no value may exceed SQLite's limit."""
+    monkeypatch.setattr(columns, "AT_ONCE", at_once)
+    monkeypatch.setattr(columns, "MOST_BYTES", 1000)
+    index = make_index(tmp_path / "a.db", sentences(300))
+    before = {query: rankings(index, query) for query in QUERIES}
+    tidied(index)
+
+    with index.snapshot():
+        names = {name for (name,) in index.rows("SELECT name FROM packed")}
+    assert {name for name in names if name.startswith("bits")} == {
+        f"bits{n}" for n in range(2 * EMBEDDER.dimensions // 64)
+    }
+    with IndexWriter(index.path) as writer:
+        assert writer.check() is None
+    for query in QUERIES:
+        assert before[query] == rankings(index, query) == rankings(SqliteIndex(index.path, "project"), query)
+
+
+def test_a_base_that_is_too_large_for_one_index_says_so(small, tmp_path):
+    """A value above SQLite's limit, which is lowered here, cannot be packed; what was indexed stays."""
+    index = make_index(tmp_path / "a.db", sentences(300))
+    connection = open_writer(index.path)
+    connection.limit(apsw.SQLITE_LIMIT_LENGTH, 1000)
+    with pytest.raises(apsw.TooBigError) as refused, connection:
+        packing.pack(connection)
+    connection.close()
+
+    assert "several bases" in remedy(refused.value)
+    assert counted(index, "chunk") == 300
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -13,6 +13,7 @@ from conftest import DAY
 from corpus import EMBEDDER, sentences
 from kbhub.answers.asking import ask
 from kbhub.index import auditing, catalogue, staleness
+from kbhub.index.postgres import reader, writer
 from kbhub.index.query import parse_query
 from kbhub.index.selection import known_keys, newest
 from kbhub.reading.graph.neighbours import related
@@ -176,6 +177,29 @@ def test_what_comes_and_goes_leaves_no_trace(twin, seed):
             twin.write(f"new/{step}-{number}.md", choose.choice(extra))
         twin.publish()
 
+    same(twin)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 10_000])
+def test_a_base_is_read_in_parts_of_any_size(twin, monkeypatch, at_once):
+    """What is read of all chunks comes in several statements, each in time; what is new comes the same way."""
+    for module in (reader, writer):
+        monkeypatch.setattr(module, "PACKED_FROM", 20)
+    monkeypatch.setattr(reader, "CHUNKS_AT_ONCE", at_once)
+    monkeypatch.setattr(writer, "SIGNATURES_AT_ONCE", at_once)
+    fill(twin, 35)
+    twin.publish()
+    same(twin)
+
+    shared = twin.shared()
+    search(shared, "release rollback")
+    for number in range(at_once % 100):
+        twin.write(f"new/{number}.md", f"A xylophone, number {number}.\n")
+    twin.publish()
+    for mode in ("keyword", "semantic", "hybrid"):
+        found, anew = ([hit.ref for hit in search(hub, Query(text="xylophone number", mode=mode, limit=9)).hits]
+                       for hub in (shared, twin.shared()))  # fmt: skip
+        assert found == anew
     same(twin)
 
 

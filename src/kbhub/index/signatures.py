@@ -50,6 +50,10 @@ DRIFT = 0.2
 MEANT = 100_000
 """Evenly spread chunks over which the mean is computed."""
 
+SPARE = 16
+"""Room for one more chunk per so many: a search after each change would otherwise copy all signatures, 640 MB for 10
+million chunks. Memory that is not used is not allocated."""
+
 SCANNED = 32_768
 """Chunks scanned at once: intermediate results stay in the CPU cache, which halves the time for a million chunks."""
 
@@ -90,7 +94,7 @@ class Signatures:
         size = int(np.count_nonzero(reachable))
         if size < NARROW * len(reachable):
             positions = np.flatnonzero(reachable)
-            return positions, _differing(self.bits.take(positions, axis=1), asked)
+            return positions, _differing(_at(self.bits, positions), asked)
         counts = _differing(self.bits, asked)
         if size < len(reachable):
             counts[~reachable] = 64 * len(asked) + 1
@@ -127,7 +131,7 @@ class Signatures:
         numbers[: 2 * size] = np.concatenate([vector, vector @ _rotation(size)])
         # What each byte value adds, so that each byte is a lookup.
         adds = (numbers.reshape(-1, 8) @ _BITS_OF_BYTES).ravel()
-        raw = np.ascontiguousarray(self.bits.take(positions, axis=1).T).view(np.uint8)
+        raw = np.ascontiguousarray(_at(self.bits, positions).T).view(np.uint8)
         agreeing = adds.take(raw + np.arange(0, len(adds), 256)) @ np.ones(raw.shape[1], np.float32)
         beyond = np.sqrt(max(0.0, 1 - float(self.mean @ self.mean)) * 2 / (np.pi * size))
         # The signed sum is twice the sum of the positive signs, minus all; there are two signs per component.
@@ -189,8 +193,7 @@ def sign(before: Signatures | None, ids: NDArray[np.int64], read: Read) -> Signa
         if not new and known_size == len(ids):
             return before
         if int(before.signed.sum()) + len(new) <= (1 + DRIFT) * before.meant:
-            bits = np.zeros((len(before.bits), len(ids)), np.uint64)
-            bits[:, :known_size] = before.bits
+            bits = enlarged(before.bits, len(ids))
             _fill(bits, signed, ids, new, before.mean)
             return Signatures(bits, signed, before.mean, before.meant)
     step = max(1, len(ids) // MEANT)
@@ -199,6 +202,33 @@ def sign(before: Signatures | None, ids: NDArray[np.int64], read: Read) -> Signa
     for start in range(0, len(ids), BLOCK):
         _fill(bits, signed, ids, read(ids[start : start + BLOCK]), mean)
     return Signatures(bits, signed, mean, int(signed.sum()))
+
+
+def roomy(words: int, size: int) -> NDArray[np.uint64]:
+    """Return zeroed signatures of shape (words, size) that `enlarged` can enlarge without copying them.
+
+    Args:
+        words: per signature.
+        size: number of chunks.
+    """
+    return np.zeros((words, size + size // SPARE), np.uint64)[:, :size]
+
+
+def enlarged(bits: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
+    """Return signatures followed by zeros, in the same memory if there is room.
+
+    Positions are never reassigned, so whoever still reads the smaller array sees no difference.
+
+    Args:
+        bits: shape (words, chunks).
+        size: number of chunks of the result, at least as many.
+    """
+    whole = bits.base
+    if isinstance(whole, np.ndarray) and whole.ndim == 2 and whole.shape[1] >= size:
+        return whole[:, :size]
+    more = roomy(len(bits), size)
+    more[:, : bits.shape[1]] = bits
+    return more
 
 
 def _fill(
@@ -213,6 +243,11 @@ def _fill(
     positions = np.searchsorted(ids, np.array([chunk for chunk, _ in vectors], np.int64))
     bits[:, positions] = bits_of([blob for _, blob in vectors], mean)
     signed[positions] = True
+
+
+def _at(bits: NDArray[np.uint64], positions: NDArray[np.int64]) -> NDArray[np.uint64]:
+    # Word by word, as numpy would first copy all of an array with room at the end of its rows.
+    return np.stack([word.take(positions) for word in bits])
 
 
 def _differing(bits: NDArray[np.uint64], query: NDArray[np.uint64]) -> NDArray[np.uint16]:

@@ -14,7 +14,7 @@ from kbhub.index.columns import made
 from kbhub.index.engine import PACKED_FROM, WORD, Index, Snapshot, numbers
 from kbhub.index.postgres.blocks import Block, occurrences, phrase, stored, united
 from kbhub.index.postings import Postings
-from kbhub.index.signatures import Signatures, sign
+from kbhub.index.signatures import Signatures, enlarged, roomy, sign
 from kbhub.index.sqlite.similarity import similarities_of
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 MOST_ENDINGS = 2_000
 """Most terms with a prefix that are looked up, the first by alphabet."""
+
+CHUNKS_AT_ONCE = 50_000
+"""Chunks whose columns or signatures one statement reads, 4 MB: it meets its deadline however large the base is, and
+no value reaches PostgreSQL's limit of 1 GB."""
 
 LAST_CHARACTER = "\U0010ffff"
 
@@ -147,23 +151,13 @@ class PostgresIndex(Index):
         if before is None or before.pack != pack:
             before = made(pack, 0, np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32))
         last = int(before.ids[-1]) if len(before.ids) else -1
-        # As one value each: a hundred thousand rows would take ten times as long.
-        ((ids, documents, lengths),) = self._of(
-            "SELECT string_agg(int8send(chunk_id), '' ORDER BY chunk_id), string_agg(int4send(document_id), '' "
-            "ORDER BY chunk_id), string_agg(int4send(tokens), '' ORDER BY chunk_id) FROM kbhub.extent "
-            "WHERE base_id = %s AND chunk_id > %s",
-            last,
-        )
-        new = np.frombuffer(ids or b"", ">i8").astype(np.int64)
+        ids, documents, lengths = [before.ids], [before.documents], [before.lengths]
+        for new, (owners, tokens) in self._parts("extent", ("int4send(document_id)", "int4send(tokens)"), last):
+            ids.append(new)
+            documents.append(np.frombuffer(owners, ">i4").astype(np.int32))
+            lengths.append(np.frombuffer(tokens, ">i4").astype(np.int32))
         gone = [chunk for (chunk,) in self._of("SELECT chunk_id FROM kbhub.gone WHERE base_id = %s")]
-        return made(
-            pack,
-            0,
-            np.concatenate([before.ids, new]),
-            np.concatenate([before.documents, np.frombuffer(documents or b"", ">i4").astype(np.int32)]),
-            np.concatenate([before.lengths, np.frombuffer(lengths or b"", ">i4").astype(np.int32)]),
-            gone,
-        )
+        return made(pack, 0, np.concatenate(ids), np.concatenate(documents), np.concatenate(lengths), gone)
 
     def _read_signatures(self, before: Signatures | None, columns: Columns) -> Signatures:
         packed = dict(self._of("SELECT name, data FROM kbhub.packed WHERE base_id = %s"))
@@ -173,19 +167,39 @@ class PostgresIndex(Index):
         meant = int(packed["meant"])
         known = len(before.signed) if before is not None and before.meant == meant else 0
         last = int(columns.ids[known - 1]) if known else -1
-        ((ids, raw),) = self._of(
-            "SELECT string_agg(int8send(chunk_id), '' ORDER BY chunk_id), string_agg(signature, '' ORDER BY chunk_id) "
-            "FROM kbhub.signature WHERE base_id = %s AND chunk_id > %s",
-            last,
-        )
         words = -(-2 * len(mean) // 64)
-        bits, signed = np.zeros((words, len(columns.ids)), np.uint64), np.zeros(len(columns.ids), np.bool_)
+        signed = np.zeros(len(columns.ids), np.bool_)
         if before is not None and known:
-            bits[:, :known], signed[:known] = before.bits, before.signed
-        positions = columns.positions(np.frombuffer(ids or b"", ">i8").astype(np.int64))
-        bits[:, positions] = np.frombuffer(raw or b"", np.uint64).reshape(-1, words).T
-        signed[positions] = True
+            bits = enlarged(before.bits, len(signed))
+            signed[:known] = before.signed
+        else:
+            bits = roomy(words, len(signed))
+        for ids, (raw,) in self._parts("signature", ("signature",), last):
+            positions = columns.positions(ids)
+            bits[:, positions] = np.frombuffer(raw, np.uint64).reshape(-1, words).T
+            signed[positions] = True
         return Signatures(bits, signed, mean, meant)
+
+    def _parts(
+        self, table: str, fields: Sequence[str], last: int
+    ) -> Iterator[tuple[NDArray[np.int64], tuple[bytes, ...]]]:
+        """Yield (chunk ids, each field joined) of all chunks after one, some at a time.
+
+        Joined by the server, since a hundred thousand rows would take ten times as long.
+        """
+        joined = ", ".join(f"string_agg({one}, '' ORDER BY chunk_id)" for one in ("int8send(chunk_id)", *fields))
+        statement = (
+            f"SELECT {joined} FROM (SELECT * FROM kbhub.{table} WHERE base_id = %s AND chunk_id > %s "
+            f"ORDER BY chunk_id LIMIT {CHUNKS_AT_ONCE}) AS part"
+        )
+        while True:
+            ((raw, *data),) = self._of(statement, last)
+            ids = np.frombuffer(raw or b"", ">i8").astype(np.int64)
+            if len(ids):
+                yield ids, tuple(data)
+                last = int(ids[-1])
+            if len(ids) < CHUNKS_AT_ONCE:
+                return
 
     def _read_postings(self, term: Term, columns: Columns) -> Postings:
         ahead = self._seen().postings

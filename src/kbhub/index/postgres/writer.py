@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 CHUNKS_AT_ONCE = 4_000
 """Chunks whose rows are sent at once."""
 
+SIGNATURES_AT_ONCE = 100_000
+"""Signatures whose rows are sent at once: 25 MB of objects."""
+
 OCCURRENCES_AT_ONCE = 6_000_000
 """Occurrences of terms that are collected before they are written: 75 MB, as much again to sort them."""
 
@@ -386,11 +389,13 @@ class PostgresWriter:
             self._connection.execute("INSERT INTO kbhub.packed VALUES (%s, %s, %s)", (self._number, name, data))
 
     def _put_signatures(self, chunks: Sequence[int], bits: Any) -> None:
-        each = np.ascontiguousarray(bits.T)
-        self._insert(
-            "signature",
-            [(self._number, chunk, signature.tobytes()) for chunk, signature in zip(chunks, each, strict=True)],
-        )
+        for start in range(0, len(chunks), SIGNATURES_AT_ONCE):
+            some = slice(start, start + SIGNATURES_AT_ONCE)
+            each = np.ascontiguousarray(bits[:, some].T)
+            self._insert(
+                "signature",
+                [(self._number, chunk, one.tobytes()) for chunk, one in zip(chunks[some], each, strict=True)],
+            )
 
 
 def _type(table: str, column: str) -> str:

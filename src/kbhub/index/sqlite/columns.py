@@ -11,10 +11,10 @@ import numpy as np
 
 from kbhub.index.columns import growing, made, written
 from kbhub.index.ranking import FTS_COLUMNS, FTS_WEIGHTS
-from kbhub.index.signatures import Signatures, sign
+from kbhub.index.signatures import Signatures, roomy, sign
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -27,6 +27,16 @@ if TYPE_CHECKING:
 
 COMMON = 128
 """A term is common if more than one chunk in so many has it; three of four postings are of such terms."""
+
+AT_ONCE = 100_000
+"""Chunks or documents whose rows are read at once: as Python objects, a million chunks would take 250 MB."""
+
+MOST_BYTES = 1 << 28
+"""Bytes of signatures above which each word of them is a value of its own: SQLite allows 1 GB, and a process that reads
+one holds it twice."""
+
+WORD = "bits"
+"""Beginning of the names of such values; the number of the word follows."""
 
 MOST_ASKED = 400
 """Chunks that have a term above which it counts as common in any case: FTS5 takes a microsecond for each."""
@@ -46,23 +56,38 @@ def columns(before: Columns | None, rows: Rows) -> Columns:
     if before is None or before.pack != pack:
         before = _packed(pack, rows)
     last = int(before.ids[-1]) if len(before.ids) else -1
-    new = rows("SELECT id, sz FROM fts_docsize WHERE id > ? ORDER BY id", last)
-    ids = np.array([chunk for chunk, _ in new], np.int64)
+    ids, lengths = _new(last, rows)
     documents = np.concatenate([before.documents, _documents(ids, last, rows)])
-    lengths = np.concatenate([before.lengths, totals([sizes for _, sizes in new])])
     gone = [chunk for (chunk,) in rows("SELECT chunk_id FROM gone")]
-    return made(pack, before.packed, np.concatenate([before.ids, ids]), documents, lengths, gone)
+    ids, lengths = np.concatenate([before.ids, ids]), np.concatenate([before.lengths, lengths])
+    return made(pack, before.packed, ids, documents, lengths, gone)
+
+
+def _new(last: int, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the ids and lengths of all chunks after one."""
+    ids, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+    while len(ids) == 1 or len(ids[-1]) == AT_ONCE:
+        some = rows("SELECT id, sz FROM fts_docsize WHERE id > ? ORDER BY id LIMIT ?", last, AT_ONCE)
+        ids.append(np.array([chunk for chunk, _ in some], np.int64))
+        lengths.append(totals([sizes for _, sizes in some]))
+        last = some[-1][0] if some else last
+    return np.concatenate(ids), np.concatenate(lengths)
 
 
 def _documents(ids: NDArray[np.int64], last: int, rows: Rows) -> NDArray[np.int32]:
     """Return the document ids of all chunks after one."""
-    # For all chunks, read the index on documents, which is contiguous; the table is interleaved with texts.
-    which = "WHERE id > ?" if last >= 0 else "INDEXED BY chunk_document WHERE id > ?"
-    rows_by_chunk = np.array(rows(f"SELECT id, document_id FROM chunk {which}", last), np.int64).reshape(-1, 2)
-    rows_by_chunk = rows_by_chunk[np.argsort(rows_by_chunk[:, 0])]
-    if not np.array_equal(rows_by_chunk[:, 0], ids):
+    if last >= 0:
+        parts = iter([rows("SELECT id, document_id FROM chunk WHERE id > ?", last)])
+    else:
+        # For all chunks, read the index on documents, which is contiguous; the table is interleaved with texts.
+        ((most,),) = rows("SELECT coalesce(max(document_id), 0) FROM chunk")
+        some = "SELECT id, document_id FROM chunk INDEXED BY chunk_document WHERE document_id BETWEEN ? AND ?"
+        parts = (rows(some, start, start + AT_ONCE - 1) for start in range(0, most + 1, AT_ONCE))
+    by_chunk = np.concatenate([np.array(part, np.int64).reshape(-1, 2) for part in parts])
+    by_chunk = by_chunk[np.argsort(by_chunk[:, 0])]
+    if not np.array_equal(by_chunk[:, 0], ids):
         raise ValueError("chunks and what is searched of them differ")
-    return rows_by_chunk[:, 1].astype(np.int32)
+    return by_chunk[:, 1].astype(np.int32)
 
 
 def _packed(pack: int, rows: Rows) -> Columns:
@@ -97,7 +122,14 @@ def _packed_signatures(columns: Columns, rows: Rows) -> Signatures | None:
     ((embedder,),) = rows("SELECT (SELECT value FROM meta WHERE key = 'embedder')")
     if not stored or embedder is None or bytes(stored["embedder"]).decode() != embedder:
         return None
-    bits = np.frombuffer(stored["bits"], np.uint64).reshape(-1, columns.packed)
+    if "bits" in stored:
+        bits = np.frombuffer(stored["bits"], np.uint64).reshape(-1, columns.packed)
+    else:
+        ((words,),) = rows("SELECT count(*) FROM packed WHERE name GLOB ?", f"{WORD}[0-9]*")
+        bits = roomy(words, columns.packed)
+        for word in range(words):
+            ((data,),) = rows("SELECT data FROM packed WHERE name = ?", f"{WORD}{word}")
+            bits[word] = np.frombuffer(data, np.uint64)
     signed = np.frombuffer(stored["signed"], np.bool_)
     mean = np.frombuffer(stored["mean"], np.float32)
     if len(signed) != columns.packed:
@@ -105,20 +137,25 @@ def _packed_signatures(columns: Columns, rows: Rows) -> Signatures | None:
     return Signatures(bits, signed, mean, int(signed.sum()))
 
 
-def packed(known: Columns, made: Signatures | None, embedder: str | None) -> dict[str, bytes]:
-    """Return columns and signatures in storage format: name → bytes.
+def packed(known: Columns, made: Signatures | None, embedder: str | None) -> Iterator[tuple[str, bytes]]:
+    """Yield columns and signatures in storage format: (name, bytes).
 
     Args:
         known: columns without deleted chunks.
         made: signatures of the same chunks; None without vectors.
         embedder: fingerprint of the embedder.
     """
-    data = {"documents": known.documents.tobytes()}
-    data |= {"ids": written(known.ids), "lengths": written(np.cumsum(known.lengths, dtype=np.int64))}
+    yield "documents", known.documents.tobytes()
+    yield "ids", written(known.ids)
+    yield "lengths", written(np.cumsum(known.lengths, dtype=np.int64))
     if made is not None and embedder is not None:
-        data |= {"bits": made.bits.tobytes(), "signed": made.signed.tobytes(), "mean": made.mean.tobytes()}
-        data["embedder"] = embedder.encode()
-    return data
+        if made.bits.nbytes > MOST_BYTES:
+            yield from ((f"{WORD}{number}", word.tobytes()) for number, word in enumerate(made.bits))
+        else:
+            yield "bits", made.bits.tobytes()
+        yield "signed", made.signed.tobytes()
+        yield "mean", made.mean.tobytes()
+        yield "embedder", embedder.encode()
 
 
 def totals(sizes: Sequence[bytes]) -> NDArray[np.int32]:

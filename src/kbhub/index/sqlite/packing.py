@@ -67,7 +67,7 @@ def pack(connection: apsw.Connection) -> None:
     except ValueError as error:  # tables differ, or vectors in length, as no sync of ours leaves them
         raise apsw.CorruptError(str(error)) from error
     connection.execute("INSERT INTO meta VALUES ('packed_to', ?)", (int(known.ids[-1]),))
-    connection.executemany("INSERT INTO packed VALUES (?, ?)", arrays.packed(known, made, embedder).items())
+    connection.executemany("INSERT INTO packed VALUES (?, ?)", arrays.packed(known, made, embedder))
     connection.executemany("INSERT INTO posting VALUES (?, ?, ?)", _postings(connection, known))
     connection.execute("INSERT INTO meta VALUES (?, ?)", (PACKED_SUM, packed_sum(rows)))
 

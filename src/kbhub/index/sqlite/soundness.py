@@ -72,6 +72,8 @@ def remedy(error: apsw.Error | OSError) -> str:
     number = error.errno if isinstance(error, OSError) else None
     if number in _FULL or isinstance(error, apsw.FullError):
         return "Free space, then try again."
+    if isinstance(error, apsw.TooBigError):
+        return "It is too large for one index. Make several bases of its folder, or `exclude` part of it."
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return "Another program has it open for writing. Quit that program, or try again later."
     if number in _FORBIDDEN or isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError):
@@ -133,9 +135,10 @@ def faults(rows: Rows) -> list[str]:
 def packed_sum(rows: Rows) -> int:
     """Return a checksum of the packed data, which has no redundancy of its own."""
     checksum = 0
-    for table, order in (("packed", "name"), ("posting", "term")):
+    # A value of the one can have 250 MB, of the other ten.
+    for table, order, at_once in (("packed", "name", 1), ("posting", "term", 50)):
         last = ""
-        while some := rows(f"SELECT * FROM {table} WHERE {order} > ? ORDER BY {order} LIMIT ?", last, AT_ONCE):
+        while some := rows(f"SELECT * FROM {table} WHERE {order} > ? ORDER BY {order} LIMIT ?", last, at_once):
             last = some[-1][0]
             for row in some:
                 for value in row:
