@@ -65,7 +65,8 @@ def multiply(source: Path, target: Path, times: int, note: Callable[[str], None]
     ((chunks, documents),) = connection.execute(
         "SELECT (SELECT max(id) FROM chunk), (SELECT max(id) FROM document)"
     ).fetchall()
-    assert connection.execute("SELECT count(*) FROM chunk").get == chunks, "the source has gaps"
+    if connection.execute("SELECT count(*) FROM chunk").get != chunks:
+        raise SystemExit(f"{source.name} has changed since its first index. Make it anew: `--only index`.")
     for copy in range(1, times):
         values = {"copy": f"{target.stem}-{copy}", "chunks": copy * chunks, "documents": copy * documents}
         with connection:
