@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import random
 import shutil
 
 import pytest
@@ -14,7 +15,7 @@ import kbhub.sync.comparing
 import kbhub.sync.watch
 from conftest import held_elsewhere
 from kbhub.sync.background import Background
-from kbhub.sync.bases import freshen
+from kbhub.sync.bases import freshen, is_in_step
 from kbhub.sync.watch import LIVE, Watcher
 from kbhub.types import Query
 
@@ -278,6 +279,28 @@ def test_a_search_relies_on_events_for_a_moment(shop, monkeypatch):
     monkeypatch.setattr(kbhub.sync.comparing, "WATCHED_SECONDS", 0.0)
     freshen(hub, watched={"project"})
     assert hub.search("zebra").hits[0].ref == "new.md"
+
+
+@pytest.mark.parametrize("fault", ["deleted", "a folder", "noise"])
+def test_no_events_hide_what_happens_to_an_index(shop, fault):
+    """A base whose index is gone or unusable is not in step, however recently it was compared."""
+    hub = shop.hub()
+    hub.sync()
+    freshen(hub)
+    (base,) = hub.select()
+    path = hub.index(base).path
+    assert is_in_step(hub, base)
+
+    if fault == "noise":
+        path.write_bytes(random.Random(1).randbytes(path.stat().st_size))
+        assert not hub.search("deploy").hits
+    else:
+        path.unlink()
+    if fault == "a folder":
+        path.mkdir()
+
+    assert not is_in_step(hub, base)
+    assert [behind.new_index for behind in freshen(hub, watched={base.id})] == [True]
 
 
 def test_a_search_does_not_rely_on_events_that_are_not_followed(shop):

@@ -113,7 +113,7 @@ def freshen(
             comparisons.forget(index.path)
         paths = (changed or {}).get(base.id)
         due = partial(comparisons.due, index.path, max_age, called, watched=base.id in watched)
-        indexed = os.path.exists(index.path)  # noqa: PTH110 - no error for a folder that may not be read
+        indexed = os.path.isfile(index.path)  # noqa: PTH113 - no error for a folder that may not be read
         # Even if another call has just compared: its result may not be queued yet.
         unindexed = [] if indexed else [Behind(base.id, state.behind.get(base.id, 0), new_index=True)]
         if paths is None and not due():
@@ -143,11 +143,11 @@ def freshen(
 def is_in_step(hub: Hub, base: Base) -> bool:
     """Return whether a base need not be compared with its files again, given that its events are followed.
 
-    Only looks whether its index exists, so it may be asked on an event loop.
+    Only looks whether its index exists and is sound as far as known, so it may be asked on an event loop.
     """
     path = hub.index(base).path
     due = hub.state(SyncState).comparisons.due(path, None, time.perf_counter(), watched=True)
-    return not due and os.path.exists(path)  # noqa: PTH110 - no error for a folder that may not be read
+    return not due and os.path.isfile(path) and noted_damage(path) is None  # noqa: PTH113 - as above
 
 
 def passed_over(hub: Hub, base: Base) -> dict[str, int]:
