@@ -82,8 +82,9 @@ async def test_what_does_not_wait_is_answered_as_ever(environment, held):
     async with Client(create_server(environment.hub()), extensions=ACCEPTS) as client:
         status = await call(client, "status")
         wrong = await call(client, "search", query="x", bases=["none"])
+        task = await call(client, "search", query="release")
         held.release()
-        first = await until(client, await call(client, "search", query="release"), "completed")
+        first = await until(client, task, "completed")
         later = await call(client, "search", query="release")
 
     assert status["resultType"] == wrong["resultType"] == later["resultType"] == "complete"
