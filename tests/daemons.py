@@ -53,7 +53,7 @@ def pid_of(environment):
 def kill(environment, *, while_asked=lambda: None):
     """End the daemon as a crash would; give its process.
 
-    What is asked meanwhile has surely been sent, and surely not been answered.
+    What is asked meanwhile has surely not been answered, and been sent unless the machine is very busy.
     """
     pid = pid_of(environment)
     os.kill(pid, signal.SIGSTOP)

@@ -221,12 +221,13 @@ def test_a_daemon_that_dies_is_replaced_without_a_word(place, begin):
     found, written, listed = (window.answer(number) for number in asked)
 
     assert "1. deploy.md" in text_of(found)
-    assert written["result"]["isError"] is True
-    assert "It may or may not have been done" in text_of(written)
+    # On a busy machine, the daemon may have died before the window had sent it this: then the next one has done it.
+    unsure = written["result"]["isError"]
+    assert ("It may or may not have been done" in text_of(written)) is unsure
     assert len(listed["result"]["tools"]) == len(CORE)
     assert pid_of(place) != old
     window.notice("notifications/tools/list_changed")
-    assert "canary is yellow" not in text_of(window.ask(call("memories")))
+    assert text_of(window.ask(call("memories"))).count("canary is yellow") == (0 if unsure else 1)
     assert window.end() == 0
     assert window.errors == b""
 
