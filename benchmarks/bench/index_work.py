@@ -5,12 +5,18 @@ the files, `embed` gives the chunks' texts to model2vec, `vectors` to kbhub's em
 process a core, each its share of the files: what is left of a first build if writing took no time.
 """
 
+# ruff: noqa: E402 - before numpy is imported
 from __future__ import annotations
+
+import os
+
+from kbhub.workspace.process_tuning import be_frugal
+
+be_frugal(os.environ)  # as every process of kbhub does first; with the threads of numpy, none could be forked
 
 import argparse
 import json
 import multiprocessing
-import os
 import sys
 import tempfile
 import time
