@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from array import array
 from math import sqrt
 from typing import TYPE_CHECKING, Any
@@ -95,47 +96,57 @@ def learn(
         )
 
 
-def lessons(path: Path, model: str) -> list[Lesson]:
-    """Return the latest lessons, newest first; none if the log cannot be read.
+class Lessons:
+    """Reads lessons for every search. Thread-safe.
 
-    Args:
-        path: the query log; it need not exist.
-        model: of the vectors to return.
+    The connection stays open: a new one reads the schema first, which takes half a millisecond.
     """
-    try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    except apsw.Error:
-        return []
-    try:
-        rows: list[Any] = connection.execute(
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connection: apsw.Connection | None = None
+        self._file: tuple[Path, int, int] | None = None
+        """The file of the connection: path, device and inode."""
+
+    def latest(self, path: Path, model: str) -> list[Lesson]:
+        """Return the latest lessons, newest first; none if the log cannot be read.
+
+        Args:
+            path: the query log; it need not exist.
+            model: of the vectors to return.
+        """
+        rows = self._rows(
+            path,
             "SELECT lesson.asked_id, ref, at, remembered, session, vector "
             "FROM (SELECT * FROM lesson ORDER BY at DESC LIMIT ?) AS lesson "
             "JOIN question ON question.asked_id = lesson.asked_id WHERE model = ?",
             (MOST_LESSONS, model),
-        ).fetchall()
-    except apsw.Error:
-        return []
-    finally:
-        connection.close()
-    return [Lesson(asked, ref, at, bool(remembered), *rest) for asked, ref, at, remembered, *rest in rows]
+        )
+        return [Lesson(asked, ref, at, bool(remembered), *rest) for asked, ref, at, remembered, *rest in rows]
 
-
-def questions(path: Path, asked: Sequence[int]) -> dict[int, str]:
-    """Return the wording of queries by id; empty if the log cannot be read."""
-    try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    except apsw.Error:
-        return {}
-    try:
+    def questions(self, path: Path, asked: Sequence[int]) -> dict[int, str]:
+        """Return the wording of queries by id; empty if the log cannot be read."""
         marks = ", ".join("?" * len(asked))
-        rows: list[Any] = connection.execute(
-            f"SELECT id, subject FROM asked WHERE id IN ({marks})", tuple(asked)
-        ).fetchall()
-    except apsw.Error:
-        return {}
-    finally:
-        connection.close()
-    return dict(rows)
+        return dict(self._rows(path, f"SELECT id, subject FROM asked WHERE id IN ({marks})", tuple(asked)))
+
+    def _rows(self, path: Path, statement: str, values: tuple[apsw.SQLiteValue, ...]) -> list[Any]:
+        with self._lock:
+            try:
+                state = path.stat()
+                if self._file != (path, state.st_dev, state.st_ino):
+                    self._close()
+                    self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+                    self._file = path, state.st_dev, state.st_ino
+                assert self._connection is not None
+                return self._connection.execute(statement, values).fetchall()
+            except (OSError, apsw.Error):
+                self._close()
+                return []
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close(force=True)
+        self._connection = self._file = None
 
 
 def _cosine(one: array[int], other: array[int]) -> float:

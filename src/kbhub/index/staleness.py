@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kbhub.index.engine import numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from kbhub.index.engine import Index
     from kbhub.index.rows import DocumentRow
@@ -47,13 +47,16 @@ _MOST_WORDS = 120
 """Most characters of a reported status."""
 
 
-def outdated(index: Index, documents: Collection[DocumentRow], now: float) -> dict[int, str]:
+def outdated(
+    index: Index, documents: Collection[DocumentRow], now: float, written: Mapping[int, str] | None = None
+) -> dict[int, str]:
     """Return the documents that declare themselves outdated, or are superseded by another.
 
     Args:
         index: their index, in a snapshot.
         documents: the documents to check.
         now: seconds since the epoch.
+        written: their `written_statuses`, if those are known.
 
     Returns:
         Document id → reason, in a few words.
@@ -61,7 +64,8 @@ def outdated(index: Index, documents: Collection[DocumentRow], now: float) -> di
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    reasons = {number: said for number, said in _written(index, documents).items() if not said.startswith(_ACCEPTED)}
+    written = written_statuses(index, documents) if written is None else written
+    reasons = {number: said for number, said in written.items() if not said.startswith(_ACCEPTED)}
     if index.remembered("says how long it holds", lambda: _says(index)):
         rows = index.rows(
             "SELECT document_id, key, value FROM property WHERE document_id IN @ids "
@@ -77,12 +81,13 @@ def outdated(index: Index, documents: Collection[DocumentRow], now: float) -> di
     return reasons
 
 
-def settled(index: Index, documents: Collection[DocumentRow]) -> set[int]:
+def settled(index: Index, documents: Collection[DocumentRow], written: Mapping[int, str]) -> set[int]:
     """Return the decision records, which age alone does not make stale.
 
     Args:
         index: their index, in a snapshot.
         documents: the documents to check.
+        written: their `written_statuses`.
 
     Returns:
         Ids of documents in a decision folder or with status `accepted`.
@@ -96,15 +101,22 @@ def settled(index: Index, documents: Collection[DocumentRow]) -> set[int]:
         numbers([document.id for document in documents if document.id not in ids]),
     )
     ids |= {number for number, value in rows if str(value).strip().casefold() == _ACCEPTED}
-    left = [document for document in documents if document.id not in ids]
-    return ids | {number for number, said in _written(index, left).items() if said.startswith(_ACCEPTED)}
+    return ids | {number for number, said in written.items() if said.startswith(_ACCEPTED)}
 
 
-def _written(index: Index, documents: Collection[DocumentRow]) -> dict[int, str]:
-    """Return the status of decision records from their text."""
+def written_statuses(index: Index, documents: Collection[DocumentRow]) -> dict[int, str]:
+    """Return the status of decision records from their text, by document id.
+
+    Args:
+        index: their index, in a snapshot.
+        documents: the documents to read.
+
+    Raises:
+        IndexUnavailable: the index cannot be read.
+    """
     rows = index.rows(
         "SELECT document_id, start_line, text FROM chunk WHERE document_id IN @ids "
-        "AND lower(text) LIKE '%status%' ORDER BY start_line DESC",
+        "AND text @alike '%status%' ORDER BY start_line DESC",
         numbers([document.id for document in documents if document.kind == "document"]),
     )
     statuses = {}

@@ -126,12 +126,13 @@ def dependencies(hub: Hub, embedder: Embedder | None, limitations: list[str]) ->
         return vector
 
     def boosts(base: Searched, paths: Sequence[str]) -> dict[str, float]:
-        return {path: boost.factor for path, boost in standings(base.index, base.base, uses, paths, now).items()}
+        read = standings(base.index, base.base, uses_of(hub), paths, now)
+        return {path: boost.factor for path, boost in read.items()}
 
     def gone_since(base: Base, path: str) -> float | None:
         return Keeping(hub.limits().kept, base).gone_since(path)
 
-    settings, now, uses = hub.config().settings, hub.options.clock(), uses_of(hub)
+    settings, now = hub.config().settings, hub.options.clock()
     return Dependencies(
         now,
         embed,

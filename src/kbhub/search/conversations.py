@@ -45,8 +45,11 @@ def is_conversation(chunk: ChunkRow, document: DocumentRow) -> bool:
     """
     if document.kind == "session":
         return True
-    lines = [line for line in chunk.text[chunk.prose :].split("\n") if line.strip() and not line.startswith("#")]
-    speakers = [match[1] for line in lines if (match := _TURN.match(line))]
+    prose = chunk.text[chunk.prose :]
+    if prose.count(":") < LEAST_TURNS:  # most texts, and the pattern takes a tenth of a millisecond
+        return False
+    lines = [line for line in prose.split("\n") if line.strip() and not line.startswith("#")]
+    speakers = [match[1] for line in lines if ":" in line and (match := _TURN.match(line))]
     # In a list of terms with their meanings, every line has another name.
     return LEAST_TURNS <= len(speakers) >= TURN_SHARE * len(lines) and len(set(speakers)) < len(speakers)
 

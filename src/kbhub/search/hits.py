@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kbhub.index.query import excerpt, spans
 from kbhub.index.references import ref_of, short_docids
 from kbhub.index.selection import DAY_SECONDS
-from kbhub.index.staleness import outdated, settled
+from kbhub.index.staleness import outdated, settled, written_statuses
 from kbhub.search.rerank_text import same_text
 from kbhub.sync.deleted_texts import deleted_words, is_gone
 from kbhub.types import Hit, Signal, Span, Trace
@@ -172,8 +172,9 @@ def described(groups: Sequence[Group], documents: Documents, manner: Manner) -> 
     decided: set[Key] = set()
     for number, base in enumerate(documents.searched):
         if mine := [row for key, row in rows.items() if key[0] == number]:
-            ended |= {(number, row): why for row, why in outdated(base.index, mine, manner.now).items()}
-            decided |= {(number, row) for row in settled(base.index, mine)}
+            written = written_statuses(base.index, mine)
+            ended |= {(number, row): why for row, why in outdated(base.index, mine, manner.now, written).items()}
+            decided |= {(number, row) for row in settled(base.index, mine, written)}
             for row in (row for row in mine if is_gone(row.size)):
                 gone = deleted_words(manner.gone_since(base.base, row.path))
                 ended[number, row.id] = "; ".join((*filter(None, (ended.get((number, row.id)),)), gone))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.index.bm25 import Ranking, numbered
-from kbhub.index.lessons import lessons, questions
+from kbhub.index.lessons import Lessons
 from kbhub.index.query import parsed
 from kbhub.index.references import ref_of
 from kbhub.models.embedding import PACKAGED_SHA256
@@ -27,7 +27,6 @@ from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -92,16 +91,15 @@ def learned(hub: Hub, text: str, now: float) -> list[Learned]:
     if not hub.config().settings.log.queries or not logs_folder(hub).is_dir():
         return []
     path = log_path(hub)
-    stored = lessons(path, PACKAGED_SHA256[:MODEL_DIGITS])
-    wanted = question_vector(text) if stored else b""
-    return _weighed(path, stored, text, wanted, now) if wanted else []
+    lessons = hub.state(Lessons)
+    stored = lessons.latest(path, PACKAGED_SHA256[:MODEL_DIGITS])
+    near = _near(stored, wanted) if stored and (wanted := question_vector(text)) else {}
+    return _weighed(stored, near, lessons.questions(path, list(near)), text, now) if near else []
 
 
-def _weighed(path: Path, stored: Sequence[Lesson], text: str, wanted: bytes, now: float) -> list[Learned]:
-    near = _near(stored, wanted)
-    if not near:
-        return []
-    texts = questions(path, list(near))
+def _weighed(
+    stored: Sequence[Lesson], near: Mapping[int, float], texts: Mapping[int, str], text: str, now: float
+) -> list[Learned]:
     words = _words(text)
     likeness = {asked: (near[asked] + _shared(words, _words(known))) / 2 for asked, known in texts.items()}
     likeness = {asked: like for asked, like in likeness.items() if like >= SIMILAR}

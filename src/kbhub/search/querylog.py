@@ -13,6 +13,7 @@ from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub
+    from kbhub.types import Discovery
 
 MODEL_DIGITS = 8
 """Hex digits of the model's hash kept with a vector; vectors of another release's model do not count."""
@@ -22,6 +23,13 @@ FOLDER = "queries"
 
 NO_PROJECT = "no-project"
 """Name of the log if kbhub runs without a directory."""
+
+
+class _Log:
+    """Where the log of a hub's project lies."""
+
+    found: tuple[Discovery, Path] | None = None
+    """The discovery whose workspace the path was found for, and the path: telling which project it is may take git."""
 
 
 class Session:
@@ -42,8 +50,11 @@ def logs_folder(hub: Hub) -> Path:
 
 def log_path(hub: Hub) -> Path:
     """Return the path of the log of a hub's project; clones and worktrees share one."""
-    identity = identify(hub.discovery().workspace)
-    return logs_folder(hub) / f"{identity.digest if identity else NO_PROJECT}.db"
+    discovery, log = hub.discovery(), hub.state(_Log)
+    if log.found is None or log.found[0] is not discovery:
+        identity = identify(discovery.workspace)
+        log.found = discovery, logs_folder(hub) / f"{identity.digest if identity else NO_PROJECT}.db"
+    return log.found[1]
 
 
 def question_vector(text: str) -> bytes:

@@ -12,7 +12,7 @@ from kbhub.documents.sources.text_formats import parse_text
 from kbhub.editing.audit.material import Fix, ListEntry, front_lines, front_matter_entries, line_of
 from kbhub.editing.checks import tag_form
 from kbhub.index.auditing import bodies, front_matter_of, texts
-from kbhub.index.staleness import ENDED, SUPERSEDED_KEYS, UNTIL_KEYS, outdated, settled
+from kbhub.index.staleness import ENDED, SUPERSEDED_KEYS, UNTIL_KEYS, outdated, settled, written_statuses
 from kbhub.memory.subjects import subjects_changed
 from kbhub.reading.code_references import RefState, Sources
 from kbhub.reading.graph.building import Edge, WrittenLink, graph_of
@@ -162,8 +162,9 @@ def stale_findings(material: Material) -> Iterator[AuditFinding]:
     written = material.written()
     index = material.hub.index(material.base)
     with index.snapshot():
-        reasons = outdated(index, tuple(written.values()), now)
-        decided = settled(index, tuple(written.values()))
+        statuses = written_statuses(index, documents := tuple(written.values()))
+        reasons = outdated(index, documents, now, statuses)
+        decided = settled(index, documents, statuses)
         stale = [path for path, row in written.items() if row.id in reasons]
         fronts = {path: front_lines(text) for path, text in texts(index, stale)}
     for path, row in written.items():

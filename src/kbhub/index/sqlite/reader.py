@@ -224,6 +224,7 @@ _WORDS = {
     "iso_date": "value GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]*'",
     "greatest": "max",
     "position": "instr",
+    "alike": "LIKE",
     "each": "+",
 }
 """What engines write differently. `+` keeps SQLite from using an index, and so from going through all with a key."""
