@@ -88,7 +88,6 @@ class Hub:
         self.trust = TrustStore(self.data / "trust.json")
         self._lock = threading.RLock()
         self._shared = self.options.shared or Shared()
-        self.readers = self._shared.readers
         self._roots: Workspace | None = None
         self._discovered: tuple[float, LoadedConfig, Discovery] | None = None
         self._indexes: dict[tuple[str, Path], Index] = {}
@@ -154,6 +153,11 @@ class Hub:
         path = index_path(base, self.cache, own_model(self.config().settings.embedder.model))
         with self._lock:
             return self._indexes.setdefault((base.id, path), self._shared.index(base.id, path))
+
+    @property
+    def readers(self) -> threading.BoundedSemaphore:
+        """What limits concurrent searches and reads of the process; hold it meanwhile."""
+        return self._shared.readers(self.discovery().bases)
 
     def embedder(self) -> Embedder | None:
         """Return the configured embedder, loaded on first use; None if it is turned off.

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from kbhub.types import Kind
 
 
-MOST_PLACED = 2000
-"""Most chunks with a term that are sorted: some 5 ms. A commoner stem occurs in every form early on."""
+MOST_PLACED = 500
+"""Most chunks with a term that are sorted: some milliseconds. A commoner stem occurs in every form early on."""
 
 LAST_CHARACTER = "\U0010ffff"
 

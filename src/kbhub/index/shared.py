@@ -10,7 +10,7 @@ from kbhub.index.sqlite import SqliteIndex
 from kbhub.models.embedding import is_remote, open_embedder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from kbhub.index.engine import Index
@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 MOST_MODELS = 4
 """Models kept loaded; more than one is rare, and each takes tens of megabytes."""
 
-READERS = 4
-"""Concurrent searches and reads of a process; others wait. Each holds two descriptors per base, and a process may have
-as few as 256 (macOS); Python runs one of them at a time anyway."""
+READERS = 2
+"""Concurrent searches and reads of a process; others wait. Python runs one of them at a time, and each further one that
+wants its turn takes time from it: with four, eight windows of one daemon got two thirds as many answers. The second one
+goes on while the first waits for a model or scans a large base."""
+
+WAITING_READERS = 4
+"""The same where a base is on a database server, as they mostly wait for it. Each holds two descriptors per local base,
+and a process may have as few as 256 (macOS)."""
 
 
 class Shared:
@@ -34,7 +39,7 @@ class Shared:
     """
 
     def __init__(self) -> None:
-        self.readers = threading.BoundedSemaphore(READERS)
+        self._readers, self._waiting = (threading.BoundedSemaphore(most) for most in (READERS, WAITING_READERS))
         self._lock = threading.Lock()
         self._indexes: WeakValueDictionary[tuple[str, Path], Index] = WeakValueDictionary()
         """Dropped when no hub uses them."""
@@ -42,6 +47,10 @@ class Shared:
         self._servers: dict[tuple[str, float], Server] = {}
         self._team: dict[tuple[object, ...], Index] = {}
         """Indexes of shared bases by what names them."""
+
+    def readers(self, bases: Iterable[Base]) -> threading.BoundedSemaphore:
+        """Return what limits concurrent searches and reads of some bases."""
+        return self._waiting if any(base.engine for base in bases) else self._readers
 
     def index(self, base: str, path: Path) -> Index:
         """Return the index of a base, for reading.
