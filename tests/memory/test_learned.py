@@ -174,6 +174,25 @@ def test_what_was_learned_is_forgotten_with_the_log(hub):
         connection.close()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="open files cannot be renamed there")
+def test_a_log_that_was_removed_or_replaced_is_noticed(hub):
+    """Searches keep it open, and yet what counts is the file that is there now."""
+    occasion(hub, "one")
+    occasion(hub, "two")
+    flush()
+    log = log_path(hub)
+    assert list(reasons(ask(hub))) == ["reimbursements.md"]
+
+    flush()
+    kept = log.rename(log.with_suffix(".kept"))
+    for end in ("-wal", "-shm"):
+        log.with_name(f"{log.name}{end}").rename(kept.with_name(f"{kept.name}{end}"))
+    assert reasons(hub.search(Query(text=ASKED, explain=True))) == {}
+    ask(hub)
+    flush()
+    assert reasons(hub.search(Query(text=ASKED, explain=True))) == {}
+
+
 def test_nothing_is_learned_without_the_log(environment, hub, clock):
     """And nothing that was learned counts while it is off."""
     occasion(hub, "one")
