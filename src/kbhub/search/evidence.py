@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -159,8 +159,13 @@ class Sought:
         sequence = [stem for term in terms for stem in term.stems]
         self._stems = frozenset(sequence)
         self._pairs = frozenset(pairwise(sequence))
-        self._terms = [(term.stems, rarity(term.text)) for term in terms]
-        self._rarity = sum(rare for _, rare in self._terms) or 1.0
+        forms: dict[str, list[tuple[str, ...]]] = {}
+        for term in terms:
+            forms.setdefault(term.text, []).append(term.stems)
+        self._terms = [(stems[0], rarity(text)) for text, stems in forms.items() if len(stems) == 1]
+        self._spellings = [(stems, rarity(text)) for text, stems in forms.items() if len(stems) > 1]
+        """Names that are searched as one word and as several (`maxRetries`, `max_retries`): either is all of it."""
+        self._rarity = sum(rare for _, rare in (*self._terms, *self._spellings)) or 1.0
         self._shares = _shares(self._terms)
         self._weights = [(term.stems, term.weight) for term in terms]
         self._total = sum(term.weight for term in terms) or 1.0
@@ -182,13 +187,16 @@ class Sought:
         titled = short_stems(title)
         titles = frozenset(titled)
         everywhere = {stem for _, stem in words}.union(titled, *map(short_stems, (*headings, *names)))
-        covered = sum(
-            rare * len([stem for stem in stems if stem in everywhere]) / len(stems) for stems, rare in self._terms
-        )
+        terms, shares = self._terms, self._shares
+        if self._spellings:
+            used = [(max(forms, key=partial(_found_of, everywhere)), rare) for forms, rare in self._spellings]
+            terms = [*terms, *used]
+            shares = dict.fromkeys(self._stems, 0.0) | _shares(terms)
+        covered = sum(rare * _found_of(everywhere, stems) for stems, rare in terms)
         named, defined = self._named(text, headings[-1] if headings else title) if self._names else (0.0, 0.0)
         return Evidence(
             coverage=covered / self._rarity,
-            together=_together(words, self._shares) / self._rarity,
+            together=_together(words, shares) / self._rarity,
             phrase=len(self._pairs & near) / len(self._pairs) if self._pairs else 0.0,
             identifier=named / self._total,
             definition=defined / self._total,
@@ -228,6 +236,11 @@ def _found(text: str, wanted: frozenset[str]) -> tuple[list[tuple[int, str]], se
         (first[2], second[2]) for first, second in pairwise(found) if not _WORD.search(letters, first[1], second[0])
     }
     return [(start, stem) for start, _, stem in found], neighbours
+
+
+def _found_of(found: Collection[str], stems: Sequence[str]) -> float:
+    """Return the share of stems that are among those found."""
+    return len([stem for stem in stems if stem in found]) / len(stems)
 
 
 def _shares(terms: Sequence[tuple[tuple[str, ...], float]]) -> dict[str, float]:
