@@ -93,6 +93,9 @@ def test_a_name_counts_only_letter_for_letter():
     assert Sought(terms("--pre")).examine("Use `--pre` here.", (), "").identifier == 1
     assert Sought(terms("--pre")).examine("Use `--pretty` or pre_start or pre.", (), "").identifier == 0
     assert Sought(terms("max_retries")).examine("Set MAX_RETRIES.", (), "").identifier == 1
+    assert Sought(terms("max_retries")).examine("Set MAX_RETRIES.", (), "").names == pytest.approx(1)
+    assert 0 < Sought(terms("set max_retries")).examine("Set MAX_RETRIES.", (), "").names < 1
+    assert Sought(terms("max_retries")).examine("Set max retries.", (), "").names == 0
 
 
 def test_a_definition_comes_before_a_mention():

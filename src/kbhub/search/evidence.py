@@ -123,6 +123,8 @@ class Evidence:
     """Share of the terms, by weight, that are names and occur here verbatim."""
     definition: float
     """Share of the terms, by weight, that are names in a heading or at the start of a line here."""
+    names: float
+    """Share of the query's terms, by rarity, that are names and occur here verbatim."""
     literal: bool
     """Whether all terms occur here, names verbatim."""
     title: float
@@ -169,9 +171,13 @@ class Sought:
         self._shares = _shares(self._terms)
         self._weights = [(term.stems, term.weight) for term in terms]
         self._total = sum(term.weight for term in terms) or 1.0
-        patterns = [(verbatim(term.text), term.weight) for term in terms if is_identifier(term.text)]
-        self._names = [(pattern, weight) for pattern, weight in patterns if pattern]
-        self._named_weight = sum(weight for _, weight in self._names)
+        patterns = [
+            (verbatim(term.text), term.weight, rarity(term.text) / len(forms[term.text]))
+            for term in terms
+            if is_identifier(term.text)
+        ]
+        self._names = [(pattern, weight, rare) for pattern, weight, rare in patterns if pattern]
+        self._named_weight = sum(weight for _, weight, _ in self._names)
 
     def examine(self, text: str, headings: Sequence[str], title: str, names: Sequence[str] = ()) -> Evidence:
         """Compute the text signals of a chunk.
@@ -193,13 +199,14 @@ class Sought:
             terms = [*terms, *used]
             shares = dict.fromkeys(self._stems, 0.0) | _shares(terms)
         covered = sum(rare * _found_of(everywhere, stems) for stems, rare in terms)
-        named, defined = self._named(text, headings[-1] if headings else title) if self._names else (0.0, 0.0)
+        named, defined, rare_names = self._named(text, headings[-1] if headings else title)
         return Evidence(
             coverage=covered / self._rarity,
             together=_together(words, shares) / self._rarity,
             phrase=len(self._pairs & near) / len(self._pairs) if self._pairs else 0.0,
             identifier=named / self._total,
             definition=defined / self._total,
+            names=rare_names / self._rarity,
             literal=covered >= WHOLLY * self._rarity and named >= WHOLLY * self._named_weight,
             title=len(self._stems & titles) / len(titles) if titled else 0.0,
             about=sum(weight for stems, weight in self._weights if titles.issuperset(stems)) / self._total,
@@ -207,17 +214,18 @@ class Sought:
             name=(*titled, *short_stems(headings[-1] if headings else "")),
         )
 
-    def _named(self, text: str, heading: str) -> tuple[float, float]:
-        """Return the weight of the names that occur in a text, and of those it defines."""
-        present = defined = 0.0
-        for pattern, weight in self._names:
+    def _named(self, text: str, heading: str) -> tuple[float, float, float]:
+        """Return the weight of the names that occur in a text, of those it defines, and the rarity of the former."""
+        present = defined = rarities = 0.0
+        for pattern, weight, rare in self._names:
             places = [match.start() for match in pattern.finditer(text)]
             headed = pattern.search(heading) is not None
             if headed or places:
                 present += weight
+                rarities += rare
             if headed or any(_LINE_START.fullmatch(text, text.rfind("\n", 0, at) + 1, at) for at in places):
                 defined += weight
-        return present, defined
+        return present, defined, rarities
 
 
 def _found(text: str, wanted: frozenset[str]) -> tuple[list[tuple[int, str]], set[tuple[str, str]]]:
