@@ -169,10 +169,10 @@ class Traversal:
 
     def _not_ignored(self, plain: Listing, folder: PendingFolder) -> Listing:
         """Return the files that no rule excludes."""
-        taken = [
-            self.filters.rule_reason(plain.prefix + name, folder.layers, directory=False) is None
-            for name in plain.names
-        ]
+        out = self.filters.ruled_out(plain.prefix, plain.names, folder.layers)
+        if not out:
+            return plain
+        taken = [name not in out for name in plain.names]
         return Listing(
             plain.prefix,
             list(compress(plain.names, taken)),
