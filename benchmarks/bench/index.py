@@ -124,7 +124,7 @@ def _changes(stand: Stand, files: int, rounds: int) -> dict[str, Any]:
 
 
 def _change(hub, file: Path, word: str, series: dict[str, Series]) -> None:
-    before = file.read_bytes()
+    before, status = file.read_bytes(), file.stat()
     file.write_bytes(before + f"\n\nThe {word} was added.\n".encode())
 
     def found() -> Any:
@@ -137,6 +137,8 @@ def _change(hub, file: Path, word: str, series: dict[str, Series]) -> None:
         assert not result.unmatched, f"{word} was not found"
     finally:
         file.write_bytes(before)
+        # With its time, or the next look is one at a file that was written a moment ago and may be written again.
+        os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
         hub.sync()
 
 

@@ -400,24 +400,3 @@ class SearchResult(Value):
     def listed(self) -> bool:
         """Whether hits were only filtered, not ranked, so that they are sorted newest first."""
         return bool(self.filters) and not self.terms
-
-
-@struct
-class Scan:
-    """The files of a base, as listed by the walk."""
-
-    files: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Path in the base → (size in bytes, time in ns since the epoch); see `FileEntry`."""
-    skipped: tuple[Problem, ...] = ()
-    """Files that were skipped although their names match, and why."""
-    unlisted: tuple[str, ...] = ()
-    """Folders that could not be listed, so that the files below them are unknown rather than deleted."""
-    passed_over: dict[str, int] = field(default_factory=dict)
-    """Suffix → number of text files of a type that is not indexed; only for scans of all files."""
-    frame: object = None
-    """Everything that decides whether a file belongs to the base, other than the files and folders in it; equal frames
-    allow judging single files. None if that is impossible, because of links or too many files."""
-
-    def entry(self, path: str) -> FileEntry:
-        """Return a file by its path."""
-        return FileEntry(path, *self.files[path])

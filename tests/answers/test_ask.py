@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ask_documents import QUESTION, write_documents
 from kbhub.answers import AskOptions, Prepared, answer_without_client, ask, prepare
 from kbhub.answers.answer import estimated_tokens
-from kbhub.answers.asking import NO_CLIENT, NO_OLLAMA
+from kbhub.answers.asking import NO_CLIENT, NO_OLLAMA, NOT_COVERED_TEXT
 from kbhub.answers.prompts import request_of
 from kbhub.errors import BaseNotFound, UsageError
 from kbhub.memory.listing import memories
@@ -238,7 +238,7 @@ def test_what_nothing_covers_is_not_answered(hub, snapshot):
     answer = ask(hub, "who won the football world cup in brazil")
 
     assert (answer.outcome, answer.written_by, answer.verdict) == ("not_covered", "none", "none")
-    assert answer.text == "Nothing in these bases covers this."
+    assert answer.text == NOT_COVERED_TEXT
     assert {one.tier for one in answer.references} <= {"nearest"}
     assert [one.number for one in answer.passages] == [one.number for one in answer.references][:1]
     assert answer.unmatched == ("won", "football", "world", "cup", "brazil")

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.documents.filters import parse_rules
+from kbhub.documents.filters import Layer, parse_rules
 from kbhub.documents.walk import KeptFolder, excluded_by, open_contained, scan
 from kbhub.errors import BaseUnavailable, PathNotContained
 from kbhub.types import Base
@@ -631,6 +631,23 @@ def test_no_string_opens_anything_outside_the_base(guarded, path):
 def test_any_string_can_be_asked_about(guarded, path):
     reason = excluded_by(guarded, path)
     assert (reason is None) == (path in scan(guarded, max_bytes=MEGABYTE, max_files=100).files)
+
+
+odd_patterns = st.sampled_from(
+    ["*.md", "/a.md", "a", "sub/", "!a.md", "**/b.md", "sub/**", "a.*", "[a|b].md", "b\\|c.md", "x/**/a", "?.md", "*"]
+)
+odd_lines = st.lists(odd_patterns | st.text("ab*?[]|!/.\\^$()", max_size=6), max_size=5)
+
+
+@given(
+    odd_lines, st.sampled_from(["", "sub/", "a/x/"]), st.lists(st.sampled_from(["a.md", "b.md", "b|c.md", "a", "x"]))
+)
+def test_many_names_are_judged_like_each_of_them(lines, prefix, names):
+    """One search for all rules finds what any of them matches."""
+    layer = Layer(parse_rules(lines, "i"))
+    each = [name for name in names if any(rule.matches(prefix + name, directory=False) for rule in layer.rules)]
+
+    assert [name for name in layer.among(prefix, names) if layer.rule_for(prefix + name, directory=False)] == each
 
 
 # Why a file is left out

@@ -16,6 +16,7 @@ supports = st.builds(
     coverage=shares,
     together=shares,
     phrase=shares,
+    names=shares,
     similarity=st.none() | shares,
     size=st.integers(0, 10_000_000),
 )
@@ -27,7 +28,13 @@ def test_confidence_is_a_probability(found, terms, cohesion, model):
     assert 0 <= confidence(found, terms, cohesion, model) <= 1
 
 
-@given(supports, st.integers(1, 12), shares, models, st.sampled_from(["coverage", "together", "phrase", "similarity"]))
+@given(
+    supports,
+    st.integers(1, 12),
+    shares,
+    models,
+    st.sampled_from(["coverage", "together", "phrase", "names", "similarity"]),
+)
 def test_more_evidence_is_never_less_sure(one, terms, cohesion, model, what):
     """Confidence grows with each kind of evidence."""
     one = replace(one, similarity=0.5 if one.similarity is None else one.similarity)
@@ -41,11 +48,20 @@ def test_a_further_chunk_never_lowers_it(found, further, terms, cohesion, model)
     assert confidence([*found, further], terms, cohesion, model) >= confidence(found, terms, cohesion, model)
 
 
+@given(supports, st.integers(1, 12), shares, models)
+def test_a_large_base_is_judged_like_the_largest_that_was_measured(one, terms, cohesion, model):
+    """Beyond that, only its size would be left to decide."""
+    measured, larger = (confidence([replace(one, size=size)], terms, cohesion, model) for size in (8_000, 8_000_000))
+    small = confidence([replace(one, size=50)], terms, cohesion, model)
+
+    assert larger == measured <= small
+
+
 def test_verdicts_follow_the_confidence():
     """A clear answer is strong, a question from elsewhere is covered by nothing, and what is uncertain is weak."""
-    clear = Support(coverage=0.9, together=0.9, phrase=0.5, similarity=0.7, size=50)
-    half = Support(coverage=0.5, together=0.4, phrase=0.0, similarity=0.4, size=50)
-    nothing = Support(coverage=0.0, together=0.0, phrase=0.0, similarity=0.1, size=50)
+    clear = Support(coverage=0.9, together=0.9, phrase=0.5, names=0.0, similarity=0.7, size=50)
+    half = Support(coverage=0.5, together=0.4, phrase=0.0, names=0.0, similarity=0.4, size=50)
+    nothing = Support(coverage=0.0, together=0.0, phrase=0.0, names=0.0, similarity=0.1, size=50)
 
     for model in (None, *MODELS):
         assert [verdict(confidence([one], 4, 0.6, model)) for one in (clear, half, nothing)] == [

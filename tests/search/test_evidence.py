@@ -56,6 +56,19 @@ def test_a_rare_word_counts_more_than_a_common_one():
     assert asked.examine("kubernetes", (), "").coverage > asked.examine("people", (), "").coverage
 
 
+@pytest.mark.parametrize("text", ["Set maxRetries to three.", "Set max_retries to three."])
+def test_either_spelling_of_a_name_is_all_of_it(text):
+    """A name that is searched as one word and as several counts as one, covered by whichever spelling is there."""
+    (name,) = parse_query("maxRetries").terms
+    asked = [WeightedTerm(name.text, form.tokens, 1.0) for form in (name, name.apart)]
+    found = Sought([*asked, *terms("three banana")]).examine(text, (), "")
+
+    assert Sought(asked).examine(text, (), "").together == pytest.approx(1)
+    assert Sought(asked).examine(text, (), "").coverage == pytest.approx(1)
+    assert 0 < found.together <= found.coverage < 1
+    assert found.together == pytest.approx(found.coverage)
+
+
 @pytest.mark.parametrize("text", ["The pool of connections.", "プール connection pool"])
 def test_what_stands_together_counts_together(text):
     """A sentence with both words is more than a page with one here and one there."""
@@ -80,6 +93,9 @@ def test_a_name_counts_only_letter_for_letter():
     assert Sought(terms("--pre")).examine("Use `--pre` here.", (), "").identifier == 1
     assert Sought(terms("--pre")).examine("Use `--pretty` or pre_start or pre.", (), "").identifier == 0
     assert Sought(terms("max_retries")).examine("Set MAX_RETRIES.", (), "").identifier == 1
+    assert Sought(terms("max_retries")).examine("Set MAX_RETRIES.", (), "").names == pytest.approx(1)
+    assert 0 < Sought(terms("set max_retries")).examine("Set MAX_RETRIES.", (), "").names < 1
+    assert Sought(terms("max_retries")).examine("Set max retries.", (), "").names == 0
 
 
 def test_a_definition_comes_before_a_mention():

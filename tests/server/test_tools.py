@@ -576,7 +576,7 @@ async def test_an_empty_handed_answer_is_short(shop, mode):
     async with Client(create_server(shop.hub()), mode=mode) as client:
         text = await told(client, "search", query="zxqv zxqw soup zxqt zxqu zxqy zxqz")
 
-    assert "Nothing in these bases covers this" in text
+    assert "nothing in these bases covers this" in text
     assert "Words that no document contains: " in text
     assert "```" not in text
     assert "\n   >" not in text

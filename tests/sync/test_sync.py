@@ -21,6 +21,7 @@ import kbhub.index.auditing
 import kbhub.sync.sync
 import kbhub.workspace.git
 from conftest import held_elsewhere
+from kbhub.documents.scans import Listing, Scan, digest_of, listing_of
 from kbhub.documents.walk import Limits
 from kbhub.errors import BaseUnavailable, EmbedderError
 from kbhub.index.sqlite import SqliteIndex, index_path
@@ -286,6 +287,33 @@ def test_files_are_compared_a_few_documents_at_a_time(folder, monkeypatch, at_on
     assert found.gone == ("1.md", "4.md")
 
 
+def test_an_index_is_not_read_while_its_files_are_as_the_last_sync_left_them(folder):
+    """So what was taken out behind its back is only missed with the next change."""
+    folder.sync()
+    with closing(apsw.Connection(str(folder.index_path))) as connection:
+        connection.execute("UPDATE document SET size = size + 1").fetchall()
+
+    assert len(compare(folder.base, folder.index_path, LIMITS)) == 0
+    folder.write("new.md", "one more")
+    assert len(compare(folder.base, folder.index_path, LIMITS)) == len(list(folder.base.path.rglob("*.md")))
+
+
+names = st.lists(st.text("ab/", max_size=3), max_size=3)
+listings = st.builds(
+    lambda prefix, names, numbers: Listing(prefix, names, numbers[: len(names)], numbers[3 : 3 + len(names)]),
+    st.text("ab/", max_size=2),
+    names,
+    st.lists(st.integers(-2, 2), min_size=6, max_size=6),
+)
+scans = st.lists(listings, max_size=3).map(lambda found: Scan(tuple(found)))
+
+
+@given(scans, scans)
+def test_files_that_differ_have_another_digest(one, other):
+    """However names, sizes and times are spread over folders."""
+    assert (digest_of(one) == digest_of(other)) == (one.listings == other.listings)
+
+
 def test_documents_out_of_order_are_damage_and_no_endless_loop(folder, monkeypatch):
     """What is read a few documents at a time goes on behind the last of them."""
     monkeypatch.setattr(kbhub.index.auditing, "AT_ONCE", 2)
@@ -301,6 +329,7 @@ def test_documents_out_of_order_are_damage_and_no_endless_loop(folder, monkeypat
     assert (data[page], data[number]) == (0x0D, 4)
     data[number] = 1
     folder.index_path.write_bytes(data)
+    folder.write("new.md", "so that the index is read")
 
     assert compare(folder.base, folder.index_path, LIMITS).new_index
 
@@ -361,8 +390,8 @@ def test_what_lies_below_an_unlisted_folder_is_not_gone(folder):
     removed = []
     for unlisted in (("sub",), ()):
         difference = compare(folder.base, folder.index_path, LIMITS)
-        seen = {path: entry for path, entry in difference.scan.files.items() if path != "sub/deep.md"}
-        scan = replace(difference.scan, files=seen, unlisted=unlisted)
+        seen = listing_of({path: file for path, file in difference.scan.files.items() if path != "sub/deep.md"})
+        scan = replace(difference.scan, listings=(seen,), unlisted=unlisted)
         removed.append(folder.sync(difference=replace(difference, scan=scan), full=True).removed)
 
     assert removed == [0, 1]

@@ -51,6 +51,9 @@ _OPENED_TWICE = re.compile(r"(?<!\\)((?:\\\\)*)\[\[")
 """`[[`, of which `re` warns ("possible nested set")."""
 
 _STAR = "[^/]*"
+_ANYWHERE, _END = "^(?:[^/]+/)*", "(?:(?:/)|$)"
+"""How the expression of a rule without a slash begins, and how it ends once its group has no name."""
+
 _DIRECTORY_GROUP = "ps_d"
 """Name of pathspec's group for the slash after a folder; if it matched, the match is an ancestor of the item."""
 
@@ -94,11 +97,32 @@ class Layer:
     """Matches whenever a rule does: a single search for the many paths that match no rule."""
 
     def __post_init__(self) -> None:
-        every = "|".join(rule.regex.pattern for rule in self.rules) or "(?!)"
-        self._any = re.compile(every.replace(f"(?P<{_DIRECTORY_GROUP}>", "(?:"))
+        common, others = list[str](), list[str]()
+        for rule in self.rules:
+            pattern = rule.regex.pattern.replace(f"(?P<{_DIRECTORY_GROUP}>", "(?:")
+            tail = pattern.removeprefix(_ANYWHERE)
+            alike = tail != pattern and "|" not in tail.removesuffix(_END)
+            (common if alike else others).append(tail if alike else pattern)
+        # Most rules begin alike. For all of them at once, the folders of a path are tried only once.
+        first = [f"{_ANYWHERE}(?:{'|'.join(common)})"] if common else []
+        self._any = re.compile("|".join([*first, *others]) or "(?!)")
+
+    def among(self, prefix: str, names: Iterable[str]) -> list[str]:
+        """Return those of the files of a folder that some rule of this layer matches.
+
+        Args:
+            prefix: path of the folder in the base with a slash, or nothing.
+            names: of its files.
+        """
+        if not self.rules:
+            return []
+        search, before = self._any.search, self.prefix + prefix[self.skip :]
+        return [name for name in names if search(before + name)]
 
     def rule_for(self, path: str, *, directory: bool) -> Rule | None:
         """Return the rule of this layer that decides about a path of the base, or None."""
+        if not self.rules:
+            return None
         relative = self.prefix + path[self.skip :]
         if self._any.search(relative) is None:
             return None
@@ -350,6 +374,17 @@ class Filters:
         if rule is None or rule.negated:
             return None
         return f"{path!r} is excluded by {rule.text!r} in {rule.source}"
+
+    def ruled_out(self, prefix: str, names: Iterable[str], layers: Sequence[Layer]) -> set[str]:
+        """Return the files of a folder for which `rule_reason` has a reason.
+
+        Args:
+            prefix: path of the folder in the base with a slash, or nothing.
+            names: of its files.
+            layers: the rules that apply in the folder.
+        """
+        matched = {name for layer in (self.exclude, *layers) for name in layer.among(prefix, names)}
+        return {name for name in matched if self.rule_reason(prefix + name, layers, directory=False)}
 
 
 def included(rules: Sequence[Rule], path: str) -> bool:

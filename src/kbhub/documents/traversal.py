@@ -7,13 +7,14 @@ import stat
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import field
-from itertools import islice
+from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kbhub.documents.filters import Filters, belongs, too_large
+from kbhub.documents.scans import Listing, Scan, listing_of
 from kbhub.errors import BaseUnavailable
-from kbhub.types import Problem, Scan
+from kbhub.types import Problem
 from kbhub.values import record
 from kbhub.workspace.formats import (
     IGNORE_NAMES,
@@ -67,7 +68,11 @@ class Traversal:
     wanted: Collection[str] | None = None
     """Paths to look at; None for all files of the base."""
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Path → (size, time in ns) of the files that belong to the base."""
+    """Path → (size, time in ns) of the files that were judged one by one and belong to the base."""
+    plain: list[Listing] = field(default_factory=list)
+    """The other files that belong to it, by folder."""
+    count: int = 0
+    """Number of files in `plain`."""
     skipped: list[Problem] = field(default_factory=list)
     unlisted: list[str] = field(default_factory=list)
     passed_over: Counter[str] = field(default_factory=Counter)
@@ -115,7 +120,7 @@ class Traversal:
         alone = not (self.joined or self.full or len(self.skipped) > MAX_SKIPPED)
         limits = (self.max_bytes, self.max_files, sorted(self.kind_bytes.items()))
         return Scan(
-            self.files,
+            (*self.plain, listing_of(self.files)) if self.files else tuple(self.plain),
             tuple(self.skipped),
             tuple(sorted(self.unlisted)),
             self.passed_over,
@@ -143,26 +148,37 @@ class Traversal:
     def _unjudged(self, folder: PendingFolder, place: int | str) -> list[os.DirEntry[str]]:
         """Collect a folder's plain files, and return the entries that must be judged one by one."""
         if self._may_be_plain(folder):
-            before = len(self.files)
+            plain = Listing(_prefix(folder))
             with os.scandir(place) as entries:
-                others, passed = self._split(entries, _prefix(folder))
-            plain = list(islice(reversed(self.files), len(self.files) - before))
-            if len(self.files) <= self.max_files:
+                others, passed = self._split(entries, plain)
+            if len(self.files) + self.count + len(plain.names) <= self.max_files:
                 self._apply_ignore_files(folder, others)
                 if folder.layers or self.base.exclude:
-                    for path in plain:
-                        if self.filters.rule_reason(path, folder.layers, directory=False):
-                            del self.files[path]
+                    plain = self._not_ignored(plain, folder)
+                if plain.names:
+                    self.plain.append(plain)
+                    self.count += len(plain.names)
                 self._pass_over(passed, folder)
                 return others
-            for path in plain:
-                del self.files[path]
         names = self._names.get(folder.path, set())
         relevant = None if self.wanted is None else names.union(IGNORE_NAMES)
         with os.scandir(place) as entries:
             listed = [entry for entry in entries if relevant is None or entry.name in relevant]
         self._apply_ignore_files(folder, listed)
         return listed if relevant is None else [entry for entry in listed if entry.name in names]
+
+    def _not_ignored(self, plain: Listing, folder: PendingFolder) -> Listing:
+        """Return the files that no rule excludes."""
+        out = self.filters.ruled_out(plain.prefix, plain.names, folder.layers)
+        if not out:
+            return plain
+        taken = [name not in out for name in plain.names]
+        return Listing(
+            plain.prefix,
+            list(compress(plain.names, taken)),
+            list(compress(plain.sizes, taken)),
+            list(compress(plain.times, taken)),
+        )
 
     def _apply_ignore_files(self, folder: PendingFolder, entries: Iterable[os.DirEntry[str]]) -> None:
         names = sorted(entry.name for entry in entries if entry.name in IGNORE_NAMES)
@@ -188,10 +204,10 @@ class Traversal:
         whole = not only or (folder.path != "" and belongs(folder.path, only))
         return whole and self.wanted is None and self.base.kind != "session"
 
-    def _split(self, entries: Iterable[os.DirEntry[str]], prefix: str) -> tuple[list[os.DirEntry[str]], list[str]]:
+    def _split(self, entries: Iterable[os.DirEntry[str]], plain: Listing) -> tuple[list[os.DirEntry[str]], list[str]]:
         """Collect plain text files; return the entries to examine further, and names of passed-over text files."""
         # Inlined, as most files end here: a call for each would take a quarter more time.
-        files, low, high = self.files, -MAX_TIME_NS, MAX_TIME_NS
+        names, sizes, times, low, high = plain.names, plain.sizes, plain.times, -MAX_TIME_NS, MAX_TIME_NS
         limit = byte_limit(self.base.kind, self.max_bytes, self.kind_bytes)
         others, passed = [], []
         for entry in entries:
@@ -215,7 +231,9 @@ class Traversal:
             if size > limit or not low <= moment <= high:
                 others.append(entry)
             else:
-                files[prefix + name] = (size, moment)
+                names.append(name)
+                sizes.append(size)
+                times.append(moment)
         return others, passed
 
     def _pass_over(self, names: Iterable[str], folder: PendingFolder) -> None:
@@ -259,7 +277,7 @@ class Traversal:
             self._skip(path, "it is a device or a pipe, not a file")
         elif status.st_size > limit:
             self._skip(path, too_large(status.st_size, limit, kind))
-        elif len(self.files) >= self.max_files:
+        elif len(self.files) + self.count >= self.max_files:
             self.full = True
             reason = f"the base has more than {self.max_files} files (`limits.files` in ~/.kbhub.json)"
             self._skip(self.base.id, f"{reason}; the rest is skipped")

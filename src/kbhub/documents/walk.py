@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO
 
 from kbhub.documents.filters import Filters, belongs, too_large
+from kbhub.documents.scans import listing_of
 from kbhub.documents.traversal import MAX_DEPTH, Traversal, inside_of
 from kbhub.errors import PathNotContained
 from kbhub.values import struct
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from kbhub.types import Base, Kind, Scan
+    from kbhub.documents.scans import Scan
+    from kbhub.types import Base, Kind
     from kbhub.workspace.settings import LimitSettings
 
 
@@ -77,7 +79,7 @@ def scan(base: Base, *, max_bytes: int, max_files: int, kind_bytes: Mapping[Kind
         BaseUnavailable: its folder is missing or cannot be listed.
     """
     unordered = Traversal(base, max_bytes, max_files, kind_bytes).run()
-    return replace(unordered, files=dict(sorted(unordered.files.items())))
+    return replace(unordered, listings=(listing_of(unordered.files),))
 
 
 def excluded_by(

@@ -47,7 +47,7 @@ def answer_for_model(answer: Answer) -> str:
         parts = [head, *(f"{_named(passage)}\n{fenced(passage.readable)}" for passage in answer.passages)]
         return "\n\n".join([*parts, *_joined(_notes(answer))])
     if answer.outcome == "not_covered":
-        head = f"Nothing in these bases covers {question}."
+        head = f"Most likely, nothing in these bases covers {question}, or not in these words."
         if not answer.searched:
             head = f"No base could be searched for {question}."
         elif answer.verdict is None:  # not every base could be searched

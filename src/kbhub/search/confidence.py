@@ -25,8 +25,9 @@ ABSENT_NAME = 0.79
 MOST_TERMS = 12
 """The number of terms is capped here: still longer queries are not covered any less."""
 
-FEWEST_CHUNKS = 10
-"""The size of a base is rounded up to this many chunks."""
+FEWEST_CHUNKS, MOST_CHUNKS = 10, 8_000
+"""A base counts as one of at least and at most so many chunks: the largest base of the fit had 7,400. Fitted freely,
+the size has no effect from about 1,000 on; docs/explanation/ranking.md has what the limit gains and costs at 27,000."""
 
 PACKAGED = "packaged"
 """Key of the packaged model in `MODELS`; other models go by their name in the settings."""
@@ -39,6 +40,7 @@ class Weights(NamedTuple):
     coverage: float
     together: float
     phrase: float
+    names: float
     terms: float
     cohesion: float
     size: float
@@ -46,13 +48,13 @@ class Weights(NamedTuple):
     constant: float
 
 
-WORDS = Weights(0.0, 2.88, 2.37, 1.45, 0.06, -3.02, -0.5, -0.75)
+WORDS = Weights(0.0, 2.88, 2.37, 1.45, 1.0, 0.06, -3.02, -0.5, -0.75)
 """For keyword signals only."""
 
 MODELS: Mapping[str, Weights] = MappingProxyType(
     {
-        PACKAGED: Weights(4.06, 1.43, 2.29, 1.3, -0.03, -3.15, -0.8, -0.1),
-        "minilm": Weights(5.72, 0.49, 3.57, 2.44, -0.07, -4.54, -0.84, 0.2),
+        PACKAGED: Weights(4.06, 1.43, 2.29, 1.3, 1.0, -0.03, -3.15, -0.8, -0.1),
+        "minilm": Weights(5.72, 0.49, 3.57, 2.44, 0.0, -0.07, -4.54, -0.84, 0.2),
     }
 )
 """With a model's cosine. Fitted to leave-the-answer-out questions: each question asked of a base with its
@@ -69,6 +71,8 @@ class Support:
     """The same, for terms close to each other."""
     phrase: float
     """Share of the query's adjacent word pairs that are adjacent here."""
+    names: float
+    """Share of the query's terms, weighted by rarity, that are names and occur here verbatim."""
     similarity: float | None
     """Cosine to the query; None without a calibrated model."""
     size: int
@@ -99,9 +103,10 @@ def _confidence(support: Support, terms: int, cohesion: float, weights: Weights)
         + weights.coverage * support.coverage
         + weights.together * support.together
         + weights.phrase * support.phrase
+        + weights.names * support.names
         + weights.terms * min(terms, MOST_TERMS)
         + weights.cohesion * cohesion
-        + weights.size * math.log10(max(support.size, FEWEST_CHUNKS))
+        + weights.size * math.log10(min(max(support.size, FEWEST_CHUNKS), MOST_CHUNKS))
         + weights.constant
     )
 

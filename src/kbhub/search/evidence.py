@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -123,6 +123,8 @@ class Evidence:
     """Share of the terms, by weight, that are names and occur here verbatim."""
     definition: float
     """Share of the terms, by weight, that are names in a heading or at the start of a line here."""
+    names: float
+    """Share of the query's terms, by rarity, that are names and occur here verbatim."""
     literal: bool
     """Whether all terms occur here, names verbatim."""
     title: float
@@ -159,14 +161,23 @@ class Sought:
         sequence = [stem for term in terms for stem in term.stems]
         self._stems = frozenset(sequence)
         self._pairs = frozenset(pairwise(sequence))
-        self._terms = [(term.stems, rarity(term.text)) for term in terms]
-        self._rarity = sum(rare for _, rare in self._terms) or 1.0
+        forms: dict[str, list[tuple[str, ...]]] = {}
+        for term in terms:
+            forms.setdefault(term.text, []).append(term.stems)
+        self._terms = [(stems[0], rarity(text)) for text, stems in forms.items() if len(stems) == 1]
+        self._spellings = [(stems, rarity(text)) for text, stems in forms.items() if len(stems) > 1]
+        """Names that are searched as one word and as several (`maxRetries`, `max_retries`): either is all of it."""
+        self._rarity = sum(rare for _, rare in (*self._terms, *self._spellings)) or 1.0
         self._shares = _shares(self._terms)
         self._weights = [(term.stems, term.weight) for term in terms]
         self._total = sum(term.weight for term in terms) or 1.0
-        patterns = [(verbatim(term.text), term.weight) for term in terms if is_identifier(term.text)]
-        self._names = [(pattern, weight) for pattern, weight in patterns if pattern]
-        self._named_weight = sum(weight for _, weight in self._names)
+        patterns = [
+            (verbatim(term.text), term.weight, rarity(term.text) / len(forms[term.text]))
+            for term in terms
+            if is_identifier(term.text)
+        ]
+        self._names = [(pattern, weight, rare) for pattern, weight, rare in patterns if pattern]
+        self._named_weight = sum(weight for _, weight, _ in self._names)
 
     def examine(self, text: str, headings: Sequence[str], title: str, names: Sequence[str] = ()) -> Evidence:
         """Compute the text signals of a chunk.
@@ -182,16 +193,20 @@ class Sought:
         titled = short_stems(title)
         titles = frozenset(titled)
         everywhere = {stem for _, stem in words}.union(titled, *map(short_stems, (*headings, *names)))
-        covered = sum(
-            rare * len([stem for stem in stems if stem in everywhere]) / len(stems) for stems, rare in self._terms
-        )
-        named, defined = self._named(text, headings[-1] if headings else title) if self._names else (0.0, 0.0)
+        terms, shares = self._terms, self._shares
+        if self._spellings:
+            used = [(max(forms, key=partial(_found_of, everywhere)), rare) for forms, rare in self._spellings]
+            terms = [*terms, *used]
+            shares = dict.fromkeys(self._stems, 0.0) | _shares(terms)
+        covered = sum(rare * _found_of(everywhere, stems) for stems, rare in terms)
+        named, defined, rare_names = self._named(text, headings[-1] if headings else title)
         return Evidence(
             coverage=covered / self._rarity,
-            together=_together(words, self._shares) / self._rarity,
+            together=_together(words, shares) / self._rarity,
             phrase=len(self._pairs & near) / len(self._pairs) if self._pairs else 0.0,
             identifier=named / self._total,
             definition=defined / self._total,
+            names=rare_names / self._rarity,
             literal=covered >= WHOLLY * self._rarity and named >= WHOLLY * self._named_weight,
             title=len(self._stems & titles) / len(titles) if titled else 0.0,
             about=sum(weight for stems, weight in self._weights if titles.issuperset(stems)) / self._total,
@@ -199,17 +214,18 @@ class Sought:
             name=(*titled, *short_stems(headings[-1] if headings else "")),
         )
 
-    def _named(self, text: str, heading: str) -> tuple[float, float]:
-        """Return the weight of the names that occur in a text, and of those it defines."""
-        present = defined = 0.0
-        for pattern, weight in self._names:
+    def _named(self, text: str, heading: str) -> tuple[float, float, float]:
+        """Return the weight of the names that occur in a text, of those it defines, and the rarity of the former."""
+        present = defined = rarities = 0.0
+        for pattern, weight, rare in self._names:
             places = [match.start() for match in pattern.finditer(text)]
             headed = pattern.search(heading) is not None
             if headed or places:
                 present += weight
+                rarities += rare
             if headed or any(_LINE_START.fullmatch(text, text.rfind("\n", 0, at) + 1, at) for at in places):
                 defined += weight
-        return present, defined
+        return present, defined, rarities
 
 
 def _found(text: str, wanted: frozenset[str]) -> tuple[list[tuple[int, str]], set[tuple[str, str]]]:
@@ -228,6 +244,11 @@ def _found(text: str, wanted: frozenset[str]) -> tuple[list[tuple[int, str]], se
         (first[2], second[2]) for first, second in pairwise(found) if not _WORD.search(letters, first[1], second[0])
     }
     return [(start, stem) for start, _, stem in found], neighbours
+
+
+def _found_of(found: Collection[str], stems: Sequence[str]) -> float:
+    """Return the share of stems that are among those found."""
+    return len([stem for stem in stems if stem in found]) / len(stems)
 
 
 def _shares(terms: Sequence[tuple[tuple[str, ...], float]]) -> dict[str, float]:

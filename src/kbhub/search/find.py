@@ -157,7 +157,7 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
     replaced = {fix.typed for fix in fixes}
     trust = answer_confidence(
         ranked,
-        [term.text for term in looked_for],
+        list(dict.fromkeys(term.text for term in looked_for)),
         [index.size()[0] for index in indexes],
         dependencies.model if vector is not None else None,
         as_asked={term.text for term in looked_for} <= {term.text for term in sought},

@@ -91,6 +91,7 @@ def answer_confidence(
             evidence.coverage,
             evidence.together,
             evidence.phrase,
+            evidence.names,
             _similarity(hit) if model else None,
             sizes[hit.key[0]],
         )

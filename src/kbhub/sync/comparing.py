@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, overload
 
+from kbhub.documents.scans import digest_of
 from kbhub.documents.traversal import Traversal
 from kbhub.documents.walk import is_relative
 from kbhub.errors import IndexUnavailable
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
 
+    from kbhub.documents.scans import Scan
     from kbhub.documents.walk import Limits
     from kbhub.index import Index
-    from kbhub.types import Base, FileEntry, Scan
+    from kbhub.types import Base, FileEntry
 
 
 SYNCED = "synced"
@@ -29,6 +31,9 @@ SYNCED = "synced"
 
 PASSED_OVER = "passed_over"
 """`meta` key: `Scan.passed_over` of the last sync that looked at all files, as JSON."""
+
+IN_STEP = "in_step"
+"""`meta` key: the `InStep` after the last sync that looked at all files, if each is in the index as it was then."""
 
 
 QUICK_SECONDS, COMPARING_SHARE = 0.02, 0.05
@@ -56,6 +61,8 @@ class Difference:
     """Whether there is no readable index."""
     generation: int = -1
     """Generation of the compared index."""
+    digest: str = ""
+    """`digest_of` the files; empty if it was not needed."""
     unreadable: tuple[FileEntry, ...] = ()
     """Changed files that could not be read before and still cannot."""
     paths: frozenset[str] | None = None
@@ -79,20 +86,18 @@ class InStep:
 
     generation: int
     """Generation of the index."""
-    digest: int
-    """Hash of files, sizes and times, valid within this process."""
+    digest: str
+    """`digest_of` the files."""
+
+    def __str__(self) -> str:
+        return f"{self.generation} {self.digest}"
 
 
 def in_step_of(found: Difference) -> InStep | None:
     """Return the in-sync state that a full comparison found, or None if anything differs."""
     if found.new_index or len(found) or found.unreadable:
         return None
-    return InStep(found.generation, _digest(found.scan))
-
-
-def _digest(scan: Scan) -> int:
-    # Order-independent; within one process, different files collide once in 2^64.
-    return sum(map(hash, scan.files.items()))
+    return InStep(found.generation, found.digest)
 
 
 def compare(base: Base, path: Path, limits: Limits, in_step: tuple[InStep, Index] | None = None) -> Difference:
@@ -111,11 +116,14 @@ def compare(base: Base, path: Path, limits: Limits, in_step: tuple[InStep, Index
     scan = scan_base(base, keeping, limits)
     if noted_damage(path) is not None:
         return _from_nothing(scan)
-    if in_step and not keeping.rules and _is_still(scan, *in_step):
-        return Difference(scan, (), (), new_index=False, generation=in_step[0].generation)
+    digest = "" if keeping.rules else digest_of(scan)
+    if in_step and digest and _is_still(digest, *in_step):
+        return Difference(scan, (), (), new_index=False, generation=in_step[0].generation, digest=digest)
     index = SqliteIndex(path, base.id)
     try:
         with index.snapshot():
+            if digest and index.meta(IN_STEP) == str(InStep(index.generation(), digest)):
+                return Difference(scan, (), (), new_index=False, generation=index.generation(), digest=digest)
             (differ, young, absent), generation = differing(index, scan.files), index.generation()
             differ += young
             if keeping.rules:
@@ -134,6 +142,7 @@ def compare(base: Base, path: Path, limits: Limits, in_step: tuple[InStep, Index
         tuple(gone(absent, scan)),
         new_index=False,
         generation=generation,
+        digest=digest,
         unreadable=unreadable,
         young=len(set(young).difference(entry.path for entry in unreadable)) if young else 0,
     )
@@ -169,10 +178,10 @@ def _from_nothing(scan: Scan) -> Difference:
     return Difference(scan, tuple(map(scan.entry, sorted(scan.files))), (), new_index=True)
 
 
-def _is_still(scan: Scan, in_step: InStep, index: Index) -> bool:
+def _is_still(digest: str, in_step: InStep, index: Index) -> bool:
     try:
         with index.snapshot():
-            return in_step == InStep(index.generation(), _digest(scan))
+            return in_step == InStep(index.generation(), digest)
     except IndexUnavailable:
         return False
 
@@ -389,8 +398,7 @@ class Comparisons:
                 difference = compare(base, index.path, limits, (in_step, index) if in_step else None)
             finally:
                 self._comparing.pop(index.path, None)
-            if last and (in_step is None or in_step.generation != difference.generation):
-                in_step = in_step_of(difference)  # skipped the first time, since many processes compare only once
+            in_step = in_step_of(difference)
             cost = time.thread_time() - started
             self._last[index.path] = Comparison(
                 began, time.monotonic(), cost, difference.scan.frame, in_step, difference.scan.passed_over

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.filters import Filters, included, parse_rules
 from kbhub.documents.packing import packed, unpacked
+from kbhub.documents.scans import listing_of
 from kbhub.documents.walk import KEPT
 from kbhub.errors import KbhubError, UsageError
 from kbhub.values import counted, struct
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from kbhub.documents.scans import Scan
     from kbhub.hub import Hub
-    from kbhub.types import Base, Document, FileEntry, Kind, Scan
+    from kbhub.types import Base, Document, FileEntry, Kind
 
 ABOUT = "base.json"
 """Describes a folder: its base and the patterns added on the command line."""
@@ -193,7 +195,7 @@ class Keeping:
             exists = os.path.lexists(self.base.path / path)
             if self.wants(path) and not unlisted and not exists and filters.reason(path) is None:
                 files[path] = (gone_size(size), mtime)
-        return replace(scan, files={path: files[path] for path in sorted(files)})
+        return replace(scan, listings=(listing_of(files),))
 
     def add(self, patterns: Iterable[str]) -> None:
         """Keep the texts of files that match more patterns, from now on.

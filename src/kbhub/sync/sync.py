@@ -14,11 +14,21 @@ from typing import TYPE_CHECKING
 import apsw
 import filelock
 
+from kbhub.documents.scans import digest_of
 from kbhub.errors import EmbedderError, IndexUnavailable
 from kbhub.index.references import chunk_key, embedded_text
 from kbhub.index.sqlite import IndexWriter, noted_damage, remedy, set_aside
 from kbhub.sync import workers
-from kbhub.sync.comparing import PASSED_OVER, SYNCED, Difference, compare, gone, scan_base
+from kbhub.sync.comparing import (
+    IN_STEP,
+    PASSED_OVER,
+    SYNCED,
+    Difference,
+    InStep,
+    compare,
+    gone,
+    scan_base,
+)
 from kbhub.sync.deleted_texts import Keeping
 from kbhub.sync.indexing import (
     NOTHING,
@@ -38,10 +48,11 @@ from kbhub.workspace.places import private_directory
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kbhub.documents.scans import Scan
     from kbhub.documents.walk import Limits
     from kbhub.index.writer import Writer
     from kbhub.models.embedding import Embedder
-    from kbhub.types import Base, FileEntry, Scan
+    from kbhub.types import Base, FileEntry
 
 log = logging.getLogger(__name__)
 
@@ -178,6 +189,8 @@ class Run:
     notes: list[str]
     paths: frozenset[str] | None = None
     """The only paths that may differ from the index; None if all may."""
+    digest: str = ""
+    """`digest_of` the scan, if known."""
     fresh: list[str] = field(default_factory=list)
     """Paths of documents new in the index."""
     changed: int = 0
@@ -185,6 +198,8 @@ class Run:
     made: int = 0
     reused: int = 0
     written: int = 0
+    settled: bool = True
+    """Whether each file that was read is in the index with the size and time of the scan."""
 
     def all(self, difference: Difference | None) -> None:
         """Run the sync; None compares all files first."""
@@ -195,7 +210,7 @@ class Run:
         else:
             suspects = sorted((*difference.suspects, *difference.unreadable), key=lambda entry: entry.path)
             indexed, removed = self.writer.files([entry.path for entry in suspects]), difference.gone
-            self.paths = difference.paths
+            self.paths, self.digest = difference.paths, difference.digest
         # Texts first: a converted file may take a minute, and a cloned repository may have many that do.
         suspects.sort(key=lambda entry: converts(entry.path))
         files_done = 0
@@ -226,7 +241,7 @@ class Run:
             chunks: in the index now.
             seconds: that it took.
         """
-        same = documents if self.paths is not None else len(self.scan.files) - len(self.files.failed)
+        same = documents if self.paths is not None else self.scan.count - len(self.files.failed)
         return SyncReport(
             base=self.base.id,
             added=len(self.fresh),
@@ -296,8 +311,14 @@ class Run:
             for document in read.documents:
                 self.writer.put(document, vectors)
                 self.written += len(document.chunks)
+                self._settle(document.path, document.size, document.mtime_ns)
             for entry in read.same:
-                self.writer.touch(entry.path, entry.size, trusted_time(entry))
+                moment = trusted_time(entry)
+                self.writer.touch(entry.path, entry.size, moment)
+                self._settle(entry.path, entry.size, moment)
+
+    def _settle(self, path: str, size: int, moment: int) -> None:
+        self.settled &= self.scan.files.get(path) == (size, moment)
 
     def _vectors(self, texts: Mapping[int, str]) -> dict[int, bytes | None]:
         """Return the vectors of texts by key, from the index or computed."""
@@ -355,6 +376,16 @@ class Run:
                     "head": commits.head if commits else None,
                     SYNCED: datetime.now(UTC).isoformat(timespec="seconds"),
                     **({PASSED_OVER: json.dumps(self.scan.passed_over)} if self.paths is None else {}),
+                    IN_STEP: self._in_step(),
                 }
             )
         self.writer.tidy(self.written)
+
+    def _in_step(self) -> str | None:
+        """Return what the next comparison may find, so that it need not read the index; None if it should."""
+        files = self.files
+        doubtful = self.paths is not None or self.scan.unlisted or files.failed or files.unread or files.keeping.rules
+        generation = self.writer.meta("generation")
+        if doubtful or not self.settled or generation is None:
+            return None
+        return str(InStep(generation, self.digest or digest_of(self.scan)))
