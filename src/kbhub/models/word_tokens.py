@@ -16,7 +16,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from kbhub.models.lexicon import WORD_OR_MARK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from tokenizers import AddedToken, Tokenizer
@@ -77,7 +77,7 @@ class WordTokens:
             if self._words is None or (self._lexicon is None and len(texts) == 1):
                 yield [np.array(tokens, np.int64) for tokens in _encoded(self._tokenizer, block)]
             else:
-                yield self._tokens_of([self._split(text, self._words) for text in block])
+                yield self._tokens_of(self._split(text, self._words) for text in block)
 
     def _split(self, text: str, pattern: re.Pattern[str]) -> list[str]:
         """Return the words and marks of a text."""
@@ -91,7 +91,7 @@ class WordTokens:
                 text = text.replace(mark, apart)
         return text.split()
 
-    def _tokens_of(self, texts: Sequence[Sequence[str]]) -> list[NDArray[np.int64]]:
+    def _tokens_of(self, texts: Iterable[Sequence[str]]) -> list[NDArray[np.int64]]:
         """Return the tokens of texts, given their words."""
         if not self._busy.acquire(blocking=False):  # another thread's documents must not keep a query waiting
             return _Cache().tokens(texts, self._looked_up)
@@ -128,16 +128,23 @@ class _Cache:
         """0, then where those of each word end."""
 
     def tokens(
-        self, texts: Sequence[Sequence[str]], look_up: Callable[[set[str]], dict[str, list[int]]]
+        self, texts: Iterable[Sequence[str]], look_up: Callable[[set[str]], dict[str, list[int]]]
     ) -> list[NDArray[np.int64]]:
         """Return the tokens of each text. New words are cached until it is full; if this fails, it is unusable.
 
         Args:
-            texts: the words of each.
+            texts: the words of each; those of one text at a time take some MB less than those of a block.
             look_up: returns the tokens of words.
         """
-        counts, numbers, known = list(map(len, texts)), self._numbers, len(self._numbers)
-        words = np.fromiter(map(numbers.__getitem__, chain.from_iterable(texts)), np.int64, sum(counts))
+        numbers, known = self._numbers, len(self._numbers)
+        counts = [0]
+
+        def counted() -> Iterator[Sequence[str]]:
+            for text in texts:
+                counts.append(len(text))
+                yield text
+
+        words = np.fromiter(map(numbers.__getitem__, chain.from_iterable(counted())), np.int64)
         new = list(islice(reversed(numbers), len(numbers) - known))[::-1]
         found = look_up(set(new))
         tokens, ends = self._followed_by([found[word] for word in new])
@@ -147,7 +154,7 @@ class _Cache:
         places = np.repeat(ends[words + 1] - last, sizes)
         places += np.arange(len(places))
         self._keep(new, found, tokens, ends)
-        limits = np.append(0, last)[np.cumsum([0, *counts])].tolist()
+        limits = np.append(0, last)[np.cumsum(counts)].tolist()
         line = tokens[places]
         return [line[start:end] for start, end in pairwise(limits)]
 
