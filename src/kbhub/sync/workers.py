@@ -47,7 +47,7 @@ PART_FILES, PART_BYTES = 256, 512 * 1024
 tokens and the pages of an index in which each document is elsewhere."""
 
 AHEAD = 4
-"""Parts a worker prepares before it waits for the writer: some ten MB. A part with a long file is not held ahead."""
+"""Parts a worker prepares before it waits for the writer: some three MB. A part with a long file is not held ahead."""
 
 GREETING = greeting("reads")
 """First output of a worker."""
