@@ -98,8 +98,8 @@ def test_a_base_that_is_too_large_for_one_index_says_so(small, tmp_path):
     index = make_index(tmp_path / "a.db", sentences(300))
     connection = open_writer(index.path)
     connection.limit(apsw.SQLITE_LIMIT_LENGTH, 1000)
-    with pytest.raises(apsw.TooBigError) as refused, connection:
-        packing.pack(connection)
+    with pytest.raises(apsw.TooBigError) as refused, packing.Packing(connection) as new, connection:
+        new.write()
     connection.close()
 
     assert "several bases" in remedy(refused.value)

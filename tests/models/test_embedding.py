@@ -260,10 +260,41 @@ def test_only_words_are_remembered(embedder):
     tokens = WordTokens(embedder._model.model.tokenizer)
     wholes = [found.tolist() for block in tokens.blocks(["日本語の文章。" * 20, "a few words"]) for found in block]
 
-    assert set(tokens._known) == {"a", "few", "words"}
+    assert set(tokens._cache._numbers) == {"a", "few", "words"}
     assert wholes == [
         found.tolist() for block in tokens.blocks(["日本語の文章。" * 20, "a few words"]) for found in block
     ]
+
+
+def test_a_text_has_the_same_tokens_with_a_word_after_it_that_is_not_ascii(embedder):
+    """Such a text is split by the pattern of words, ASCII alone by its spaces: to the same words, in any case."""
+    embedder.embed(["load"])
+    model = embedder._model.model
+    words = WordTokens(model.tokenizer, model.lexicon)
+    texts = [*STRANGE, "Der Hund und die KATZE; el Perro, maxRetries=3, getHTTPServer()"]
+    valid = [text.encode("utf-8", "replace").decode() for text in texts]
+    (together,) = words.blocks([*valid, *(f"{text} é" for text in valid), "é"])
+    plain, followed, after = together[: len(valid)], together[len(valid) : -1], together[-1]
+
+    for text, one, more in zip(valid, plain, followed, strict=True):
+        assert [*one, *after] == [*more], text
+
+
+def test_words_whose_tokens_were_not_found_are_looked_up_again(embedder, monkeypatch):
+    """An error, or Ctrl-C, while words are looked up leaves none behind that has no tokens."""
+    embedder.embed(["load"])
+    model = embedder._model.model
+    words = WordTokens(model.tokenizer, model.lexicon)
+    texts = ["some new words", "and some more"]
+    (before,) = words.blocks(texts)
+    with monkeypatch.context() as patch:
+        patch.setattr(words, "_looked_up", lambda _: {})
+        with pytest.raises(KeyError):
+            list(words.blocks(["unseen"]))
+
+    (after,) = words.blocks([*texts, "unseen"])
+    assert [one.tolist() for one in after[:2]] == [one.tolist() for one in before]
+    assert len(after[2])
 
 
 @given(texts=st.lists(st.text(st.one_of(st.sampled_from("aB1 |[]'\n\u0301é日ΣK\0\x0b\u3000"), st.characters()))))

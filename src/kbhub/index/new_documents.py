@@ -80,9 +80,11 @@ def searched_texts(document: NewDocument) -> Iterator[tuple[str, str, str, str, 
     """Yield what is searched of each chunk, by column (`ranking.FTS_COLUMNS`)."""
     path = searchable(document.path.rpartition(".")[0] or document.path)
     tags = searchable(" ".join(document.tags))
-    titles: dict[str, str] = {}  # mostly one
+    short: dict[str, str] = {}  # a title is mostly a heading, too, and one heading is above several chunks
     for chunk in document.chunks:
         above = title_above(document.title, document.kind, chunk.start_line)
-        if (title := titles.get(above)) is None:
-            title = titles[above] = searchable(" ".join([above, *document.aliases]))
-        yield title, searchable(" ".join(chunk.headings)), path, tags, searchable(chunk.text)
+        title, headings = " ".join([above, *document.aliases]), " ".join(chunk.headings)
+        for text in (title, headings):
+            if text not in short:
+                short[text] = searchable(text)
+        yield short[title], short[headings], path, tags, searchable(chunk.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime
@@ -83,7 +83,7 @@ class Embedding:
 
         An unusable model yields nothing; the caller will get its error when it tries itself.
         """
-        texts = {key: text for document in documents for key, text in keyed_texts(document) if key not in self._made}
+        texts = {key: text for document in documents for key, text in keyed_texts(document, self._made)}
         try:
             vectors = stored_vectors(self._embedder, texts)
         except EmbedderError:
@@ -257,10 +257,16 @@ def new_document(base: Base, entry: FileEntry, document: Document, kind: Kind, d
     )
 
 
-def keyed_texts(document: NewDocument) -> Iterator[tuple[int, str]]:
-    """Yield key and embedded text of each chunk of a document."""
+def keyed_texts(document: NewDocument, known: Container[int] = ()) -> Iterator[tuple[int, str]]:
+    """Yield key and embedded text of each chunk of a document.
+
+    Args:
+        document: the document.
+        known: keys to leave out.
+    """
     for chunk in document.chunks:
-        yield chunk.key, _embedded(document.title, document.kind, chunk)
+        if chunk.key not in known:
+            yield chunk.key, _embedded(document.title, document.kind, chunk)
 
 
 def _embedded(title: str, kind: str, chunk: Chunk | NewChunk) -> str:

@@ -303,9 +303,7 @@ class Run:
                 self.fresh.append(document.path)
             self.changed += previous is not None and previous[2] != document.hash
         self.made += len(read.vectors)
-        texts = {
-            key: text for document in read.documents for key, text in keyed_texts(document) if key not in read.vectors
-        }
+        texts = {key: text for document in read.documents for key, text in keyed_texts(document, read.vectors)}
         vectors = {**read.vectors, **self._vectors(texts)}
         with self.writer.transaction():
             for document in read.documents:

@@ -47,7 +47,7 @@ PART_FILES, PART_BYTES = 256, 512 * 1024
 tokens and the pages of an index in which each document is elsewhere."""
 
 AHEAD = 4
-"""Parts a worker prepares before it waits for the writer: some ten MB. A part with a long file is not held ahead."""
+"""Parts a worker prepares before it waits for the writer: some three MB. A part with a long file is not held ahead."""
 
 GREETING = greeting("reads")
 """First output of a worker."""
@@ -209,7 +209,7 @@ def work(requests: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _carry_out(job: Job, embedder: StaticEmbedder | None, answers: BinaryIO) -> None:
-    ready: queue.Queue[Read | None] = queue.Queue(AHEAD)
+    ready: queue.Queue[bytes | None] = queue.Queue(AHEAD)
     sender = threading.Thread(target=_send, args=(ready, answers))
     sender.start()
     answers.write(GREETING)
@@ -218,7 +218,7 @@ def _carry_out(job: Job, embedder: StaticEmbedder | None, answers: BinaryIO) -> 
         embedding = Embedding(embedder) if embedder else None
         with DocumentReader(job.base, keeping, job.limits, refuse_secrets=job.refuse_secrets) as files:
             for part in job.parts:
-                ready.put(files.read_all(part, embedding))
+                ready.put(pickle.dumps(files.read_all(part, embedding)))  # takes half as much memory as the objects
                 if sum(entry.size for entry in part) > PART_BYTES:
                     ready.join()  # hold such a large file once, not five times
     finally:
@@ -226,10 +226,10 @@ def _carry_out(job: Job, embedder: StaticEmbedder | None, answers: BinaryIO) -> 
         sender.join()
 
 
-def _send(ready: queue.Queue[Read | None], answers: BinaryIO) -> None:
+def _send(ready: queue.Queue[bytes | None], answers: BinaryIO) -> None:
     try:
         while (read := ready.get()) is not None:
-            pickle.dump(read, answers)
+            answers.write(read)
             answers.flush()
             ready.task_done()
     except BaseException:  # noqa: BLE001 - mostly because nobody reads any more

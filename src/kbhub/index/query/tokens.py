@@ -61,6 +61,8 @@ def searchable(text: str) -> str:
     per word, where they break no phrase and add little to the length.
     """
     plain = paired(text)
+    if not plain or plain.islower():
+        return plain
     words = {word.casefold(): word for _, word in cased_words(plain)}
     parts = [" ".join(split) for word in words.values() if (split := cased_parts(word))]
     return " ".join([plain, *parts]) if parts else plain

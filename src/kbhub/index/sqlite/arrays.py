@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.index.signatures import likely
-from kbhub.index.sqlite.columns import columns, common_terms, packed, postings_of, signatures
+from kbhub.index.signatures import likely, sign
+from kbhub.index.sqlite.columns import columns, common_terms, existing, packed, postings_of, signatures
 from kbhub.index.sqlite.postings import postings
 from kbhub.models.vectors import quantise, similarity
 
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 __all__ = [
     "columns",
     "common_terms",
+    "existing",
     "likely",
     "packed",
     "paired",
     "postings",
     "postings_of",
     "quantise",
+    "sign",
     "signatures",
     "similarity",
 ]

@@ -63,6 +63,19 @@ def columns(before: Columns | None, rows: Rows) -> Columns:
     return made(pack, before.packed, ids, documents, lengths, gone)
 
 
+def existing(rows: Rows) -> Columns:
+    """Return columns of the chunks that exist, whatever is packed.
+
+    Args:
+        rows: reads within one snapshot of the index.
+
+    Raises:
+        ValueError: the tables differ.
+    """
+    ids, lengths = _new(-1, rows)
+    return made(0, 0, ids, _documents(ids, -1, rows), lengths)
+
+
 def _new(last: int, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the ids and lengths of all chunks after one."""
     ids, lengths = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]

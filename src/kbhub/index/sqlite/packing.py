@@ -7,7 +7,6 @@ it is derived from the other tables, from which later chunks are read until the 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import apsw
@@ -18,8 +17,10 @@ from kbhub.index.sqlite.soundness import PACKED_SUM, packed_sum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Self
 
     from kbhub.index.columns import Columns
+    from kbhub.index.signatures import Signatures
     from kbhub.index.sqlite.columns import Rows
 
 LOOSE_SHARE = 0.1
@@ -44,49 +45,82 @@ def is_loose(connection: apsw.Connection) -> bool:
     return bool(new + gone > LOOSE_SHARE * chunks or (embedder and embedder.encode() != signed))
 
 
-def pack(connection: apsw.Connection) -> None:
-    """Pack an index, within a transaction.
+class Packing:
+    """Packs an index once; a context manager.
 
-    Raises:
-        apsw.Error: it is damaged.
+    Nothing else happens at the end of a first index, and SQLite leaves the interpreter to other threads. So a second
+    thread with its own connection reads vectors from the start, while this one may merge the full-text index, and then
+    finds half of the postings.
+
+    Args:
+        connection: of the only writer, outside of a transaction.
     """
-    # numpy takes 0.1 s to load, and few syncs pack.
-    from kbhub.index.sqlite import arrays  # noqa: PLC0415
 
-    rows = _rows_of(connection)
-    for table in ("packed", "posting", "gone"):
-        connection.execute(f"DELETE FROM {table}")
-    connection.execute("UPDATE meta SET value = abs(random() / 2) WHERE key = 'pack'")
-    connection.execute("DELETE FROM meta WHERE key IN ('packed_to', ?)", (PACKED_SUM,))
-    embedder: Any = connection.execute("SELECT value FROM meta WHERE key = 'embedder'").get
-    try:
-        known = arrays.columns(None, rows)
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._reader, self._thread = open_again(connection), ThreadPoolExecutor(1)
+        self._state = self._thread.submit(_state, _rows_of(self._reader))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.shutdown()
+        self._reader.close(force=True)
+
+    def write(self) -> None:
+        """Write what is packed, within a transaction.
+
+        Raises:
+            apsw.Error: the index is damaged.
+        """
+        arrays = _arrays()
+        embedder, known, made = self._state.result()
+        connection = self._connection
+        for table in ("packed", "posting", "gone"):
+            connection.execute(f"DELETE FROM {table}")
+        connection.execute("UPDATE meta SET value = abs(random() / 2) WHERE key = 'pack'")
+        connection.execute("DELETE FROM meta WHERE key IN ('packed_to', ?)", (PACKED_SUM,))
         if known.chunks < PACKED_FROM:
             return
-        made = arrays.signatures(None, known, rows, lambda ids: stored_vectors(rows, ids)) if embedder else None
-    except ValueError as error:  # tables differ, or vectors in length, as no sync of ours leaves them
-        raise apsw.CorruptError(str(error)) from error
-    connection.execute("INSERT INTO meta VALUES ('packed_to', ?)", (int(known.ids[-1]),))
-    connection.executemany("INSERT INTO packed VALUES (?, ?)", arrays.packed(known, made, embedder))
-    connection.executemany("INSERT INTO posting VALUES (?, ?, ?)", _postings(connection, known))
-    connection.execute("INSERT INTO meta VALUES (?, ?)", (PACKED_SUM, packed_sum(rows)))
+        connection.execute("INSERT INTO meta VALUES ('packed_to', ?)", (int(known.ids[-1]),))
+        connection.executemany("INSERT INTO packed VALUES (?, ?)", arrays.packed(known, made, embedder))
+        connection.executemany("INSERT INTO posting VALUES (?, ?, ?)", self._postings(known))
+        connection.execute("INSERT INTO meta VALUES (?, ?)", (PACKED_SUM, packed_sum(_rows_of(connection))))
 
-
-def _postings(connection: apsw.Connection, known: Columns) -> Iterator[tuple[str, bytes, bytes]]:
-    """Yield the postings of common terms; a second thread with its own connection finds those of every other one.
-
-    Nothing else happens at the end of a first index, and SQLite leaves the interpreter to the other thread.
-    """
-    from kbhub.index.sqlite import arrays  # noqa: PLC0415 - as above
-
-    rows = _rows_of(connection)
-    terms = arrays.common_terms(known, rows)
-    with closing(open_again(connection)) as reader, ThreadPoolExecutor(1) as thread:
+    def _postings(self, known: Columns) -> Iterator[tuple[str, bytes, bytes]]:
+        """Yield the postings of common terms; the second thread finds those of every other one."""
+        arrays, rows, others = _arrays(), _rows_of(self._connection), _rows_of(self._reader)
+        terms = arrays.common_terms(known, rows)
         for start in range(0, len(terms), TERMS):
             some = terms[start : start + TERMS]
-            others = thread.submit(arrays.postings_of, some[1::2], known, _rows_of(reader))
+            second = self._thread.submit(arrays.postings_of, some[1::2], known, others)
             yield from arrays.postings_of(some[::2], known, rows)
-            yield from others.result()
+            yield from second.result()
+
+
+def _state(rows: Rows) -> tuple[str | None, Columns, Signatures | None]:
+    """Return the fingerprint of the embedder, the columns, and the signatures if there are enough chunks.
+
+    Raises:
+        apsw.Error: the index is damaged.
+    """
+    arrays = _arrays()
+    embedder = dict(rows("SELECT key, value FROM meta WHERE key = 'embedder'")).get("embedder")
+    try:
+        known = arrays.existing(rows)
+        if embedder is None or known.chunks < PACKED_FROM:
+            return embedder, known, None
+        return embedder, known, arrays.sign(None, known.ids, lambda ids: stored_vectors(rows, ids))
+    except ValueError as error:  # tables differ, or vectors in length, as no sync of ours leaves them
+        raise apsw.CorruptError(str(error)) from error
+
+
+def _arrays() -> Any:
+    """Return what needs numpy, which takes 0.1 s to load; few syncs pack."""
+    from kbhub.index.sqlite import arrays  # noqa: PLC0415
+
+    return arrays
 
 
 def _rows_of(connection: apsw.Connection) -> Rows:

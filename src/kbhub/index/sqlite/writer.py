@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 import apsw
 
 from kbhub.index.new_documents import properties, searched_texts
 from kbhub.index.rows import title_above
-from kbhub.index.sqlite.packing import is_loose, pack
+from kbhub.index.sqlite.packing import Packing, is_loose
 from kbhub.index.sqlite.schema import open_writer
 from kbhub.index.sqlite.soundness import faults
 
@@ -250,9 +250,10 @@ class IndexWriter:
         Args:
             written: chunks written since the index was last tidied.
         """
-        if written > OPTIMISE_SHARE * self.counts()[1]:
-            self._connection.execute("INSERT INTO fts(fts) VALUES ('optimize')")
-        if is_loose(self._connection):
-            with self.transaction():
-                pack(self._connection)
+        with Packing(self._connection) if is_loose(self._connection) else nullcontext() as packing:
+            if written > OPTIMISE_SHARE * self.counts()[1]:
+                self._connection.execute("INSERT INTO fts(fts) VALUES ('optimize')")
+            if packing:
+                with self.transaction():
+                    packing.write()
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
