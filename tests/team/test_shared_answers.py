@@ -70,6 +70,7 @@ def reads(index) -> dict:
     """Everything that can be read of an index, without ids and docids, which are the index's own."""
     paths = index.paths()
     documents = {path: index.document(path) for path in paths}
+    listed = list(documents.values())
     ids = [document.id for document in documents.values()]
     chunks = sorted(
         int(chunk) for chunk, alive in zip(index.columns().ids, index.columns().alive, strict=True) if alive
@@ -108,8 +109,8 @@ def reads(index) -> dict:
         "among": catalogue.terms_among(index, ["deploi", "zzz", "databas"]),
         "of a term": catalogue.texts_with_term(index, "databas", 5),
         "known keys": known_keys(index, ["status", "priority", "nested.deep", "nope"]),
-        "outdated": {by_id[one]: why for one, why in staleness.outdated(index, list(documents.values()), now).items()},
-        "settled": {by_id[one] for one in staleness.settled(index, list(documents.values()))},
+        "outdated": {by_id[one]: why for one, why in staleness.outdated(index, listed, now).items()},
+        "settled": {by_id[one] for one in staleness.settled(index, listed, staleness.written_statuses(index, listed))},
         "newest": [(places[chunk], date) for chunk, date in newest(index, None, 99)],
         "near": sorted((places[chunk], score) for chunk, score in index.semantic(vector, 20)),
         "postings": {

@@ -133,12 +133,18 @@ def test_a_document_made_to_be_slow_is_not(text):
     assert time.process_time() - began < 20
 
 
-def test_all_of_it_at_once_in_a_browser(environment, tab):
-    """Nothing runs, nothing is asked of another host, and the page's own parts are what they were."""
+@pytest.fixture
+def hostile(environment):
+    """Knowledge made to harm, there before a page looks for some."""
     environment.write("knowledge/hostile.md", "# Hostile\n\n" + "\n\n".join(SCRIPTS))
     environment.write("knowledge/title.md", "---\ntitle: '<script>window.hacked=1</script>'\n---\nxylophone <b>x</b>\n")
     environment.write("knowledge/<img src=x onerror=hacked=1>.md", "# x\n\nxylophone\n")
     environment.hub().sync()
+
+
+@pytest.mark.usefixtures("hostile")
+def test_all_of_it_at_once_in_a_browser(tab):
+    """Nothing runs, nothing is asked of another host, and the page's own parts are what they were."""
     paths = (
         "/read?ref=hostile.md",
         "/?q=hacked",
@@ -175,12 +181,17 @@ def test_a_picture_that_is_a_page_does_nothing(environment, tab):
     assert page.evaluate("window.hacked") is None
 
 
-def test_a_large_document_is_shown_in_parts(environment, tab):
-    """A megabyte is not one page; the lines that were found are on the one that opens."""
+@pytest.fixture
+def large(environment):
+    """Knowledge of one large document, there before a page looks for some."""
     lines = [f"Line {number} of it, with some words to make it long enough." for number in range(20_000)]
     environment.write("knowledge/large.md", "# Large\n\n" + "\n\n".join(lines))
     environment.hub().sync()
 
+
+@pytest.mark.usefixtures("large")
+def test_a_large_document_is_shown_in_parts(tab):
+    """A megabyte is not one page; the lines that were found are on the one that opens."""
     page = tab.go("/read?ref=large.md:30003-30003")
 
     assert page.locator("#doc-found").inner_text() == "Line 15000 of it, with some words to make it long enough."
