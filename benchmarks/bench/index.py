@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,6 +100,8 @@ def _changes(stand: Stand, files: int, rounds: int) -> dict[str, Any]:
         partial = folder.with_name(f"{name}.partial")
         for path, text in islice(documents(stand.corpus, sys.maxsize), files):
             write(partial / path, text)
+            # Written a minute ago: a file that was written a moment ago may be written again, so it would be read.
+            os.utime(partial / path, (time.time() - 60,) * 2)
         partial.rename(folder)
     stand.add(name, folder)
     hub = stand.indexed(name)
