@@ -24,7 +24,7 @@ MOST_MODELS = 4
 
 READERS = 2
 """Concurrent searches and reads of a process; others wait. Python runs one of them at a time, and each further one that
-wants its turn takes time from it: with four, eight windows of one daemon got two thirds as many answers. The second one
+wants its turn takes time from it: with four, eight windows of one daemon got three quarters as many answers. The second one
 goes on while the first waits for a model or scans a large base."""
 
 WAITING_READERS = 4

@@ -117,10 +117,8 @@ class Signatures:
         """Estimate the similarity of chunks to a vector, from its components and their bits.
 
         A bit is weighted by the distance of the component from 0, which is better than counting bits (Gordo, Perronnin,
-        Gong,
-        Lazebnik: "Asymmetric Distances for Binary Embeddings", TPAMI 2014). A chunk's deviation from the mean is
-            assumed to have
-        the average length of a normal distribution in each dimension.
+        Gong, Lazebnik: "Asymmetric Distances for Binary Embeddings", TPAMI 2014). A chunk's deviation from the mean is
+        assumed to have the average length of a normal distribution in each dimension.
 
         Args:
             vector: shape (dimensions,), a unit vector.
