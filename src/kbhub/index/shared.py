@@ -24,8 +24,8 @@ MOST_MODELS = 4
 
 READERS = 2
 """Concurrent searches and reads of a process; others wait. Python runs one of them at a time, and each further one that
-wants its turn takes time from it: with four, eight windows of one daemon got three quarters as many answers. The second one
-goes on while the first waits for a model or scans a large base."""
+wants its turn takes time from it: with four, eight windows of one daemon got three quarters as many answers. The
+second one goes on while the first waits for a model or scans a large base."""
 
 WAITING_READERS = 4
 """The same where a base is on a database server, as they mostly wait for it. Each holds two descriptors per local base,
