@@ -281,6 +281,23 @@ def test_a_search_relies_on_events_for_a_moment(shop, monkeypatch):
     assert hub.search("zebra").hits[0].ref == "new.md"
 
 
+def test_a_slow_comparison_is_rarer_where_events_are_followed(shop, monkeypatch):
+    """It takes a smaller share of the time than one that has to find what changed."""
+    monkeypatch.setattr(kbhub.sync.comparing, "WATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.comparing, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.comparing, "WATCHED_SHARE", 1e-9)
+    monkeypatch.setattr(kbhub.sync.comparing, "COMPARING_SHARE", 1e9)
+    hub = shop.hub()
+    hub.sync()
+    freshen(hub)
+    shop.write("knowledge/new.md", "# Zebra\n")
+    freshen(hub, watched={"project"})
+    assert not hub.search("zebra").hits
+
+    freshen(hub)
+    assert hub.search("zebra").hits[0].ref == "new.md"
+
+
 @pytest.mark.parametrize("fault", ["deleted", "a folder", "noise"])
 def test_no_events_hide_what_happens_to_an_index(shop, fault):
     """A base whose index is gone or unusable is not in step, however recently it was compared."""

@@ -27,8 +27,10 @@ def one_line(text: str, limit: int) -> str:
         limit: maximum of bytes, including the `…` that marks a cut.
     """
     # Slice first to save work on long texts; `limit` bytes hold at most `limit` characters.
-    line = _BREAKS.sub(" ", _SURROGATES.sub("\ufffd", _INVISIBLE.sub("", text[: 8 * limit]))).strip()
-    return cut(line, limit)
+    line = text[: 8 * limit]
+    if not line.isascii():
+        line = _SURROGATES.sub("\ufffd", _INVISIBLE.sub("", line))
+    return cut(_BREAKS.sub(" ", line).strip(), limit)
 
 
 def quoted(text: str, limit: int) -> str:

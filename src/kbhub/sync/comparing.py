@@ -40,9 +40,10 @@ QUICK_SECONDS, COMPARING_SHARE = 0.02, 0.05
 """A base compared within this CPU time is compared before every search, so new documents are found at once; a slower
 one as often as takes at most this share of the time."""
 
-WATCHED_SECONDS = 5.0
-"""How often at most a base is compared before a search if its file events are followed. Eight clients of 12,000 files
-would otherwise spend as long on comparing as on searching; every 2 seconds, it would still be a tenth of both cores."""
+WATCHED_SECONDS, WATCHED_SHARE = 5.0, 0.005
+"""A base whose file events are followed is compared before a search this often at most, and a slow one as often as
+takes at most this share of the time. Where eight clients looked at 12,000 files every 5 seconds, each look was an event
+for the others, and all of it took a tenth of two cores."""
 
 MOST_PATHS = 64
 """Changed paths that are compared one by one, as many as a search waits for; with more, the whole base is compared."""
@@ -322,7 +323,8 @@ class Comparisons:
             return True
         if last.began > asked:
             return False
-        fair = 0.0 if last.cost <= QUICK_SECONDS else last.cost / COMPARING_SHARE
+        share = WATCHED_SHARE if watched else COMPARING_SHARE
+        fair = 0.0 if last.cost <= QUICK_SECONDS else last.cost / share
         if watched:
             fair = max(fair, WATCHED_SECONDS)
         return time.monotonic() - last.moment >= (fair if max_age is None else max_age)

@@ -218,8 +218,8 @@ def _part_stems(word: str) -> tuple[str, ...]:
 
 
 def _line_share(term: Term, line_stems: Collection[str]) -> int:
-    own = sum(token in line_stems for token in term.tokens)
-    return own or int(term.apart is not None and all(token in line_stems for token in term.apart.tokens))
+    own = sum(map(line_stems.__contains__, term.tokens))
+    return own or int(term.apart is not None and all(map(line_stems.__contains__, term.apart.tokens)))
 
 
 def _settle(lines: list[str], worth: Container[int], window: tuple[int, int], limit: int) -> tuple[int, int]:

@@ -338,6 +338,10 @@ class _Peer:
             async with self._sending:
                 await self._stream.send(line)
 
+    def say_at_once(self, line: bytes) -> bool:  # noqa: ARG002 - a stream of anyio can only be awaited
+        """Return False: sending may always have to wait."""
+        return False
+
     def gone(self) -> bool:
         """Return whether the client has disconnected."""
         return self._gone

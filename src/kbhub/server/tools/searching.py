@@ -109,7 +109,7 @@ class Searching:
 
     def _answer(self, asked: Query, options: SearchOptions, client: str | None, views: bool) -> CallToolResult:
         found = self._found(asked.model_copy(update={"explain": asked.explain or views}), options, client)
-        result = found if asked.explain else without_traces(found)
+        result = without_traces(found) if views and not asked.explain else found
         answer = model.search_answer(
             result,
             asked,
