@@ -30,6 +30,9 @@ ENGLISH = -1
 MIDDLE = 7.5
 """Level that stands for 0."""
 
+_PAIRS = (np.arange(256)[:, None] >> (0, 4) & 15).astype(np.float32) - np.float32(MIDDLE)
+"""Byte → its two levels, as distances from the middle."""
+
 STRIPPED, SHORTEST = 3, 4
 """Most letters that are taken from the end of an unknown word, and fewest that must remain: inflected forms."""
 
@@ -73,9 +76,8 @@ class Lexicon:
         Their components are multiples of a half, so sums are exact whatever their order.
         """
         rows = tokens - self.first
-        levels = self._levels.take(rows, 0)
-        apart = np.stack([levels & 15, levels >> 4], -1).reshape(len(rows), 2 * levels.shape[1])
-        vectors: NDArray[np.float32] = (apart - np.float32(MIDDLE)) * self._steps.take(rows)[:, None]
+        levels = _PAIRS.take(self._levels.take(rows, 0), 0).reshape(len(rows), 2 * self._levels.shape[1])
+        vectors: NDArray[np.float32] = levels * self._steps.take(rows)[:, None]
         return vectors
 
     def tokens(self, words: Iterable[str]) -> dict[str, tuple[list[int], str]]:
