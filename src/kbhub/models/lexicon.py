@@ -96,24 +96,22 @@ class Lexicon:
         # A word with digits is a name; it has no other forms.
         forms = {unit: _forms(unit) for unit in every if unit not in rows and unit.isalpha() and unit not in runs}
         rows |= self._find(chain.from_iterable(forms.values()))
-        compounds = {unit: _beginnings(unit) for unit, some in forms.items() if rows.keys().isdisjoint(some)}
+        compounds = {unit: _beginnings(unit) for unit, others in forms.items() if rows.keys().isdisjoint(others)}
         rows |= self._find(chain.from_iterable(compounds.values()))
         halves = {
-            unit: [(left, [unit[len(left) :], *_forms(unit[len(left) :])]) for left in found]
+            unit: [(left, [unit[len(left) :], *_forms(unit[len(left) :])]) for left in some]
             for unit, lefts in compounds.items()
-            if (found := [left for left in lefts if rows.get(left, ENGLISH) != ENGLISH])
+            if (some := [left for left in lefts if rows.get(left, ENGLISH) != ENGLISH])
         }
-        rows |= self._find(right for some in halves.values() for _, rights in some for right in rights)
-        own: dict[str, list[int]] = {unit: [rows[key] for key in keys if key in rows] for unit, keys in runs.items()}
+        rows |= self._find(right for pairs in halves.values() for _, rights in pairs for right in rights)
+        known = {unit: found for unit, keys in runs.items() if (found := [rows[key] for key in keys if key in rows])}
         for unit in every.difference(runs):
             row = rows[unit] if unit in rows else _first(forms.get(unit, ()), rows)
-            if row is not None:
-                own[unit] = [] if row == ENGLISH else [row]
-            else:
-                own[unit] = _two(halves.get(unit, ()), rows)
-        known = {unit: [self.first + row for row in some] for unit, some in own.items() if some}
+            found = _two(halves.get(unit, ()), rows) if row is None else [row] if row != ENGLISH else []
+            if found:
+                known[unit] = found
         return {
-            word: ([token for unit in parts for token in known.get(unit, ())], _rest(word, known, rows))
+            word: ([self.first + row for unit in parts for row in known.get(unit, ())], _rest(word, known, rows))
             for word, parts in parts_of.items()
             if not known.keys().isdisjoint(parts)
         }

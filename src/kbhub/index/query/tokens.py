@@ -34,7 +34,7 @@ RUN = re.compile(f"[{HAN_KANA}]+")
 MAX_CASED = 64
 """Most letters of a mixed-case word that is split; identifiers are shorter, encoded data is longer."""
 
-CASED_KEPT = 4096
+CASED_KEPT = 1024
 """Such words whose parts are cached, as texts repeat them: half a megabyte."""
 
 MAX_PARTS = 8
