@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any
 
@@ -33,9 +32,6 @@ RUN = re.compile(f"[{HAN_KANA}]+")
 
 MAX_CASED = 64
 """Most letters of a mixed-case word that is split; identifiers are shorter, encoded data is longer."""
-
-CASED_KEPT = 1024
-"""Such words whose parts are cached, as texts repeat them: half a megabyte."""
 
 MAX_PARTS = 8
 """Most parts of such a word; more are encoded data."""
@@ -99,7 +95,6 @@ def cased_words(text: str) -> list[tuple[int, str]]:
     return sorted(words.items())
 
 
-@lru_cache(maxsize=CASED_KEPT)
 def cased_parts(word: str) -> tuple[str, ...]:
     """Split a mixed-case identifier into words; empty if it is one word.
 
