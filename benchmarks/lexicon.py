@@ -300,7 +300,7 @@ def packed(listed: dict[str, int], rows: np.ndarray, folder: Path) -> bytes:
     scaled = rows * UNIT
     steps = np.clip(np.rint(DENSITY * scaled.std(1)), 1, 255).astype(np.uint8)
     levels = np.clip(np.rint(scaled / steps[:, None] + MIDDLE), 0, 2 * MIDDLE).astype(np.uint8)
-    hashes = np.array([word_hash(key) for key in listed], np.uint64)
+    hashes = np.frombuffer(b"".join(map(word_hash, listed)), "<u8")
     order = np.argsort(hashes)
     english = (read_tensors(folder / "model.safetensors") or {})[MATRIX]
     tensors: dict[str, tuple[str, Any]] = {

@@ -343,6 +343,8 @@ class TestLinks:
             ("x\n\n[text][r]\n\n[R]: b.md 'T'", ("b.md", "", "text", 3, "reference")),
             ("[b][]\n\n[b]: <c d.md>", ("c d.md", "", "b", 1, "reference")),
             ("[b] c\n\n[b]: c.md#d", ("c.md", "d", "b", 1, "reference")),
+            ("[b] c ]: d\n\ne [f]: g ]: h\n\n[b]: c.md ]: i", ("c.md", "", "b", 1, "reference")),
+            ("[a\\]: b]\n\n> [a\\]: b]: c.md", ("c.md", "", "a\\]: b", 1, "reference")),
             ("\\![a](b.md)", ("b.md", "", "a", 1, "markdown")),
             ("`x [a](b.md)", ("b.md", "", "a", 1, "markdown")),
             ("a%00 [a](b%00.md)", ("b\ufffd.md", "", "a", 1, "markdown")),

@@ -38,9 +38,8 @@ _DESTINATION = re.compile(
 )
 _LABEL = re.compile(r"\[([^\[\]]{0,999}+)\]")
 _DEFINITION = re.compile(
-    rf"^[ \t>]*+\[(?!\^)((?:[^\[\]\\\n]|\\.){{1,999}})\]:[ \t]*+{_LOCAL}"
-    r"(?:<([^<>\n]{1,2000}+)>|(\S{1,2000}+))",
-    re.MULTILINE,
+    rf"[ \t>]*+\[(?!\^)((?:[^\[\]\\\n]|\\.){{1,999}})\]:[ \t]*+{_LOCAL}"
+    r"(?:<([^<>\n]{1,2000}+)>|(\S{1,2000}+))"
 )
 _TICKS = re.compile(r"`+")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -63,14 +62,14 @@ def extract_links(
     """
     if "](" not in text and "[[" not in text and "]:" not in text:
         return ()
-    defines = "]:" in text and _DEFINITION.search(text) is not None
+    defines = next(_definitions(text, 0, len(text)), None) is not None
     if not defines and not _CANDIDATE.search(text):
         return ()
     starts = starts_of(lines)
     ranges = list(visible_ranges(starts, hidden))
     definitions: dict[str, str] = {}
     for begin, end in ranges if defines else ():
-        for match in _DEFINITION.finditer(text, begin, end):
+        for match in _definitions(text, begin, end):
             definitions.setdefault(_label(match[1]), match[2] or match[3])
     candidate = _BRACKET if definitions else _CANDIDATE
     links: list[Link] = []
@@ -78,6 +77,16 @@ def extract_links(
         for paragraph, offset in paragraphs(text, begin, end, candidate):
             links.extend(_Paragraph(paragraph, offset, starts, definitions).links(images=images))
     return tuple(links)
+
+
+def _definitions(text: str, begin: int, end: int) -> Iterator[re.Match[str]]:
+    """Yield the definitions in a range that begins with a line; looks only at lines that have their mark."""
+    while (mark := text.find("]:", begin, end)) >= 0:
+        if match := _DEFINITION.match(text, text.rfind("\n", begin, mark) + 1 or begin, end):
+            yield match
+        begin = text.find("\n", mark, end)
+        if begin < 0:
+            return
 
 
 def starts_of(lines: Sequence[str]) -> list[int]:
@@ -116,7 +125,7 @@ def without_code(text: str) -> str:
     if "`" not in text:
         return text
     runs = [match.span() for match in _TICKS.finditer(text)]
-    escaped = {match.start(1) for match in _ESCAPE.finditer(text)}
+    escaped = {match.start(1) for match in _ESCAPE.finditer(text)} if "\\" in text else ()
     closing = [-1] * len(runs)  # for each run, the next one of the same length
     latest: dict[int, int] = {}
     for number in range(len(runs) - 1, -1, -1):

@@ -59,7 +59,7 @@ class StaticVectors:
     def _spelled_as_unknown(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
         """Replace the letters of a word that neither tokenizer nor lexicon has by one unknown token."""
         later = self._later[tokens]
-        if self.model.unk_token_id is None or not later.any():
+        if self.model.unk_token_id is None or not np.count_nonzero(later):  # any() takes five times as long
             return tokens
         first = np.append(later[1:], False)
         return np.where(first, self.model.unk_token_id, tokens)[~later]

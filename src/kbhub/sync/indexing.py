@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
+
 from kbhub.documents.secrets import find_secrets
 from kbhub.documents.sources.isolated import IsolatedParser
 from kbhub.documents.sources.reading import chunks_of, read_source
@@ -292,8 +294,8 @@ def stored_vectors(embedder: Embedder, texts: Mapping[int, str]) -> dict[int, by
         return {}
     vectors = embedder.embed(list(texts.values()))
     return {
-        key: blob.tobytes() if vector.any() else None
-        for key, vector, blob in zip(texts, vectors, quantise(vectors), strict=True)
+        key: blob.tobytes() if known else None
+        for key, known, blob in zip(texts, np.any(vectors, axis=1).tolist(), quantise(vectors), strict=True)
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager, nullcontext
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import apsw
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 OPTIMISE_SHARE = 0.2
 """Share of new chunks from which the full-text index is merged into one segment."""
+
+_json = lru_cache(json.dumps)
+"""Of a tuple of texts; most documents have no tags and no aliases, and some chunks the same headings."""
 
 
 class IndexWriter:
@@ -139,7 +143,7 @@ class IndexWriter:
                     document.hash,
                     document.title,
                 ),
-                *(document.kind, json.dumps(document.tags), json.dumps(document.aliases)),
+                *(document.kind, _json(document.tags), _json(document.aliases)),
                 *(json.dumps(document.front_matter), document.dated, committed, document.problem),
             ),
         )
@@ -156,7 +160,7 @@ class IndexWriter:
         for chunk, searched in zip(document.chunks, searched_texts(document), strict=True):
             self._connection.execute(
                 "INSERT INTO chunk(document_id, headings, start_line, end_line, prose, text) VALUES (?, ?, ?, ?, ?, ?)",
-                (row, json.dumps(chunk.headings), chunk.start_line, chunk.end_line, chunk.prose, chunk.text),
+                (row, _json(chunk.headings), chunk.start_line, chunk.end_line, chunk.prose, chunk.text),
             )
             chunk_id = self._connection.last_insert_rowid()
             self._connection.execute(
