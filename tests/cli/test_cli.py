@@ -450,21 +450,6 @@ def test_init_twice_makes_nothing(kbhub):
     assert kbhub("init", "--json").json["made"] == []
 
 
-def test_init_with_the_same_knowledge_twice_makes_nothing(kbhub, environment):
-    """And is no failure; another folder is refused, and a pointer that is not trusted needs trust."""
-    for name in ("notes", "other"):
-        environment.write(environment.home / name / "a.md", "# Crate\n")
-    notes = str(environment.home / "notes")
-    kbhub("init", "--knowledge", notes, code=0)
-    again = kbhub("init", "--knowledge", notes, code=0)
-    assert (again.out, again.err.count("nothing was created")) == ("", 1)
-
-    assert "left unchanged" in kbhub("init", "--knowledge", str(environment.home / "other"), code=2).err
-    assert "left unchanged" in kbhub("init", "--knowledge", notes, "--name", "Shop", code=2).err
-    kbhub("trust", "--revoke", ".kbhub.json", code=0)
-    assert "`kbhub trust`" in kbhub("init", "--knowledge", notes, code=2).err
-
-
 def test_a_foreign_pointer_is_followed_after_trust(kbhub, environment, snapshot):
     """Listed as a problem, allowed by one command, listed, taken back."""
     environment.write(str(environment.home / "notes" / "a.md"), "# Crate\n")

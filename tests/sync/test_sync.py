@@ -344,20 +344,6 @@ def test_a_file_that_vanishes_between_listing_and_reading_stops_nothing(folder):
     assert [problem.subject for problem in report.failed] == ["3.md"]
 
 
-def test_a_file_without_text_that_can_be_read_counts_as_failed(folder):
-    """It is neither added nor changed, and the report says why; what is left as it was is unchanged."""
-    folder.write("book.epub", "no archive\n")
-    report = folder.sync()
-    assert (report.added, report.unchanged) == (5, 0)
-    assert [problem.subject for problem in report.failed] == ["book.epub"]
-    assert "left out" in report.failed[0].message
-
-    folder.write("book.epub", "no archive either\n", age_hours=0.1)
-    report = folder.sync()
-    assert (report.added, report.changed, report.unchanged, len(report.failed)) == (0, 0, 5, 1)
-    assert folder.sync().unchanged == 6
-
-
 def test_a_changed_file_that_cannot_be_read_keeps_its_old_row(folder):
     """What was found yesterday is still found, and the failure is reported."""
     folder.sync()

@@ -107,7 +107,7 @@ def make_knowledge(discovery: Discovery, *, name: str | None = None) -> Initiali
 def point_to(
     discovery: Discovery, knowledge: str, *, trust: TrustStore, home: Path, cwd: Path, name: str | None = None
 ) -> Initialised:
-    """Write a pointer to an existing folder, unless there is one, and trust it if the folder is outside the project.
+    """Write a pointer to an existing folder, and trust it if the folder is outside the project.
 
     Args:
         discovery: the current workspace and its bases.
@@ -125,19 +125,13 @@ def point_to(
     target = Path(os.path.realpath(expand(knowledge, home, cwd)))
     if not is_directory(target):
         raise UsageError(f"{target} is not a directory; create it first, or omit --knowledge to create {FOLDER}/.")
-    project = _project(discovery)
-    pointed = any(os.path.lexists(directory / name) for name in POINTER_NAMES)
-    if pointed and project is not None and project.path == target and name in (None, project.name):
-        note = f"This project already has its knowledge in {target}; nothing was created."
-        return Initialised(knowledge=target, notes=(note,))
-    if discovery.untrusted and discovery.untrusted[1] == target:
-        raise UsageError(f"{discovery.untrusted[0]} points there already, but is not trusted. Run `kbhub trust`.")
     _refuse_pointer(directory)
     trust.entries()  # fails early if the store cannot be used
     pointer = create_file(directory / POINTER_NAMES[0], _pointer_text(_portable(target, directory, home), name))
     inside = target.is_relative_to(discovery.workspace.git_root or directory)
     if not inside:
         trust_pointer(pointer, trust, writable=False, home=home)
+    project = _project(discovery)
     notes = () if project is None else (f"This replaces {project.path}, which was the project's knowledge until now.",)
     return Initialised(knowledge=target, made=(pointer,), trusted=not inside, notes=notes)
 

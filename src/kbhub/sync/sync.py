@@ -40,7 +40,6 @@ from kbhub.sync.indexing import (
 )
 from kbhub.sync.lock import only_writer
 from kbhub.sync.report import SyncReport
-from kbhub.types import Problem
 from kbhub.values import record
 from kbhub.workspace.formats import converts
 from kbhub.workspace.git import commit_times
@@ -194,8 +193,6 @@ class Run:
     """`digest_of` the scan, if known."""
     fresh: list[str] = field(default_factory=list)
     """Paths of documents new in the index."""
-    left_out: dict[str, str] = field(default_factory=dict)
-    """Files read that have no text that can be indexed → why; the index holds them, so as not to read them again."""
     changed: int = 0
     removed: int = 0
     made: int = 0
@@ -245,15 +242,13 @@ class Run:
             seconds: that it took.
         """
         same = documents if self.paths is not None else self.scan.count - len(self.files.failed)
-        added = sum(path not in self.left_out for path in self.fresh)
-        left_out = [Problem(subject=path, message=f"{path}: {why}") for path, why in self.left_out.items()]
         return SyncReport(
             base=self.base.id,
-            added=added,
+            added=len(self.fresh),
             changed=self.changed,
             removed=self.removed,
-            unchanged=same - added - self.changed - len(left_out),
-            failed=(*self.scan.skipped, *self.files.failed, *left_out),
+            unchanged=same - len(self.fresh) - self.changed,
+            failed=(*self.scan.skipped, *self.files.failed),
             passed_over=dict(self.scan.passed_over),
             chunks=chunks,
             vectors_made=self.made,
@@ -306,10 +301,7 @@ class Run:
             previous = indexed.get(document.path)
             if previous is None:
                 self.fresh.append(document.path)
-            if document.problem and not document.chunks:
-                self.left_out[document.path] = document.problem
-            else:
-                self.changed += previous is not None and previous[2] != document.hash
+            self.changed += previous is not None and previous[2] != document.hash
         self.made += len(read.vectors)
         texts = {key: text for document in read.documents for key, text in keyed_texts(document, read.vectors)}
         vectors = {**read.vectors, **self._vectors(texts)}
