@@ -446,7 +446,7 @@ def test_init_twice_makes_nothing(kbhub):
     again = kbhub("init")
 
     assert (again.code, again.out) == (0, "")
-    assert "nothing was created" in again.err
+    assert "nothing had to change" in again.err
     assert kbhub("init", "--json").json["made"] == []
 
 
