@@ -313,6 +313,21 @@ def test_several_documents_have_headers(shop):
     )
 
 
+def test_a_mail_is_read_with_its_subject(shop, environment):
+    """The subject is its title, not a line of its text, so it is in a header; parts and other documents have none."""
+    mail = "Subject: Lost crate\nFrom: Ann <ann@example.org>\nDate: Mon, 2 Mar 2026 10:00:00 +0000\n\nWhere is it?\n"
+    environment.write("knowledge/lost.eml", mail)
+    environment.write("knowledge/no_subject.eml", mail.partition("\n")[2])
+    text = "from: Ann <ann@example.org>\ndate: 2026-03-02T10:00:00+00:00\n\nWhere is it?\n"
+    docid = shop("ls", "--json", code=0).json["documents"]
+    docid = next(one["docid"] for one in docid if one["path"] == "lost.eml")
+
+    assert shop("read", "lost.eml").out == f"==> lost.eml:1-4 of 4  {docid}  Lost crate <==\n{text}"
+    assert shop("read", "lost.eml:4").out == "Where is it?\n"
+    assert shop("read", "no_subject.eml").out == text
+    assert shop("search", "lost crate", "--json").json["hits"][0]["title"] == "Lost crate"
+
+
 def test_what_cannot_be_read_is_said_and_fails(shop):
     """The rest is printed all the same."""
     shop("index")
@@ -446,7 +461,7 @@ def test_init_twice_makes_nothing(kbhub):
     again = kbhub("init")
 
     assert (again.code, again.out) == (0, "")
-    assert "nothing was created" in again.err
+    assert "nothing had to change" in again.err
     assert kbhub("init", "--json").json["made"] == []
 
 

@@ -117,6 +117,98 @@ def test_a_pointer_is_never_overwritten(environment, action, content, name):
     assert sorted(path.name for path in environment.project.iterdir()) == [".git", name]
 
 
+@pytest.mark.parametrize("folder", ["docs", "../../home/notes"])
+def test_a_pointer_to_the_same_folder_again_changes_nothing(environment, folder):
+    """A script may run the command twice: it succeeds, says where the knowledge is, and writes nothing."""
+    (environment.project / "docs").mkdir()
+    (environment.home / "notes").mkdir()
+    below = environment.project / "src"
+    below.mkdir()
+    point(environment, folder, name="Shop")
+    text, grants = (environment.project / ".kbhub.json").read_text("utf-8"), environment.hub().trust.entries()
+
+    for again in (point(environment, folder), point(environment, folder, name="Shop")):
+        assert (again.made, again.trusted) == ((), False)
+        assert again.notes == (f"This project already has its knowledge in {again.knowledge}; nothing had to change.",)
+    hub = environment.hub(cwd=below)
+    target = str(environment.project / folder)
+    assert point_to(hub.discovery(), target, trust=hub.trust, home=environment.home, cwd=below).made == ()
+
+    assert (environment.project / ".kbhub.json").read_text("utf-8") == text
+    assert environment.hub().trust.entries() == grants
+    assert list(below.iterdir()) == []
+
+
+def test_a_pointer_that_came_with_a_clone_is_trusted_for_the_folder_that_the_user_names(environment):
+    """The folder is the one that the pointer names, so the user's word for it is all that is missing."""
+    notes = environment.home / "notes"
+    notes.mkdir()
+    environment.write(".kbhub.json", '{"knowledge": "../../home/notes", "cacheDir": "../../home"}')
+
+    made = point(environment, notes)
+
+    assert (made.made, made.trusted) == ((), True)
+    assert project_base(environment).path == notes
+    assert [grant.use for grant in environment.hub().trust.entries()] == ["knowledge"], "they did not name the other"
+
+
+def test_a_pointer_to_another_folder_is_refused_with_the_next_step(environment):
+    """Both folders and the file are named, and how to change it."""
+    (environment.project / "docs").mkdir()
+    (environment.project / "wiki").mkdir()
+    point(environment, "docs")
+
+    with pytest.raises(UsageError) as refused:
+        point(environment, "wiki")
+
+    pointer, project = environment.project / ".kbhub.json", environment.project
+    assert str(refused.value) == (
+        f"{pointer} says that this project's knowledge is in {project / 'docs'}, and was left unchanged. To use "
+        f'{project / "wiki"}, set "knowledge" there to "./wiki", or remove the file and run this command again.'
+    )
+
+
+@pytest.mark.parametrize("action", [make, lambda environment, **options: point(environment, "knowledge", **options)])
+def test_another_name_is_not_dropped_silently(environment, action):
+    """What the pointer says stays, and the message says where to change it."""
+    make(environment, name="Shop")
+
+    with pytest.raises(UsageError, match=r'is called "Shop".*set "name" in .*\.kbhub\.json'):
+        action(environment, name="Store")
+
+    assert project_base(environment).name == "Shop"
+
+
+def test_a_name_for_knowledge_without_a_pointer_gets_one(environment):
+    """A name given later counts as one given at first."""
+    make(environment)
+
+    made = make(environment, name="Shop")
+
+    assert made.made == (environment.project / ".kbhub.json",)
+    assert (project_base(environment).name, project_base(environment).path) == (
+        "Shop",
+        environment.project / "knowledge",
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"enabled": false}', 'says "enabled": false'),
+        ("{broken", "line 1"),
+        ('{"knowledge": "/"}', "kbhub trust"),
+        ('{"knowledge": "gone"}', "not a directory"),
+    ],
+)
+def test_a_pointer_that_cannot_be_used_says_why(environment, content, said):
+    """Whoever runs `init` wants knowledge here, so the message has what keeps the pointer from leading to it."""
+    environment.write(".kbhub.json", content)
+
+    with pytest.raises(UsageError, match=said):
+        make(environment)
+
+
 def test_without_a_workspace_there_is_nowhere_to_make_it(environment):
     """The home directory is no project."""
     hub = environment.hub(cwd=environment.home)

@@ -222,6 +222,40 @@ def test_status_and_hooks_name_the_clients_that_run_them(account, kbhub):
     assert "`kbhub trust --documents`" in out
 
 
+@pytest.mark.parametrize(
+    ("settings", "clients"),
+    [
+        ({"enabledPlugins": {"kbhub@kbhub": True}}, ["Claude Code (plugin)"]),
+        ({"enabledPlugins": {"kbhub@a-fork": True}, "hooks": []}, ["Claude Code (plugin)"]),
+        ({"enabledPlugins": {"kbhub@kbhub": False, "kbhub-tools@kbhub": True}}, []),
+        ({"enabledPlugins": ["kbhub@kbhub"]}, []),
+        ({"extraKnownMarketplaces": {"kbhub": {}}}, []),
+    ],
+    ids=["enabled", "of a fork", "disabled", "malformed", "marketplace alone"],
+)
+def test_hooks_name_the_plugin_of_claude_code(account, kbhub, settings, clients):
+    """As `claude plugin install`, `disable` and `uninstall` leave its settings."""
+    account.file(FILES["claude-code"], json.dumps(settings))
+
+    assert kbhub("hooks", "--json", code=0).json["clients"] == clients
+
+
+def test_hooks_that_run_twice_are_told(account, kbhub):
+    """With the plugin and `kbhub setup --hooks`, every note arrives twice."""
+    install(account, "claude-code")
+    account.file(FILES["claude-code"], json.dumps({"enabledPlugins": {"kbhub@kbhub": True}}))
+    account.file(".claude.json", CLAUDE)
+    assert "twice" not in kbhub("hooks", code=0).out
+
+    account.run("--client", "claude-code", "--hooks", "--yes")
+
+    out = kbhub("hooks", code=0).out
+    assert "Claude Code, Claude Code (plugin)\n" in out
+    assert "twice     Claude Code runs every hook twice" in out
+    account.run("--client", "claude-code", "--remove", "--yes")
+    assert "twice" not in kbhub("hooks", code=0).out
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_path_with_spaces_survives_the_shell(account, client, monkeypatch):
     file = install(account, client)

@@ -129,6 +129,46 @@ def test_only_what_changed_is_read_again(folder):
     assert counts(report) == (1, 1, 1, 3)
 
 
+def test_a_file_of_which_nothing_can_be_read_counts_as_failed(folder):
+    """First, unchanged, read again, changed and mended: it is in one count, and the report always says why."""
+    folder.write("broken.odt", b"no archive")
+    reports = [folder.sync(), folder.sync(), folder.sync(full=True)]
+    folder.write("broken.odt", b"still no archive", age_hours=0.5)
+    reports.append(folder.sync())
+
+    assert [counts(report) for report in reports] == [(5, 0, 0, 0), (0, 0, 0, 5), (0, 0, 0, 5), (0, 0, 0, 5)]
+    for report in reports:
+        assert [problem.subject for problem in report.failed] == ["broken.odt"]
+        assert "left out" in report.failed[0].message
+    (folder.base.path / "broken.odt").unlink()
+    gone = folder.sync()
+    assert (counts(gone), gone.failed) == ((0, 0, 1, 5), ())
+
+
+def test_a_file_that_became_unreadable_is_counted_once(folder):
+    """Not as failed and changed, nor as failed and unchanged."""
+    folder.write("notes.eml", "Subject: A\n\nabout deployment\n")
+    folder.write("1.odt", b"no archive")
+    folder.sync()
+    (folder.base.path / "1.odt").unlink()
+    (folder.base.path / "1.odt").symlink_to(folder.base.path.parent / "elsewhere.odt")
+    (folder.base.path / "notes.eml").rename(folder.base.path / "notes.odt")
+    report = folder.sync()
+
+    assert counts(report) == (0, 0, 2, 5)
+    assert [problem.subject for problem in report.failed] == ["1.odt", "notes.odt"]
+
+
+def test_a_document_whose_text_cannot_be_kept_is_added_all_the_same(folder, tmp_path):
+    """It is indexed, so its failure takes nothing off the counts."""
+    (tmp_path / "kept").write_text("a file where the folder should be")
+    folder.base = replace(folder.base, keep_deleted=("0.md",))
+    report = sync_base(folder.base, folder.index_path, EMBEDDER, replace(LIMITS, kept=tmp_path / "kept"))
+
+    assert counts(report) == (5, 0, 0, 0)
+    assert [problem.subject for problem in report.failed] == ["0.md"]
+
+
 def test_a_touched_file_is_unchanged(folder):
     """Another time with the same content costs one reading, once."""
     folder.sync()

@@ -181,7 +181,10 @@ def test_what_a_database_cannot_hold_is_said(twin):
     deep = "/".join(["n" * 200] * 12)
     twin.write(f"{deep}/long.md", "# Long\n")
 
-    twin.publish()
+    for added, unchanged in ((1, 0), (0, 1)):
+        report = twin.publish()
+        assert (report.added, report.unchanged) == (added, unchanged)
+        assert [problem.subject for problem in report.failed] == [f"{deep}/long.md"]
 
     hub = twin.shared()
     assert refs(hub, "xylophone") == ["notes@good.md"]

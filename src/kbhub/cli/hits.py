@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from kbhub.documents.markdown import file_title
 from kbhub.errors import UsageError
 from kbhub.index.query import excerpt, spans, terms_of
 from kbhub.render import formats as listings
@@ -13,6 +15,7 @@ from kbhub.search.llm_assistance import Help, search_assisted
 from kbhub.search.search import search
 from kbhub.types import MOST_HITS
 from kbhub.workspace.discovery import matching
+from kbhub.workspace.formats import converts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -109,6 +112,17 @@ def numbered(text: str, first: int, marked: frozenset[int] | None = None, *, las
         f"{number:>{width}}{':' if marked is None or number in marked else '-'}{line}"
         for number, line in enumerate(lines, first)
     )
+
+
+def hides_title(reading: Reading) -> bool:
+    """Return whether a document has a title that its text does not show, such as the subject of a mail.
+
+    Args:
+        reading: what was read. A part shows no title of any document, and a title made of the file's name is no news.
+    """
+    if reading.start_line != 1 or reading.offset or not converts(reading.ref):
+        return False
+    return reading.title not in reading.text and not file_title(PurePosixPath(reading.ref)).endswith(reading.title)
 
 
 def cut_reading(reading: Reading, first: int | None, count: int | None) -> Reading:

@@ -25,6 +25,9 @@ HookClient = Literal["claude-code", "codex", "copilot-cli", "gemini-cli"]
 
 CLIENTS: tuple[HookClient, ...] = get_args(HookClient)
 
+BY_PLUGIN = " (plugin)"
+"""What follows a client's title where kbhub's plugin brings the hooks."""
+
 MOST_PATHS = 8
 """Files looked at in one event: an edit names one, a patch a few, and a shell command lists hundreds."""
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 class HooksState(Model):
     """Hooks in a project."""
 
-    clients: tuple[str, ...] = Field((), description="Titles of the clients that run them.")
+    clients: tuple[str, ...] = Field(
+        (), description="Titles of the clients that run them, with ` (plugin)` if kbhub's plugin brings them."
+    )
     allowed: bool = Field(description="Whether the documents of this project may be delivered.")
     days: int = Field(KEPT_DAYS, description="Number of days the counts cover.")
     sessions: int = Field(0, description="Sessions to which something was delivered.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from kbhub.hooks.events import BY_PLUGIN
 from kbhub.render.words import one_line
 from kbhub.values import counted
 
@@ -24,6 +25,12 @@ def state_text(state: HooksState) -> str:
     clients = ", ".join(state.clients) or "none; register them with `kbhub setup --hooks`"
     speaks = "yes" if state.allowed else "no; allow it with `kbhub trust --documents`"
     lines = [f"clients   {one_line(clients)}", f"allowed   {speaks}", f"delivered {summary_line(state)}"]
+    lines += (
+        f"twice     {one_line(one)} runs every hook twice; remove the plugin, or what `kbhub setup` registered "
+        "(`kbhub setup --remove`)"
+        for one in state.clients
+        if f"{one}{BY_PLUGIN}" in state.clients
+    )
     if state.proposals:
         lines.append(f"inbox     {counted(state.proposals, 'proposed memory', 'proposed memories')}; list them "
                      "with `kbhub memories inbox`")  # fmt: skip

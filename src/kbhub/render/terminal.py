@@ -248,7 +248,7 @@ def init_text(made: Initialised) -> str:
     """Return the result of `kbhub init`, and what to do next."""
     lines = [f"Created {one_line(str(path))}" for path in made.made]
     if made.trusted:
-        lines.append(f"Trusted it to reach {one_line(str(made.knowledge))}")
+        lines.append(f"Trusted {'it' if lines else 'the pointer'} to reach {one_line(str(made.knowledge))}")
     if not lines:
         return ""
     starter = any(path.suffix == MARKDOWN_SUFFIX for path in made.made)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from kbhub.errors import ConfigError
+from kbhub.hooks.events import BY_PLUGIN
 from kbhub.setup.clients import client_named
 from kbhub.setup.entries import decode, parse, without_bom
 from kbhub.setup.files import Records, digest, edit, missing_folders, read_bytes
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from kbhub.setup.machine import Platform
 
 HOOKS = "hooks"
+
+PLUGIN = "kbhub"
+"""Name of the plugin, which clients know as `NAME@MARKETPLACE`."""
 
 SECONDS = 5
 """Seconds after which a client gives up on a hook; kbhub itself gives up after .4."""
@@ -57,6 +61,8 @@ class Hooked:
     unit: Literal["s", "ms"] = "s"
     own: bool = False
     """Whether the file is kbhub's alone."""
+    plugins: bool = False
+    """Whether the file says, too, which plugins are enabled."""
     hint: str = ""
 
 
@@ -73,6 +79,7 @@ HOOKED: tuple[Hooked, ...] = (
         "{claude}/settings.json",
         _CLAUDE_EVENTS,
         tools="Read|Edit|MultiEdit|Write|NotebookEdit|Bash",
+        plugins=True,
     ),
     Hooked(
         "codex",
@@ -119,15 +126,31 @@ def hooks_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str]
 
 
 def hooked_clients(env: Mapping[str, str], home: Path, platform: Platform | None = None) -> tuple[str, ...]:
-    """Return the titles of the clients that run kbhub's hooks."""
+    """Return the titles of the clients that run kbhub's hooks, such as `Claude Code` or `Claude Code (plugin)`."""
     machine = Machine(home, env, platform or this_platform())
     titles = []
     for hooked in HOOKED:
-        content = read_bytes_or_none(machine.path(hooked.file))
+        file, title = machine.path(hooked.file), client_named(hooked.client).title
+        content = read_bytes_or_none(file)
         with suppress(ConfigError):
-            if _places(content, machine.path(hooked.file)):
-                titles.append(client_named(hooked.client).title)
+            if _places(content, file):
+                titles.append(title)
+        with suppress(ConfigError):
+            if hooked.plugins and _has_plugin(content, file):
+                titles.append(f"{title}{BY_PLUGIN}")
     return tuple(titles)
+
+
+def _has_plugin(content: bytes | None, file: Path) -> bool:
+    """Return whether kbhub's plugin is enabled, whatever its marketplace is called.
+
+    Raises:
+        ConfigError: the file is malformed.
+    """
+    enabled = parse(decode(content, file), "json", file).get("enabledPlugins")
+    return isinstance(enabled, dict) and any(
+        value is True and name.startswith(f"{PLUGIN}@") for name, value in enabled.items()
+    )
 
 
 def read_bytes_or_none(file: Path) -> bytes | None:

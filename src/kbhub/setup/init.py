@@ -81,20 +81,24 @@ def make_knowledge(discovery: Discovery, *, name: str | None = None) -> Initiali
         name: readable name of the knowledge.
 
     Raises:
-        UsageError: there is no workspace, or a file or folder is in the way.
+        UsageError: there is no workspace, a file or folder is in the way, or the knowledge has another name.
     """
     directory = _directory(discovery)
     project = _project(discovery)
     if project is not None and project.origin != "docs":
-        note = f"This project already has its knowledge in {project.path}; nothing was created."
-        return Initialised(knowledge=project.path, notes=(note,))
-    _refuse_pointer(directory)
+        if not _renamed(project, directory, name):
+            return _unchanged(project)
+        return Initialised(
+            knowledge=project.path,
+            made=(_create_pointer(directory, f"./{project.path.relative_to(directory).as_posix()}", name),),
+        )
+    _refuse_pointer(directory, discovery)
     folder = directory / FOLDER
     made = []
     if _ensure_folder(folder):
         made.append(create_file(folder / STARTER_NAME, STARTER))
     if discovery.workspace.git_root is None or name:
-        made.append(create_file(directory / POINTER_NAMES[0], _pointer_text(f"./{FOLDER}", name)))
+        made.append(_create_pointer(directory, f"./{FOLDER}", name))
     notes = []
     if project is not None:
         notes.append(
@@ -109,6 +113,8 @@ def point_to(
 ) -> Initialised:
     """Write a pointer to an existing folder, and trust it if the folder is outside the project.
 
+    A pointer that leads there already stays as it is. It is trusted if that is all it lacks.
+
     Args:
         discovery: the current workspace and its bases.
         knowledge: the folder, as the user wrote it.
@@ -118,22 +124,31 @@ def point_to(
         name: readable name of the knowledge.
 
     Raises:
-        UsageError: there is no workspace, no such folder, or a file is in the way.
+        UsageError: there is no workspace, no such folder, or another pointer is in the way.
         ConfigError: the trust store cannot be used.
     """
     directory = _directory(discovery)
     target = Path(os.path.realpath(expand(knowledge, home, cwd)))
     if not is_directory(target):
         raise UsageError(f"{target} is not a directory; create it first, or omit --knowledge to create {FOLDER}/.")
-    _refuse_pointer(directory)
+    project = _project(discovery)
+    if project is not None and project.path == target and project.origin != "docs":
+        if not _renamed(project, directory, name):
+            return _unchanged(project)
+    elif discovery.untrusted is not None and discovery.untrusted[1] == target and name is None:
+        trust.add(*discovery.untrusted)
+        return Initialised(knowledge=target, trusted=True)
+    knowledge = _portable(target, directory, home)
+    _refuse_pointer(directory, discovery, target, knowledge)
     trust.entries()  # fails early if the store cannot be used
-    pointer = create_file(directory / POINTER_NAMES[0], _pointer_text(_portable(target, directory, home), name))
+    pointer = _create_pointer(directory, knowledge, name)
     inside = target.is_relative_to(discovery.workspace.git_root or directory)
     if not inside:
         trust_pointer(pointer, trust, writable=False, home=home)
-    project = _project(discovery)
-    notes = () if project is None else (f"This replaces {project.path}, which was the project's knowledge until now.",)
-    return Initialised(knowledge=target, made=(pointer,), trusted=not inside, notes=notes)
+    notes = []
+    if project is not None and project.path != target:
+        notes.append(f"This replaces {project.path}, which was the project's knowledge until now.")
+    return Initialised(knowledge=target, made=(pointer,), trusted=not inside, notes=tuple(notes))
 
 
 def create_file(path: Path, text: str) -> Path:
@@ -188,10 +203,63 @@ def _project(discovery: Discovery) -> Base | None:
     return next((base for base in discovery.bases if base.id == PROJECT_ID), None)
 
 
-def _refuse_pointer(directory: Path) -> None:
-    for name in POINTER_NAMES:
-        if os.path.lexists(directory / name):
-            raise UsageError(f"{directory / name} already exists and was left unchanged; edit it, or remove it first.")
+def _unchanged(project: Base) -> Initialised:
+    note = f"This project already has its knowledge in {project.path}; nothing had to change."
+    return Initialised(knowledge=project.path, notes=(note,))
+
+
+def _renamed(project: Base, directory: Path, name: str | None) -> bool:
+    """Return whether the project's knowledge should get another name, for which a pointer can be created here.
+
+    Raises:
+        UsageError: it should, but it has a pointer, which is never overwritten, or it is not below the directory.
+    """
+    if name is None or name == project.name:
+        return False
+    if project.origin != "pointer" and project.path.is_relative_to(directory):
+        return True
+    called = f'The knowledge in {project.path} is called "{project.name}"'
+    if project.origin != "pointer":
+        raise UsageError(f"{called}. To rename it, run this command in {project.path.parent}.")
+    pointer = next(filter(None, map(_pointer_in, (directory, *directory.parents))), POINTER_NAMES[0])
+    raise UsageError(f'{called}, and was left unchanged. To rename it, set "name" in {pointer}.')
+
+
+def _pointer_in(directory: Path) -> Path | None:
+    """Return the pointer in a folder, readable or not; None if there is none."""
+    return next((directory / name for name in POINTER_NAMES if os.path.lexists(directory / name)), None)
+
+
+def _refuse_pointer(directory: Path, discovery: Discovery, target: Path | None = None, knowledge: str = "") -> None:
+    """Raise an error if there is a pointer, which is never overwritten.
+
+    Args:
+        directory: where it would be created.
+        discovery: where the pointer leads.
+        target: the folder it should lead to, if the user named one.
+        knowledge: how a pointer names that folder.
+
+    Raises:
+        UsageError: there is one; the message says where it leads, or why nowhere, and what to do.
+    """
+    pointer = _pointer_in(directory)
+    if pointer is None:
+        return
+    project = _project(discovery)
+    if target is not None and project is not None and project.origin == "pointer":
+        raise UsageError(
+            f"{pointer} says that this project's knowledge is in {project.path}, and was left unchanged. To use "
+            f'{target}, set "knowledge" there to {json.dumps(knowledge, ensure_ascii=False)}, or remove the file and '
+            "run this command again."
+        )
+    if problem := discovery.problem_of(PROJECT_ID):
+        raise UsageError(f"`kbhub init` never changes a pointer that exists. {problem}")
+    why = '; it says "enabled": false, so kbhub is off here' if discovery.off else ""
+    raise UsageError(f"{pointer} already exists, and was left unchanged{why}. Edit it, or remove it first.")
+
+
+def _create_pointer(directory: Path, knowledge: str, name: str | None) -> Path:
+    return create_file(directory / POINTER_NAMES[0], _pointer_text(knowledge, name))
 
 
 def _pointer_text(knowledge: str, name: str | None) -> str:

@@ -168,7 +168,8 @@ class DocumentReader:
             try:
                 self.keeping.save(entry, digest, kind, document)
             except OSError as error:
-                self._fail(entry, f"Cannot keep its text: {error.strerror}.")
+                # Not `_fail`: it is indexed all the same.
+                self.failed.append(Problem(subject=entry.path, message=f"Cannot keep its text: {error.strerror}."))
         return new_document(self.base, entry, document, kind, digest)
 
     def read_all(

@@ -40,6 +40,7 @@ from kbhub.sync.indexing import (
 )
 from kbhub.sync.lock import only_writer
 from kbhub.sync.report import SyncReport
+from kbhub.types import Problem
 from kbhub.values import record
 from kbhub.workspace.formats import converts
 from kbhub.workspace.git import commit_times
@@ -193,7 +194,11 @@ class Run:
     """`digest_of` the scan, if known."""
     fresh: list[str] = field(default_factory=list)
     """Paths of documents new in the index."""
-    changed: int = 0
+    changed: list[str] = field(default_factory=list)
+    """Paths of documents with other content than before."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Path → reason of files of which nothing is indexed, as nothing in them can be read; not those in `files.unread`,
+    which are tried again every time."""
     removed: int = 0
     made: int = 0
     reused: int = 0
@@ -241,14 +246,17 @@ class Run:
             chunks: in the index now.
             seconds: that it took.
         """
-        same = documents if self.paths is not None else self.scan.count - len(self.files.failed)
+        added, changed = (len(set(paths) - self.left_out.keys()) for paths in (self.fresh, self.changed))
+        if self.paths is None:
+            documents = self.scan.count - len(self.files.unread)
+        left_out = (Problem(subject=path, message=reason) for path, reason in self.left_out.items())
         return SyncReport(
             base=self.base.id,
-            added=len(self.fresh),
-            changed=self.changed,
+            added=added,
+            changed=changed,
             removed=self.removed,
-            unchanged=same - len(self.fresh) - self.changed,
-            failed=(*self.scan.skipped, *self.files.failed),
+            unchanged=documents - len(self.left_out) - added - changed,
+            failed=(*self.scan.skipped, *self.files.failed, *left_out),
             passed_over=dict(self.scan.passed_over),
             chunks=chunks,
             vectors_made=self.made,
@@ -301,7 +309,8 @@ class Run:
             previous = indexed.get(document.path)
             if previous is None:
                 self.fresh.append(document.path)
-            self.changed += previous is not None and previous[2] != document.hash
+            elif previous[2] != document.hash:
+                self.changed.append(document.path)
         self.made += len(read.vectors)
         texts = {key: text for document in read.documents for key, text in keyed_texts(document, read.vectors)}
         vectors = {**read.vectors, **self._vectors(texts)}
@@ -378,6 +387,12 @@ class Run:
                 }
             )
         self.writer.tidy(self.written)
+        known = self.scan.files
+        self.left_out = {
+            path: reason
+            for path, reason in self.writer.left_out(self.paths).items()
+            if path in known and path not in self.files.unread
+        }
 
     def _in_step(self) -> str | None:
         """Return what the next comparison may find, so that it need not read the index; None if it should."""

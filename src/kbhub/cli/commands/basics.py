@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from kbhub.cli.console import show_json, show_text, terminal_width, wants_colour, write_verbatim
-from kbhub.cli.hits import cut_reading, numbered, readings_listing
+from kbhub.cli.hits import cut_reading, hides_title, numbered, readings_listing
 from kbhub.cli.hubs import bring_in_step, complain_all, complain_broken, complain_nothing, decoded, hub_options
 from kbhub.cli.options import Common, Formats, Lines
 from kbhub.cli.output import present
@@ -93,7 +93,7 @@ def read(
         readings = tuple(
             reading.model_copy(update={"text": numbered(reading.text, reading.start_line)}) for reading in readings
         )
-    headers = len(refs) > 1 or len(readings) > 1
+    headers = len(refs) > 1 or len(readings) > 1 or any(map(hides_title, readings))
     if form == "text" and not sys.stdout.isatty():
         write_verbatim(read_text(readings, headers=headers, verbatim=True))
     else:

@@ -58,6 +58,7 @@ def hooks(
     """Show which clients run hooks, whether this project allows them, and what they delivered.
 
     With --replay, show what they would have delivered during a past session. Register hooks with `kbhub setup --hooks`.
+    Of plugins, only that of Claude Code is seen, if it is enabled for all projects; other clients list their own.
 
     Example: kbhub hooks --replay ~/.claude/projects/-work-shop/4f1c.jsonl
 

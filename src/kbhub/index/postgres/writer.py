@@ -216,6 +216,24 @@ class PostgresWriter:
                 [(self._number, path, message) for path, message in {**dict(problems), **dict(self._refused)}.items()],
             )
 
+    def left_out(self, paths: Iterable[str] | None = None) -> dict[str, str]:
+        """Return path → reason of documents without text, and of those that cannot be stored.
+
+        Args:
+            paths: the paths to look at; None for all.
+        """
+        self._flush()
+        every = (
+            "SELECT path, problem FROM kbhub.document d WHERE base_id = %s AND problem IS NOT NULL "
+            "AND NOT EXISTS (SELECT FROM kbhub.chunk c WHERE c.base_id = d.base_id AND c.document_id = d.id)"
+        )
+        rows = (
+            self._rows(f"{every} ORDER BY path")
+            if paths is None
+            else self._rows(f"{every} AND path = ANY(%s)", list(paths))
+        )
+        return {**dict(rows), **dict(self._refused)}
+
     def set_commits(self, times: Mapping[str, int]) -> None:
         """Store the last commit of documents: path → seconds since the epoch."""
         self._flush()

@@ -233,6 +233,20 @@ class IndexWriter:
             self._connection.executemany("DELETE FROM problem WHERE path = ?", ((path,) for path in paths))
         self._connection.executemany("INSERT OR REPLACE INTO problem VALUES (?, ?)", problems)
 
+    def left_out(self, paths: Iterable[str] | None = None) -> dict[str, str]:
+        """Return path → reason of documents without text, as nothing in their file could be read.
+
+        Args:
+            paths: the paths to look at; None for all.
+        """
+        every = (
+            "SELECT path, problem FROM document WHERE problem IS NOT NULL "
+            "AND NOT EXISTS (SELECT 1 FROM chunk WHERE document_id = document.id)"
+        )
+        if paths is None:
+            return dict(self._rows(f"{every} ORDER BY path"))
+        return dict(row for path in paths for row in self._rows(f"{every} AND path = ?", path))
+
     def set_commits(self, times: Mapping[str, int]) -> None:
         """Store the last commit of documents: path → seconds since the epoch."""
         self._connection.executemany(
