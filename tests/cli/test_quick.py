@@ -37,12 +37,13 @@ def test_help_and_version_do_not_load_the_command_line(environment, line):
 
 
 def test_a_search_does_not_load_what_only_others_need(environment):
-    """Neither the protocol nor PDF nor watching; what it says of a mistake is one line."""
+    """Neither the protocol nor PDF nor watching nor a parser; what it says of a mistake is one line."""
     environment.write("knowledge/crates.md", "# Crates\n\nA crate holds bottles.\n")
     environment.write(f"{environment.home}/.kbhub.json", '{"search": {"limit": 4}, "docsFallback": false}')
     environment.hub().sync()
 
-    others = "name in ('mcp', 'pydantic.main', 'starlette', 'httpx', 'pypdf', 'watchfiles')"
+    parsers = "'pypdf', 'yaml', 'kbhub.documents.markdown'"
+    others = f"name in ('mcp', 'pydantic.main', 'starlette', 'httpx', 'watchfiles', {parsers})"
     code, names, done = loaded(environment, "search crate --limit 3", others)
     assert (code, names) == (0, []), done.stderr
     assert "crates.md" in done.stdout

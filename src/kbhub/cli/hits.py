@@ -6,7 +6,6 @@ import sys
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from kbhub.documents.markdown import file_title
 from kbhub.errors import UsageError
 from kbhub.index.query import excerpt, spans, terms_of
 from kbhub.render import formats as listings
@@ -122,6 +121,9 @@ def hides_title(reading: Reading) -> bool:
     """
     if reading.start_line != 1 or reading.offset or not converts(reading.ref):
         return False
+    # It and YAML take 20 ms to load, and `search` does without.
+    from kbhub.documents.markdown import file_title  # noqa: PLC0415
+
     return reading.title not in reading.text and not file_title(PurePosixPath(reading.ref)).endswith(reading.title)
 
 

@@ -17,7 +17,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kbhub.documents.filters import Filters, included, parse_rules
-from kbhub.documents.packing import packed, unpacked
 from kbhub.documents.scans import listing_of
 from kbhub.documents.walk import KEPT
 from kbhub.errors import KbhubError, UsageError
@@ -119,6 +118,9 @@ class Keeping:
             OSError: it cannot be written.
         """
         assert self.folder is not None
+        # It, the parsers and YAML take 20 ms to load, and every search scans its bases.
+        from kbhub.documents.packing import packed  # noqa: PLC0415
+
         if not (self.folder / ABOUT).exists():
             self._write_about()
         header = {
@@ -137,6 +139,8 @@ class Keeping:
         """Return the kept text of a file, or None if there is none or it cannot be read."""
         if self.folder is None or not self.wants(path):
             return None
+        from kbhub.documents.packing import unpacked  # noqa: PLC0415 - as in `save`
+
         try:
             data = read_regular(self.folder / _name(path), MAX_BYTES)
             first, _, rest = data.partition(b"\n")
