@@ -56,6 +56,28 @@ def test_a_rare_word_counts_more_than_a_common_one():
     assert asked.examine("kubernetes", (), "").coverage > asked.examine("people", (), "").coverage
 
 
+@pytest.mark.parametrize("query", ["max_retries", "max-retries", "MAX_RETRIES", "max retries"])
+@pytest.mark.parametrize(
+    "text", ["maxRetries", "MaxRetries", "maxRetry", "HTTPMaxRetries", "max_retries", "µ maxRetries"]
+)
+def test_a_name_covers_its_other_spellings(query, text):
+    """In the text, its headings and its title, in ASCII and beyond: who writes `max_retries` means `maxRetries`."""
+    asked = Sought(terms(query))
+
+    within = asked.examine(f"Set {text} to three.", (), "Client")
+    assert (within.coverage, within.together, within.phrase) == pytest.approx((1, 1, 1))
+    assert asked.examine("Three.", (f"Set {text}",), "Client").coverage == pytest.approx(1)
+    assert asked.examine("Three.", (), text).coverage == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "text", ["Set maxretries to three.", "Set climaxRetries", "aGVsbG8gbWF4UmV0cmllcyBoZWxsbyBoZWxsbw"]
+)
+def test_a_word_that_is_no_name_is_not_taken_apart(text):
+    """Where no capital divides it, or where it is data."""
+    assert Sought(terms("max_retries")).examine(text, (), "").coverage < 1
+
+
 @pytest.mark.parametrize("text", ["Set maxRetries to three.", "Set max_retries to three."])
 def test_either_spelling_of_a_name_is_all_of_it(text):
     """A name that is searched as one word and as several counts as one, covered by whichever spelling is there."""

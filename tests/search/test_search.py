@@ -180,6 +180,16 @@ def test_an_answer_is_judged(shop):
     assert not result.hits or NOT_COVERED in result.notes
 
 
+@pytest.mark.parametrize("query", ["max_burst", "max-burst", "maxBurst", "how to set max_burst", "how to set maxBurst"])
+@pytest.mark.parametrize("written", ["maxBurst", "max_burst"])
+def test_the_spelling_of_a_name_does_not_change_the_verdict(shop, query, written):
+    """What is there in `camelCase` is not said to be missing when the question has `snake_case`, or vice versa."""
+    shop.write("knowledge/limits.md", f"# Limits\n\nSet {written} to limit the requests of the uploader.\n")
+    result = search(shop, query)
+
+    assert (result.verdict, result.hits[0].ref) == ("strong", "limits.md")
+
+
 @pytest.mark.parametrize(
     ("query", "verdict"),
     [

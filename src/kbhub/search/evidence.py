@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import EmbedderError
 from kbhub.index.query import paired, stems, tokens
-from kbhub.index.query.excerpts import occurrences, plain
+from kbhub.index.query.excerpts import occurrences, part_stems, plain
+from kbhub.index.query.tokens import cased_words, normalise
 from kbhub.models.embedding import packaged_embedder
 from kbhub.search.names import is_identifier
 from kbhub.search.scores import Part
@@ -189,10 +190,12 @@ class Sought:
             names: other names of its document: path, tags, aliases.
         """
         text = text[:MOST_CHARACTERS]
-        words, near = _found(text, self._stems)
+        words, near = _found(text, self._stems, self._pairs)
         titled = short_stems(title)
         titles = frozenset(titled)
         everywhere = {stem for _, stem in words}.union(titled, *map(short_stems, (*headings, *names)))
+        for above in (title, *headings):
+            everywhere.update(*self._pairs.intersection(_part_pairs(above)))
         terms, shares = self._terms, self._shares
         if self._spellings:
             used = [(max(forms, key=partial(_found_of, everywhere)), rare) for forms, rare in self._spellings]
@@ -228,22 +231,46 @@ class Sought:
         return present, defined, rarities
 
 
-def _found(text: str, wanted: frozenset[str]) -> tuple[list[tuple[int, str]], set[tuple[str, str]]]:
-    """Return (position, stem) of each wanted stem in a text, and the set of adjacent pairs."""
+def _found(
+    text: str, wanted: frozenset[str], pairs: frozenset[tuple[str, str]]
+) -> tuple[list[tuple[int, str]], set[tuple[str, str]]]:
+    """Return (position, stem) of each wanted stem in a text, and the set of adjacent pairs.
+
+    Parts of a mixed-case word count where they are one of the given pairs: who writes `max_retries` or "max retries"
+    means `maxRetries`, but "storage" is not `StorageLayout`.
+    """
     if not wanted:
         return [], set()
     letters = plain(text)
     if letters is None:
-        body = tokens(paired(text).encode("utf-8", "replace"))
+        body = _split(tokens(paired(text).encode("utf-8", "replace")), paired(text), wanted, pairs)
         words = [(start, stem) for start, _, stem in body if stem in wanted]
         return words, {
             (first[2], second[2]) for first, second in pairwise(body) if first[2] in wanted and second[2] in wanted
         }
-    found = occurrences(letters, wanted)
+    found = occurrences(letters, wanted, text, pairs)
     neighbours = {
         (first[2], second[2]) for first, second in pairwise(found) if not _WORD.search(letters, first[1], second[0])
     }
     return [(start, stem) for start, _, stem in found], neighbours
+
+
+def _split(
+    body: list[tuple[int, int, str]], text: str, wanted: frozenset[str], pairs: frozenset[tuple[str, str]]
+) -> list[tuple[int, int, str]]:
+    """Return the tokens of a text, with the parts in place of mixed-case words that are not wanted as a whole."""
+    parts = {
+        len(text[:at].encode("utf-8", "replace")): stems
+        for at, word in cased_words(text)
+        if not pairs.isdisjoint(pairwise(stems := part_stems(word)))
+    }
+    if not parts:
+        return body
+    return [
+        (start, end, stem)
+        for start, end, token in body
+        for stem in ((token,) if token in wanted else parts.get(start, (token,)))
+    ]
 
 
 def _found_of(found: Collection[str], stems: Sequence[str]) -> float:
@@ -288,6 +315,12 @@ def _together(words: Sequence[tuple[int, str]], shares: Mapping[str, float]) -> 
 def short_stems(text: str) -> tuple[str, ...]:
     """Return the stems of a title or a heading, cached."""
     return stems(paired(text))
+
+
+@lru_cache(maxsize=SHORT_TEXTS)
+def _part_pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """Return the stems of neighbouring parts of mixed-case words in a title or a heading."""
+    return tuple(pair for _, word in cased_words(normalise(text)) for pair in pairwise(part_stems(word)))
 
 
 @lru_cache(maxsize=SHORT_TEXTS)

@@ -7,10 +7,10 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from kbhub.index.query.tokens import RUN, cased_parts, cased_words, normalise, searchable, stems, tokens
+from kbhub.index.query.tokens import MAX_CASED, RUN, cased_parts, cased_words, normalise, searchable, stems, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterator
@@ -53,12 +53,16 @@ def plain(text: str) -> str | None:
     return text.encode("ascii", "replace").decode("ascii").lower()
 
 
-def occurrences(text: str, wanted: frozenset[str]) -> list[tuple[int, int, str]]:
+def occurrences(
+    text: str, wanted: frozenset[str], cased: str = "", pairs: Container[tuple[str, str]] = ()
+) -> list[tuple[int, int, str]]:
     """Find the words with given stems.
 
     Args:
         text: a result of `plain`.
         wanted: the stems.
+        cased: the text before `plain`, which shows the parts of mixed-case words such as `maxRetries`.
+        pairs: pairs of wanted stems. Neighbouring parts that are one count as words, unless the whole word is wanted.
 
     Returns:
         (start, end, stem) of each word, in order.
@@ -68,13 +72,32 @@ def occurrences(text: str, wanted: frozenset[str]) -> list[tuple[int, int, str]]
         at = text.find(beginning)
         while at >= 0:
             end = at + len(beginning)
-            if (not at or not text[at - 1].isalnum()) and at not in matches:
+            if at in matches:
+                pass
+            elif not at or not text[at - 1].isalnum():
                 word = _WORD.match(text, at)
                 end = word.end() if word else end
                 if (stem := stem_of(text[at:end])) in wanted:
                     matches[at] = (at, end, stem)
+            elif cased and cased[at].isupper():
+                matches |= _paired_parts(text, cased, at, wanted, pairs)
             at = text.find(beginning, end)
     return [matches[at] for at in sorted(matches)]
+
+
+def _paired_parts(
+    text: str, cased: str, at: int, wanted: frozenset[str], pairs: Container[tuple[str, str]]
+) -> dict[int, tuple[int, int, str]]:
+    """Return start → (start, end, stem) of the parts that are pairs, of the mixed-case word around a capital."""
+    start = at
+    while start and at - start <= MAX_CASED and text[start - 1].isalnum():
+        start -= 1
+    found = _WORD.match(text, start, at + MAX_CASED)
+    word = cased[start : found.end()] if found else ""
+    if len(word) > MAX_CASED or stem_of(word) in wanted:
+        return {}
+    parts = [part for two in pairwise(_parts(word)) if (two[0][2], two[1][2]) in pairs for part in two]
+    return {start + first: (start + first, start + last, stem) for first, last, stem in parts}
 
 
 @lru_cache(maxsize=WORDS)
@@ -208,13 +231,21 @@ def _line_stems(lines: list[str], ends: list[int], wanted: frozenset[str]) -> di
     for start, _, stem in occurrences(letters, wanted):
         line_stems[bisect_right(ends, start)].add(stem)
     for start, word in cased_words(text):
-        line_stems[bisect_right(ends, start)].update(_part_stems(word))
+        line_stems[bisect_right(ends, start)].update(part_stems(word))
     return line_stems
 
 
+def part_stems(word: str) -> tuple[str, ...]:
+    """Return the stems of the parts of a mixed-case word; empty if it is one word."""
+    return tuple(stem for _, _, stem in _parts(word))
+
+
 @lru_cache(maxsize=IDENTIFIERS)
-def _part_stems(word: str) -> tuple[str, ...]:
-    return stems(" ".join(cased_parts(word)))
+def _parts(word: str) -> tuple[tuple[int, int, str], ...]:
+    """Return (start, end, stem) of the parts of a mixed-case word."""
+    parts = cased_parts(word)
+    ends = accumulate(map(len, parts))
+    return tuple((end - len(part), end, stem_of(part)) for part, end in zip(parts, ends, strict=True))
 
 
 def _line_share(term: Term, line_stems: Collection[str]) -> int:
