@@ -14,7 +14,7 @@ from kbhub.search.llm_assistance import Help, search_assisted
 from kbhub.search.search import search
 from kbhub.types import MOST_HITS
 from kbhub.workspace.discovery import matching
-from kbhub.workspace.formats import converts
+from kbhub.workspace.formats import converts, file_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -121,9 +121,6 @@ def hides_title(reading: Reading) -> bool:
     """
     if reading.start_line != 1 or reading.offset or not converts(reading.ref):
         return False
-    # It and YAML take 20 ms to load, and `search` does without.
-    from kbhub.documents.markdown import file_title  # noqa: PLC0415
-
     return reading.title not in reading.text and not file_title(PurePosixPath(reading.ref)).endswith(reading.title)
 
 

@@ -14,7 +14,7 @@ from kbhub.documents.frontmatter import read_front_matter
 from kbhub.documents.inline_tags import inline_tags, joined_tags
 from kbhub.documents.links import extract_links
 from kbhub.types import Document
-from kbhub.workspace.formats import is_markdown
+from kbhub.workspace.formats import file_title, is_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,8 +148,3 @@ def heading_title(headings: Sequence[Heading]) -> str:
     if len(tops) > 1 and tops[0].casefold() in PART_NAMES:
         return ""
     return (tops or texts or [""])[0]
-
-
-def file_title(name: PurePosixPath) -> str:
-    """Return a title made of a file's name."""
-    return " ".join(name.stem.replace("-", " ").replace("_", " ").split()) or name.name

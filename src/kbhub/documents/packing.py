@@ -7,11 +7,10 @@ from dataclasses import asdict, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from kbhub.documents.markdown import file_title
 from kbhub.documents.sources.converted import document_of_markdown
 from kbhub.documents.sources.text_formats import parse_text
 from kbhub.types import Document, Heading
-from kbhub.workspace.formats import KINDS_OF_PARTS, is_converted
+from kbhub.workspace.formats import KINDS_OF_PARTS, file_title, is_converted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

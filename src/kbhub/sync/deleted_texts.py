@@ -14,7 +14,7 @@ import zlib
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kbhub.documents.filters import Filters, included, parse_rules
 from kbhub.documents.scans import listing_of
@@ -26,7 +26,7 @@ from kbhub.workspace.files import read_regular
 from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kbhub.documents.scans import Scan
@@ -111,16 +111,19 @@ class Keeping:
         """Whether the text of a file should be kept but is not yet."""
         return self.wants(path) and _name(path) not in self._names
 
-    def save(self, entry: FileEntry, digest: bytes, kind: Kind, document: Document) -> None:
+    def save(self, entry: FileEntry, digest: bytes, kind: Kind, document: Mapping[str, Any]) -> None:
         """Keep the text of a file.
+
+        Args:
+            entry: the file.
+            digest: SHA-256 of it.
+            kind: its kind.
+            document: what `packed` made of it.
 
         Raises:
             OSError: it cannot be written.
         """
         assert self.folder is not None
-        # It, the parsers and YAML take 20 ms to load, and every search scans its bases.
-        from kbhub.documents.packing import packed  # noqa: PLC0415
-
         if not (self.folder / ABOUT).exists():
             self._write_about()
         header = {
@@ -132,14 +135,15 @@ class Keeping:
             "kind": kind,
         }
         first = json.dumps(header).encode() + b"\n"
-        write_atomically(self.folder / _name(entry.path), first + zlib.compress(json.dumps(packed(document)).encode()))
+        write_atomically(self.folder / _name(entry.path), first + zlib.compress(json.dumps(document).encode()))
         self._names.add(_name(entry.path))
 
     def load(self, path: str) -> DeletedText | None:
         """Return the kept text of a file, or None if there is none or it cannot be read."""
         if self.folder is None or not self.wants(path):
             return None
-        from kbhub.documents.packing import unpacked  # noqa: PLC0415 - as in `save`
+        # It, the parsers and YAML take 20 ms to load, and every search scans its bases.
+        from kbhub.documents.packing import unpacked  # noqa: PLC0415
 
         try:
             data = read_regular(self.folder / _name(path), MAX_BYTES)

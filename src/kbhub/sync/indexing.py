@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from kbhub.documents.packing import packed
 from kbhub.documents.secrets import find_secrets
 from kbhub.documents.sources.isolated import IsolatedParser
 from kbhub.documents.sources.reading import chunks_of, read_source
@@ -166,7 +167,7 @@ class DocumentReader:
             return None
         if self.keeping.wants(entry.path):
             try:
-                self.keeping.save(entry, digest, kind, document)
+                self.keeping.save(entry, digest, kind, packed(document))
             except OSError as error:
                 # Not `_fail`: it is indexed all the same.
                 self.failed.append(Problem(subject=entry.path, message=f"Cannot keep its text: {error.strerror}."))

@@ -10,6 +10,7 @@ from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import PurePosixPath
 
     from kbhub.types import Base, Kind
 
@@ -275,3 +276,8 @@ def is_text(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def file_title(name: PurePosixPath) -> str:
+    """Return a title made of a file's name."""
+    return " ".join(name.stem.replace("-", " ").replace("_", " ").split()) or name.name

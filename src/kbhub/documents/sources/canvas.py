@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from kbhub.documents.blocks import scan_blocks
-from kbhub.documents.markdown import file_title
 from kbhub.documents.sources.converted import document_of_markdown, plain_document, storable
 from kbhub.documents.sources.markdown_writing import closed
+from kbhub.workspace.formats import file_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from kbhub.documents.blocks import MAX_HEADING_CHARS, scan_blocks
 from kbhub.documents.links import extract_links
-from kbhub.documents.markdown import decode, encoding_of, file_title, heading_title
+from kbhub.documents.markdown import decode, encoding_of, heading_title
 from kbhub.types import Document
+from kbhub.workspace.formats import file_title
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

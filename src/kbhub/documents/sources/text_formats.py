@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.blocks import MAX_HEADING_CHARS
 from kbhub.documents.frontmatter import read_front_matter
-from kbhub.documents.markdown import decode, file_title, heading_title, parse_document
+from kbhub.documents.markdown import decode, heading_title, parse_document
 from kbhub.documents.sources.adoc import scan_adoc
 from kbhub.documents.sources.converted import document_of_markdown, storable
 from kbhub.documents.sources.org import scan_org
 from kbhub.documents.sources.plain_text import scan_plain_text
 from kbhub.documents.sources.rst import scan_rst
 from kbhub.types import Document
-from kbhub.workspace.formats import format_of, is_markdown
+from kbhub.workspace.formats import file_title, format_of, is_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
