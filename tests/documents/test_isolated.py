@@ -187,6 +187,38 @@ def test_a_file_that_takes_too_long_costs_itself_alone(monkeypatch):
         assert parser._process is not first
 
 
+def test_files_that_take_too_long_do_not_hold_the_others_for_hours(monkeypatch):
+    """Once they took their share, the rest is left out unread, with the worst of them named; the next base is read."""
+    slow = a_docx(paragraph("Words and words.") * 60_000)
+    limits = kbhub.documents.sources.isolated
+    with IsolatedParser() as parser:
+        with monkeypatch.context() as hurried:
+            hurried.setattr(limits, "PARSE_SECONDS", 0.5)
+            hurried.setattr(limits, "USUAL_SECONDS", 0.0)
+            hurried.setattr(limits, "LATE_SECONDS", 0.1)
+            assert "takes more than 0.5 seconds" in parser.parse("traps/a.docx", "docx", slow).problems[0]
+            left_out = parser.parse("b.docx", "docx", GOOD)
+        assert (left_out.lines, parser._process) == ((), None)
+        assert "traps/a.docx" in left_out.problems[0]
+        assert "kbhub index --full" in left_out.problems[0]
+    with IsolatedParser() as other:
+        assert "All is well." in told(other, GOOD)[0]
+
+
+def test_time_that_is_usual_for_a_file_is_not_counted(monkeypatch):
+    """A base may have any number of good files: small ones, large ones, and those with much text."""
+    monkeypatch.setattr(kbhub.documents.sources.isolated, "LATE_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.documents.sources.isolated, "USUAL_SECONDS", 30.0)
+    with IsolatedParser() as parser:
+        for _ in range(3):
+            assert "All is well." in told(parser, GOOD)[0]
+    monkeypatch.setattr(kbhub.documents.sources.isolated, "USUAL_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.documents.sources.isolated, "USUAL_RATE", 10)
+    with IsolatedParser() as parser:
+        for _ in range(3):
+            assert "Words." in told(parser, a_docx(paragraph("Words.") * 100))[0]
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="Windows has no such signal")
 def test_a_process_that_no_longer_answers_is_ended(monkeypatch):
     """Even if it cannot notice that its time is over."""

@@ -240,6 +240,43 @@ def test_hooks_name_the_plugin_of_claude_code(account, kbhub, settings, clients)
     assert kbhub("hooks", "--json", code=0).json["clients"] == clients
 
 
+INSTALLED = {"version": 2, "plugins": {"kbhub@kbhub": [{"scope": "project"}]}}
+
+
+@pytest.mark.parametrize(
+    ("user", "project", "local", "clients"),
+    [
+        ({}, {"kbhub@kbhub": True}, {}, ["Claude Code (plugin)"]),
+        ({}, {}, {"kbhub@kbhub": True}, ["Claude Code (plugin)"]),
+        ({"kbhub@kbhub": True}, {"kbhub@kbhub": False}, {}, []),
+        ({}, {"kbhub@kbhub": True}, {"kbhub@kbhub": False}, []),
+        ({"kbhub@kbhub": True}, {"other@kbhub": True}, {}, ["Claude Code (plugin)"]),
+    ],
+    ids=["project", "local", "disabled here", "disabled by me", "another"],
+)
+@pytest.mark.parametrize("below", [False, True])
+def test_hooks_name_the_plugin_of_this_project(account, kbhub, environment, user, project, local, clients, below):
+    """As `claude plugin install --scope project` and `--scope local` leave the settings; the nearest counts."""
+    account.file(FILES["claude-code"], json.dumps({"enabledPlugins": user}))
+    account.file(".claude/plugins/installed_plugins.json", json.dumps(INSTALLED))
+    environment.write(".claude/settings.json", json.dumps({"enabledPlugins": project}))
+    environment.write(".claude/settings.local.json", json.dumps({"enabledPlugins": local}))
+    environment.write("src/pay.py", "")
+
+    arguments = ["--root", str(environment.project / "src")] if below else []
+    assert kbhub("hooks", "--json", *arguments, code=0).json["clients"] == clients
+
+
+@pytest.mark.parametrize("installed", [None, {}, {"plugins": []}, {"plugins": {"other@kbhub": []}}])
+def test_a_clone_that_names_the_plugin_has_no_hooks_until_it_is_installed(account, kbhub, environment, installed):
+    """Its settings only propose the plugin, which Claude Code installs if the user says so."""
+    environment.write(".claude/settings.json", json.dumps({"enabledPlugins": {"kbhub@kbhub": True}}))
+    if installed is not None:
+        account.file(".claude/plugins/installed_plugins.json", json.dumps(installed))
+
+    assert kbhub("hooks", "--json", code=0).json["clients"] == []
+
+
 def test_hooks_that_run_twice_are_told(account, kbhub):
     """With the plugin and `kbhub setup --hooks`, every note arrives twice."""
     install(account, "claude-code")

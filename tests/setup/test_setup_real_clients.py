@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kbhub.setup.clients import client_named
 from kbhub.workspace.jsonc import parse_jsonc
 from node_packages import PROGRAMS, PYTHON_BIN, node_program
 from setup_machine import CODEX, OPENCODE, Account, make_account
@@ -106,7 +107,9 @@ def test_a_real_client_takes_the_registration_and_lists_it(account, program):
 
     code, out, _ = account.run("--yes", "--json", "--client", client)
     (step,) = json.loads(out)["steps"]
-    assert (code, step["state"], step["notes"]) == (0, "done", [])
+    named = client_named(client)
+    assert (code, step["state"]) == (0, "done")
+    assert step["notes"] == [note for note in (named.hint, named.caveat) if note]
     assert step["through"].startswith(f"{program} mcp add") == (program not in EDITED)
     assert "kbhub" in servers(account, program)
     wanted, arguments = LISTED[program]

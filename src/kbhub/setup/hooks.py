@@ -61,8 +61,10 @@ class Hooked:
     unit: Literal["s", "ms"] = "s"
     own: bool = False
     """Whether the file is kbhub's alone."""
-    plugins: bool = False
-    """Whether the file says, too, which plugins are enabled."""
+    plugins: str = ""
+    """A template of the client's list of installed plugins, if the file says, too, which are enabled."""
+    project: tuple[str, ...] = ()
+    """Files in a project that enable and disable plugins there, the most important one last."""
     hint: str = ""
 
 
@@ -79,7 +81,8 @@ HOOKED: tuple[Hooked, ...] = (
         "{claude}/settings.json",
         _CLAUDE_EVENTS,
         tools="Read|Edit|MultiEdit|Write|NotebookEdit|Bash",
-        plugins=True,
+        plugins="{claude}/plugins/installed_plugins.json",
+        project=(".claude/settings.json", ".claude/settings.local.json"),
     ),
     Hooked(
         "codex",
@@ -125,8 +128,17 @@ def hooks_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str]
     return [task for task in tasks if not remove or task.step.action != "nothing"]
 
 
-def hooked_clients(env: Mapping[str, str], home: Path, platform: Platform | None = None) -> tuple[str, ...]:
-    """Return the titles of the clients that run kbhub's hooks, such as `Claude Code` or `Claude Code (plugin)`."""
+def hooked_clients(
+    env: Mapping[str, str], home: Path, project: Path | None = None, platform: Platform | None = None
+) -> tuple[str, ...]:
+    """Return the titles of the clients that run kbhub's hooks, such as `Claude Code` or `Claude Code (plugin)`.
+
+    Args:
+        env: environment variables.
+        home: the home directory.
+        project: the folder of the project, where a plugin may be enabled or disabled.
+        platform: the system; None for this one.
+    """
     machine = Machine(home, env, platform or this_platform())
     titles = []
     for hooked in HOOKED:
@@ -135,22 +147,32 @@ def hooked_clients(env: Mapping[str, str], home: Path, platform: Platform | None
         with suppress(ConfigError):
             if _places(content, file):
                 titles.append(title)
-        with suppress(ConfigError):
-            if hooked.plugins and _has_plugin(content, file):
-                titles.append(f"{title}{BY_PLUGIN}")
+        if hooked.plugins and _has_plugin(hooked, machine, project):
+            titles.append(f"{title}{BY_PLUGIN}")
     return tuple(titles)
 
 
-def _has_plugin(content: bytes | None, file: Path) -> bool:
+def _has_plugin(hooked: Hooked, machine: Machine, project: Path | None) -> bool:
     """Return whether kbhub's plugin is enabled, whatever its marketplace is called.
 
-    Raises:
-        ConfigError: the file is malformed.
+    The files of a project come with a clone, so there it has to be installed, too.
     """
-    enabled = parse(decode(content, file), "json", file).get("enabledPlugins")
-    return isinstance(enabled, dict) and any(
-        value is True and name.startswith(f"{PLUGIN}@") for name, value in enabled.items()
-    )
+    enabled = _plugins(machine.path(hooked.file), "enabledPlugins")
+    if project is not None:
+        installed = _plugins(machine.path(hooked.plugins), "plugins")
+        for name in hooked.project:
+            here = _plugins(project / name, "enabledPlugins")
+            enabled |= {plugin: value for plugin, value in here.items() if value is not True or plugin in installed}
+    return True in enabled.values()
+
+
+def _plugins(file: Path, key: str) -> dict[str, Any]:
+    """Return what a file says of kbhub's plugin, by the name with its marketplace; nothing if it cannot be read."""
+    with suppress(ConfigError):
+        found = parse(decode(read_bytes(file), file), "json", file).get(key)
+        if isinstance(found, dict):
+            return {name: value for name, value in found.items() if name.startswith(f"{PLUGIN}@")}
+    return {}
 
 
 def read_bytes_or_none(file: Path) -> bytes | None:

@@ -58,7 +58,7 @@ def hooks(
     """Show which clients run hooks, whether this project allows them, and what they delivered.
 
     With --replay, show what they would have delivered during a past session. Register hooks with `kbhub setup --hooks`.
-    Of plugins, only that of Claude Code is seen, if it is enabled for all projects; other clients list their own.
+    Of plugins, only that of Claude Code is seen, enabled for all projects or this one; other clients list their own.
 
     Example: kbhub hooks --replay ~/.claude/projects/-work-shop/4f1c.jsonl
 
@@ -75,7 +75,9 @@ def hooks(
             show_text(replayed_text(replayed, SESSION_TOKENS))
             complain_all(replayed.notes)
         return 0
-    state = hooks_state(hub, hooked_clients(hub.options.env, hub.options.home))
+    workspace = hub.discovery().workspace
+    project = workspace.git_root or workspace.directory
+    state = hooks_state(hub, hooked_clients(hub.options.env, hub.options.home, project))
     if common.json:
         show_json(state.model_dump_json(indent=2))
     else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from typing import IO, TYPE_CHECKING
 
 from kbhub.documents.packing import MOST_BYTES, unpacked, unreadable
@@ -25,6 +26,20 @@ log = logging.getLogger(__name__)
 PARSE_SECONDS = 60.0
 """Seconds for one file. What takes longest is a PDF: some 1,000 pages of text take as long on an old machine."""
 
+LATE_SECONDS = 600.0
+"""Seconds that the files of a base may take beyond what is usual; then the others are left out. It is the time of ten
+files that reach `PARSE_SECONDS`, of which a folder from elsewhere may have thousands."""
+
+USUAL_SECONDS, USUAL_RATE = 1.0, 50_000
+"""Usual time of a file: so many seconds, and one for each so many of its bytes and of the characters of its text. A
+docx of 3,000 pages takes half of it, a PDF of 1,000 full pages two thirds, small files some hundredths."""
+
+TOO_LATE = (
+    "It was not read, since other files here, such as {}, take far too long; left out. Exclude or remove them, then "
+    "run `kbhub index --full`."
+)
+"""Why a file is left out after others took `LATE_SECONDS`; takes the path of the slowest."""
+
 TRIES = 2
 """Times that a file is tried whose process breaks off. The system may have ended it, as when memory is short, and a
 file that is left out is not read again until it changes."""
@@ -38,6 +53,10 @@ class IsolatedParser:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._late = 0.0
+        """Seconds that files took beyond what is usual."""
+        self._latest = 0.0, ""
+        """Those of the file that took most, and its path."""
 
     def __enter__(self) -> Self:
         return self
@@ -60,11 +79,15 @@ class IsolatedParser:
             data: the whole file.
 
         Returns:
-            The document; its `problems` say what could not be read, or why nothing could.
+            The document; its `problems` say what could not be read, or why nothing could. After files that took
+            `LATE_SECONDS` too long together, no further one is read.
 
         Raises:
             OSError: no process can be started.
         """
+        if self._late > LATE_SECONDS:
+            self.close()
+            return unreadable(path, TOO_LATE.format(self._latest[1]))
         for _ in range(TRIES):
             if document := self._tried(path, kind, data):
                 return document
@@ -84,8 +107,11 @@ class IsolatedParser:
         timer = threading.Timer(PARSE_SECONDS, stop)
         timer.daemon = True
         timer.start()
+        began, read = time.monotonic(), len(data)
         try:
-            return unpacked(path, kind, _answer(process, path, kind, data))
+            document = unpacked(path, kind, _answer(process, path, kind, data))
+            read += sum(map(len, document.lines))
+            return document
         except (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             log.info("The parser of %r failed: %r", path, error)
             self.close()
@@ -94,6 +120,9 @@ class IsolatedParser:
             return unreadable(path, f"It takes more than {PARSE_SECONDS:g} seconds to read; left out.")
         finally:
             timer.cancel()
+            late_by = time.monotonic() - began - USUAL_SECONDS - read / USUAL_RATE
+            self._late += max(0.0, late_by)
+            self._latest = max(self._latest, (late_by, path))
             if late.is_set():
                 self.close()
 
