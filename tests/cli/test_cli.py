@@ -456,6 +456,17 @@ def test_init_with_knowledge_that_is_there_recommends_what_works_on_it(kbhub, en
     assert "a.md" in kbhub("ls", "project", code=0).out
 
 
+@pytest.mark.parametrize("command", ["index", "search"])
+def test_a_cache_folder_that_cannot_be_one_is_said(shop, environment, command):
+    """Another folder helps, more space does not."""
+    file = environment.write("a-file", "")
+    done = shop(command, *(["crate"] if command == "search" else []), "--cache-dir", str(file), code=1)
+
+    assert f"{file}" in done.err
+    assert "Name another folder with --cache-dir or KBHUB_CACHE_DIR." in done.err
+    assert "space" not in done.err
+
+
 def test_every_check_of_an_audit_is_in_its_help_and_its_page(kbhub):
     """And no other: a check that is not listed is not found."""
     told = " ".join(kbhub("audit", "--help", code=0).out.split())
