@@ -183,6 +183,10 @@ ERRORS = {
         errors.DocumentNotFound("runbook/rollback.md", near=["runbooks/rollback.md"]),
         "Use one of the refs that it suggests, or find the document with `search`.",
     ),
+    "PartNotFound": (
+        errors.PartNotFound("runbooks/rollback.md:90", "the document has only 42 lines"),
+        "Read the document without the part, or one of the parts that it has.",
+    ),
     "AmbiguousReference": (
         errors.AmbiguousReference("rollback", "this title", ["runbooks/rollback.md", "ops@rollback.md"]),
         "Name one of them by its path or docid.",

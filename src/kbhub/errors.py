@@ -5,6 +5,7 @@ KbhubError
 ├── ConfigError           a configuration file or variable is wrong   exit 2
 ├── BaseNotFound          no active base has this id                  exit 2
 ├── DocumentNotFound      no document matches this ref                exit 1
+│   ├── PartNotFound      a document has no such part, or no text    exit 1
 │   └── AmbiguousReference  several documents match it                exit 1
 ├── PathNotContained      a path leads out of its base                exit 1
 ├── BaseUnavailable       the folder of a base cannot be read         exit 1
@@ -102,6 +103,14 @@ class DocumentNotFound(KbhubError):
         self.ref, self.reason, self.near = ref, reason, tuple(near)
         hint = f" Did you mean {', '.join(near)}?" if near else " `search` finds refs."
         super().__init__(f"No document {ref!r}{f': {reason}' if reason else ''}.{hint}")
+
+
+class PartNotFound(DocumentNotFound):
+    """A document exists, but not the part that a ref names, or nothing in it can be read."""
+
+    def __init__(self, ref: str, reason: str) -> None:
+        self.ref, self.reason, self.near = ref, reason, ()
+        KbhubError.__init__(self, f"{ref!r} cannot be read: {reason}.")
 
 
 class AmbiguousReference(DocumentNotFound):
@@ -260,7 +269,8 @@ class DatasetError(KbhubError):
 
     def __init__(self, where: Path, fault: str, line: int | None = None) -> None:
         self.where, self.fault, self.line = where, fault, line
-        super().__init__(f"{where}{f', line {line}' if line else ''}: {fault}.")
+        mark = f", line {line}:" if line else "" if fault.startswith(("is ", "has ", "cannot ")) else ":"
+        super().__init__(f"{where}{mark} {fault}.")
 
 
 class DaemonFault(KbhubError):

@@ -126,6 +126,7 @@ def test_a_misspelt_subcommand_is_not_a_list(kbhub):
         ("search x --root", "--root requires a value."),
         ("search x --limit many", 'Invalid value "many" for --limit. Expected a whole number.'),
         ("search x --recency new", 'Invalid value "new" for --recency. Expected a number.'),
+        ("search -x", "Unknown option: -x. Put words that start with a dash after `--`."),
         ("--nosuch", "--nosuch cannot precede a command."),
     ],
 )

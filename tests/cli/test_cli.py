@@ -17,6 +17,7 @@ import pytest
 from kbhub.cli import INTERRUPTED
 from kbhub.cli.main import PIPE_CLOSED
 from kbhub.cli.run import app
+from kbhub.editing.audit import CHECKS
 
 ROOT = Path(__file__).parents[2]
 TEAM = ROOT / "examples" / "team"
@@ -453,6 +454,26 @@ def test_init_with_knowledge_that_is_there_recommends_what_works_on_it(kbhub, en
     assert "how to write knowledge" not in done.out
     assert "\n  kbhub ls project  " in done.out
     assert "a.md" in kbhub("ls", "project", code=0).out
+
+
+@pytest.mark.parametrize("command", ["index", "search"])
+def test_a_cache_folder_that_cannot_be_one_is_said(shop, environment, command):
+    """Another folder helps, more space does not."""
+    file = environment.write("a-file", "")
+    done = shop(command, *(["crate"] if command == "search" else []), "--cache-dir", str(file), code=1)
+
+    assert f"{file}" in done.err
+    assert "Name another folder with --cache-dir or KBHUB_CACHE_DIR." in done.err
+    assert "space" not in done.err
+
+
+def test_every_check_of_an_audit_is_in_its_help_and_its_page(kbhub):
+    """And no other: a check that is not listed is not found."""
+    told = " ".join(kbhub("audit", "--help", code=0).out.split())
+    page = (ROOT / "docs/how-to/audit.md").read_text("utf-8").partition("\n## ")[0]
+
+    assert f"Checks: {', '.join(CHECKS)}." in told
+    assert re.findall(r"^\| `([a-z-]+)` \| ", page, re.MULTILINE) == list(CHECKS)
 
 
 def test_init_twice_makes_nothing(kbhub):

@@ -188,6 +188,21 @@ def test_what_is_gone_since_it_was_indexed_is_not_suggested(hub, shop, monkeypat
 
 
 @pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        (":99", "the document has only 7 lines."),
+        ("#Nowhere", "it has no heading 'Nowhere'; it has `Canary`, `By hand`."),
+    ],
+)
+def test_a_part_that_is_not_there_does_not_deny_the_document(hub, part, told):
+    """Which is there, so no search for it helps."""
+    ref = f"runbooks/canary.md{part}"
+    said = refused(hub, ref)
+
+    assert said == f"'{ref}' cannot be read: {told}"
+
+
+@pytest.mark.parametrize(
     ("ref", "told"),
     [
         ("nope.md", "No document 'nope.md'. `search` finds refs."),

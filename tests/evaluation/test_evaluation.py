@@ -186,6 +186,18 @@ def test_a_wrong_line_of_a_beir_folder_is_named(beir, file, text, fault):
         load_dataset(beir)
 
 
+def test_a_folder_that_is_no_data_set_is_named_in_full(tmp_path, monkeypatch):
+    """Also where it is `.`; what is missing is explained."""
+    monkeypatch.chdir(tmp_path)
+    for name, said in (
+        (".", f"{tmp_path} has no `queries.jsonl`, the file with the queries and their answers."),
+        ("nosuch", f"{tmp_path / 'nosuch'} is not a folder. Name a BEIR folder, "),
+    ):
+        with pytest.raises(DatasetError) as refused:
+            load_dataset(Path(name))
+        assert str(refused.value).startswith(said)
+
+
 @pytest.mark.parametrize(
     ("row", "fault"),
     [

@@ -204,3 +204,20 @@ def test_the_config_that_is_in_force_is_the_one_that_is_edited(folders):
 
     assert json.loads(named.read_text())["bases"] == {"notes": "~/notes"}
     assert not (folders.home / ".kbhub.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nosuch", " does not exist; a base is a folder of Markdown. Create it first."),
+        ("a.md", " is not a directory; a base is a folder of Markdown. Name its folder."),
+    ],
+)
+def test_what_is_no_folder_is_no_base(folders, name, said):
+    """A folder that is missing can be created; of a file, the folder may be meant."""
+    (folders.home / "a.md").write_text("# A\n", "utf-8")
+
+    with pytest.raises(UsageError) as refused:
+        add_base(folders.hub(), NewBase(str(folders.home / name)))
+
+    assert str(refused.value) == f"{folders.home / name}{said}"

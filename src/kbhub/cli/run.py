@@ -158,6 +158,7 @@ def _usage_text(error: CycloptsError) -> str:
     if isinstance(error, UnusedCliTokensError):
         text = f"Unexpected arguments: {shlex.join(error.unused_tokens or [])}."
     if isinstance(error, UnknownOptionError) and command in _DASHES:
+        text = text.removesuffix(" Did you mean -?")  # `-` is standard input, and like any short option
         text += f" Put {_DASHES[command]} that start with a dash after `--`."
     if isinstance(error, UnknownCommandError) and error.unused_tokens and error.unused_tokens[0].startswith("-"):
         option = error.unused_tokens[0]

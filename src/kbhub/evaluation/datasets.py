@@ -182,10 +182,10 @@ def load_dataset(folder: Path) -> Dataset:
     """
     if not folder.is_dir():
         raise DatasetError(
-            folder, "is not a folder. Name a BEIR folder, or a folder of Markdown with a `queries.jsonl`"
+            folder.absolute(), "is not a folder. Name a BEIR folder, or a folder of Markdown with a `queries.jsonl`"
         )
     if not (folder / "queries.jsonl").is_file():
-        raise DatasetError(folder, "has no `queries.jsonl`")
+        raise DatasetError(folder.absolute(), "has no `queries.jsonl`, the file with the queries and their answers")
     dataset = _beir(folder) if (folder / "corpus.jsonl").is_file() else _vault(folder)
     file = folder / "rewordings.jsonl"
     return replace(dataset, queries=_reworded(dataset.queries, file)) if file.is_file() else dataset

@@ -294,7 +294,7 @@ def _filtered(
     inside = checked_namespace(namespace) if namespace else None
     chosen = matching(every, tags=tags, namespace=inside, before=before)
     if not everything and not filtered:
-        raise UsageError(f"Name the memories to forget, or give a filter; {_ALL} forgets a whole scope.")
+        raise UsageError(f"Name the memories to forget, or give a filter. To forget a whole scope, use {_ALL}.")
     if not everything and chosen and len(chosen) == len(every) > 1:
         raise UsageError(
             f"That would forget all {len(every)} memories of the scope. Nothing was forgotten. Narrow the filter, "

@@ -12,11 +12,11 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from kbhub.documents.blocks import section
-from kbhub.errors import DocumentNotFound, KbhubError, UsageError
+from kbhub.errors import DocumentNotFound, KbhubError, PartNotFound, UsageError
 from kbhub.index.references import LONGEST_REF, Reference, expand_braces, is_pattern, split_refs
 from kbhub.reading.reports import Reading, ReadResult, Unread
 from kbhub.reading.resolver import resolver_of
-from kbhub.values import struct
+from kbhub.values import counted, struct
 from kbhub.workspace.discovery import matching
 
 if TYPE_CHECKING:
@@ -279,11 +279,11 @@ class Library:
             raise DocumentNotFound(name, f"its file cannot be read ({error.strerror})") from error
         document = opened.document
         if not document.lines and document.problems:
-            raise DocumentNotFound(name, f"it has no text. {' '.join(document.problems).rstrip('.')}")
+            raise PartNotFound(name, f"it has no text. {' '.join(document.problems).rstrip('.')}")
         first, last = lines_of(document, entry.reference, name)
         offset = entry.reference.offset
         if offset and offset >= len(document.lines[first - 1]):
-            raise DocumentNotFound(name, f"its line {first} has only {len(document.lines[first - 1])} characters")
+            raise PartNotFound(name, f"its line {first} has only {len(document.lines[first - 1])} characters")
         lines = list(document.lines[first - 1 : last])
         if lines:
             lines[0] = lines[0][offset:]
@@ -364,12 +364,12 @@ def lines_of(document: Document, reference: Reference, name: str) -> tuple[int, 
         if lines is None:
             headings = ", ".join(f"`{heading.text}`" for heading in document.headings[:HEADINGS])
             reason = f"it has no heading {reference.heading!r}; it has {headings or 'none'}"
-            raise DocumentNotFound(f"{name}#{reference.heading}", reason)
+            raise PartNotFound(f"{name}#{reference.heading}", reason)
         return lines
     if reference.start is None:
         return 1, last
     if reference.start > max(last, 1):
-        raise DocumentNotFound(f"{name}:{reference.start}", f"it has only {last} lines")
+        raise PartNotFound(f"{name}:{reference.start}", f"the document has only {counted(last, 'line')}")
     return reference.start, min(last, reference.start + (reference.count or last) - 1)
 
 

@@ -30,7 +30,7 @@ def deleted_text(done: Deleted) -> str:
 
 def restored_text(done: Restored) -> str:
     """Return a line about the result of `restore`."""
-    return f"Restored {one_line(done.ref)}, {done.hash}{'' if done.indexed else _LATER}."
+    return f"Restored {one_line(done.ref)}, hash {done.hash}{'' if done.indexed else _LATER}."
 
 
 def renamed_text(done: Renamed) -> str:

@@ -209,7 +209,8 @@ def _named_folder(new: NewBase, home: Path, cwd: Path) -> tuple[str, Path]:
             raise UsageError(f"{id_part!r} and --id {name!r} are different ids; give one.")
         name, folder = id_part, _absolute(folder_part, home, cwd)
     if not is_directory(folder):
-        raise UsageError(f"{folder} {why_no_directory(folder)}; a base is a folder of Markdown. Create it first.")
+        remedy = "Name its folder." if folder.is_file() else "Create it first."
+        raise UsageError(f"{folder} {why_no_directory(folder)}; a base is a folder of Markdown. {remedy}")
     if name is None:
         name = _id_of(folder)
         if id_fault(name):

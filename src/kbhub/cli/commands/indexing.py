@@ -180,7 +180,7 @@ def audit(
 
     Every finding says how to fix it. In a CI job, the exit code is 1 if there is an error, or a finding of --fail-on.
 
-    Checks: links, related, headings, ambiguous, spelling, refs, front-matter, encoding, files, titles, tags,
+    Checks: links, related, headings, ambiguous, spelling, refs, front-matter, encoding, secrets, files, titles, tags,
     duplicates, stale, orphans, memories.
 
     Example: kbhub audit --check links --check refs

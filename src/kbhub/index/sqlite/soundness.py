@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NO_FOLDER = {errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG}
 
 
 _VECTORS = (bytes((3, 0, 0, 0)), bytes((0, 4, 0, 0)))
@@ -78,6 +79,8 @@ def remedy(error: apsw.Error | OSError) -> str:
         return "Another program has it open for writing. Quit that program, or try again later."
     if number in _FORBIDDEN or isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError):
         return "Make it writable, or name another folder with --cache-dir or KBHUB_CACHE_DIR."
+    if number in _NO_FOLDER:
+        return "Name another folder with --cache-dir or KBHUB_CACHE_DIR."
     return "Check the disk and its free space, then try again."
 
 
