@@ -243,7 +243,8 @@ def _found(
         return [], set()
     letters = plain(text)
     if letters is None:
-        body = _split(tokens(paired(text).encode("utf-8", "replace")), paired(text), wanted, pairs)
+        text = paired(text)
+        body = _split(tokens(text.encode("utf-8", "replace")), text, wanted, pairs)
         words = [(start, stem) for start, _, stem in body if stem in wanted]
         return words, {
             (first[2], second[2]) for first, second in pairwise(body) if first[2] in wanted and second[2] in wanted

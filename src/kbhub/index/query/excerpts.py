@@ -72,15 +72,14 @@ def occurrences(
         at = text.find(beginning)
         while at >= 0:
             end = at + len(beginning)
-            if at in matches:
-                pass
-            elif not at or not text[at - 1].isalnum():
-                word = _WORD.match(text, at)
-                end = word.end() if word else end
-                if (stem := stem_of(text[at:end])) in wanted:
-                    matches[at] = (at, end, stem)
-            elif cased and cased[at].isupper():
-                matches |= _paired_parts(text, cased, at, wanted, pairs)
+            if at not in matches:
+                if not at or not text[at - 1].isalnum():
+                    word = _WORD.match(text, at)
+                    end = word.end() if word else end
+                    if (stem := stem_of(text[at:end])) in wanted:
+                        matches[at] = (at, end, stem)
+                elif cased and cased[at].isupper():
+                    matches |= _paired_parts(text, cased, at, wanted, pairs)
             at = text.find(beginning, end)
     return [matches[at] for at in sorted(matches)]
 
