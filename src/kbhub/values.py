@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pydantic import GetJsonSchemaHandler
     from pydantic_core import CoreSchema
 
+DAY_SECONDS = 86_400
+
 PARSES = 10
 """Attempts at parsing the source of a class."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kbhub.search.memory_boost import (
-    DAY_SECONDS,
     LEAST_FACTOR,
     SUPERSEDED_FACTOR,
     confidence,
@@ -14,6 +13,7 @@ from kbhub.search.memory_boost import (
     strength_factor,
 )
 from kbhub.search.scores import RRF_K
+from kbhub.values import DAY_SECONDS
 
 
 @pytest.mark.parametrize(("days", "left"), [(0, 1), (45, 0.75), (90, 0.5), (162, 0.1), (180, 0.1), (2000, 0.1)])

@@ -90,12 +90,18 @@ def test_only_the_author_or_an_admin_changes_or_forgets(people):
 def test_no_statement_changes_what_somebody_else_remembered(people, twin):
     """The rows of a memory are its author's, whatever speaks to the database."""
     remember(people["ada"], FRIDAY, scope="team")
+    number, row = twin.database.run("SELECT base_id, id FROM kbhub.document")[0]
     with psycopg.connect(twin.database.url(twin.database.role_name("ben")), autocommit=True) as connection:
-        for table in ("document", "file", "chunk", "property", "link", "extent"):
-            for statement in (f"DELETE FROM kbhub.{table}", f"UPDATE kbhub.{table} SET base_id = base_id"):
-                assert connection.execute(statement).rowcount == 0, statement
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            connection.execute("INSERT INTO kbhub.file VALUES (1, 1, 'x') ON CONFLICT DO NOTHING")
+        assert connection.execute("SELECT kbhub.remove_documents(%s, ARRAY[%s])", (number, row)).fetchone() == (0,)
+        connection.execute("SELECT kbhub.touch(%s, path, 0, 0) FROM kbhub.document_rows(%s)", (number, number))
+        for statement in (
+            "SELECT kbhub.put_file(%s, ARRAY[%s], ARRAY['x'::bytea])",
+            "SELECT kbhub.put_extent(%s, ARRAY[1], ARRAY[%s], ARRAY[1])",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(statement, (number, row))
+    assert search(people["ada"], "fridays").total == 1
+    assert twin.database.run("SELECT count(*) FROM kbhub.document WHERE size = 0") == [(0,)]
 
 
 def test_what_is_forgotten_is_kept_in_the_trash(people):

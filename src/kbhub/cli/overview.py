@@ -15,11 +15,11 @@ from kbhub.memory.querylog.gaps import summary
 from kbhub.reading.listing import status
 from kbhub.reading.reports import DaemonStatus, MemorySummary, TagUse
 from kbhub.render.hooks import summary_line
-from kbhub.search.memory_boost import DAY_SECONDS, FADING_DAYS
+from kbhub.search.memory_boost import FADING_DAYS
 from kbhub.search.outside import outside
 from kbhub.server.daemon.folder import DaemonFolder, running
 from kbhub.sync.comparing import behind_of, compare
-from kbhub.values import counted
+from kbhub.values import DAY_SECONDS, counted
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

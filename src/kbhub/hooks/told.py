@@ -12,8 +12,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from kbhub.search.memory_boost import DAY_SECONDS
-from kbhub.values import struct
+from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.places import private_directory
 from kbhub.workspace.project_identity import identify
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from itertools import groupby
+from collections import defaultdict
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from kbhub.index.engine import numbers
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ def contents(index: Index) -> list[ContentRow]:
         IndexUnavailable: the index cannot be read.
     """
     rows = index.rows(
-        "SELECT path, hash, coalesce(problem, ''), EXISTS (SELECT 1 FROM property WHERE document_id = document.id AND "
-        "key = 'title' AND trim(value) <> ''), tags <> '[]' FROM document ORDER BY path"
+        "SELECT path, hash, coalesce(problem, ''), id IN (SELECT document_id FROM property WHERE key = 'title' AND "
+        "trim(value) <> ''), tags <> '[]' FROM document ORDER BY path"
     )
     return [
         ContentRow(path, bytes(digest), problem, bool(titled), bool(tagged))
@@ -111,13 +112,13 @@ def texts(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _chunks(index: Index, paths: Sequence[str]) -> Iterator[tuple[str, list[tuple[int, int, int, str]]]]:
     for first in range(0, len(paths), BATCH):
         chunks_by_path: dict[str, list[tuple[int, int, int, str]]] = {path: [] for path in paths[first : first + BATCH]}
+        path_of = dict(index.rows("SELECT id, path FROM document WHERE path IN @texts", list(chunks_by_path)))
         rows = index.rows(
-            "SELECT document.path, start_line, end_line, prose, text FROM @texts AS wanted "
-            "JOIN document ON document.path = wanted.value JOIN chunk ON document_id = document.id ORDER BY chunk.id",
-            list(chunks_by_path),
+            "SELECT document_id, start_line, end_line, prose, text FROM chunk WHERE document_id IN @ids ORDER BY id",
+            numbers(list(path_of)),
         )
-        for path, *chunk in rows:
-            chunks_by_path[path].append((chunk[0], chunk[1], chunk[2], chunk[3]))
+        for document, start, end, prose, text in rows:
+            chunks_by_path[path_of[document]].append((start, end, prose, text))
         yield from chunks_by_path.items()
 
 
@@ -179,16 +180,18 @@ def front_matter_of(index: Index, key: str) -> Iterator[tuple[str, dict[str, Any
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    rows = index.rows(
-        "SELECT path, front_matter, substr(text, 1, prose) FROM document LEFT JOIN chunk "
-        "ON document_id = document.id AND prose > 0 "
-        "WHERE document.id IN (SELECT document_id FROM property WHERE key = ?) ORDER BY path, chunk.id",
-        key,
+    documents = index.rows(
+        "SELECT id, path, front_matter FROM document "
+        "WHERE id IN (SELECT document_id FROM property WHERE key IN @texts) ORDER BY path",
+        [key],
     )
-    return (
-        (path, json.loads(front), "\n".join(text for *_, text in parts if text))
-        for (path, front), parts in groupby(rows, key=itemgetter(0, 1))
-    )
+    texts_of = defaultdict(list)
+    for document, text in index.rows(
+        "SELECT document_id, substr(text, 1, prose) FROM chunk WHERE document_id IN @ids AND prose > 0 ORDER BY id",
+        numbers([number for number, *_ in documents]),
+    ):
+        texts_of[document].append(text)
+    return ((path, json.loads(front), "\n".join(texts_of[number])) for number, path, front in documents)
 
 
 def chunk_vectors(index: Index) -> list[tuple[str, bytes]]:
@@ -200,10 +203,12 @@ def chunk_vectors(index: Index) -> list[tuple[str, bytes]]:
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    return index.rows(
-        "SELECT path, embedding FROM document JOIN chunk ON document_id = document.id "
-        "JOIN vector ON chunk_id = chunk.id WHERE embedding IS NOT NULL ORDER BY document.id"
-    )
+    columns = index.columns()
+    rows = index.rows("SELECT chunk_id, embedding FROM vector WHERE embedding IS NOT NULL ORDER BY chunk_id")
+    documents = columns.documents[columns.positions([chunk for chunk, _ in rows])].tolist() if rows else []
+    path_of = dict(index.rows("SELECT id, path FROM document"))
+    owned = sorted(zip(documents, (embedding for _, embedding in rows), strict=True), key=itemgetter(0))
+    return [(path_of[document], embedding) for document, embedding in owned]
 
 
 def differing(index: Index, files: Mapping[str, tuple[int, int]]) -> tuple[list[str], list[str], list[str]]:

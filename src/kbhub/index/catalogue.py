@@ -95,7 +95,11 @@ def tag_counts(index: Index) -> dict[str, int]:
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    return dict(index.rows("SELECT value, count(DISTINCT document_id) FROM property WHERE key = 'tag' GROUP BY value"))
+    return dict(
+        index.rows(
+            "SELECT value, count(DISTINCT document_id) FROM property WHERE key IN @texts GROUP BY value", ["tag"]
+        )
+    )
 
 
 def tags_of(index: Index, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -190,7 +194,7 @@ def indexed_document(
         IndexUnavailable: the index cannot be read.
     """
     rows_found = index.rows(
-        "SELECT id, size, mtime_ns, hash, title, front_matter, problem FROM document WHERE path = ?", path
+        "SELECT id, size, mtime_ns, hash, title, front_matter, problem FROM document WHERE path IN @texts", [path]
     )
     if not rows_found or (rows_found[0][1], abs(rows_found[0][2])) != (size, abs(mtime_ns)):
         return None
@@ -199,7 +203,8 @@ def indexed_document(
     headings: list[Heading] = []
     above: tuple[str, ...] = ()
     rows = index.rows(
-        "SELECT headings, start_line, end_line, prose, text FROM chunk WHERE document_id = ? ORDER BY id", number
+        "SELECT headings, start_line, end_line, prose, text FROM chunk WHERE document_id IN @ids ORDER BY id",
+        numbers([number]),
     )
     for names, start, end, prose, text in rows:
         parts = text.split("\n")
@@ -265,14 +270,12 @@ def texts_with_term(index: Index, term: str, limit: int) -> list[str]:
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    rows = index.rows(
-        "SELECT text, headings, title, path, tags FROM chunk JOIN document ON document.id = document_id "
-        "WHERE chunk.id IN (SELECT chunk.id FROM chunk JOIN document ON document.id = document_id "
-        "WHERE chunk.id IN @ids ORDER BY path, chunk.id LIMIT ?) ORDER BY path, chunk.id",
-        numbers(index.chunks_with(term, MOST_PLACED)),
-        limit,
-    )
+    places = index.places(index.chunks_with(term, MOST_PLACED))
+    chosen = sorted(places, key=lambda chunk: (places[chunk][0], chunk))[:limit]
+    chunks = index.chunks(chosen)
+    documents = index.documents([chunk.document_id for chunk in chunks.values()])
+    found = [(chunks[number], documents[chunks[number].document_id]) for number in chosen]
     return [
-        "\n".join([text, *json.loads(headings), title, path, *json.loads(tags)])
-        for text, headings, title, path, tags in rows
+        "\n".join([chunk.text, *chunk.headings, document.title, document.path, *document.tags])
+        for chunk, document in found
     ]

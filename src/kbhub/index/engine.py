@@ -242,10 +242,13 @@ class Index(ABC):
 
     def places(self, chunks: Sequence[int]) -> dict[int, tuple[str, int]]:
         """Return chunk id → (path, first line)."""
+        columns = self.columns()
+        documents = columns.documents[columns.positions(chunks)] if len(chunks) else ()
         rows = self.rows(
-            "SELECT chunk.id, path, start_line FROM @ids AS wanted JOIN chunk ON chunk.id = wanted.value "
-            "JOIN document ON document.id = document_id",
+            "SELECT chunk.id, path, start_line FROM (SELECT id, document_id, start_line FROM chunk WHERE id IN @ids) "
+            "AS chunk JOIN (SELECT id, path FROM document WHERE id IN @ids) AS document ON document.id = document_id",
             numbers(chunks),
+            numbers(documents),
         )
         with self._sound():
             return {chunk: place_of(path, line) for chunk, path, line in rows}
@@ -266,7 +269,7 @@ class Index(ABC):
 
     def document(self, path: str) -> DocumentRow | None:
         """Return the document at a path, or None if there is none."""
-        rows = self.rows(f"SELECT {DOCUMENT} FROM document WHERE path = ?", path)
+        rows = self.rows(f"SELECT {DOCUMENT} FROM document WHERE path IN @texts", [path])
         return next(iter(self._documents(rows)), None)
 
     def documents_by_docid(self, prefix: str) -> list[DocumentRow]:
@@ -297,10 +300,7 @@ class Index(ABC):
     def files(self, paths: Iterable[str] | None = None) -> dict[str, tuple[int, int]]:
         """Return path → (size, mtime in ns) of all documents, or of those at some paths."""
         every = "SELECT path, size, mtime_ns FROM document"
-        if paths is None:
-            rows = self.rows(every)
-        else:
-            rows = [row for path in paths for row in self.rows(f"{every} WHERE path = ?", path)]
+        rows = self.rows(every) if paths is None else self.rows(f"{every} WHERE path IN @texts", list(paths))
         return {path: (size, mtime) for path, size, mtime in rows}
 
     def has_below(self, folder: str) -> bool:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from kbhub.index.engine import numbers
 from kbhub.index.query.filtering import (
     ANY,
     date_of,
@@ -17,15 +20,16 @@ from kbhub.index.query.filtering import (
 )
 from kbhub.index.query.tokens import fold
 from kbhub.index.rows import Selection
+from kbhub.values import DAY_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
+    from numpy.typing import NDArray
+
     from kbhub.index.engine import Index
     from kbhub.index.query.filtering import Filter, Value
     from kbhub.index.query.parsing import Term
-
-DAY_SECONDS = 86_400
 
 DATED = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
 """Date of a document in seconds since the epoch: its own, else its last commit, else its mtime."""
@@ -65,19 +69,19 @@ def select(
         return Selection(array("q"), 0)
     conditions = [_condition(index, part, now) for part in filters if part.key != "base"]
     if excluded:
-        lacking = "SELECT document_id FROM chunk WHERE id IN @ids"
-        conditions.append((f"id NOT IN ({lacking})", [_chunks_with(index, excluded)]))
+        conditions.append(("id NOT IN @ids", [_documents_with(index, excluded)]))
     filtered = bool(conditions)
     if elsewhere:
         conditions.append(("path NOT IN @texts", [list(elsewhere)]))
     if not conditions:
         return None
-    documents = "SELECT id FROM document WHERE " + " AND ".join(f"({sql})" for sql, _ in conditions)
     rows = index.rows(
-        f"SELECT id, document_id FROM chunk WHERE document_id IN ({documents}) ORDER BY id",
+        "SELECT id FROM document WHERE " + " AND ".join(f"({sql})" for sql, _ in conditions),
         *(value for _, values in conditions for value in values),
     )
-    return Selection(array("q", [row[0] for row in rows]), len({row[1] for row in rows}), filtered)
+    columns = index.columns()
+    mask = np.isin(columns.documents, np.array([number for (number,) in rows], np.int32)) & columns.alive
+    return Selection(array("q", columns.ids[mask].tolist()), len(np.unique(columns.documents[mask])), filtered)
 
 
 def paths_of(index: Index, selection: Selection | None) -> list[str]:
@@ -90,11 +94,7 @@ def paths_of(index: Index, selection: Selection | None) -> list[str]:
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    where, values = within("chunk.id", selection)
-    rows = index.rows(
-        f"SELECT path FROM document WHERE id IN (SELECT document_id FROM chunk WHERE true {where})", *values
-    )
-    return [path for (path,) in rows]
+    return list(index.paths_of(np.unique(_selected(index, selection)[1]).tolist()).values())
 
 
 def known_keys(index: Index, keys: Iterable[str]) -> frozenset[str]:
@@ -108,7 +108,7 @@ def known_keys(index: Index, keys: Iterable[str]) -> frozenset[str]:
         IndexUnavailable: the index cannot be read.
     """
     rows = index.rows(
-        "SELECT value FROM @texts AS wanted WHERE EXISTS (SELECT 1 FROM property WHERE key = wanted.value)",
+        "SELECT DISTINCT key FROM property WHERE key IN @texts",
         sorted(keys),
     )
     return frozenset(key for (key,) in rows)
@@ -128,28 +128,19 @@ def newest(index: Index, selection: Selection | None, limit: int) -> list[tuple[
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    where, values = within("chunk.id", selection)
-    return index.rows(
-        f"SELECT min(chunk.id), {DATED} FROM chunk JOIN document ON document.id = document_id WHERE true {where} "
-        f"GROUP BY document_id, {DATED}, path ORDER BY 2 DESC, path LIMIT ?",
-        *values,
-        limit,
-    )
+    chunks, documents = _selected(index, selection)
+    numbered, first = np.unique(documents, return_index=True)
+    rows = index.rows(f"SELECT id, {DATED}, path FROM document WHERE id IN @ids", numbers(numbered))
+    first_of = dict(zip(numbered.tolist(), chunks[first].tolist(), strict=True))
+    rows.sort(key=lambda row: (-row[1], row[2]))
+    return [(first_of[number], dated) for number, dated, _ in rows[:limit]]
 
 
-def within(column: str, selection: Selection | None) -> Condition:
-    """Return the end of a WHERE clause that restricts chunks to a selection; empty for no restriction.
-
-    Args:
-        column: the column of the chunk id.
-        selection: chunks that may be found.
-    """
-    if selection is None:
-        return "", []
-    if not selection.chunks:
-        return "AND false", []
-    # An array of ids; a temporary table would save some 6 ms per statement at 50,000 ids, but stay open.
-    return f"AND {column} IN @ids", [selection.chunks]
+def _selected(index: Index, selection: Selection | None) -> tuple[NDArray[np.signedinteger], NDArray[np.int32]]:
+    """Return the ids of the chunks that may be found, ascending, and of their documents."""
+    columns = index.columns()
+    mask = columns.alive if selection is None else columns.selected(selection.chunks)
+    return columns.ids[mask], columns.documents[mask]
 
 
 def _condition(index: Index, condition_filter: Filter, now: float) -> Condition:
@@ -166,13 +157,14 @@ def _condition(index: Index, condition_filter: Filter, now: float) -> Condition:
             condition for value in condition_filter.values for condition in _properties(condition_filter.key, value)
         ]
         true, values = _either([(f"key = ? AND ({sql})", [condition_filter.key, *values]) for sql, values in rows])
-        sql = f"id IN (SELECT document_id FROM property WHERE {true})"
+        sql = f"id IN (SELECT document_id FROM property WHERE @each key IN @texts AND ({true}))"
+        values = [[condition_filter.key], *values]
     return (f"NOT ({sql})" if condition_filter.excluded else sql), values
 
 
-def _chunks_with(index: Index, terms: Sequence[Term]) -> array[int]:
-    ids = index.columns().ids
-    return array("q", sorted({int(chunk) for term in terms for chunk in ids[index.postings(term).positions]}))
+def _documents_with(index: Index, terms: Sequence[Term]) -> NDArray[np.int32]:
+    documents = index.columns().documents
+    return np.unique(np.concatenate([documents[index.postings(term).positions] for term in terms]))
 
 
 def _either(conditions: Sequence[Condition]) -> Condition:
@@ -184,8 +176,8 @@ def _path(index: Index, value: str) -> Condition:
     if prefix.isascii() and not is_pattern(prefix):
         return "substr(lower(path), 1, ?) = ?", [len(prefix), prefix]
     test = path_test(value)
-    numbers = [number for number, path in index.rows("SELECT id, path FROM document") if test(path)]
-    return "id IN @ids", [array("q", numbers)]
+    matching = [number for number, path in index.rows("SELECT id, path FROM document") if test(path)]
+    return "id IN @ids", [numbers(matching)]
 
 
 def _age(value: Value, now: float) -> Condition:

@@ -137,7 +137,9 @@ def _says(index: Index) -> bool:
 def _successors(index: Index) -> dict[str, str]:
     """Return superseded name → path of the document that supersedes it."""
     rows = index.rows(
-        "SELECT value, path FROM property JOIN document ON document.id = document_id WHERE key = 'supersedes'"
+        "SELECT value, path FROM (SELECT document_id, value FROM property WHERE key IN @texts) AS property "
+        "JOIN document ON document.id = document_id",
+        ["supersedes"],
     )
     return {str(value).strip("/").removeprefix("./").rpartition("@")[2]: path for value, path in rows}
 

@@ -21,9 +21,9 @@ from kbhub.memory.known import (
 from kbhub.memory.results import Forgotten, Memory, Remembered
 from kbhub.memory.store import Stored, discard, empty_trash, locked, read, replace
 from kbhub.memory.subjects import hashes_of
-from kbhub.search.memory_boost import DAY_SECONDS, timestamp, uses_of
+from kbhub.search.memory_boost import timestamp, uses_of
 from kbhub.sync.bases import freshen, sync
-from kbhub.values import struct
+from kbhub.values import DAY_SECONDS, struct
 
 if TYPE_CHECKING:
     from pathlib import Path

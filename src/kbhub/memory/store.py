@@ -17,8 +17,7 @@ import filelock
 from kbhub.documents.walk import open_contained
 from kbhub.errors import MemoriesUnavailable
 from kbhub.memory.documents import MAX_FILE_BYTES, parse_memory
-from kbhub.search.memory_boost import DAY_SECONDS
-from kbhub.values import struct
+from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.atomic_writes import ABANDONED_SECONDS, write_atomically
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, MARKDOWN_SUFFIXES
 from kbhub.workspace.memory_folders import USER_ID, memories_folder, project_folders

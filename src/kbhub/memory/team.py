@@ -118,7 +118,7 @@ class TeamFiles:
     def _writer(self, data: bytes | None) -> Iterator[PostgresWriter]:
         index = self._index()
         with changing(index.server, index.name, "kbhub remember", wait=True) as (connection, number):
-            if not takes_memories(connection, number):
+            if not takes_memories(connection, index.name):
                 reason = f"its admin has not allowed agents to remember in {self._base.place}"
                 raise WriteRefused(
                     self._base.id, f"{reason}; an admin can allow it with `kbhub publish --to URL --memories`"

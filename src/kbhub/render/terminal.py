@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kbhub.index.query import excerpt, spans, terms_of
-from kbhub.index.selection import DAY_SECONDS
 from kbhub.render import memories
 from kbhub.render.layout import cell_width, table
 from kbhub.render.words import (
@@ -24,7 +23,7 @@ from kbhub.render.words import (
 )
 from kbhub.search.hits import STALE_DAYS
 from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY, rewording_helps
-from kbhub.values import counted, struct
+from kbhub.values import DAY_SECONDS, counted, struct
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from kbhub.index.query import parsed
-from kbhub.values import struct
+from kbhub.values import DAY_SECONDS, struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +24,6 @@ SIGNAL = "date"
 
 AMOUNT = 0.5
 """The most it adds: docs/explanation/memory-retrieval.md."""
-
-DAY_SECONDS = 86_400
 
 NEAR_DAYS = 14
 """Days before and after the asked time at which a document is no longer near it: plans are told before, and reports

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kbhub.index.query import excerpt, spans
 from kbhub.index.references import ref_of, short_docids
-from kbhub.index.selection import DAY_SECONDS
 from kbhub.index.staleness import outdated, settled, written_statuses
 from kbhub.search.rerank_text import same_text
 from kbhub.sync.deleted_texts import deleted_words, is_gone
 from kbhub.types import Hit, Signal, Span, Trace
-from kbhub.values import record, struct
+from kbhub.values import DAY_SECONDS, record, struct
 from kbhub.workspace.discovery import matching
 
 if TYPE_CHECKING:

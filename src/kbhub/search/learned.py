@@ -18,12 +18,12 @@ from kbhub.index.references import ref_of
 from kbhub.models.embedding import PACKAGED_SHA256
 from kbhub.models.vectors import similarity
 from kbhub.search.evidence import rarity
-from kbhub.search.memory_boost import DAY_SECONDS, decay
+from kbhub.search.memory_boost import decay
 from kbhub.search.querylog import MODEL_DIGITS, log_path, logs_folder, question_vector
 from kbhub.search.retrieval import LEAST_SIMILARITY
 from kbhub.search.scores import Fused, Part, best_first
 from kbhub.sync.deleted_texts import is_gone
-from kbhub.values import struct
+from kbhub.values import DAY_SECONDS, struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kbhub.index.catalogue import memory_rows
 from kbhub.index.uses import UseCounts
-from kbhub.values import struct
+from kbhub.values import DAY_SECONDS, struct
 from kbhub.workspace.memory_folders import memories_folder, place_of
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ seventh, and lower ones in proportion: enough to decide between equals, too litt
 SUPERSEDED_FACTOR = 0.8
 """Additional factor on a superseded memory: ranks it behind its successor, which answers the same queries, even if
 their strengths are at opposite ends."""
-
-DAY_SECONDS = 86_400
 
 
 USES_NAME = "uses.db"

@@ -114,9 +114,9 @@ def publish(
     place = f"{getpass.getuser()}@{socket.gethostname()}"
     with (
         DocumentReader(base, keeping, limits, refuse_secrets=not allow_secret) as files,
-        changing(server, name, f"kbhub publish {name} from {place}", create=True, undo=dry_run) as (held, number),
+        changing(server, name, f"kbhub publish from {place}", create=True, undo=dry_run) as (held, number),
     ):
-        if takes_memories(held, number):
+        if takes_memories(held, name):
             reason = f"agents remember in {name!r}, and publishing a folder would delete their memories"
             raise EngineUnavailable(server.name, reason, "Publish under another name.")
         writer = PostgresWriter(held, number, name, lambda document: _content(base, document, allow_secret))

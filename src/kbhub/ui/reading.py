@@ -21,7 +21,7 @@ from kbhub.render.html.documents import Addresses, Part, document_html, part_wit
 from kbhub.search.hits import STALE_DAYS
 from kbhub.ui.editors import editor_address
 from kbhub.ui.site import number_of, site_of
-from kbhub.values import struct
+from kbhub.values import DAY_SECONDS, struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,8 +55,6 @@ NEIGHBOURS = 12
 
 KINDS = (("link", "Links to"), ("backlink", "Linked from"), ("related", "Related"), ("near", "Similar in meaning"))
 """Kind of neighbour, and its title; those by tag are to be had by the tag."""
-
-DAY_SECONDS = 86_400
 
 LISTED = 500
 """Documents of one page of the list."""

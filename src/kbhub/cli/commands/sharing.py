@@ -210,8 +210,9 @@ def team_init(
 ) -> int:
     """Create kbhub's schema in a database, or upgrade it to this version.
 
-    Whoever runs this may create bases, and allow others to. Nothing outside the schema `kbhub` is touched, except that
-    a role without login, `kbhub_owner`, is created to own the tables.
+    Whoever runs this may create bases, and allow others to. Outside the schema `kbhub`, a role without login,
+    `kbhub_owner`, is created to own the tables. In a database with nothing else in it, a superuser also hides
+    PostgreSQL's counts of rows and sizes from other roles.
 
     Example: kbhub team init postgresql://kb.example/team
 
@@ -235,11 +236,16 @@ def team_init(
     if sql:
         show_text(engine.init_sql(server, admin))
         return 0
-    before = engine.init(server)
+    before, closed = engine.init(server)
     if before == engine.VERSION:
         show_text(f"{server.name} already has schema {before}; nothing was changed")
     else:
         show_text(f"{server.name}: schema {engine.VERSION}, {f'it was {before}' if before else 'new'}")
+    if not closed:
+        show_text(
+            "Roles that may connect see how many rows all bases have together. To hide that, give kbhub a database of "
+            "its own, and run this as a superuser."
+        )
     del common
     return 0
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import errors
+from psycopg.sql import Identifier
 
 from kbhub.errors import EngineUnavailable, UsageError
-from kbhub.index.postgres.schema import EVERY_BASE, MIGRATIONS, RIGHTS, TABLES, VERSION, upgrade_sql
+from kbhub.index.postgres.schema import CLOSED, CLOSING, EVERY_BASE, RIGHTS, VERSION, upgrade_sql
 from kbhub.index.postgres.server import schema_version
 from kbhub.values import struct
 
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
     from kbhub.index.postgres.server import Server
-
-LOCKS = 1801613413
-"""First number of kbhub's advisory locks ("kbhe"); the second is that of the base."""
 
 PATIENCE_MS = 3_000
 """How long a publisher waits, in ms: the server may take a moment to notice that another one was killed."""
@@ -57,22 +55,28 @@ class Member:
     rights: str
 
 
-def init(server: Server) -> int:
-    """Make the schema of a database, or bring it to this version; return the version that it had, 0 for none.
+def init(server: Server) -> tuple[int, bool]:
+    """Make the schema of a database, or bring it to this version.
+
+    Returns:
+        The version that it had, 0 for none; whether roles cannot see how much all bases hold together.
 
     Raises:
         EngineUnavailable: the role may not, or the schema is newer.
     """
     with _connected(server) as connection:
-        with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (LOCKS,))
-            version = schema_version(connection)
-            if version > VERSION:
-                reason = f"the database has schema {version}, but this version of kbhub uses {VERSION}"
-                raise EngineUnavailable(server.name, reason, "Upgrade kbhub.")
-            if version < VERSION:
-                connection.execute(upgrade_sql(version))
-        return version
+        version = schema_version(connection)
+        if version > VERSION:
+            reason = f"the database has schema {version}, but this version of kbhub uses {VERSION}"
+            raise EngineUnavailable(server.name, reason, "Upgrade kbhub.")
+        try:
+            with connection.transaction():
+                connection.execute(upgrade_sql(version) if version < VERSION else CLOSING)
+        except psycopg.Error:
+            if schema_version(connection) != VERSION:  # else another one did it at the same time
+                raise
+            version = VERSION
+        return version, bool(connection.execute(CLOSED).fetchone()[0])  # type: ignore[index]
 
 
 def init_sql(server: Server | None = None, admin: str | None = None) -> str:
@@ -86,19 +90,13 @@ def init_sql(server: Server | None = None, admin: str | None = None) -> str:
     if server:
         with _connected(server) as connection:
             version = schema_version(connection)
-    return f"BEGIN;\n{upgrade_sql(version, admin)}COMMIT;\n" if version < len(MIGRATIONS) else "-- Nothing to do.\n"
+    return f"BEGIN;\n{upgrade_sql(version, admin)}COMMIT;\n" if version < VERSION else "-- Nothing to do.\n"
 
 
 def shared_bases(server: Server) -> list[SharedBase]:
     """Return the bases that one may read, by name."""
     with server.reading() as connection, server.deadline(connection):
-        rows = connection.execute(
-            "SELECT name, description, memories, (SELECT max(number) FROM unnest(ARRAY[1, 2, 3]) AS number "
-            "WHERE base_id = ANY (kbhub.bases_of(current_user, number))), "
-            "(SELECT count(*) FROM kbhub.document d WHERE d.base_id = b.base_id), "
-            "(SELECT jsonb_object_agg(key, value) FROM kbhub.meta m WHERE m.base_id = b.base_id) "
-            "FROM kbhub.base b ORDER BY name"
-        ).fetchall()
+        rows = connection.execute("SELECT * FROM kbhub.bases() ORDER BY name").fetchall()
     names = {number: name for name, number in RIGHTS.items()}
     return [
         SharedBase(
@@ -119,33 +117,37 @@ def changing(
     wait: bool = False,
     undo: bool = False,
 ) -> Iterator[tuple[Connection[Any], int]]:
-    """Hold the lock of a base and yield (connection, its number), in a transaction that is committed at the end.
+    """Hold a base, so that nobody else writes it, and yield (connection, its number), in a transaction.
 
     Args:
         server: the database.
         name: name of the base.
-        who: what the server lists the connection as, for whoever wants the lock meanwhile.
+        who: what the server lists the connection as, for whoever wants the base meanwhile; everybody sees it.
         create: create the base if there is none.
         wait: wait for another writer, as for a memory, which is written in a moment.
         undo: roll back at the end.
 
     Raises:
-        EngineUnavailable: there is no such base, somebody else holds the lock, or the server refuses.
+        EngineUnavailable: there is no such base, somebody else holds it, or the server refuses.
     """
     with server.writing(who) as connection, connection.transaction(force_rollback=undo):
         connection.execute("SET LOCAL search_path = pg_catalog")
-        row = connection.execute("SELECT base_id FROM kbhub.base WHERE name = %s", (name,)).fetchone()
-        if row is None and create:
-            row = _created(server, connection, name)
-        if row is None:
+        found = opened(connection, name)
+        number = found[0] if found else _created(server, connection, name) if create else None
+        if number is None:
             raise no_base(server, name)
-        _lock(server, connection, name, int(row[0]), wait=wait)
-        yield connection, int(row[0])
+        _hold(server, connection, name, number, wait=wait)
+        yield connection, number
 
 
-def _created(server: Server, connection: Connection[Any], name: str) -> tuple[Any, ...] | None:
+def opened(connection: Connection[Any], name: str) -> tuple[int, bool] | None:
+    """Return the number of a base that one may read, and whether agents may remember in it; None if there is none."""
+    return connection.execute("SELECT base_id, memories FROM kbhub.open(%s)", (name,)).fetchone()
+
+
+def _created(server: Server, connection: Connection[Any], name: str) -> int:
     try:
-        return connection.execute("SELECT kbhub.create_base(%s, current_user)", (name,)).fetchone()
+        return int(connection.execute("SELECT kbhub.create_base(%s)", (name,)).fetchone()[0])  # type: ignore[index]
     except errors.UniqueViolation as error:
         reason = f"the name {name!r} is taken by a base that you may not read"
         raise EngineUnavailable(server.name, reason, "Publish under another name, or ask its admin.") from error
@@ -155,18 +157,14 @@ def _created(server: Server, connection: Connection[Any], name: str) -> tuple[An
         raise EngineUnavailable(server.name, reason, remedy) from error
 
 
-def _lock(server: Server, connection: Connection[Any], name: str, number: int, *, wait: bool) -> None:
+def _hold(server: Server, connection: Connection[Any], name: str, number: int, *, wait: bool) -> None:
     connection.execute(f"SET LOCAL lock_timeout = {WAIT_MS if wait else PATIENCE_MS}")
     with suppress(errors.LockNotAvailable):
-        connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, number))
+        connection.execute("SELECT kbhub.hold(%s)", (number,))
         connection.execute("SET LOCAL lock_timeout = 0")
         return
     with server.connect() as other:
-        row = other.execute(
-            "SELECT a.usename, a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid) "
-            "WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objid = %s AND l.granted",
-            (LOCKS, number),
-        ).fetchone()
+        row = other.execute("SELECT role, application FROM kbhub.holder(%s)", (number,)).fetchone()
     by = f"{row[1] or 'someone'} (role {row[0]})" if row else "someone else"
     raise EngineUnavailable(server.name, f"{name!r} is being written by {by}", "Try again later.")
 
@@ -186,20 +184,14 @@ def remove(server: Server, name: str) -> int:
     Raises:
         EngineUnavailable: there is no such base, or one is not its admin.
     """
-    with changing(server, name, f"kbhub publish --remove {name}") as (connection, number):
-        documents = connection.execute("SELECT count(*) FROM kbhub.document WHERE base_id = %s", (number,)).fetchone()
-        for table in TABLES[1:]:
-            connection.execute(f"DELETE FROM kbhub.{table} WHERE base_id = %s", (number,))
-        row = connection.execute("SELECT kbhub.remove_base(%s, current_user)", (number,)).fetchone()
-        if not row or not row[0]:
-            raise EngineUnavailable(server.name, f"you are not an admin of {name!r}", "Ask one to remove it.")
-        return int(documents[0]) if documents else 0
+    with changing(server, name, "kbhub publish --remove") as (connection, number):
+        return int(connection.execute("SELECT kbhub.remove_base(%s)", (number,)).fetchone()[0])  # type: ignore[index]
 
 
-def takes_memories(connection: Connection[Any], number: int) -> bool:
+def takes_memories(connection: Connection[Any], name: str) -> bool:
     """Return whether agents may remember in a base."""
-    row = connection.execute("SELECT memories FROM kbhub.base WHERE base_id = %s", (number,)).fetchone()
-    return bool(row and row[0])
+    found = opened(connection, name)
+    return found is not None and found[1]
 
 
 def describe(server: Server, name: str, *, description: str | None = None, memories: bool | None = None) -> None:
@@ -208,25 +200,12 @@ def describe(server: Server, name: str, *, description: str | None = None, memor
     Raises:
         EngineUnavailable: one is not its admin.
     """
-    with changing(server, name, f"kbhub publish {name}", create=memories is True) as (connection, number):
-        if (
-            memories
-            and connection.execute(
-                "SELECT FROM kbhub.file f JOIN kbhub.document d ON d.base_id = f.base_id AND d.id = f.document_id "
-                "WHERE f.base_id = %s AND d.kind <> 'memory' LIMIT 1",
-                (number,),
-            ).fetchone()
-            is not None
-        ):
+    with changing(server, name, "kbhub publish", create=memories is True) as (connection, number):
+        others = "SELECT FROM kbhub.document_rows(%s) WHERE kind <> 'memory' LIMIT 1"
+        if memories and connection.execute(others, (number,)).fetchone() is not None:
             reason = f"{name!r} contains documents of a folder, and memories need a base of their own"
             raise EngineUnavailable(server.name, reason, "Name another base with #NAME.")
-        changed = connection.execute(
-            "UPDATE kbhub.base SET description = coalesce(%s, description), memories = coalesce(%s, memories) "
-            "WHERE base_id = %s",
-            (description, memories, number),
-        ).rowcount
-        if not changed:
-            raise EngineUnavailable(server.name, f"you are not an admin of {name!r}", "Ask one to change it.")
+        connection.execute("SELECT kbhub.describe(%s, %s, %s)", (number, description, memories))
 
 
 def grant(server: Server, role: str, rights: str, name: str | None = None) -> None:
@@ -248,15 +227,17 @@ def grant(server: Server, role: str, rights: str, name: str | None = None) -> No
             "--base."
         )
     with _ruling(server, name) as (connection, number):
-        connection.execute(
-            "SELECT kbhub.grant_rights(%s, %s, %s::smallint, current_user)", (number, role, RIGHTS[rights])
-        )
+        try:
+            connection.execute("SELECT kbhub.grant_rights(%s, %s, %s)", (number, role, RIGHTS[rights]))
+        except errors.UndefinedObject as error:
+            remedy = f"Create it in the database: CREATE ROLE {Identifier(role).as_string()}; GRANT it to each member."
+            raise EngineUnavailable(server.name, f"there is no role {role!r}", remedy) from error
 
 
 def revoke(server: Server, role: str, name: str | None = None) -> bool:
     """Take a role's rights on a base; return whether it had any. Raises as `grant` does."""
     with _ruling(server, name) as (connection, number):
-        row = connection.execute("SELECT kbhub.revoke_rights(%s, %s, current_user)", (number, role)).fetchone()
+        row = connection.execute("SELECT kbhub.revoke_rights(%s, %s)", (number, role)).fetchone()
         return bool(row and row[0])
 
 
@@ -264,7 +245,7 @@ def members(server: Server, name: str | None = None) -> list[Member]:
     """Return who may do what with a base, or create bases. Raises as `grant` does."""
     names = {number: rights for rights, number in RIGHTS.items()}
     with _ruling(server, name) as (connection, number):
-        rows = connection.execute("SELECT role, rights FROM kbhub.members(%s, current_user)", (number,)).fetchall()
+        rows = connection.execute("SELECT role, rights FROM kbhub.members(%s)", (number,)).fetchall()
     return [Member(role, names[rights]) for role, rights in rows]
 
 
@@ -273,10 +254,10 @@ def _ruling(server: Server, name: str | None) -> Iterator[tuple[Connection[Any],
     with server.writing("kbhub team") as connection, connection.transaction():
         number = EVERY_BASE
         if name is not None:
-            row = connection.execute("SELECT base_id FROM kbhub.base WHERE name = %s", (name,)).fetchone()
-            if row is None:
+            found = opened(connection, name)
+            if found is None:
                 raise no_base(server, name)
-            number = int(row[0])
+            number = found[0]
         yield connection, number
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kbhub.index.postgres.blocks import BLOCK, CHUNK_SHIFT, Block, Occurrences
+from kbhub.index.postgres.schema import WRITTEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from psycopg import Connection
@@ -20,9 +22,27 @@ if TYPE_CHECKING:
 TERMS_AT_ONCE = 5_000
 """Terms whose stored blocks are in memory at once."""
 
+BLOCKS_AT_ONCE = 20_000
+"""Blocks that one statement writes: 30 MB at most."""
+
 _NOTHING = np.zeros(0, np.int64)
-_POSTING = "term, first, last, size, chunks, counts, places"
-_TYPES = ("int4", "text", "int8", "int8", "int4", "bytea", "bytea", "bytea")
+
+
+def put(connection: Connection[Any], number: int, table: str, rows: Sequence[Sequence[Any]]) -> None:
+    """Write rows of a base into a table, as one array per column.
+
+    Args:
+        connection: in a transaction that holds the base.
+        number: number of the base.
+        table: one of `WRITTEN`.
+        rows: the values of the columns there.
+    """
+    if rows:
+        kinds = [column.rpartition(" ")[2] for column in WRITTEN[table].split(", ")]
+        arrays = ", ".join(f"%b::{kind}[]" for kind in kinds)
+        connection.execute(
+            f"SELECT kbhub.put_{table}(%s, {arrays})", (number, *(list(column) for column in zip(*rows, strict=True)))
+        )
 
 
 def write_postings(connection: Connection[Any], number: int, added: Inverter, removed: Inverter) -> None:
@@ -31,20 +51,14 @@ def write_postings(connection: Connection[Any], number: int, added: Inverter, re
     Only blocks with removed chunks are changed, and the last one of a term while it has room.
 
     Args:
-        connection: in a transaction that holds the base's lock.
+        connection: in a transaction that holds the base.
         number: number of the base.
         added: terms of new chunks, whose ids are larger than all stored ones.
         removed: terms of chunks that are gone.
     """
-    connection.execute(
-        "CREATE TEMP TABLE IF NOT EXISTS new_posting ON COMMIT DROP AS SELECT * FROM kbhub.posting WITH NO DATA"
-    )
-    connection.execute(
-        "CREATE TEMP TABLE IF NOT EXISTS new_term ON COMMIT DROP AS SELECT * FROM kbhub.term WITH NO DATA"
-    )
     new = added.sorted()
     gone = {term: np.unique(every >> CHUNK_SHIFT) for term, every in removed.sorted().by_term().items()}
-    stored = connection.execute("SELECT FROM kbhub.posting WHERE base_id = %s LIMIT 1", (number,)).fetchone()
+    stored = connection.execute("SELECT FROM kbhub.term_rows(%s) LIMIT 1", (number,)).fetchone()
     if stored is None and not gone:
         _insert(connection, number, new.blocks())
         _count(connection, number, Counter(new.sizes()))
@@ -81,13 +95,8 @@ def _touched(
     losing = [term for term in terms if term in gone]
     lowest = min((int(gone[term][0]) for term in losing), default=0)
     highest = max((int(gone[term][-1]) for term in losing), default=-1)
-    last = (
-        "NOT EXISTS (SELECT FROM kbhub.posting q WHERE q.base_id = p.base_id AND q.term = p.term AND q.first > p.first)"
-    )
     rows = connection.execute(
-        f"DELETE FROM kbhub.posting p WHERE base_id = %s AND term = ANY(%s) AND ((size < %s AND {last}) "
-        "OR (term = ANY(%s) AND last >= %s AND first <= %s)) "
-        f"RETURNING term, first, last, chunks, counts, places, {last}",
+        "SELECT * FROM kbhub.take_postings(%s, %s::text[], %s, %s::text[], %s, %s)",
         (number, terms, BLOCK, losing, lowest, highest),
         binary=True,
     ).fetchall()
@@ -102,26 +111,10 @@ def _without(every: NDArray[np.int64], gone: NDArray[np.int64]) -> NDArray[np.in
 
 
 def _insert(connection: Connection[Any], number: int, blocks: Iterable[tuple[Any, ...]]) -> None:
-    with connection.cursor() as cursor:
-        with cursor.copy("COPY new_posting FROM STDIN (FORMAT BINARY)") as copy:
-            copy.set_types(_TYPES)
-            for block in blocks:
-                copy.write_row((number, *block))
-        cursor.execute(f"INSERT INTO kbhub.posting(base_id, {_POSTING}) SELECT base_id, {_POSTING} FROM new_posting")
-        cursor.execute("TRUNCATE new_posting")
+    waiting = iter(blocks)
+    while some := list(islice(waiting, BLOCKS_AT_ONCE)):
+        put(connection, number, "posting", some)
 
 
 def _count(connection: Connection[Any], number: int, changes: Mapping[str, int]) -> None:
-    with connection.cursor() as cursor:
-        with cursor.copy("COPY new_term FROM STDIN (FORMAT BINARY)") as copy:
-            copy.set_types(("int4", "text", "int4"))
-            for term, change in changes.items():
-                if change:
-                    copy.write_row((number, term, change))
-        cursor.execute(
-            "INSERT INTO kbhub.term SELECT * FROM new_term "
-            "ON CONFLICT (base_id, term) DO UPDATE SET chunks = term.chunks + excluded.chunks"
-        )
-        fewer = [term for term, change in changes.items() if change < 0]
-        cursor.execute("DELETE FROM kbhub.term WHERE base_id = %s AND chunks = 0 AND term = ANY(%s)", (number, fewer))
-        cursor.execute("TRUNCATE new_term")
+    put(connection, number, "term", [(term, change) for term, change in changes.items() if change])

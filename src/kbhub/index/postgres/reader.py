@@ -1,4 +1,7 @@
-"""Read a shared base: the same tables as in an index file, those of one base among many, through one transaction."""
+"""Read a shared base: the same tables as in an index file, those of one base among many, through one transaction.
+
+The tables are what functions of the database return (`functions.sql`), for no reader may touch those behind them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import numpy as np
 from kbhub.errors import EngineUnavailable, IndexUnavailable
 from kbhub.index.columns import made
 from kbhub.index.engine import PACKED_FROM, WORD, Index, Snapshot, numbers
+from kbhub.index.postgres.bases import opened
 from kbhub.index.postgres.blocks import Block, occurrences, phrase, stored, united
 from kbhub.index.postings import Postings
 from kbhub.index.signatures import Signatures, enlarged, roomy, sign
@@ -50,23 +54,34 @@ _WORDS = {
     "alike": "ILIKE",
     "each": "",
 }
-"""What engines write differently. A list that is a condition is an array, which the planner looks up in an index."""
+"""What engines write differently. A list that is a condition is an array."""
 
 _TABLES = {
-    "meta": "key, value",
-    "document": "*",
-    "chunk": "*",
-    "vector": "chunk_id, key, embedding",
-    "property": "document_id, key, value, number",
-    "link": "document_id, place AS rowid, target, fragment, text, line, kind",
-    "problem": "path, message",
-    "vocabulary": "term, chunks AS doc",
+    "meta": "kbhub.meta_",
+    "document": "kbhub.document_",
+    "chunk": "kbhub.chunk_",
+    "vector": "kbhub.vector_",
+    "property": "kbhub.property_",
+    "link": "kbhub.link_",
+    "problem": "kbhub.problem_",
+    "vocabulary": "kbhub.term_",
 }
-"""Table as statements name it → its columns."""
+"""Table as statements name it → the beginning of the functions that return its rows."""
+
+_COLUMNS = {"link": "*, place AS rowid", "vocabulary": "term, chunks AS doc"}
+"""Table → its columns, where they are not those of the function."""
+
+_NUMBERS = ("id", "chunk_id", "document_id")
+"""Columns of numbers; the others are texts."""
 
 _LISTED = re.compile(rf"(?:(?:NOT )?IN )?{WORD.pattern}")
 
-_NAME = re.compile(rf"\b({'|'.join(_TABLES)})\b")
+_FOUND = re.compile(
+    r"FROM (\w+) WHERE (?:@each )?(?:(\w+) IN @(?:ids|texts)|(?:docid|term) >= \? AND (?:docid|term) < \?)"
+)
+"""Rows that the database looks up, instead of going through the whole table."""
+
+_NAME = re.compile(rf"\b(?:FROM|JOIN) ({'|'.join(_TABLES)})\b")
 
 
 class PostgresIndex(Index):
@@ -120,12 +135,23 @@ class PostgresIndex(Index):
 
     def file(self, path: str) -> bytes | None:
         """See `Index`."""
-        rows = self._of(
-            "SELECT f.content FROM kbhub.file f JOIN kbhub.document d ON d.base_id = f.base_id "
-            "AND d.id = f.document_id WHERE f.base_id = %s AND d.path = %s",
-            path,
-        )
-        return rows[0][0] if rows else None
+        content: bytes | None = self._of("SELECT kbhub.file(%s, %s)", path)[0][0]
+        return content
+
+    def docid_counts(self, prefixes: Iterable[str]) -> dict[str, int]:
+        """See `Index`."""
+        rows = self._of("SELECT prefix, documents FROM kbhub.docid_counts(%s, %s::text[])", sorted(set(prefixes)))
+        return {prefix: count for prefix, count in rows if count}
+
+    def counts(self) -> tuple[int, int, int]:
+        """See `Index`."""
+        ((documents, chunks, embedded),) = self._of("SELECT documents, chunks, embedded FROM kbhub.counts(%s)")
+        return documents, chunks, embedded
+
+    def without_vector(self) -> int:
+        """See `Index`."""
+        ((count,),) = self._of("SELECT chunks - vectors FROM kbhub.counts(%s)")
+        return int(count)
 
     def chunks_with(self, stem: str, limit: int) -> list[int]:
         """See `Index`."""
@@ -157,11 +183,11 @@ class PostgresIndex(Index):
             ids.append(new)
             documents.append(np.frombuffer(owners, ">i4").astype(np.int32))
             lengths.append(np.frombuffer(tokens, ">i4").astype(np.int32))
-        gone = [chunk for (chunk,) in self._of("SELECT chunk_id FROM kbhub.gone WHERE base_id = %s")]
+        gone = [chunk for (chunk,) in self._of("SELECT chunk_id FROM kbhub.gone_rows(%s)")]
         return made(pack, 0, np.concatenate(ids), np.concatenate(documents), np.concatenate(lengths), gone)
 
     def _read_signatures(self, before: Signatures | None, columns: Columns) -> Signatures:
-        packed = dict(self._of("SELECT name, data FROM kbhub.packed WHERE base_id = %s"))
+        packed = dict(self._of("SELECT name, data FROM kbhub.packed_rows(%s)"))
         if "mean" not in packed or columns.chunks < PACKED_FROM:
             return sign(before, columns.ids, self._vectors)
         mean = np.frombuffer(packed["mean"], np.float32)
@@ -189,10 +215,7 @@ class PostgresIndex(Index):
         Joined by the server, since a hundred thousand rows would take ten times as long.
         """
         joined = ", ".join(f"string_agg({one}, '' ORDER BY chunk_id)" for one in ("int8send(chunk_id)", *fields))
-        statement = (
-            f"SELECT {joined} FROM (SELECT * FROM kbhub.{table} WHERE base_id = %s AND chunk_id > %s "
-            f"ORDER BY chunk_id LIMIT {CHUNKS_AT_ONCE}) AS part"
-        )
+        statement = f"SELECT {joined} FROM kbhub.{table}_after(%s, %s, {CHUNKS_AT_ONCE})"
         while True:
             ((raw, *data),) = self._of(statement, last)
             ids = np.frombuffer(raw or b"", ">i8").astype(np.int64)
@@ -224,8 +247,8 @@ class PostgresIndex(Index):
         """Return the postings of stems, as stored."""
         wanted = [stored(stem) for stem in stems]
         rows = self._of(
-            f"SELECT term, first, last, chunks, counts, {'places' if places else 'NULL::bytea'} FROM kbhub.posting "
-            "WHERE base_id = %s AND term = ANY(%s) ORDER BY term, first",
+            f"SELECT term, first, last, chunks, counts, {'places' if places else 'NULL::bytea'} "
+            "FROM kbhub.posting_by_term(%s, %s::text[]) ORDER BY term, first",
             wanted,
         )
         found: dict[str, list[Block]] = {stem: [] for stem in wanted}
@@ -247,9 +270,8 @@ class PostgresIndex(Index):
         )
 
     def _of(self, statement: str, *values: Any) -> list[Any]:
-        """Run a statement whose first values are the number of the base."""
-        number = self._seen().file[0]
-        return self._fetch(statement, *[number] * statement.count("base_id = %s"), *values)
+        """Run a statement whose first value is the number of the base."""
+        return self._fetch(statement, self._seen().file[0], *values)
 
     def _fetch(self, statement: str, *values: Any) -> list[Any]:
         connection = self._seen().connection
@@ -261,12 +283,12 @@ class PostgresIndex(Index):
 
     def _number(self, connection: Any) -> int:
         with self.server.deadline(connection):
-            row = connection.execute("SELECT base_id FROM kbhub.base WHERE name = %s", (self.name,)).fetchone()
+            row = opened(connection, self.name)
         if row is None:
             raise self._unavailable(
                 f"there is no base {self.name!r} that you may read", "Ask its publisher or an admin."
             )
-        return int(row[0])
+        return row[0]
 
     def _unavailable(self, why: str, remedy: str = "") -> IndexUnavailable:
         return IndexUnavailable(self.base, f"{self.server.name}: {why}", remedy)
@@ -274,14 +296,23 @@ class PostgresIndex(Index):
 
 @lru_cache(maxsize=1024)
 def _written(statement: str, number: int) -> str:
-    """Return a statement for one base: the tables it names stand for this base's rows."""
-    tables = [
-        f"{name} AS NOT MATERIALIZED (SELECT {_TABLES[name]} FROM "
-        f"kbhub.{'term' if name == 'vocabulary' else name} WHERE base_id = {number})"
-        for name in dict.fromkeys(_NAME.findall(statement))
-    ]
-    sql = _LISTED.sub(lambda word: _WORDS[word[0].replace("@", "")], statement.replace("%", "%%").replace("?", "%s"))
-    return f"WITH {', '.join(tables)} {sql}"
+    """Return a statement for one base: the tables it names are what functions return of this base's rows."""
+    sql = _FOUND.sub(lambda found: _lookup(found, number), statement)
+    whole = ", ".join(
+        f"{name} AS NOT MATERIALIZED (SELECT {_COLUMNS.get(name, '*')} FROM {_TABLES[name]}rows({number}))"
+        for name in dict.fromkeys(_NAME.findall(sql))
+    )
+    sql = _LISTED.sub(lambda word: _WORDS[word[0].replace("@", "")], sql.replace("%", "%%").replace("?", "%s"))
+    return f"WITH {whole} {sql}" if whole else sql
+
+
+def _lookup(found: re.Match[str], number: int) -> str:
+    name, column = found.groups()
+    call = f"between({number}, ?, ?)"
+    if column:
+        kind = "bigint" if column in _NUMBERS else "text"
+        call = f"by_{column}({number}, ?::{kind}[])"
+    return f"FROM (SELECT {_COLUMNS.get(name, '*')} FROM {_TABLES[name]}{call}) AS {name} WHERE true"
 
 
 def _bound(value: Any) -> Any:

@@ -1,13 +1,13 @@
-"""The tables of shared bases, who may see which rows, and how a database is brought to this version.
+"""The tables of shared bases, the functions that are the only way to them, and how a database reaches this version.
 
-Every key begins with the base and every join stays within one, so the tables can be partitioned or sharded by it. Row
-level security is forced on every table: the database decides what a role sees, not kbhub.
+No role but the owner has a privilege on a table: a plan, an estimate or a lock tells as much as a row. Functions run as
+the owner, check the rights of whoever calls them once, and only then read or write rows of that base. Every key begins
+with the base and every join stays within one, so the tables can be partitioned or sharded by it.
 """
 
 from __future__ import annotations
 
-VERSION = 1
-"""Number of the last of `MIGRATIONS`, as stored in the database."""
+from pathlib import Path
 
 READER, AUTHOR, ADMIN = 1, 2, 3
 """Rights of a role on a base, each with those below it: read; publish, remember; grant, remove, forget others'."""
@@ -22,7 +22,25 @@ TABLES = (
     *("base", "meta", "document", "file", "chunk", "extent", "signature", "vector", "property", "link", "problem"),
     *("term", "posting", "gone", "packed"),
 )
-"""Tables with rows of bases; `member` and `version` have none."""
+"""Tables with rows of bases; `member`, `number` and `version` have none."""
+
+WRITTEN = {
+    "document": "id int4, path text, docid text, size int8, mtime_ns int8, hash bytea, title text, kind text, "
+    "tags text, aliases text, front_matter text, dated int8, committed int8, problem text",
+    "file": "document_id int4, content bytea",
+    "chunk": "id int8, document_id int4, headings text, start_line int4, end_line int4, prose int4, text text",
+    "extent": "chunk_id int8, document_id int4, tokens int4",
+    "vector": "chunk_id int8, key int8, embedding bytea",
+    "signature": "chunk_id int8, signature bytea",
+    "property": "document_id int4, place int4, key text, value text, number float8",
+    "link": "document_id int4, place int4, target text, fragment text, text text, line int4, kind text",
+    "problem": "path text, message text",
+    "meta": "key text, value jsonb",
+    "term": "term text, chunks int4",
+    "posting": "term text, first int8, last int8, size int4, chunks bytea, counts bytea, places bytea",
+    "packed": "name text, data bytea",
+}
+"""Table → the columns, with their types, that `kbhub.put_TABLE` takes as arrays."""
 
 _TABLES = """
 CREATE TABLE kbhub.version(version integer NOT NULL);
@@ -177,164 +195,142 @@ CREATE TABLE kbhub.packed(
 );
 """
 
-# The functions run as the owner of the tables, who alone sees all members. They tell a role of itself only, and of
-# roles that the session may take on anyway.
-_FUNCTIONS = """
-CREATE FUNCTION kbhub.bases_of(who name, level integer) RETURNS integer[]
-  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-  SELECT coalesce(array_agg(DISTINCT base_id), '{}') FROM kbhub.member JOIN pg_catalog.pg_roles r ON r.rolname = role
-  WHERE rights >= level AND pg_has_role(session_user, who, 'MEMBER') AND pg_has_role(who, r.oid, 'USAGE')
-$$;
+_SETTINGS = (
+    "SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET client_min_messages = error "
+    "SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_indexscan = on "
+    "SET enable_bitmapscan = on SET enable_hashjoin = off SET enable_mergejoin = off"
+)
+"""What a function runs with, whatever its caller has set.
 
-CREATE FUNCTION kbhub.create_base(called text, who name) RETURNS integer
-  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE made integer;
-BEGIN
-  IF NOT 0 = ANY (kbhub.bases_of(who, 3)) THEN
-    RAISE insufficient_privilege USING MESSAGE = format('role %I may not create bases', who);
-  END IF;
-  PERFORM pg_advisory_xact_lock(1801613413, 0);
-  SELECT coalesce(max(base_id), 0) + 1 INTO made FROM kbhub.base;
-  INSERT INTO kbhub.base(base_id, name) VALUES (made, called);
-  INSERT INTO kbhub.member VALUES (made, who, 3);
-  RETURN made;
-END
-$$;
-
-CREATE FUNCTION kbhub.remove_base(of_base integer, who name) RETURNS boolean
-  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-  IF NOT of_base = ANY (kbhub.bases_of(who, 3)) THEN
-    RETURN false;
-  END IF;
-  DELETE FROM kbhub.member WHERE base_id = of_base;
-  DELETE FROM kbhub.base WHERE base_id = of_base;
-  RETURN true;
-END
-$$;
-
-CREATE FUNCTION kbhub.members(of_base integer, who name) RETURNS TABLE(role name, rights smallint)
-  LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-  SELECT m.role, m.rights FROM kbhub.member m
-  WHERE m.base_id = of_base AND of_base = ANY (kbhub.bases_of(who, 3)) ORDER BY m.role
-$$;
-
-CREATE FUNCTION kbhub.analyze() RETURNS void
-  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-  ANALYZE kbhub.document, kbhub.file, kbhub.chunk, kbhub.extent, kbhub.signature, kbhub.vector, kbhub.property,
-    kbhub.link, kbhub.term, kbhub.posting;
-END
-$$;
-
-CREATE FUNCTION kbhub.grant_rights(of_base integer, whom name, level smallint, who name) RETURNS void
-  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-  IF NOT of_base = ANY (kbhub.bases_of(who, 3)) THEN
-    RAISE insufficient_privilege USING MESSAGE = format('role %I is no admin of this base', who);
-  END IF;
-  IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = whom) THEN
-    RAISE undefined_object USING MESSAGE = format('there is no role %I', whom);
-  END IF;
-  INSERT INTO kbhub.member VALUES (of_base, whom, level)
-  ON CONFLICT (base_id, role) DO UPDATE SET rights = excluded.rights;
-END
-$$;
-
-CREATE FUNCTION kbhub.revoke_rights(of_base integer, whom name, who name) RETURNS boolean
-  LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-  IF NOT of_base = ANY (kbhub.bases_of(who, 3)) THEN
-    RAISE insufficient_privilege USING MESSAGE = format('role %I is no admin of this base', who);
-  END IF;
-  IF NOT EXISTS (SELECT FROM kbhub.member WHERE base_id = of_base AND role <> whom AND rights = 3) THEN
-    RAISE insufficient_privilege USING MESSAGE = 'nobody else is an admin of it; grant that to somebody first';
-  END IF;
-  DELETE FROM kbhub.member WHERE base_id = of_base AND role = whom;
-  RETURN FOUND;
-END
-$$;
+Messages could show plans to the caller. With indexes always used, a function reads no page but those with rows of the
+caller's bases, and is as fast before the server has statistics as after.
 """
 
-_MAY_READ = "base_id = ANY ((SELECT kbhub.bases_of(current_user, 1))::integer[])"
-_MAY_WRITE = "base_id = ANY ((SELECT kbhub.bases_of(current_user, 2))::integer[])"
-_MAY_RULE = "base_id = ANY ((SELECT kbhub.bases_of(current_user, 3))::integer[])"
+_WHOLE = ("meta", "document", "chunk", "vector", "property", "link", "problem", "term", "gone", "packed")
+"""Tables that `kbhub.TABLE_rows` returns."""
+
+_BY = {
+    "document": "id int8, path text",
+    "chunk": "id int8, document_id int8",
+    "vector": "chunk_id int8, key int8",
+    "property": "document_id int8, key text",
+    "term": "term text",
+    "posting": "term text",
+}
+"""Table → the columns, with their types, by a list of whose values `kbhub.TABLE_by_COLUMN` returns rows."""
+
+_CLEARED = ("vector", "signature", "packed", "gone", "problem")
+"""Tables that `kbhub.clear_TABLE` empties."""
 
 _PARTS = ("file", "chunk", "extent", "property", "link")
 """Tables with parts of documents, each of which belongs to the document's author."""
 
-
-def _may_change(table: str) -> str:
-    """Return who may change a row: where agents remember, an author changes what is their own; elsewhere, anything."""
-    if table not in ("document", *_PARTS):
-        return _MAY_WRITE
-    own = "author = current_user"
-    if table in _PARTS:
-        own = (
-            f"EXISTS (SELECT FROM kbhub.document d WHERE d.base_id = {table}.base_id AND d.id = {table}.document_id "
-            "AND d.author = current_user)"
-        )
-    remembering = f"(SELECT memories FROM kbhub.base b WHERE b.base_id = {table}.base_id)"
-    return f"({_MAY_RULE} OR ({_MAY_WRITE} AND (NOT {remembering} OR {own})))"
+_UPSERTS = {
+    "meta": "ON CONFLICT (base_id, key) DO UPDATE SET value = excluded.value",
+    "vector": "ON CONFLICT (base_id, chunk_id) DO UPDATE SET key = excluded.key, embedding = excluded.embedding",
+    "problem": "ON CONFLICT DO NOTHING",
+    "term": "ON CONFLICT (base_id, term) DO UPDATE SET chunks = t.chunks + excluded.chunks; "
+    "DELETE FROM kbhub.term t WHERE t.base_id = of_base AND t.term = ANY (term_of) AND t.chunks = 0",
+}
+"""Table → what `kbhub.put_TABLE` does with rows that there are already."""
 
 
-def _policies() -> str:
-    statements = [
-        "CREATE POLICY owned ON kbhub.member TO kbhub_owner USING (true) WITH CHECK (true);",
-        "CREATE POLICY created ON kbhub.base TO kbhub_owner USING (true) WITH CHECK (true);",
-        f"CREATE POLICY readable ON kbhub.base FOR SELECT USING ({_MAY_READ});",
-        f"CREATE POLICY ruled ON kbhub.base FOR UPDATE USING ({_MAY_RULE}) WITH CHECK ({_MAY_RULE});",
-        "CREATE POLICY everybody ON kbhub.version FOR SELECT USING (true);",
-        "CREATE POLICY owned ON kbhub.version TO kbhub_owner USING (true) WITH CHECK (true);",
+def _columns(listed: str) -> list[tuple[str, str]]:
+    return [(name, kind) for name, kind in (column.split() for column in listed.split(", "))]
+
+
+def _function(name: str, takes: str, returns: str, check: str, body: str) -> str:
+    return (
+        f"CREATE FUNCTION kbhub.{name}(of_base integer{takes}, who name DEFAULT current_user) RETURNS {returns}\n"
+        f"  LANGUAGE plpgsql {'VOLATILE' if returns == 'void' else 'STABLE'} AS_OWNER AS $$\n"
+        f"BEGIN\n  PERFORM kbhub.{check};\n  {body};\nEND\n$$;"
+    )
+
+
+def _reading(table: str, name: str, takes: str = "", condition: str = "") -> str:
+    query = f"RETURN QUERY SELECT t.* FROM kbhub.{table} t WHERE t.base_id = of_base{condition}"
+    return _function(f"{table}_{name}", takes, f"SETOF kbhub.{table}", "require(of_base, 1, who)", query)
+
+
+def _writing(table: str) -> str:
+    columns = _columns(WRITTEN[table])
+    names, values = (", ".join(f"{name}{end}" for name, _ in columns) for end in ("", "_of"))
+    author, who = (", author", ", who") if table == "document" else ("", "")
+    return _function(
+        f"put_{table}",
+        "".join(f", {name}_of {kind}[]" for name, kind in columns),
+        "void",
+        "require_own(of_base, document_id_of, who)" if table in _PARTS else "require(of_base, 2, who)",
+        f"INSERT INTO kbhub.{table} AS t (base_id, {names}{author}) SELECT of_base, n.*{who} FROM unnest({values}) n "
+        + _UPSERTS.get(table, ""),
+    )
+
+
+def functions() -> str:
+    """Return the SQL of all functions."""
+    after = ", low int8, most integer", " AND t.chunk_id > low ORDER BY t.chunk_id LIMIT most"
+    made = [
+        *(_reading(table, "rows") for table in _WHOLE),
+        *(
+            _reading(table, f"by_{name}", f", wanted {kind}[]", f" AND t.{name} = ANY (wanted)")
+            for table, columns in _BY.items()
+            for name, kind in _columns(columns)
+        ),
+        *(_reading(table, "after", *after) for table in ("extent", "signature")),
+        *(
+            _reading(table, "between", ", low text, high text", f" AND t.{column} >= low AND t.{column} < high")
+            for table, column in (("document", "docid"), ("term", "term"))
+        ),
+        *map(_writing, WRITTEN),
+        *(
+            _function(
+                f"clear_{table}", "", "void", "require(of_base, 2, who)",
+                f"DELETE FROM kbhub.{table} t WHERE t.base_id = of_base",
+            )
+            for table in _CLEARED
+        ),
+    ]  # fmt: skip
+    rows = "\n  ".join(f"DELETE FROM kbhub.{table} t WHERE t.base_id = of_base;" for table in ("member", *TABLES))
+    written = (Path(__file__).parent / "functions.sql").read_text("utf-8").replace("REMOVE_ROWS", rows)
+    return "\n\n".join([written, *made]).replace("AS_OWNER", _SETTINGS)
+
+
+_SECOND = "\n".join(
+    [
+        "DO $$ DECLARE one record; BEGIN",
+        "  FOR one IN SELECT policyname, tablename FROM pg_policies WHERE schemaname = 'kbhub' LOOP",
+        "    EXECUTE format('DROP POLICY %I ON kbhub.%I', one.policyname, one.tablename);",
+        "  END LOOP;",
+        "END $$;",
+        "REVOKE ALL ON ALL TABLES IN SCHEMA kbhub FROM PUBLIC;",
+        "CREATE TABLE kbhub.number(base_id integer PRIMARY KEY);",
+        "CREATE INDEX member_role ON kbhub.member(role);",
+        *(
+            f"ALTER TABLE kbhub.{table} ENABLE ROW LEVEL SECURITY, NO FORCE ROW LEVEL SECURITY;"
+            for table in ("version", "member", "number", *TABLES)
+        ),
+        "INSERT INTO kbhub.number " + " UNION ".join(f"SELECT base_id FROM kbhub.{table}" for table in TABLES) + ";",
+        *(
+            f"DELETE FROM kbhub.{table} WHERE base_id <> 0 AND base_id NOT IN (SELECT base_id FROM kbhub.base);"
+            for table in ("member", *TABLES[1:])
+        ),
+        "DELETE FROM kbhub.member WHERE starts_with(role::text, 'pg_');",
     ]
-    for table in TABLES[1:]:
-        changing = _may_change(table)
-        statements += [
-            f"CREATE POLICY readable ON kbhub.{table} FOR SELECT USING ({_MAY_READ});",
-            f"CREATE POLICY added ON kbhub.{table} FOR INSERT WITH CHECK ({changing});",
-            f"CREATE POLICY changed ON kbhub.{table} FOR UPDATE USING ({changing}) WITH CHECK ({changing});",
-            f"CREATE POLICY removed ON kbhub.{table} FOR DELETE USING ({changing});",
-        ]
-    for table in ("version", "member", *TABLES):
-        statements += [
-            f"ALTER TABLE kbhub.{table} ENABLE ROW LEVEL SECURITY;",
-            f"ALTER TABLE kbhub.{table} FORCE ROW LEVEL SECURITY;",
-        ]
-    return "\n".join(statements)
+)
+"""From 1, in which every role had privileges on tables and row level security held rows back.
 
-
-_RIGHTS = """
-REVOKE ALL ON SCHEMA kbhub FROM PUBLIC;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA kbhub FROM PUBLIC;
-GRANT USAGE ON SCHEMA kbhub TO PUBLIC;
-GRANT SELECT ON kbhub.version TO PUBLIC;
-GRANT SELECT, UPDATE ON kbhub.base TO PUBLIC;
-GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO PUBLIC;
-GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA kbhub TO PUBLIC;
+The security stays on, without a policy, so that a role that may read all tables of a server reads none of these. Rows
+that somebody planted under a number without a base go, and such numbers are not used again.
 """
 
-OWNER = "kbhub_owner"
-"""Role without login that owns the tables. Nothing is shown to it but who is a member of what."""
+MIGRATIONS: tuple[str, ...] = (_TABLES.strip() + "\nINSERT INTO kbhub.version VALUES (1);", _SECOND)
+"""What changes tables from each version to the next, from none to 1 first. The functions are made anew after it."""
 
-MIGRATIONS: tuple[str, ...] = (
-    "\n".join(
-        [
-            _TABLES.strip(),
-            _FUNCTIONS.strip(),
-            _policies(),
-            _RIGHTS.format(tables=", ".join(f"kbhub.{table}" for table in TABLES[1:])).strip(),
-            "INSERT INTO kbhub.version VALUES (1);",
-        ]
-    ),
-)
-"""SQL from each version to the next, from none to 1 first; each runs in one transaction."""
+VERSION = len(MIGRATIONS)
+"""Version of the schema, as stored in the database."""
+
+OWNER = "kbhub_owner"
+"""Role without login that owns the schema."""
 
 _BEFORE = """
 DO $$ BEGIN
@@ -347,11 +343,52 @@ DO $$ BEGIN EXECUTE format('GRANT CREATE ON DATABASE %I TO kbhub_owner', current
 SET LOCAL ROLE kbhub_owner;
 """
 
+_FUNCTIONS = f"""
+DO $$ DECLARE one regprocedure; BEGIN
+  FOR one IN SELECT oid FROM pg_proc WHERE pronamespace = 'kbhub'::regnamespace LOOP
+    EXECUTE format('DROP FUNCTION %s', one);
+  END LOOP;
+END $$;
+{functions()}
+REVOKE ALL ON SCHEMA kbhub FROM PUBLIC;
+GRANT USAGE ON SCHEMA kbhub TO PUBLIC;
+REVOKE EXECUTE ON FUNCTION kbhub.bases_of, kbhub.require, kbhub.whose, kbhub.require_own FROM PUBLIC;
+"""
 
 _AFTER = """
 RESET ROLE;
 REVOKE kbhub_owner FROM CURRENT_USER;
 """
+
+CLOSING = """
+DO $$ DECLARE one regprocedure; columns text; BEGIN
+  IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) OR EXISTS (
+    SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p', 'm') AND n.nspname NOT IN ('kbhub', 'information_schema') AND n.nspname !~ '^pg_'
+  ) THEN
+    RETURN;
+  END IF;
+  FOR one IN SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND pronargs > 0 AND (
+    proargtypes[0] = 'oid'::regtype AND proname ~ '^pg_stat_get_(?!db_|backend_)'
+    OR proname IN ('pg_relation_size', 'pg_table_size', 'pg_indexes_size', 'pg_total_relation_size', 'pg_database_size')
+  ) LOOP
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', one);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO pg_read_all_stats', one);
+  END LOOP;
+  SELECT string_agg(attname, ', ') INTO columns FROM pg_attribute WHERE attrelid = 'pg_class'::regclass
+  AND attname NOT IN ('reltuples', 'relpages', 'relallvisible', 'relallfrozen', 'relfrozenxid', 'relminmxid');
+  REVOKE SELECT ON pg_class FROM PUBLIC;
+  EXECUTE format('GRANT SELECT (%s) ON pg_class TO PUBLIC', columns);
+  GRANT SELECT ON pg_class TO pg_read_all_stats;
+END $$;
+"""
+"""Hides what PostgreSQL shows everybody, rows and sizes of all bases together; at once, or again after its upgrade.
+
+Only for a superuser, and only in a database with nothing else in it, which might need what is hidden.
+"""
+
+CLOSED = "SELECT NOT has_function_privilege('public', 'pg_stat_get_live_tuples(oid)', 'EXECUTE')"
+"""Whether that is hidden."""
 
 
 def upgrade_sql(version: int, admin: str | None = None) -> str:
@@ -364,10 +401,5 @@ def upgrade_sql(version: int, admin: str | None = None) -> str:
     who = "session_user" if admin is None else "'" + admin.replace("'", "''") + "'"
     schema = "" if version else "CREATE SCHEMA kbhub;"
     first = "" if version else f"INSERT INTO kbhub.member VALUES ({EVERY_BASE}, {who}, {ADMIN});"
-    later = [
-        f"{sql}\nUPDATE kbhub.version SET version = {number};" if number > 1 else sql
-        for number, sql in enumerate(MIGRATIONS[version:], version + 1)
-    ]
-    return (
-        f"{_BEFORE.strip()}\n{schema}{chr(10).join(later)}\n{first}RESET ROLE;\nREVOKE kbhub_owner FROM CURRENT_USER;\n"
-    )
+    changes = [*MIGRATIONS[version:], f"UPDATE kbhub.version SET version = {VERSION};", first]
+    return "\n".join([_BEFORE.strip(), schema, *changes, _FUNCTIONS.strip(), _AFTER.strip(), CLOSING.strip(), ""])

@@ -310,9 +310,13 @@ class Server:
 
 def schema_version(connection: Connection[Any]) -> int:
     """Return the number of kbhub's schema in a database; 0 if it has none."""
-    if not connection.execute("SELECT to_regclass('kbhub.version')").fetchone()[0]:  # type: ignore[index]
+    table, function = connection.execute(
+        "SELECT to_regclass('kbhub.version'), to_regprocedure('kbhub.version()')"
+    ).fetchone()  # type: ignore[misc]
+    if not table:
         return 0
-    row = connection.execute("SELECT version FROM kbhub.version").fetchone()
+    # Version 1 had no functions for readers, who could read the table.
+    row = connection.execute(f"SELECT {'kbhub.version()' if function else 'version FROM kbhub.version'}").fetchone()
     return int(row[0]) if row else 0
 
 

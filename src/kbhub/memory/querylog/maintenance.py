@@ -15,7 +15,8 @@ from kbhub.memory.querylog.promotion import follow, may_promote, promote
 from kbhub.memory.querylog.recording import log_of
 from kbhub.memory.querylog.topics import Deadline, Topics
 from kbhub.models.embedding import PACKAGED_SHA256, packaged_embedder
-from kbhub.search.memory_boost import DAY_SECONDS, timestamp
+from kbhub.search.memory_boost import timestamp
+from kbhub.values import DAY_SECONDS
 
 if TYPE_CHECKING:
     from kbhub.hub import Hub

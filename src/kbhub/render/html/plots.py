@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbhub.search.memory_boost import DAY_SECONDS, FADING_DAYS, strength
-from kbhub.values import struct
+from kbhub.search.memory_boost import FADING_DAYS, strength
+from kbhub.values import DAY_SECONDS, struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
