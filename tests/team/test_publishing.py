@@ -20,10 +20,12 @@ import pytest
 
 from corpus import sentences
 from documents.secret_corpus import secrets
+from kbhub.editing.pulling import Pulled, pull
 from kbhub.errors import EngineUnavailable, IndexUnavailable
+from kbhub.index.postgres import PostgresIndex
 from kbhub.index.postgres import bases as team
 from kbhub.search.search import search
-from kbhub.sync.publishing import pull
+from kbhub.sync.publishing import publish
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "team-hub"
 
@@ -38,6 +40,11 @@ def fill(twin, count: int = 30) -> None:
     """Write some notes."""
     for path, text in sentences(count).items():
         twin.write(path, f"# {path}\n\n{text}\n")
+
+
+def pulled(twin, target: Path) -> Pulled:
+    """Write the files of the shared base into a folder."""
+    return pull(PostgresIndex(target, "notes", twin.database.server(), "notes"), target)
 
 
 def refs(hub, text: str) -> list[str]:
@@ -135,30 +142,61 @@ def test_the_files_come_back_byte_for_byte(twin, tmp_path):
     twin.publish()
     target = tmp_path / "copy"
 
-    first, again = (pull(twin.database.server(), "notes", target) for _ in range(2))
+    first, again = (pulled(twin, target) for _ in range(2))
 
     assert (first.written, again.written, again.same) == (3, 0, 3)
     for path in ("crlf.md", "bom.md", "sub/raw.md"):
         assert (target / path).read_bytes() == (twin.folder / path).read_bytes()
     (target / "bom.md").write_text("mine")
-    third = pull(twin.database.server(), "notes", target)
+    third = pulled(twin, target)
     assert third.kept == ("bom.md",)
     assert (target / "bom.md").read_text() == "mine"
 
 
-def test_a_pulled_path_stays_in_its_folder(twin, tmp_path):
-    """A path that leads out, or through a link that leads out, is left out."""
-    twin.write("a.md", "# A\n")
-    twin.publish()
-    twin.database.run("UPDATE kbhub.document SET path = '../../out.md'")
-    result = pull(twin.database.server(), "notes", tmp_path / "copy")
-    twin.database.run("UPDATE kbhub.document SET path = 'link/out.md'")
-    (tmp_path / "copy/link").symlink_to(tmp_path)
-    linked = pull(twin.database.server(), "notes", tmp_path / "copy")
+HARMFUL = (
+    *(".git/hooks/post-checkout", ".claude/settings.json", "docs/.obsidian/app.md", ".bashrc.md"),
+    *("Makefile", "package.json", "run.sh", "-rf", "--checkpoint-action=exec=sh x.md", "-v/a.md"),
+    *("$HOME.md", "$(id).md", "`id`.md", "%PATH%.md", "a/${HOME}/b.md"),
+    *("end.md ", "end /a.md", "dot./a.md", " a.md", "nbsp\u00a0/a.md"),
+    *("evil\u202edm.md", "a\u200e.md", "bell\x07.md", "line\nend.md", "esc\x1b[2J.md"),
+    *("con.md", "NUL/a.md", "git~1/config.md", "../../out.md", "/tmp/out.md", "a//b.md", "a/./b.md"),
+    *("n" * 300 + ".md", "/".join(["deep"] * 300) + "/a.md", "blocked/a.md", "link/out.md", "outside.md"),
+)
 
-    assert (result.written, result.lacking) == (0, ("../../out.md",))
-    assert linked.lacking == ("link/out.md",)
-    assert not (tmp_path / "out.md").exists()
+
+def test_a_name_that_could_do_harm_is_skipped_and_the_rest_is_pulled(twin, kbhub, tmp_path):
+    """Wherever it is in the order, and whatever is in the folder already: the message and the exit code say so."""
+    for number in range(len(HARMFUL)):
+        twin.write(f"{number}.md", "# Planted\n")
+    good = ("Who is who?.md", "a/b/c.md", "zoo.txt", "\u0645\u0631\u062d\u0628\u0627.md")
+    for path in good:
+        twin.write(path, "# Good\n")
+    hub = twin.hub({"notes": {"knowledge": str(twin.folder), "include": ["*.txt"]}})
+    publish(hub.select(["notes"])[0], twin.database.server(), "notes", None, hub.limits())
+    for number, path in enumerate(HARMFUL):
+        twin.database.run("UPDATE kbhub.document SET path = %s WHERE path = %s", path, f"{number}.md")
+    around = tmp_path / "around"
+    target, outside = around / "copy", around / "mine.md"
+    target.mkdir(parents=True)
+    outside.write_text("mine")
+    (target / "blocked").write_text("mine")
+    (target / "link").symlink_to(around)
+    for draft in (".c.md.kbhub", ".outside.md.kbhub", "outside.md"):
+        (target / draft).symlink_to(outside)
+
+    result = kbhub("pull", twin.database.url(), "notes", str(target), code=1)
+    again = kbhub("pull", twin.database.url(), "notes", str(target), "--json", code=1).json
+
+    assert f"4 files written to {target}, 0 already there, {len(HARMFUL) - 1} skipped" in result.out
+    assert (again["written"], again["same"], again["kept"]) == (0, 4, ["outside.md"])
+    assert {one["subject"] for one in again["refused"]} == {*HARMFUL} - {"outside.md"}
+    assert result.err.count(": skipped, because ") == len(HARMFUL) - 1
+    assert "-rf: skipped, because programs take '-rf' for an option." in result.err
+    assert not {"\u202e", "\u200e", "\x07", "\x1b"} & set(result.err)
+    mine = ("blocked", ".c.md.kbhub", ".outside.md.kbhub", "outside.md", "../mine.md")
+    files = {path for path in around.rglob("*") if path.is_file()}
+    assert files == {Path(os.path.normpath(target / path)) for path in (*good, *mine)}
+    assert outside.read_text() == "mine"
 
 
 def test_a_removed_base_is_gone_with_all_rows(twin):
@@ -171,7 +209,7 @@ def test_a_removed_base_is_gone_with_all_rows(twin):
     for table in team.TABLES:
         assert twin.database.run(f"SELECT count(*) FROM kbhub.{table}") == [(0,)], table
     with pytest.raises(IndexUnavailable, match="no base 'notes'"):
-        pull(twin.database.server(), "notes", twin.folder)
+        pulled(twin, twin.folder)
     assert twin.publish().added == 30
 
 

@@ -16,6 +16,7 @@ from kbhub.cli import INTERRUPTED
 from kbhub.cli.console import complain, progress_bars, show_json, show_text, terminal_width
 from kbhub.cli.hubs import complain_all, hub_options
 from kbhub.cli.options import AllowSecret, Common
+from kbhub.editing.pulling import pull as write_files
 from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
@@ -23,6 +24,7 @@ from kbhub.render.layout import table
 from kbhub.render.terminal import report_text
 from kbhub.sync.report import SyncReport
 from kbhub.sync.watch import until_changed
+from kbhub.types import Problem
 from kbhub.values import counted
 from kbhub.workspace.engine_urls import engine_fault, is_engine_url, split_engine_url
 from kbhub.workspace.project import PROJECT_ID
@@ -69,6 +71,7 @@ class Pulled(Model):
     same: int = Field(description="Files that existed already.")
     kept: tuple[str, ...] = Field((), description="Files that exist with other content, and were not changed.")
     lacking: tuple[str, ...] = Field((), description="Documents whose file the base does not have.")
+    refused: tuple[Problem, ...] = Field((), description="Documents that were not written, and why.")
 
 
 class Member(Model):
@@ -169,6 +172,9 @@ def pull(
 ) -> int:
     """Write the files of a shared base to a folder, byte for byte. Existing files are never changed.
 
+    Skips and reports what could do harm: hidden files and folders, files that are not documents, paths through links,
+    and unsafe names, such as those of options, devices and shell variables or with invisible characters.
+
     Example: kbhub pull postgresql://kb.example/team handbook ~/handbook
 
     Args:
@@ -179,17 +185,20 @@ def pull(
         common: Options of every command.
 
     Returns:
-        The exit code: 1 if a file exists with other content, or the base lacks one.
+        The exit code: 1 if a file exists with other content, the base lacks one, or one was skipped.
     """
     engine, server, _ = _server(url, timeout)
-    done = engine.pull(server, base, Path(os.path.abspath(folder)))  # noqa: PTH100 - pathlib keeps `..`
+    folder = Path(os.path.abspath(folder))  # noqa: PTH100 - pathlib keeps `..`
+    done = write_files(engine.PostgresIndex(folder, base, server, base), folder)
     result = Pulled(**_fields(done, Pulled))
-    text = f"{counted(done.written, 'file')} written to {folder}, {done.same} already there"
+    skipped = f", {len(done.refused)} skipped" if done.refused else ""
+    text = f"{counted(done.written, 'file')} written to {folder}, {done.same} already there{skipped}"
     code = _present(common, result, lambda: text)
     if not common.json:
         complain_all(f"{path}: exists with other content; not changed." for path in done.kept)
         complain_all(f"{path}: the base does not have this file." for path in done.lacking)
-    return 1 if done.kept or done.lacking else code
+        complain_all(f"{one.subject}: skipped, because {one.message}." for one in done.refused)
+    return 1 if done.kept or done.lacking or done.refused else code
 
 
 team_app = App(
