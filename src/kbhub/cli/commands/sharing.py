@@ -412,7 +412,7 @@ def _own_name(hub: Hub, base: Base) -> str:
 def _server(url: str, timeout: float) -> tuple[Any, Any, str | None]:
     """Return the engine, the database of a URL, and the name of the base in it if the URL has one."""
     if fault := engine_fault(url):
-        hint = "" if is_engine_url(url) else f" (it is {url[:60]!r})"
+        hint = "" if is_engine_url(url) or "@" in url else f" (it is {url[:60]!r})"
         raise UsageError(f"The URL of the database {fault}{hint}.")
     engine = _engine()
     database, shared_as = split_engine_url(url)
