@@ -28,6 +28,7 @@ from kbhub.search.search import search
 from kbhub.sync.publishing import publish
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "team-hub"
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "team.md"
 
 KILLS = 8
 """As many as a test has time for; `benchmarks/team.py --kills` takes 100."""
@@ -421,6 +422,47 @@ def test_watching_publishes_what_changes(twin):
             assert process.wait(PATIENCE) == 130
         finally:
             process.kill()
+
+
+def test_the_how_to_works_as_written(twin, kbhub):
+    """Its blocks one after the other, with this server in place of its own: roles, schema, rights, bases."""
+    fill(twin, 3)
+    section = HOW_TO.read_text("utf-8").partition("## In PostgreSQL")[2].partition("### Operation")[0]
+    blocks = re.findall(r"^```(sh|sql)\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    home, config = twin.environment.home, twin.environment.home / ".kbhub.json"
+    config.write_text(json.dumps({"bases": {"handbook": str(twin.folder)}, "repos": {"*": ["handbook"]}}))
+    outputs = []
+    try:
+        for kind, block in blocks:
+            if kind == "sql":
+                twin.database.run(block)
+            for line in block.splitlines() if kind == "sh" else ():
+                _, *arguments = shlex.split(line.partition("  #")[0].replace("~/", f"{home}/"))
+                if "--watch" in arguments:
+                    continue
+                if arguments[:2] == ["bases", "add"]:  # by a member, who does not have the folder
+                    config.write_text("{}")
+                url = twin.database.url("ada" if arguments[0] == "bases" else "postgres")
+                arguments = [one.replace("postgresql://kb.example/team", url) for one in arguments]
+                outputs.append(kbhub(*arguments, code=0).out)
+        assert kbhub("search", "deploy", code=0).out
+    finally:
+        for role in ("ada", "ci", "everybody"):
+            twin.database.admin.execute(f"DROP ROLE IF EXISTS {role}")
+
+    assert "everybody: reader of handbook\n" in outputs
+
+
+def test_a_role_that_is_missing_is_told_with_the_statement_that_creates_it(twin, kbhub):
+    """For a group and for a person, with the quotes that the name needs."""
+    fill(twin, 1)
+    twin.publish()
+
+    result = kbhub("team", "grant", twin.database.url(), "No Body", "reader", "--base", "notes", code=1)
+
+    assert 'there is no role "No Body"' in result.err
+    assert 'with `CREATE ROLE "No Body";`' in result.err
+    assert '`CREATE ROLE "No Body" LOGIN;`' in result.err
 
 
 def test_the_example_works_as_its_page_says(twin, kbhub, tmp_path):

@@ -8,12 +8,14 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, get_args
 
+from pydantic import Field
+
 from kbhub.documents.walk import MAX_DEPTH
 from kbhub.editing.folder import open_folder
 from kbhub.editing.paths import PATH_BYTES, name_fault
 from kbhub.errors import PathNotContained, UsageError
+from kbhub.frozen import Model
 from kbhub.types import Base, Problem
-from kbhub.values import struct
 from kbhub.workspace.formats import format_of, is_session
 
 if TYPE_CHECKING:
@@ -30,19 +32,14 @@ _OF_THE_PATH = (errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, e
 """Errors of one path; others are those of the folder or the disk, and end the pull."""
 
 
-@struct
-class Pulled:
-    """What `pull` did."""
+class Pulled(Model):
+    """What `kbhub pull` did."""
 
-    written: int
-    same: int
-    """Files that were there with the same bytes."""
-    kept: tuple[str, ...]
-    """Files of the folder with other bytes, which were left alone."""
-    lacking: tuple[str, ...]
-    """Documents of which the base holds no file."""
-    refused: tuple[Problem, ...]
-    """Documents that were not written because of their path."""
+    written: int = Field(description="Files written.")
+    same: int = Field(description="Files that existed already.")
+    kept: tuple[str, ...] = Field((), description="Files that exist with other content, and were not changed.")
+    lacking: tuple[str, ...] = Field((), description="Documents whose file the base does not have.")
+    refused: tuple[Problem, ...] = Field((), description="Documents that were not written, and why.")
 
 
 def pull(index: Index, folder: Path) -> Pulled:
@@ -62,8 +59,13 @@ def pull(index: Index, folder: Path) -> Pulled:
                 outcomes[outcome].append(Problem(subject=path, message=reason))
     except OSError as error:
         raise UsageError(f"Cannot write {folder}: {error.strerror}. Name another folder.") from error
-    kept, lacking = (tuple(one.subject for one in outcomes[outcome]) for outcome in ("kept", "lacking"))
-    return Pulled(len(outcomes["written"]), len(outcomes["same"]), kept, lacking, tuple(outcomes["refused"]))
+    return Pulled(
+        written=len(outcomes["written"]),
+        same=len(outcomes["same"]),
+        kept=tuple(one.subject for one in outcomes["kept"]),
+        lacking=tuple(one.subject for one in outcomes["lacking"]),
+        refused=tuple(outcomes["refused"]),
+    )
 
 
 def _write(index: Index, base: Base, path: str) -> tuple[Outcome, str]:

@@ -16,7 +16,7 @@ from kbhub.cli import INTERRUPTED
 from kbhub.cli.console import complain, progress_bars, show_json, show_text, terminal_width
 from kbhub.cli.hubs import complain_all, hub_options
 from kbhub.cli.options import AllowSecret, Common
-from kbhub.editing.pulling import pull as write_files
+from kbhub.editing import pulling
 from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
@@ -24,7 +24,6 @@ from kbhub.render.layout import table
 from kbhub.render.terminal import report_text
 from kbhub.sync.report import SyncReport
 from kbhub.sync.watch import until_changed
-from kbhub.types import Problem
 from kbhub.values import counted
 from kbhub.workspace.engine_urls import engine_fault, is_engine_url, split_engine_url
 from kbhub.workspace.project import PROJECT_ID
@@ -62,16 +61,6 @@ class Published(Model):
     report: SyncReport | None = Field(None, description="What was done.")
     removed: int | None = Field(None, description="Documents of the removed base.")
     bases: tuple[Shared, ...] | None = Field(None, description="With `--status`, the bases that you may read.")
-
-
-class Pulled(Model):
-    """What `kbhub pull` did."""
-
-    written: int = Field(description="Files written.")
-    same: int = Field(description="Files that existed already.")
-    kept: tuple[str, ...] = Field((), description="Files that exist with other content, and were not changed.")
-    lacking: tuple[str, ...] = Field((), description="Documents whose file the base does not have.")
-    refused: tuple[Problem, ...] = Field((), description="Documents that were not written, and why.")
 
 
 class Member(Model):
@@ -189,11 +178,10 @@ def pull(
     """
     engine, server, _ = _server(url, timeout)
     folder = Path(os.path.abspath(folder))  # noqa: PTH100 - pathlib keeps `..`
-    done = write_files(engine.PostgresIndex(folder, base, server, base), folder)
-    result = Pulled(**_fields(done, Pulled))
+    done = pulling.pull(engine.PostgresIndex(folder, base, server, base), folder)
     skipped = f", {len(done.refused)} skipped" if done.refused else ""
     text = f"{counted(done.written, 'file')} written to {folder}, {done.same} already there{skipped}"
-    code = _present(common, result, lambda: text)
+    code = _present(common, done, lambda: text)
     if not common.json:
         complain_all(f"{path}: exists with other content; not changed." for path in done.kept)
         complain_all(f"{path}: the base does not have this file." for path in done.lacking)
@@ -272,14 +260,24 @@ def team_grant(
 
     Args:
         url: URL of the database.
-        role: An existing role.
+        role: An existing role; `CREATE ROLE` creates one.
         rights: What it may do: `reader`, `author` or `admin`.
         base: Name of the base there. Without it, an admin may create bases.
         timeout: Timeout for the database, in seconds.
         common: Options of every command.
     """
     engine, server, shared_as = _server(url, timeout)
-    engine.grant(server, role, rights, base or shared_as)
+    try:
+        engine.grant(server, role, rights, base or shared_as)
+    except EngineUnavailable as error:
+        _, missing, quoted = error.reason.partition("there is no role ")
+        if not missing:
+            raise
+        remedy = (
+            f"An administrator of the server creates a group with `CREATE ROLE {quoted};` and adds members with "
+            f"`GRANT {quoted} TO …;`, or creates a person's role with `CREATE ROLE {quoted} LOGIN;`."
+        )
+        raise EngineUnavailable(error.name, error.reason, remedy) from error
     del common
     what = f"{rights} of {base or shared_as}" if base or shared_as else "may create bases"
     show_text(f"{role}: {what}")
