@@ -445,7 +445,7 @@ def test_the_how_to_works_as_written(twin, kbhub):
                 url = twin.database.url("ada" if arguments[0] == "bases" else "postgres")
                 arguments = [one.replace("postgresql://kb.example/team", url) for one in arguments]
                 outputs.append(kbhub(*arguments, code=0).out)
-        assert kbhub("search", "deploy", code=0).out
+        assert "lore@" in kbhub("remember", "Deploy on Mondays.", "--scope", "team", code=0).out
     finally:
         for role in ("ada", "ci", "everybody"):
             twin.database.admin.execute(f"DROP ROLE IF EXISTS {role}")

@@ -22,6 +22,7 @@ from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.render.layout import table
 from kbhub.render.terminal import report_text
+from kbhub.setup.bases import team_engine
 from kbhub.sync.report import SyncReport
 from kbhub.sync.watch import until_changed
 from kbhub.values import counted
@@ -226,7 +227,7 @@ def team_init(
             raise UsageError(
                 "No database given. Name it, such as postgresql://kb.example/team, or print the SQL with --sql."
             )
-        show_text(_engine().init_sql(admin=admin))
+        show_text(team_engine().init_sql(admin=admin))
         return 0
     engine, server, _ = _server(url, timeout)
     if sql:
@@ -412,17 +413,9 @@ def _server(url: str, timeout: float) -> tuple[Any, Any, str | None]:
     if fault := engine_fault(url):
         hint = "" if is_engine_url(url) or "@" in url else f" (it is {url[:60]!r})"
         raise UsageError(f"The URL of the database {fault}{hint}.")
-    engine = _engine()
+    engine = team_engine()
     database, shared_as = split_engine_url(url)
     return engine, engine.Server(database, timeout, os.environ), shared_as
-
-
-def _engine() -> Any:
-    try:
-        from kbhub.sync import publishing  # noqa: PLC0415 - the driver is an extra
-    except ModuleNotFoundError as error:
-        raise UsageError("Shared bases need the extra `postgres`. Install kbhub[postgres].") from error
-    return publishing
 
 
 def _fields(value: Any, model: type[Model]) -> dict[str, Any]:
