@@ -157,7 +157,7 @@ def test_the_files_come_back_byte_for_byte(twin, tmp_path):
 HARMFUL = (
     *(".git/hooks/post-checkout", ".claude/settings.json", "docs/.obsidian/app.md", ".bashrc.md"),
     *("Makefile", "package.json", "run.sh", "-rf", "--checkpoint-action=exec=sh x.md", "-v/a.md"),
-    *("$HOME.md", "$(id).md", "`id`.md", "%PATH%.md", "a/${HOME}/b.md"),
+    *("$HOME.md", "$(id).md", "`id`.md", "%PATH%.md", "a/${HOME}/b.md", "~/a.md"),
     *("end.md ", "end /a.md", "dot./a.md", " a.md", "nbsp\u00a0/a.md"),
     *("evil\u202edm.md", "a\u200e.md", "bell\x07.md", "line\nend.md", "esc\x1b[2J.md"),
     *("con.md", "NUL/a.md", "git~1/config.md", "../../out.md", "/tmp/out.md", "a//b.md", "a/./b.md"),
@@ -169,7 +169,7 @@ def test_a_name_that_could_do_harm_is_skipped_and_the_rest_is_pulled(twin, kbhub
     """Wherever it is in the order, and whatever is in the folder already: the message and the exit code say so."""
     for number in range(len(HARMFUL)):
         twin.write(f"{number}.md", "# Planted\n")
-    good = ("Who is who?.md", "a/b/c.md", "zoo.txt", "\u0645\u0631\u062d\u0628\u0627.md")
+    good = ("Who is who?.md", "US$9, 5% to 6%.md", "a/b/c.md", "zoo.txt", "\u0645\u0631\u062d\u0628\u0627.md")
     for path in good:
         twin.write(path, "# Good\n")
     hub = twin.hub({"notes": {"knowledge": str(twin.folder), "include": ["*.txt"]}})
@@ -188,8 +188,8 @@ def test_a_name_that_could_do_harm_is_skipped_and_the_rest_is_pulled(twin, kbhub
     result = kbhub("pull", twin.database.url(), "notes", str(target), code=1)
     again = kbhub("pull", twin.database.url(), "notes", str(target), "--json", code=1).json
 
-    assert f"4 files written to {target}, 0 already there, {len(HARMFUL) - 1} skipped" in result.out
-    assert (again["written"], again["same"], again["kept"]) == (0, 4, ["outside.md"])
+    assert f"{len(good)} files written to {target}, 0 already there, {len(HARMFUL) - 1} skipped" in result.out
+    assert (again["written"], again["same"], again["kept"]) == (0, len(good), ["outside.md"])
     assert {one["subject"] for one in again["refused"]} == {*HARMFUL} - {"outside.md"}
     assert result.err.count(": skipped, because ") == len(HARMFUL) - 1
     assert "-rf: skipped, because programs take '-rf' for an option." in result.err

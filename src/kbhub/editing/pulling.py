@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Outcome = Literal["written", "same", "kept", "lacking", "refused"]
 
-_EXPANDED = re.compile(r"\$[\w{(]|`|%[^%]+%")
+_EXPANDED = re.compile(r"^~|\$[A-Za-z_{(]|`|%\w+%")
 """What shells replace in a name that is not quoted."""
 
 _OF_THE_PATH = (errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ELOOP)

@@ -178,8 +178,8 @@ def pull(
         The exit code: 1 if a file exists with other content, the base lacks one, or one was skipped.
     """
     engine, server, _ = _server(url, timeout)
-    folder = Path(os.path.abspath(folder))  # noqa: PTH100 - pathlib keeps `..`
-    done = pulling.pull(engine.PostgresIndex(folder, base, server, base), folder)
+    target = Path(os.path.abspath(folder))  # noqa: PTH100 - pathlib keeps `..`
+    done = pulling.pull(engine.PostgresIndex(target, base, server, base), target)
     skipped = f", {len(done.refused)} skipped" if done.refused else ""
     text = f"{counted(done.written, 'file')} written to {folder}, {done.same} already there{skipped}"
     code = _present(common, done, lambda: text)
