@@ -7,12 +7,15 @@ import shutil
 import socket
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from psycopg.conninfo import conninfo_to_dict
 
 from corpus import sentences
 from kbhub.errors import EngineUnavailable
@@ -23,6 +26,7 @@ from kbhub.search.search import search
 from kbhub.setup.doctor import examine
 from kbhub.sync.bases import sync
 from kbhub.sync.publishing import publish, shared_bases
+from kbhub.workspace.engine_urls import database_name, engine_fault, split_engine_url
 
 QUICK = 0.3
 """Seconds of a deadline that is missed on purpose."""
@@ -247,13 +251,51 @@ def test_a_password_never_stands_in_the_config(environment, kbhub):
     assert "s3cret" not in result.err + result.out
 
 
+ODD = st.text(st.sampled_from("ab1:%0fz?&=.[] ;'\\\0\n\t\xa0é\u202e\ud800"), max_size=6)
+LOCAL = st.sampled_from(["", ":", ":x", "127.0.0.1:1", "127.0.0.1:1,127.0.0.1:2", "[::1]:1", "[::1", "h" * 70, ".a"])
+OPTION = st.sampled_from(["sslmode", "port", "password", "passw%6Frd", "sslpassword", "options", "service", "%00", "x"])
+
+
+@given(st.sampled_from(["postgresql", "postgres", "POSTGRES"]), ODD, LOCAL, ODD, OPTION, ODD, ODD)
+@example("postgres", "%00", "", "team", "x", "", "")
+def test_whatever_url_is_given_is_used_or_refused_in_a_sentence(scheme, user, host, path, option, value, name):
+    """Never with another error; and one that is used holds no password."""
+    url = f"{scheme}://{user}{'@' if user else ''}{host}/{path}?{option}={value}#{name}"
+    if engine_fault(url) is not None:
+        return
+    database, _ = split_engine_url(url)
+    database_name(url)
+
+    with pytest.raises(EngineUnavailable):
+        Server(database, QUICK, {}).connect()
+
+
+@given(st.lists(st.sampled_from([*"ab1:@/?#&=%,", "password=", "sslpassword=", "%70assword="]), max_size=14))
+@example("a:1?b@a")
+def test_no_password_passes_however_a_url_is_written(parts):
+    """As libpq reads it, which is not as URLs are read elsewhere."""
+    url = f"postgresql://{''.join(parts)}"
+    if engine_fault(url) is None:
+        with suppress(psycopg.ProgrammingError):
+            said = conninfo_to_dict(split_engine_url(url)[0])
+            assert not said.get("password")
+            assert not said.get("sslpassword")
+
+
+@pytest.mark.parametrize("url", ["postgresql://postgres:@/db?host=/run", "postgresql://a:@h/db?password="])
+def test_an_empty_password_is_none(url):
+    """Programs write the colon always."""
+    assert engine_fault(url) is None
+
+
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
         ({}, "needs a folder"),
         ({"knowledge": "~/a", "engine": "postgresql://h/d"}, "cannot be used with `knowledge`"),
         ({"engine": "mysql://h/d"}, "must be a URL such as postgresql://"),
-        ({"engine": "postgresql://h:x/d"}, "is not a URL"),
+        ({"engine": "postgresql://h:x/d"}, "is not a valid URL"),
+        ({"engine": "postgres://%00@/team"}, "is not a valid URL"),
         ({"knowledge": "~/a", "memories": True}, "is only for shared bases"),
     ],
 )

@@ -20,13 +20,16 @@ import pytest
 
 from corpus import sentences
 from documents.secret_corpus import secrets
+from kbhub.editing.pulling import Pulled, pull
 from kbhub.errors import EngineUnavailable, IndexUnavailable
+from kbhub.index.postgres import PostgresIndex
 from kbhub.index.postgres import bases as team
 from kbhub.index.postgres.schema import TABLES
 from kbhub.search.search import search
-from kbhub.sync.publishing import pull
+from kbhub.sync.publishing import publish
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "team-hub"
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "team.md"
 
 KILLS = 8
 """As many as a test has time for; `benchmarks/team.py --kills` takes 100."""
@@ -39,6 +42,11 @@ def fill(twin, count: int = 30) -> None:
     """Write some notes."""
     for path, text in sentences(count).items():
         twin.write(path, f"# {path}\n\n{text}\n")
+
+
+def pulled(twin, target: Path) -> Pulled:
+    """Write the files of the shared base into a folder."""
+    return pull(PostgresIndex(target, "notes", twin.database.server(), "notes"), target)
 
 
 def refs(hub, text: str) -> list[str]:
@@ -136,30 +144,61 @@ def test_the_files_come_back_byte_for_byte(twin, tmp_path):
     twin.publish()
     target = tmp_path / "copy"
 
-    first, again = (pull(twin.database.server(), "notes", target) for _ in range(2))
+    first, again = (pulled(twin, target) for _ in range(2))
 
     assert (first.written, again.written, again.same) == (3, 0, 3)
     for path in ("crlf.md", "bom.md", "sub/raw.md"):
         assert (target / path).read_bytes() == (twin.folder / path).read_bytes()
     (target / "bom.md").write_text("mine")
-    third = pull(twin.database.server(), "notes", target)
+    third = pulled(twin, target)
     assert third.kept == ("bom.md",)
     assert (target / "bom.md").read_text() == "mine"
 
 
-def test_a_pulled_path_stays_in_its_folder(twin, tmp_path):
-    """A path that leads out, or through a link that leads out, is left out."""
-    twin.write("a.md", "# A\n")
-    twin.publish()
-    twin.database.run("UPDATE kbhub.document SET path = '../../out.md'")
-    result = pull(twin.database.server(), "notes", tmp_path / "copy")
-    twin.database.run("UPDATE kbhub.document SET path = 'link/out.md'")
-    (tmp_path / "copy/link").symlink_to(tmp_path)
-    linked = pull(twin.database.server(), "notes", tmp_path / "copy")
+HARMFUL = (
+    *(".git/hooks/post-checkout", ".claude/settings.json", "docs/.obsidian/app.md", ".bashrc.md"),
+    *("Makefile", "package.json", "run.sh", "-rf", "--checkpoint-action=exec=sh x.md", "-v/a.md"),
+    *("$HOME.md", "$(id).md", "`id`.md", "%PATH%.md", "a/${HOME}/b.md", "~/a.md"),
+    *("end.md ", "end /a.md", "dot./a.md", " a.md", "nbsp\u00a0/a.md"),
+    *("evil\u202edm.md", "a\u200e.md", "bell\x07.md", "line\nend.md", "esc\x1b[2J.md"),
+    *("con.md", "NUL/a.md", "git~1/config.md", "../../out.md", "/tmp/out.md", "a//b.md", "a/./b.md"),
+    *("n" * 300 + ".md", "/".join(["deep"] * 300) + "/a.md", "blocked/a.md", "link/out.md", "outside.md"),
+)
 
-    assert (result.written, result.lacking) == (0, ("../../out.md",))
-    assert linked.lacking == ("link/out.md",)
-    assert not (tmp_path / "out.md").exists()
+
+def test_a_name_that_could_do_harm_is_skipped_and_the_rest_is_pulled(twin, kbhub, tmp_path):
+    """Wherever it is in the order, and whatever is in the folder already: the message and the exit code say so."""
+    for number in range(len(HARMFUL)):
+        twin.write(f"{number}.md", "# Planted\n")
+    good = ("Who is who?.md", "US$9, 5% to 6%.md", "a/b/c.md", "zoo.txt", "\u0645\u0631\u062d\u0628\u0627.md")
+    for path in good:
+        twin.write(path, "# Good\n")
+    hub = twin.hub({"notes": {"knowledge": str(twin.folder), "include": ["*.txt"]}})
+    publish(hub.select(["notes"])[0], twin.database.server(), "notes", None, hub.limits())
+    for number, path in enumerate(HARMFUL):
+        twin.database.run("UPDATE kbhub.document SET path = %s WHERE path = %s", path, f"{number}.md")
+    around = tmp_path / "around"
+    target, outside = around / "copy", around / "mine.md"
+    target.mkdir(parents=True)
+    outside.write_text("mine")
+    (target / "blocked").write_text("mine")
+    (target / "link").symlink_to(around)
+    for draft in (".c.md.kbhub", ".outside.md.kbhub", "outside.md"):
+        (target / draft).symlink_to(outside)
+
+    result = kbhub("pull", twin.database.url(), "notes", str(target), code=1)
+    again = kbhub("pull", twin.database.url(), "notes", str(target), "--json", code=1).json
+
+    assert f"{len(good)} files written to {target}, 0 already there, {len(HARMFUL) - 1} skipped" in result.out
+    assert (again["written"], again["same"], again["kept"]) == (0, len(good), ["outside.md"])
+    assert {one["subject"] for one in again["refused"]} == {*HARMFUL} - {"outside.md"}
+    assert result.err.count(": skipped, because ") == len(HARMFUL) - 1
+    assert "-rf: skipped, because programs take '-rf' for an option." in result.err
+    assert not {"\u202e", "\u200e", "\x07", "\x1b"} & set(result.err)
+    mine = ("blocked", ".c.md.kbhub", ".outside.md.kbhub", "outside.md", "../mine.md")
+    files = {path for path in around.rglob("*") if path.is_file()}
+    assert files == {Path(os.path.normpath(target / path)) for path in (*good, *mine)}
+    assert outside.read_text() == "mine"
 
 
 def test_a_removed_base_is_gone_with_all_rows(twin):
@@ -172,7 +211,7 @@ def test_a_removed_base_is_gone_with_all_rows(twin):
     for table in ("member", *TABLES):
         assert twin.database.run(f"SELECT count(*) FROM kbhub.{table} WHERE base_id <> 0") == [(0,)], table
     with pytest.raises(IndexUnavailable, match="no base 'notes'"):
-        pull(twin.database.server(), "notes", twin.folder)
+        pulled(twin, twin.folder)
     assert twin.publish().added == 30
 
 
@@ -329,6 +368,12 @@ def test_indexing_a_shared_base_says_who_does(twin, kbhub):
         (["publish", "notes", "--to", "kb.example/x"], "must be a URL such as"),
         (["publish", "--to", "postgresql:///x?host=/nowhere"], "No base given"),
         (["publish", "--status", "--to", "postgresql:///x?host=/nowhere"], "no server listens on that socket"),
+        (["publish", "--status", "--to", "postgres://%00@/team"], "is not a valid URL"),
+        (["publish", "--status", "--to", "postgresql:///x?nothing=1"], "its URL is malformed"),
+        (["publish", "--status", "--to", "mysql://a:secret@kb.example/x"], "must be a URL such as"),
+        (["publish", "--status", "--to", "postgresql://a:secret"], "is not a valid URL"),
+        (["pull", "postgresql://[::1/x", "b", "d"], "is not a valid URL"),
+        (["bases", "add", "postgresql://h/%FF"], "is not a valid URL"),
         (["team", "init"], "No database given"),
         (["team", "init", "postgresql://127.0.0.1:1/x"], "nothing listens there"),
         (["bases", "add", "postgresql://a:secret@kb.example/x"], "contains a password"),
@@ -378,6 +423,47 @@ def test_watching_publishes_what_changes(twin):
             assert process.wait(PATIENCE) == 130
         finally:
             process.kill()
+
+
+def test_the_how_to_works_as_written(twin, kbhub):
+    """Its blocks one after the other, with this server in place of its own: roles, schema, rights, bases."""
+    fill(twin, 3)
+    section = HOW_TO.read_text("utf-8").partition("## In PostgreSQL")[2].partition("### Operation")[0]
+    blocks = re.findall(r"^```(sh|sql)\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    home, config = twin.environment.home, twin.environment.home / ".kbhub.json"
+    config.write_text(json.dumps({"bases": {"handbook": str(twin.folder)}, "repos": {"*": ["handbook"]}}))
+    outputs = []
+    try:
+        for kind, block in blocks:
+            if kind == "sql":
+                twin.database.run(block)
+            for line in block.splitlines() if kind == "sh" else ():
+                _, *arguments = shlex.split(line.partition("  #")[0].replace("~/", f"{home}/"))
+                if "--watch" in arguments:
+                    continue
+                if arguments[:2] == ["bases", "add"]:  # by a member, who does not have the folder
+                    config.write_text("{}")
+                url = twin.database.url("ada" if arguments[0] == "bases" else "postgres")
+                arguments = [one.replace("postgresql://kb.example/team", url) for one in arguments]
+                outputs.append(kbhub(*arguments, code=0).out)
+        assert "lore@" in kbhub("remember", "Deploy on Mondays.", "--scope", "team", code=0).out
+    finally:
+        for role in ("ada", "ci", "everybody"):
+            twin.database.admin.execute(f"DROP ROLE IF EXISTS {role}")
+
+    assert "everybody: reader of handbook\n" in outputs
+
+
+def test_a_role_that_is_missing_is_told_with_the_statement_that_creates_it(twin, kbhub):
+    """For a group and for a person, with the quotes that the name needs."""
+    fill(twin, 1)
+    twin.publish()
+
+    result = kbhub("team", "grant", twin.database.url(), "No Body", "reader", "--base", "notes", code=1)
+
+    assert 'there is no role "No Body"' in result.err
+    assert 'with `CREATE ROLE "No Body";`' in result.err
+    assert '`CREATE ROLE "No Body" LOGIN;`' in result.err
 
 
 def test_the_example_works_as_its_page_says(twin, kbhub, tmp_path):

@@ -178,7 +178,7 @@ def test_an_admin_grants_and_nobody_is_left_without_one(twin, filled):
     assert team.revoke(boss, "postgres", "b2")
     with pytest.raises(EngineUnavailable, match="nobody else is an admin"):
         team.revoke(boss, database.role_name("boss"), "b2")
-    with pytest.raises(EngineUnavailable, match=r'there is no role .* CREATE ROLE "every body"'):
+    with pytest.raises(EngineUnavailable, match='there is no role "every body"'):
         team.grant(boss, "every body", "reader", "b2")
     with pytest.raises(EngineUnavailable, match="a role of PostgreSQL itself"):
         team.grant(boss, "pg_read_all_data", "reader", "b2")

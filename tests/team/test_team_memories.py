@@ -46,6 +46,26 @@ def test_what_one_remembers_the_others_find(people, twin):
     assert twin.database.run("SELECT author FROM kbhub.document") == [(twin.database.role_name("ada"),)]
 
 
+def test_a_member_who_adds_the_base_remembers_in_it(people, twin, kbhub):
+    """`bases add` takes that over from the database; also for a base that was added while it did not answer."""
+    url = twin.database.url(twin.database.role_name("ada"), "lore")
+    config, gone = twin.environment.home / ".kbhub.json", "postgresql://127.0.0.1:1/team#lore"
+
+    offline = kbhub("bases", "add", gone, code=0)
+    assert "Could not find out whether agents may remember in it." in offline.out
+    assert "memories" not in json.loads(config.read_text())["bases"]["lore"]
+    config.write_text(config.read_text().replace(gone, url))
+    added = kbhub("bases", "add", url, code=0)
+    again = kbhub("bases", "add", url, code=0)
+    unknown = kbhub("bases", "add", twin.database.url(base="other"), code=0)
+
+    assert "Agents may remember in it, with the scope `team`." in added.out
+    assert json.loads(config.read_text())["bases"]["lore"] == {"engine": url, "memories": True}
+    assert "nothing changed" in again.out
+    assert "You may not read it yet, or it does not exist" in unknown.out
+    assert "lore@" in kbhub("remember", FRIDAY, "--scope", "team", code=0).out
+
+
 def test_nothing_of_a_machine_goes_along(people, twin):
     """A path of the author's machine says nothing to colleagues."""
     remember(people["ada"], FRIDAY, scope="team")

@@ -160,7 +160,7 @@ def new_place(hub: Hub, ref: str) -> Location:
     _check_contained(base, path)
     path = _with_ending(ref, path)
     for part in path.split("/"):
-        if fault := _name_fault(part):
+        if fault := name_fault(part):
             raise WriteRefused(ref, f"{path!r} is not a valid path of a document: {fault}")
     if len(path.encode()) > PATH_BYTES or path.count("/") > MAX_DEPTH:
         raise WriteRefused(ref, f"the path is too long; use at most {PATH_BYTES} bytes and {MAX_DEPTH} folders")
@@ -299,8 +299,13 @@ def _with_ending(ref: str, path: str) -> str:
     return named
 
 
-def _name_fault(name: str) -> str | None:
-    """Return why a name is invalid on some system that a base may be shared with, or None."""
+def name_fault(name: str, *, windows: bool = True) -> str | None:
+    """Return why no document or folder may have a name, or None.
+
+    Args:
+        name: one part of a path.
+        windows: whether it must be a name on Windows, too.
+    """
     if name in ("", "."):
         return "it has an empty part"
     if name.lower() in markdown_paths(""):
@@ -309,9 +314,9 @@ def _name_fault(name: str) -> str | None:
         category = unicodedata.category(character)
         if category in ("Cc", "Cs", "Zl", "Zp") or (category == "Cf" and character not in _JOINERS):
             return f"it contains the invisible character U+{ord(character):04X}"
-        if character in _WINDOWS:
+        if windows and character in _WINDOWS:
             return f"it contains {character!r}, which Windows does not allow"
-    if name[-1] in ". " or name[0] == " ":
+    if name[-1] == "." or name != name.strip():
         return "a part begins or ends with a space, or ends with a dot"
     if _DEVICE.match(name) or _OURS.match(name):
         return f"{name!r} is a reserved name"

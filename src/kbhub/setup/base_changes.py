@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from kbhub.errors import UsageError
+from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
-from kbhub.setup.bases import config_file, edit_config, places_of, portable, unknown_base
+from kbhub.setup.bases import config_file, edit_config, places_of, portable, team_engine, unknown_base
 from kbhub.values import struct
 from kbhub.workspace.config import directory_identity, folder_of, id_fault
 from kbhub.workspace.config_editing import add_item, remove_value, rename_key, set_value
@@ -73,7 +73,9 @@ class NewBase:
 
 
 def add_base(hub: Hub, new: NewBase) -> BaseChange:
-    """Add a folder as a base to the global config and activate it. Does nothing if it is already there.
+    """Add a folder or a shared base to the global config and activate it. Does nothing if it is already there.
+
+    Whether agents may remember in a shared base is taken over from its database, if that answers.
 
     Args:
         hub: the hub whose config is edited.
@@ -85,9 +87,11 @@ def add_base(hub: Hub, new: NewBase) -> BaseChange:
     """
     home, cwd, path = hub.options.home, hub.options.cwd, config_file(hub)
     places = tuple(_real_folder(place, home, cwd) for place in new.places)
+    memories, notes = False, tuple[str, ...]()
     if is_engine_url(new.folder):
         name, entry = _named_engine(new), {"engine": new.folder, **new.fields()}
         folder = folder_of(name, BaseEntry(engine=new.folder), path.parent, home, hub.options.env)
+        memories, notes = _for_memories(hub, new.folder, name)
     else:
         name, folder = _named_folder(new, home, cwd)
         entry = {"knowledge": portable(folder, home), **new.fields()}
@@ -97,13 +101,15 @@ def add_base(hub: Hub, new: NewBase) -> BaseChange:
         if name not in settings.bases:
             value = entry if len(entry) > 1 or "engine" in entry else entry["knowledge"]
             text = set_value(text, ["bases", name], value, path)
+        if memories and not (name in settings.bases and settings.entries()[name].memories):
+            text = set_value(text, ["bases", name, "memories"], memories, path)
         for key in _repo_keys(settings, places, path.parent, home):
             text = _activated(text, settings, key, name, path)
         return text
 
     changed = edit_config(hub, edit)
     settings, active = _look_again(hub, name)
-    notes = _activity_notes(settings, name, path.parent, home)
+    notes = (*notes, *_activity_notes(settings, name, path.parent, home))
     if not changed:
         notes = (f"{path} already says so; nothing changed.", *notes)
     return BaseChange(
@@ -226,6 +232,20 @@ def _named_engine(new: NewBase) -> str:
     name = new.id or shared_as or _UNFIT.sub("-", database_name(url)).strip("-.")
     _check_id(name)
     return name
+
+
+def _for_memories(hub: Hub, url: str, name: str) -> tuple[bool, tuple[str, ...]]:
+    """Return whether agents may remember in a shared base, and notes on that; no if its database does not say so."""
+    database, shared_as = split_engine_url(url)
+    try:
+        engine = team_engine()
+        listed = engine.shared_bases(engine.Server(database, BaseEntry(engine=url).timeout, hub.options.env))
+    except KbhubError as error:
+        return False, (f"Could not find out whether agents may remember in it. {error} Then run this again.",)
+    found = next((one for one in listed if one.name == (shared_as or name)), None)
+    if found is None:
+        return False, (f"You may not read it yet, or it does not exist: {shown_url(url)}#{shared_as or name}.",)
+    return found.memories, ("Agents may remember in it, with the scope `team`.",) if found.memories else ()
 
 
 def _check_id(name: str) -> None:

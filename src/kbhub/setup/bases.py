@@ -56,6 +56,19 @@ def edit_config(hub: Hub, edit: Callable[[str, GlobalConfig], str]) -> bool:
     return changed
 
 
+def team_engine() -> Any:
+    """Return the module that publishes and manages shared bases.
+
+    Raises:
+        UsageError: its driver is not installed.
+    """
+    try:
+        from kbhub.sync import publishing  # noqa: PLC0415 - the driver is an extra
+    except ModuleNotFoundError as error:
+        raise UsageError("Shared bases need the extra `postgres`. Install kbhub[postgres].") from error
+    return publishing
+
+
 def portable(folder: Path, home: Path) -> str:
     """Return a path relative to `~` if it is below the home directory, to be valid on other machines too."""
     for above in (home, Path(os.path.realpath(home))):

@@ -1,18 +1,16 @@
-"""Bring a shared base in step with a folder of files, and give the files back."""
+"""Bring a shared base in step with a folder of files."""
 
 from __future__ import annotations
 
 import getpass
 import hashlib
-import os
 import socket
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbhub.documents.secrets import find_secrets
 from kbhub.documents.walk import open_contained
-from kbhub.errors import EngineUnavailable, PathNotContained, UsageError
+from kbhub.errors import EngineUnavailable, PathNotContained
 from kbhub.index.postgres.bases import (
     changing,
     describe,
@@ -33,7 +31,6 @@ from kbhub.sync.comparing import scan_base
 from kbhub.sync.deleted_texts import Keeping
 from kbhub.sync.indexing import DocumentReader
 from kbhub.sync.sync import Run
-from kbhub.values import struct
 
 if TYPE_CHECKING:
     from kbhub.documents.walk import Limits
@@ -45,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "VERSION",
+    "PostgresIndex",
     "Server",
     "describe",
     "grant",
@@ -52,7 +50,6 @@ __all__ = [
     "init_sql",
     "members",
     "publish",
-    "pull",
     "remove",
     "revoke",
     "shared_bases",
@@ -64,19 +61,6 @@ PUBLISHER = "publisher"
 
 INLINE_TAGS = "inline_tags"
 """`meta` key: whether `#tags` in the text were tags; if that changes, all files are read again."""
-
-
-@struct
-class Pulled:
-    """What `pull` did."""
-
-    written: int
-    same: int
-    """Files that were there with the same bytes."""
-    kept: tuple[str, ...]
-    """Files of the folder with other bytes, which were left alone."""
-    lacking: tuple[str, ...]
-    """Documents of which the base holds no file."""
 
 
 def publish(
@@ -141,40 +125,3 @@ def _content(base: Base, document: NewDocument, allow_secret: bool) -> bytes | N
     if document.kind == "session" and not allow_secret and find_secrets(content.decode("utf-8", "replace")):
         return None
     return content if hashlib.sha256(content).digest() == document.hash else None
-
-
-def pull(server: Server, name: str, folder: Path) -> Pulled:
-    """Write the files of a shared base into a folder, byte for byte; nothing there is overwritten.
-
-    Raises:
-        EngineUnavailable: the database cannot be used.
-        IndexUnavailable: there is no such base.
-        UsageError: the folder is a file, or cannot be written.
-    """
-    index = PostgresIndex(folder / f"{name}.shared", name, server, name)
-    written, same, kept, lacking = 0, 0, list[str](), list[str]()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with index.snapshot():
-            for path in index.paths():
-                content = index.file(path)
-                place = folder / path
-                inside = os.path.realpath(place.parent)
-                if not Path(inside).is_relative_to(os.path.realpath(folder)) or content is None:
-                    lacking.append(path)
-                elif place.exists() or place.is_symlink():
-                    known = place.is_file() and place.read_bytes() == content
-                    same, kept = same + known, kept if known else [*kept, path]
-                else:
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    _write(place, content)
-                    written += 1
-    except OSError as error:
-        raise UsageError(f"Cannot write {folder}: {error.strerror}. Name another folder.") from error
-    return Pulled(written, same, tuple(kept), tuple(lacking))
-
-
-def _write(place: Path, content: bytes) -> None:
-    draft = place.with_name(f".{place.name}.kbhub")
-    draft.write_bytes(content)
-    draft.replace(place)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, unquote, urlsplit
+import re
+from urllib.parse import unquote, urlsplit
 
 SCHEMES = ("postgresql", "postgres")
 
 HAS_PASSWORD = "contains a password; move it to ~/.pgpass, a service file or PGPASSWORD"  # noqa: S105
+
+# libpq takes everything up to the last `@` before a slash as user and password, `?` and `#` included.
+_PASSWORD = re.compile(r"[^/]*//[^/]*?:[^/]+@|.*[?&](?:ssl)?password=[^&]")
 
 
 def is_engine_url(text: str) -> bool:
@@ -16,15 +20,17 @@ def is_engine_url(text: str) -> bool:
 
 def engine_fault(url: str) -> str | None:
     """Return why a text cannot be the URL of a database, or None if it can."""
-    try:
-        parts = urlsplit(url)
-        password = parts.password is not None or any(key == "password" for key, _ in parse_qsl(parts.query))
-        parts.port  # noqa: B018 - raises for what is no number
-    except ValueError as error:
-        return f"is not a URL: {error}"
     if not is_engine_url(url) or not url.partition(":")[2].startswith("//"):
         return "must be a URL such as postgresql://kb.example/handbook"
-    return HAS_PASSWORD if password else None
+    if any(map(_PASSWORD.match, (url, unquote(url)))):
+        return HAS_PASSWORD
+    try:
+        valid = unquote(url, errors="strict").isprintable()
+        for host in urlsplit(url).netloc.rpartition("@")[2].split(","):
+            urlsplit(f"//{host}").port  # noqa: B018 - raises for what is no number
+    except ValueError:
+        valid = False
+    return None if valid else "is not a valid URL; check its host, its port, and characters written as %XX"
 
 
 def split_engine_url(url: str) -> tuple[str, str | None]:

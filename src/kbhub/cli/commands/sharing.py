@@ -16,11 +16,13 @@ from kbhub.cli import INTERRUPTED
 from kbhub.cli.console import complain, progress_bars, show_json, show_text, terminal_width
 from kbhub.cli.hubs import complain_all, hub_options
 from kbhub.cli.options import AllowSecret, Common
+from kbhub.editing import pulling
 from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
 from kbhub.frozen import Model
 from kbhub.hub import Hub
 from kbhub.render.layout import table
 from kbhub.render.terminal import report_text
+from kbhub.setup.bases import team_engine
 from kbhub.sync.report import SyncReport
 from kbhub.sync.watch import until_changed
 from kbhub.values import counted
@@ -60,15 +62,6 @@ class Published(Model):
     report: SyncReport | None = Field(None, description="What was done.")
     removed: int | None = Field(None, description="Documents of the removed base.")
     bases: tuple[Shared, ...] | None = Field(None, description="With `--status`, the bases that you may read.")
-
-
-class Pulled(Model):
-    """What `kbhub pull` did."""
-
-    written: int = Field(description="Files written.")
-    same: int = Field(description="Files that existed already.")
-    kept: tuple[str, ...] = Field((), description="Files that exist with other content, and were not changed.")
-    lacking: tuple[str, ...] = Field((), description="Documents whose file the base does not have.")
 
 
 class Member(Model):
@@ -169,6 +162,9 @@ def pull(
 ) -> int:
     """Write the files of a shared base to a folder, byte for byte. Existing files are never changed.
 
+    Skips and reports what could do harm: hidden files and folders, files that are not documents, paths through links,
+    and unsafe names, such as those of options, devices and shell variables or with invisible characters.
+
     Example: kbhub pull postgresql://kb.example/team handbook ~/handbook
 
     Args:
@@ -179,17 +175,19 @@ def pull(
         common: Options of every command.
 
     Returns:
-        The exit code: 1 if a file exists with other content, or the base lacks one.
+        The exit code: 1 if a file exists with other content, the base lacks one, or one was skipped.
     """
     engine, server, _ = _server(url, timeout)
-    done = engine.pull(server, base, Path(os.path.abspath(folder)))  # noqa: PTH100 - pathlib keeps `..`
-    result = Pulled(**_fields(done, Pulled))
-    text = f"{counted(done.written, 'file')} written to {folder}, {done.same} already there"
-    code = _present(common, result, lambda: text)
+    target = Path(os.path.abspath(folder))  # noqa: PTH100 - pathlib keeps `..`
+    done = pulling.pull(engine.PostgresIndex(target, base, server, base), target)
+    skipped = f", {len(done.refused)} skipped" if done.refused else ""
+    text = f"{counted(done.written, 'file')} written to {folder}, {done.same} already there{skipped}"
+    code = _present(common, done, lambda: text)
     if not common.json:
         complain_all(f"{path}: exists with other content; not changed." for path in done.kept)
         complain_all(f"{path}: the base does not have this file." for path in done.lacking)
-    return 1 if done.kept or done.lacking else code
+        complain_all(f"{one.subject}: skipped, because {one.message}." for one in done.refused)
+    return 1 if done.kept or done.lacking or done.refused else code
 
 
 team_app = App(
@@ -230,7 +228,7 @@ def team_init(
             raise UsageError(
                 "No database given. Name it, such as postgresql://kb.example/team, or print the SQL with --sql."
             )
-        show_text(_engine().init_sql(admin=admin))
+        show_text(team_engine().init_sql(admin=admin))
         return 0
     engine, server, _ = _server(url, timeout)
     if sql:
@@ -269,7 +267,7 @@ def team_grant(
 
     Args:
         url: URL of the database.
-        role: An existing role.
+        role: An existing role; `CREATE ROLE` creates one.
         rights: What it may do: `reader`, `author` or `admin`.
         base: Name of the base there. Without it, an admin may create bases.
         timeout: Timeout for the database, in seconds.
@@ -409,19 +407,11 @@ def _own_name(hub: Hub, base: Base) -> str:
 def _server(url: str, timeout: float) -> tuple[Any, Any, str | None]:
     """Return the engine, the database of a URL, and the name of the base in it if the URL has one."""
     if fault := engine_fault(url):
-        hint = "" if is_engine_url(url) else f" (it is {url[:60]!r})"
+        hint = "" if is_engine_url(url) or "@" in url else f" (it is {url[:60]!r})"
         raise UsageError(f"The URL of the database {fault}{hint}.")
-    engine = _engine()
+    engine = team_engine()
     database, shared_as = split_engine_url(url)
     return engine, engine.Server(database, timeout, os.environ), shared_as
-
-
-def _engine() -> Any:
-    try:
-        from kbhub.sync import publishing  # noqa: PLC0415 - the driver is an extra
-    except ModuleNotFoundError as error:
-        raise UsageError("Shared bases need the extra `postgres`. Install kbhub[postgres].") from error
-    return publishing
 
 
 def _fields(value: Any, model: type[Model]) -> dict[str, Any]:

@@ -230,8 +230,12 @@ def grant(server: Server, role: str, rights: str, name: str | None = None) -> No
         try:
             connection.execute("SELECT kbhub.grant_rights(%s, %s, %s)", (number, role, RIGHTS[rights]))
         except errors.UndefinedObject as error:
-            remedy = f"Create it in the database: CREATE ROLE {Identifier(role).as_string()}; GRANT it to each member."
-            raise EngineUnavailable(server.name, f"there is no role {role!r}", remedy) from error
+            quoted = Identifier(role).as_string()
+            remedy = (
+                f"An administrator of the server creates a group with `CREATE ROLE {quoted};` and adds members with "
+                f"`GRANT {quoted} TO …;`, or creates a person's role with `CREATE ROLE {quoted} LOGIN;`."
+            )
+            raise EngineUnavailable(server.name, f"there is no role {quoted}", remedy) from error
 
 
 def revoke(server: Server, role: str, name: str | None = None) -> bool:

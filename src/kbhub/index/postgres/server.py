@@ -78,8 +78,7 @@ class Server:
     """
 
     def __init__(self, url: str, timeout: float, env: Mapping[str, str]) -> None:
-        self.url, self.timeout = url, timeout
-        self._info = connection_info(url, env)
+        self.url, self.timeout, self._env = url, timeout, env
         self._lock, self._local = threading.Lock(), threading.local()
         self._pool: ConnectionPool[Connection[Any]] | None = None
         self._failed: tuple[float, EngineUnavailable] | None = None
@@ -158,7 +157,7 @@ class Server:
         """
         try:
             return psycopg.connect(
-                self._info,
+                self._info(),
                 autocommit=True,
                 application_name=application,
                 connect_timeout=max(LEAST_SECONDS, math.ceil(self.timeout)),
@@ -166,6 +165,8 @@ class Server:
             )
         except psycopg.Error as error:
             raise self.fault(error) from error
+        except UnicodeError as error:
+            raise EngineUnavailable(self.name, "its host name is invalid", "Fix the URL.") from error
 
     def session(self) -> Session:
         """Open a connection and return who one is there, for `doctor`.
@@ -196,6 +197,13 @@ class Server:
     def fault(self, error: psycopg.Error) -> EngineUnavailable:
         """Return the error that says in words what went wrong."""
         return EngineUnavailable(self.name, *reason(error, self.timeout))
+
+    def _info(self) -> str:
+        try:
+            return connection_info(self.url, self._env)
+        except (psycopg.Error, UnicodeError) as error:
+            reason = f"its URL is malformed ({' '.join(str(error).split())})"
+            raise EngineUnavailable(self.name, reason, "Fix the URL.") from error
 
     @contextmanager
     def _opened(self, application: str) -> Iterator[Connection[Any]]:
@@ -250,7 +258,7 @@ class Server:
                 raise self._failure(error) from None
             self._failed = None
             self._pool = ConnectionPool(
-                self._info,
+                self._info(),
                 kwargs={
                     "autocommit": True,
                     "application_name": "kbhub",

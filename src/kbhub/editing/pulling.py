@@ -1,0 +1,112 @@
+"""Write the files of a shared base into a folder: whatever its publisher named, nothing of the user's changes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, get_args
+
+from pydantic import Field
+
+from kbhub.documents.walk import MAX_DEPTH
+from kbhub.editing.folder import open_folder
+from kbhub.editing.paths import PATH_BYTES, name_fault
+from kbhub.errors import PathNotContained, UsageError
+from kbhub.frozen import Model
+from kbhub.types import Base, Problem
+from kbhub.workspace.formats import format_of, is_session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kbhub.index.engine import Index
+
+Outcome = Literal["written", "same", "kept", "lacking", "refused"]
+
+_EXPANDED = re.compile(r"^~|\$[A-Za-z_{(]|`|%\w+%")
+"""What shells replace in a name that is not quoted."""
+
+_OF_THE_PATH = (errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ELOOP)
+"""Errors of one path; others are those of the folder or the disk, and end the pull."""
+
+
+class Pulled(Model):
+    """What `kbhub pull` did."""
+
+    written: int = Field(description="Files written.")
+    same: int = Field(description="Files that existed already.")
+    kept: tuple[str, ...] = Field((), description="Files that exist with other content, and were not changed.")
+    lacking: tuple[str, ...] = Field((), description="Documents whose file the base does not have.")
+    refused: tuple[Problem, ...] = Field((), description="Documents that were not written, and why.")
+
+
+def pull(index: Index, folder: Path) -> Pulled:
+    """Write the files of a shared base into a folder, byte for byte; nothing there is overwritten.
+
+    Raises:
+        IndexUnavailable: the database cannot be used, or there is no such base.
+        UsageError: the folder is a file, or cannot be written.
+    """
+    base = Base(id=index.base, path=folder, origin="argument")
+    outcomes: dict[Outcome, list[Problem]] = {outcome: [] for outcome in get_args(Outcome)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with index.snapshot():
+            for path in index.paths():
+                outcome, reason = _write(index, base, path)
+                outcomes[outcome].append(Problem(subject=path, message=reason))
+    except OSError as error:
+        raise UsageError(f"Cannot write {folder}: {error.strerror}. Name another folder.") from error
+    return Pulled(
+        written=len(outcomes["written"]),
+        same=len(outcomes["same"]),
+        kept=tuple(one.subject for one in outcomes["kept"]),
+        lacking=tuple(one.subject for one in outcomes["lacking"]),
+        refused=tuple(outcomes["refused"]),
+    )
+
+
+def _write(index: Index, base: Base, path: str) -> tuple[Outcome, str]:
+    """Write the file of a document; return what was done, and why not."""
+    if fault := _path_fault(path):
+        return "refused", fault
+    if (content := index.file(path)) is None:
+        return "lacking", ""
+    *folders, name = path.split("/")
+    try:
+        with open_folder(base, folders, make=True) as folder:
+            if folder.status(name) is None:
+                with suppress(FileExistsError):  # created by another program just now
+                    folder.create(name, content)
+                    return "written", ""
+            with suppress(OSError):  # a link or a folder, or not readable
+                if folder.read(name).data == content:
+                    return "same", ""
+            return "kept", ""
+    except PathNotContained:
+        return "refused", "its folder is a link"
+    except OSError as error:
+        if error.errno not in _OF_THE_PATH:
+            raise
+        return "refused", f"the system does not allow it ({error.strerror})"
+
+
+def _path_fault(path: str) -> str | None:
+    """Return why a path is not written, or None."""
+    parts = path.split("/")
+    for part in parts:
+        if part.startswith("."):
+            return f"{part!r} is hidden"
+        if part.startswith("-"):
+            return f"programs take {part!r} for an option"
+        if _EXPANDED.search(part):
+            return f"shells expand {part!r}"
+        if fault := name_fault(part, windows=os.name == "nt"):
+            return fault
+    if len(path.encode()) > PATH_BYTES or len(parts) > MAX_DEPTH:
+        return f"its path is longer than {PATH_BYTES} bytes or {MAX_DEPTH} folders"
+    if format_of(path) is None and not is_session(parts[-1].lower()):
+        return "it is not a kind of document that kbhub reads"
+    return None
