@@ -64,7 +64,7 @@ def _overview(site: Site) -> Status | None:
 def audit_part(request: Request) -> Response:
     """Show the findings of an audit, which takes a while in large bases."""
     site = site_of(request)
-    return site.page(request, "audit.html", report=audit_bases(site.hub, limit=FINDINGS))
+    return site.page(request, "audit.html", title="Audit", report=audit_bases(site.hub, limit=FINDINGS))
 
 
 async def index(request: Request) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,9 @@ LOOK_SECONDS = 2.0
 
 STOP_SECONDS = 2.0
 
+ANSWERS = 4
+"""Questions answered at a time; others wait for their turn. A model of this machine answers one or two at a time."""
+
 MOST_DIGITS = 9
 
 PAGES = (
@@ -53,6 +57,8 @@ class Site:
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self.background = Background(hub, tidy=self._tidy)
+        self.answering = ThreadPoolExecutor(ANSWERS, "answer")
+        """Threads of their own for what may take a minute, so that others find one."""
         self._lock, self._looked = threading.Lock(), -LOOK_SECONDS
 
     def begin(self) -> None:
@@ -62,6 +68,7 @@ class Site:
 
     def end(self) -> None:
         """Stop indexing, and write what was noted of queries."""
+        self.answering.shutdown(wait=False, cancel_futures=True)
         self.background.stop(STOP_SECONDS)
         recording.flush()
 
