@@ -174,6 +174,7 @@ class Watched:
     def enter(self):
         """Open the page by its token."""
         self.tab.goto(self.opened.address)
+        self.tab.locator("header.top").wait_for()
         return self.tab
 
     def go(self, path: str):

@@ -57,6 +57,7 @@ ROUTES = (
     Route("/graph/data", graph.graph_data),
     Route("/memories", memories.memories_page),
     Route("/memories/one", memories.memory_page),
+    Route("/memories/merge", memories.merge_page),
     Route("/memories/change", memories.change, methods=["POST"]),
     Route("/gaps", gaps.gaps_page),
     Route("/gaps/close", gaps.close, methods=["POST"]),
