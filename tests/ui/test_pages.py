@@ -262,6 +262,25 @@ def test_health_shows_indexing_as_it_happens(project, tab):
     assert tab.complaints == []
 
 
+def test_a_long_audit_shows_how_far_it_is(project, tab):
+    """Also at the address of its own, and for fixes; the findings take the place of the bar."""
+    words = " ".join(f"password{number} = tokens of {number} keys" for number in range(1500))
+    for number in range(80):
+        project.write(f"knowledge/many/{number}.md", f"# Many {number}\n\n{words}\n\n[a](../Deploy.md)\n")
+    project.hub().sync()
+    for path in ("/health", "/health/audit"):
+        page = tab.go(path)
+        expect(page.locator(".auditing progress")).to_be_visible()
+        expect(page.locator("main .summary")).to_contain_text("finding", timeout=60_000)
+    page = tab.go("/health")
+    page.get_by_role("button", name="Fix 80 of them").click(timeout=60_000)
+    expect(page.locator(".auditing progress")).to_be_visible()
+    expect(page.locator("#audit .summary")).to_contain_text("finding", timeout=60_000)
+    expect(page.get_by_role("button", name="of them")).to_have_count(0)
+    assert "(../deploy.md)" in (project.project / "knowledge/many/7.md").read_text()
+    assert tab.complaints == []
+
+
 def test_an_answer_comes_with_its_sources_first(project, tab):
     """Made of the documents' sentences; a citation opens its passage."""
     page = tab.go("/ask?q=what+do+I+do+when+the+rollback+hangs")

@@ -16,6 +16,7 @@ from kbhub.memory.querylog import recording
 from kbhub.memory.querylog.maintenance import maintain
 from kbhub.render.html.templates import environment, rendered
 from kbhub.sync.background import Background
+from kbhub.ui.auditing import Auditing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +60,7 @@ class Site:
         self.background = Background(hub, tidy=self._tidy)
         self.answering = ThreadPoolExecutor(ANSWERS, "answer")
         """Threads of their own for what may take a minute, so that others find one."""
+        self.auditing = Auditing(hub)
         self._lock, self._looked = threading.Lock(), -LOOK_SECONDS
 
     def begin(self) -> None:
@@ -68,6 +70,7 @@ class Site:
 
     def end(self) -> None:
         """Stop indexing, and write what was noted of queries."""
+        self.auditing.end()
         self.answering.shutdown(wait=False, cancel_futures=True)
         self.background.stop(STOP_SECONDS)
         recording.flush()
