@@ -75,6 +75,8 @@ class Opened:
 
     address: str
     """As it was printed, with the token."""
+    process: subprocess.Popen[str]
+    """The command; its standard error is a pipe."""
 
     @property
     def port(self) -> int:
@@ -104,24 +106,26 @@ class Opened:
     def enter(self) -> str:
         """Use the token; return the cookie, as a browser sends it back."""
         status, headers, _ = self.ask(f"/?token={self.token}")
-        assert status == 303
+        assert status == 200
         return headers["set-cookie"].partition(";")[0]
 
 
 @contextmanager
 def served(environment: Environment, *arguments: str, **variables: str) -> Iterator[Opened]:
-    """Run `kbhub ui` in the project of a user."""
-    command = [sys.executable, "-c", INTERRUPTIBLE, "ui", "--no-open", *arguments]
+    """Run `kbhub ui` in the project of a user; it opens a browser only if `BROWSER` names one."""
+    silent = [] if "BROWSER" in variables else ["--no-open"]
+    command = [sys.executable, "-c", INTERRUPTIBLE, "ui", *silent, *arguments]
     env = {**child_environment(), **environment.env, **variables}
-    with subprocess.Popen(command, cwd=environment.project, env=env, stdout=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=environment.project, env=env, stdout=pipe, stderr=pipe, text=True) as process:
         try:
             address = process.stdout.readline().strip()
             assert address.startswith("http://127.0.0.1:"), address
-            yield Opened(address)
+            yield Opened(address, process)
         finally:
             process.send_signal(signal.SIGINT)
             try:
-                process.wait(END_SECONDS)
+                sys.stderr.write(process.communicate(timeout=END_SECONDS)[1])
             finally:
                 process.kill()
     assert process.returncode == 0
@@ -170,6 +174,7 @@ class Watched:
     def enter(self):
         """Open the page by its token."""
         self.tab.goto(self.opened.address)
+        self.tab.locator("header.top").wait_for()
         return self.tab
 
     def go(self, path: str):

@@ -66,6 +66,7 @@ def take(address: str) -> None:
         browser = running.chromium.launch(executable_path=path, args=["--no-sandbox", "--enable-unsafe-swiftshader"])
         page = browser.new_page(viewport=SIZE)
         page.goto(address)
+        page.locator("header.top").wait_for()
 
         def shown(name: str, place: str, ready: str) -> Page:
             page.goto(f"{origin}{place}")

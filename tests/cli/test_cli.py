@@ -208,6 +208,16 @@ def test_a_search_without_any_of_the_words_warns_before_the_hits(shop, environme
     assert seen.index("No document contains the query's words") < seen.index("rollback.md")
 
 
+def test_a_long_audit_shows_its_progress_in_a_terminal_only(environment):
+    """On standard error, so that a pipe gets the findings alone."""
+    words = " ".join(f"password{number} = tokens of {number} keys" for number in range(1500))
+    for number in range(60):
+        environment.write(f"knowledge/{number}.md", f"# Many {number}\n\n{words}\n")
+
+    assert "checking documents" in in_terminal(environment, "audit", "--check", "secrets")
+    assert process(environment, "audit", "--check", "secrets").stderr == b""
+
+
 def test_nothing_to_search_is_a_failure_that_helps(kbhub, environment, snapshot):
     """Without any base: where it was looked for, and what to do."""
     found = kbhub("search", "crate")

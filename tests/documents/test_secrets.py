@@ -57,11 +57,34 @@ def test_a_masked_text_holds_no_credential(name):
         "tokenizer = AutoTokenizer.from_pretrained('minishlab/potion-base-8M')",
         "password = os.environ['DB_PASSWORD1234']",
         "https://user@example.com:8443/path",
+        "[Join](https://us02web.zoom.us/j/85931904467?pwd=QnE4a0tGbGxoV0lZUzZ3cGpYbEpKZz09)",
+        "Recording: https://meet.example:8443/rec/play?id=7&amp;pwd=QnE4a0tGbGxoV0lZUzZ3cGpYbEpKZz09.1#t=3",
+        "Meeting, password included: https://meet.example/j/85?pwd=QnE4a0tGbGxoV0lZUzZ3cGpYbEpKZz09",
     ],
 )
 def test_documentation_about_credentials_holds_none(text):
     """Placeholders, names of variables, hashes and prose pass."""
     assert find_secrets(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://shop.example/login?user=admin&pwd=QnE4a0tGbGxoV0lZ",
+        "https://shop.example/login?pwd=QnE4a0tGbGxoV0lZ&amp;username=admin",
+        "https://shop.example/export?api_key=QnE4a0tGbGxoV0lZUzZ3",
+        "https://shop.example/export?password=QnE4a0tGbGxoV0lZUzZ3",
+        "password: https://meet.example/j/85?pwd=QnE4a0tGbGxoV0lZ&token=R3rU8c2LqZ0aYw5N",
+        "Server=db.example;Uid=sa;Pwd=QnE4a0tGbGxoV0lZ",
+        "See https://shop.example/ and set pwd=QnE4a0tGbGxoV0lZ",
+        "jdbc:mysql://db.example/shop?pwd=QnE4a0tGbGxoV0lZ",
+    ],
+)
+def test_a_password_of_an_account_or_a_key_in_a_link_is_found(text):
+    """Only the passcode of what the link itself opens is none, as whoever reads the link is meant to have it."""
+    (found,) = find_secrets(text)
+
+    assert text[found.start : found.end].startswith(("QnE4", "R3rU"))
 
 
 def test_our_own_documentation_holds_none():

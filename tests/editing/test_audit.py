@@ -31,6 +31,22 @@ def audited(environment):
     return run
 
 
+@pytest.mark.parametrize("checks", [(), ("secrets",), ("links", "duplicates", "files")])
+def test_an_audit_says_how_far_it_is(audited, checks):
+    """From nothing to all, never back, with the check in progress; documents count once for each check."""
+    files = {f"{number}.md": f"# Note {number}\n\nSee [other](missing{number}.md).\n" for number in range(20)}
+    heard = []
+    audited(files, checks=checks, progress=lambda *said: heard.append(said))
+
+    done = [done for _, done, _ in heard]
+    todo = 20 * len(checks or CHECKS)
+    assert {todo for _, _, todo in heard} == {todo}
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0, todo)
+    assert {check for check, _, _ in heard} <= set(CHECKS)
+    assert len(set(done)) >= 20 or "secrets" not in (checks or CHECKS)
+
+
 def lines(report, *checks):
     """What was found, as (ref, line, severity, check)."""
     return [

@@ -388,6 +388,23 @@ async def test_audit_names_what_is_wrong_and_what_to_do(shop, mode):
     assert "[orphans]" not in links
 
 
+async def test_an_audit_reports_progress_to_a_client_that_asks(shop, mode, monkeypatch):
+    """How many documents are checked, and for what."""
+    monkeypatch.setattr("kbhub.server.tools.calls.PROGRESS_SECONDS", 0)
+    shop.hub().sync()
+    heard = []
+
+    async def progress(done, total, message):
+        heard.append((done, total, message))
+
+    async with Client(create_server(shop.hub()), mode=mode) as client:
+        await client.call_tool("audit", {"checks": ["secrets", "links"]}, progress_callback=progress)
+
+    assert [message for _, _, message in heard if message.startswith("Checking ")]
+    assert [done for done, _, _ in heard] == sorted({done for done, _, _ in heard})
+    assert heard[-1][:2] == (6, 6)
+
+
 async def test_status_looks_anew_when_it_is_told_to(shop, mode, monkeypatch):
     """A base that was configured a moment ago is there, and so is what is in it."""
     import kbhub.hub

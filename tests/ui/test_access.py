@@ -2,29 +2,107 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
+import sys
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
+from playwright.sync_api import expect
 
-from browsers import served
+from browsers import Watched, served
 
 
 @pytest.fixture
 def base(environment):
     """A project with a document."""
     environment.write("knowledge/deploy.md", "# Deploy\n\nRun the xylophone.\n")
+    return environment
 
 
 def test_the_token_opens_once_and_becomes_a_cookie(base, opened):
-    """The address does not stay in the history as a key."""
-    status, headers, _ = opened.ask(f"/?token={opened.token}&q=deploy")
+    """And the page that comes in exchange leads on without it."""
+    status, headers, text = opened.ask(f"/?token={opened.token}&q=deploy")
 
-    assert (status, headers["location"]) == (303, "/?q=deploy")
+    assert status == 200
+    assert 'content="0; url=/?q=deploy"' in text
+    assert opened.token not in text
     assert re.search(r"HttpOnly; Path=/; SameSite=strict$", headers["set-cookie"])
     cookie = headers["set-cookie"].partition(";")[0]
     assert opened.ask("/", Cookie=cookie)[0] == 200
+    assert opened.ask(f"/?token={opened.token}", Cookie=cookie)[0] == 200
+    assert opened.ask("/", Cookie=cookie)[0] == 200
+
+
+def test_a_token_used_twice_ends_the_first_session(base, opened):
+    """Whoever was first may be somebody else: the terminal says so, and has a new address for its user."""
+    first = opened.enter()
     assert opened.ask(f"/?token={opened.token}")[0] == 401
-    assert opened.ask(f"/?token={opened.token}", Cookie=cookie)[0] == 303
+
+    assert "used a second time" in opened.process.stderr.readline()
+    assert opened.ask("/", Cookie=first)[0] == 401
+    again = replace(opened, address=opened.process.stdout.readline().strip())
+    second = again.enter()
+    assert opened.ask("/", Cookie=second)[0] == 200
+    assert opened.ask(f"/?token={opened.token}")[0] == 401
+    assert opened.ask("/", Cookie=second)[0] == 200
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """A command that opens nothing, and returns what it was told to open."""
+    if sys.platform == "win32":
+        pytest.skip("it is a script of a shell")
+    script, argument = tmp_path / "browser", tmp_path / "argument"
+    os.mkfifo(argument)
+    script.write_text(f'#!/bin/sh\necho "$*" > {argument}\n')
+    script.chmod(0o700)
+    return str(script), lambda: argument.read_text().strip()
+
+
+def test_the_token_is_no_argument_of_the_browser(base, chromium, browser):
+    """It is named a file that only its user can read, which leads to the page and is gone afterwards."""
+    command, argument = browser
+    with served(base, BROWSER=command) as page:
+        address = argument()
+        file = Path(url2pathname(urlsplit(address).path))
+        assert page.token not in address
+        assert page.token in file.read_text()
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        tab = Watched(chromium, page)
+        tab.tab.goto(address)
+        expect(tab.tab).to_have_url(f"{page.origin}/")
+        expect(tab.tab.locator("#q")).to_be_visible()
+        assert not file.exists()
+        tab.context.close()
+
+
+def test_a_file_that_no_browser_opened_is_removed(base, browser):
+    """With the page."""
+    command, argument = browser
+    with served(base, BROWSER=command):
+        file = Path(url2pathname(urlsplit(argument()).path))
+        assert file.exists()
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("path", ["//evil.example/", "/%2Fevil.example/", "/\\evil.example/"])
+def test_the_token_leads_to_no_other_site(base, opened, path):
+    """The address that is opened may have been made by somebody else."""
+    text = opened.ask(f"{path}?token={opened.token}")[2]
+
+    assert re.search(r'href="/(%5C)?evil\.example/"', text)
+
+
+def test_a_cookie_of_any_bytes_is_only_wrong(base, opened):
+    """Before anybody is known, nothing can make an error."""
+    status, _, _ = opened.ask("/", Cookie=f"kbhub-{opened.port}=caf\u00e9")
+
+    assert status == 401
 
 
 @pytest.mark.parametrize("path", ["/", "/?token=wrong", "/read?ref=deploy.md", "/static/kbhub.css", "/events"])

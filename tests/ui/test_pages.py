@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from playwright.sync_api import expect
 
 from browsers import Watched, served
 from kbhub.memory.listing import memories
+from kbhub.memory.remember import remember
 from kbhub.reading.reading import read
 from kbhub.types import Query
 from ollama_server import running_ollama
@@ -178,9 +180,52 @@ def test_memories_are_confirmed_edited_merged_moved_forgotten_and_restored(proje
     for box in page.locator(".memory input[type=checkbox]").all():
         box.check()
     page.get_by_role("button", name="Merge into one").click()
+    expect(page.locator("textarea")).to_have_value(re.compile("Mondays(.|\n)*previous tag|previous tag(.|\n)*Mondays"))
+    assert not any(one.superseded_by for one in memories(project.hub()).memories)
+    page.locator("textarea").fill("Roll back with the previous tag, but the database is wiped on Mondays.")
+    page.get_by_role("button", name="Merge", exact=True).click()
     expect(page.locator(".chain")).to_contain_text("replaces")
-    assert {bool(one.superseded_by) for one in memories(project.hub()).memories} == {True, False}
+    (merged,) = [one for one in memories(project.hub()).memories if not one.superseded_by]
+    assert merged.text == "Roll back with the previous tag, but the database is wiped on Mondays."
+    assert merged.tags == ("deploy",)
     assert tab.complaints == []
+
+
+def test_what_is_done_to_selected_memories_needs_a_selection(project, tab):
+    """Nothing is asked about none, and two are needed for one of them."""
+    page = tab.go("/memories")
+    forget, merge = (page.get_by_role("button", name=name) for name in ("Forget", "Merge into one"))
+    boxes = page.locator(".memory input[type=checkbox]")
+    expect(forget).to_be_disabled()
+    boxes.nth(0).check()
+    expect(forget).to_be_enabled()
+    expect(merge).to_be_disabled()
+    boxes.nth(1).check()
+    expect(merge).to_be_enabled()
+    boxes.nth(1).uncheck()
+    forget.click()
+    assert tab.dialogs == ["Forget 1 memory? Its file stays in the trash for a while."]
+    expect(page.locator(".memory")).to_have_count(1)
+    assert tab.complaints == []
+
+
+def test_superseded_memories_are_neither_counted_nor_proposed(project, tab):
+    """They are listed after the others, and lead to what replaced them."""
+    hub = project.hub()
+    first = remember(hub, "Deploy the shop on Tuesdays after the standup.", about=["rollback.md"]).memory
+    remember(hub, "Deploy the shop on Thursdays after the standup.", supersedes=[first.id])
+    other = remember(hub, "Deploy the shop on Thursdays before the standup.").memory
+    project.write("knowledge/rollback.md", "# Rolling back\n\nIt changed.\n")
+    hub.sync()
+
+    page = tab.go("/memories")
+    expect(page.locator(".summary")).to_contain_text("4 memories, 1 with a changed subject, and 1 superseded.")
+    expect(page.locator(".memory")).to_have_count(5)
+    page = tab.go(f"/memories/one?id={other.id}")
+    expect(page.get_by_role("button", name="Merge with Deploy the shop on Thursdays after")).to_be_visible()
+    expect(page.get_by_role("button", name="Merge with Deploy the shop on Tuesdays")).to_have_count(0)
+    page = tab.go(f"/memories/merge?id={first.id}&id={other.id}")
+    expect(page.get_by_role("alert")).to_contain_text("was replaced")
 
 
 def test_a_gap_becomes_a_document(project, tab):
@@ -214,6 +259,25 @@ def test_health_shows_indexing_as_it_happens(project, tab):
     expect(page.locator("#indexing")).to_be_hidden(timeout=60_000)
     tab.go("/health")
     expect(page.get_by_role("cell", name="1504", exact=True).first).to_be_visible()
+    assert tab.complaints == []
+
+
+def test_a_long_audit_shows_how_far_it_is(project, tab):
+    """Also at the address of its own, and for fixes; the findings take the place of the bar."""
+    words = " ".join(f"password{number} = tokens of {number} keys" for number in range(1500))
+    for number in range(80):
+        project.write(f"knowledge/many/{number}.md", f"# Many {number}\n\n{words}\n\n[a](../Deploy.md)\n")
+    project.hub().sync()
+    for path in ("/health", "/health/audit"):
+        page = tab.go(path)
+        expect(page.locator(".auditing progress")).to_be_visible()
+        expect(page.locator("main .summary")).to_contain_text("finding", timeout=60_000)
+    page = tab.go("/health")
+    page.get_by_role("button", name="Fix 80 of them").click(timeout=60_000)
+    expect(page.locator(".auditing progress")).to_be_visible()
+    expect(page.locator("#audit .summary")).to_contain_text("finding", timeout=60_000)
+    expect(page.get_by_role("button", name="of them")).to_have_count(0)
+    assert "(../deploy.md)" in (project.project / "knowledge/many/7.md").read_text()
     assert tab.complaints == []
 
 

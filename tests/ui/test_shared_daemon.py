@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -58,6 +59,19 @@ def test_the_page_goes_on_when_the_daemon_ends(environment, daemon):
         until(lambda: owner(page.port) not in (None, pid_of_or_none(environment)))
         assert page.ask("/?q=xylophone", Cookie=cookie)[0] == 200
         assert page.ask(f"/?token={page.token}")[0] == 401
+
+
+def test_a_token_used_twice_is_said_where_the_command_runs(environment, daemon):
+    """With the address of a new session; the first has ended, also for whoever takes the page over."""
+    with served(environment) as page:
+        first = page.enter()
+        assert page.ask(f"/?token={page.token}")[0] == 401
+        assert "used a second time" in page.process.stderr.readline()
+        second = replace(page, address=page.process.stdout.readline().strip()).enter()
+        os.kill(pid_of(environment), signal.SIGTERM)
+        until(lambda: owner(page.port) not in (None, pid_of_or_none(environment)))
+        assert page.ask("/", Cookie=second)[0] == 200
+        assert page.ask("/", Cookie=first)[0] == 401
 
 
 def pid_of_or_none(environment) -> int | None:

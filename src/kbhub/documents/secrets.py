@@ -153,6 +153,14 @@ _ASSIGNED = re.compile(
     r"(?P<quote>[\"'`]?)(?P<value>[^\s\"'`,;<>()\[\]{}$|]{8,256})(?P=quote)",
     re.IGNORECASE,
 )
+_PASSCODE = re.compile(
+    r"(?P<link>https?://[^\s\"'`<>:]{1,400}(?::\d{1,5}/[^\s\"'`<>:]{0,400})?(?:[?&]|&amp;))"
+    r"(?P<code>pwd=[^\s\"'`<>&#;]*)(?P<rest>[^\s\"'`<>]{0,400})",
+    re.IGNORECASE,
+)
+"""A link with the passcode of what it opens, as invitations to meetings have: who may read it may have that, too."""
+_ACCOUNT = re.compile(r"[?&;](?:user(?:[_-]?(?:name|id))?|uid|login|account|e?mail)=", re.IGNORECASE)
+"""What makes the passcode the password of an account."""
 _ASSIGNED_HINTS = ("passw", "passphrase", "secret", "token", "key", "credential", "pwd")
 
 _PLACEHOLDER = re.compile(
@@ -166,7 +174,7 @@ _MADE_UP = re.compile(
 """The same for a short value, where it shows that a person made it up."""
 _WORD = re.compile(r"[a-z]+|[A-Z][a-z]+|[A-Z]+")
 _NAMES_A_THING = re.compile(
-    r"^(?:[a-z][\w-]*[./:])+[\w.-]*$|^[A-Z][A-Z0-9_]+$|^[\w.-]+\.(?:py|md|json|ya?ml|toml|txt)$"
+    r"^(?:[a-z][\w-]*[./:])+[\w.-]*$|^https?://\S*[?&;]$|^[A-Z][A-Z0-9_]+$|^[\w.-]+\.(?:py|md|json|ya?ml|toml|txt)$"
 )
 
 _COMPILED = tuple(
@@ -235,7 +243,7 @@ def _all(text: str) -> Iterator[Secret]:
     if "authorization" in lower or "x-" in lower:
         yield from _valued("authorization header", _HEADER, text, LEAST_BITS_ASSIGNED)
     if any(hint in lower for hint in _ASSIGNED_HINTS):
-        for match in _ASSIGNED.finditer(text):
+        for match in _ASSIGNED.finditer(_PASSCODE.sub(_without_passcode, text) if "pwd=" in lower else text):
             if _is_assigned_secret(match):
                 yield Secret("password or key", *match.span("value"))
 
@@ -245,6 +253,12 @@ def _valued(kind: str, pattern: re.Pattern[str], text: str, least: float) -> Ite
         value = match["value"]
         if _is_random(value, least) and not _is_placeholder(value) and _is_mixed(value):
             yield Secret(kind, *match.span("value"))
+
+
+def _without_passcode(match: re.Match[str]) -> str:
+    """Return a link with spaces for its passcode, unless it names an account."""
+    blank = match["code"] if _ACCOUNT.search(match[0]) else " " * len(match["code"])
+    return f"{match['link']}{blank}{match['rest']}"
 
 
 def _is_assigned_secret(match: re.Match[str]) -> bool:

@@ -74,7 +74,7 @@ def _word(part: str) -> str:
 
 
 def nearest(hub: Hub, shelves: Iterable[Shelf], name: str, text: str) -> list[tuple[Stored, float]]:
-    """Return the stored memories nearest to a new one, with cosine similarity, best first.
+    """Return the stored memories nearest to a new one, with cosine similarity, best first; none that was replaced.
 
     Args:
         hub: owner of the indexes, which are used as they are.
@@ -94,7 +94,7 @@ def nearest(hub: Hub, shelves: Iterable[Shelf], name: str, text: str) -> list[tu
         for shelf in shelves:
             for path, similarity in _near_paths(hub, shelf, embedder, texts[:COMPARED_CHUNKS]).items():
                 with suppress(PathNotContained):
-                    if stored := read(shelf, path):
+                    if (stored := read(shelf, path)) and not stored.content.facts.superseded_by:
                         matches[shelf.place, path] = stored, similarity
     except EmbedderError:  # remembering works without a model; searches report what is wrong with it
         return []

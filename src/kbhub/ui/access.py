@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import hmac
-from typing import TYPE_CHECKING
+import secrets
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode
 
 from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse
 
 from kbhub.render.html.templates import rendered
-from kbhub.ui.loopback import foreign
+from kbhub.ui.limits import BODY_BYTES, BODY_SECONDS, MOST_AT_A_TIME, drain, read_body, replay
+from kbhub.ui.loopback import HOST, foreign
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+SECRET_BYTES = 24
+"""Random bytes of the token, and of the session."""
 
 TOKEN = "token"  # noqa: S105 - its name
 """Parameter of the address that `kbhub ui` opens."""
@@ -43,52 +50,128 @@ HEADERS = {
 }
 
 
+class Door(NamedTuple):
+    """Where the page is, and the secrets that open it."""
+
+    port: int
+    token: str
+    """In the address that is opened; works once, and is empty from then on."""
+    session: str
+    """In the cookie; another process that takes the page over keeps it, so that tabs go on."""
+    spent: str = ""
+    """The token that was exchanged for the session."""
+
+    @property
+    def address(self) -> str:
+        """The address to open."""
+        return f"http://{HOST}:{self.port}/?{urlencode({TOKEN: self.token})}"
+
+
+def door_at(port: int, session: str = "", spent: str = "") -> Door:
+    """Return a door with a new token.
+
+    Args:
+        port: the port.
+        session: that of a door which is replaced; empty for a new one.
+        spent: the token that was exchanged for that session.
+    """
+    return Door(port, secrets.token_urlsafe(SECRET_BYTES), session or secrets.token_urlsafe(SECRET_BYTES), spent)
+
+
 class Guard:
     """Answers only requests of a browser that has the session's cookie.
 
     Args:
         app: what answers them.
-        port: port it listens on; the name of the cookie has it, since cookies belong to all ports of a host.
-        token: secret in the address that is opened, used up by the first visit.
-        session: secret in the cookie.
+        door: how it is opened; the name of the cookie has its port, since cookies belong to all ports of a host.
+        changed: called with the door as it is after its token was used: for the first time, without a token; for the
+            second time, with a new one and a new session, since nobody knows which of the two was the user.
     """
 
-    def __init__(self, app: ASGIApp, port: int, token: str, session: str) -> None:
-        self._app, self._port, self._token, self._session = app, port, token, session
-        self._cookie = f"kbhub-{port}"
+    def __init__(self, app: ASGIApp, door: Door, changed: Callable[[Door], Awaitable[object]]) -> None:
+        self._app, self._door, self._changed = app, door, changed
+        self._cookie = f"kbhub-{door.port}"
+        self._busy = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
-        await self._answer(request)(scope, receive, _with_headers(send))
+        sending = _with_headers(send)
+        answer = await self._answer(request)
+        if answer is not self._app:
+            await answer(scope, receive, sending)
+            return
+        self._busy += 1
+        try:
+            answer, receive = await self._within_limits(request, receive)
+            await answer(scope, receive, sending)
+        except ClientDisconnect:
+            pass
+        finally:
+            self._busy -= 1
 
-    def _answer(self, request: Request) -> ASGIApp:
-        if refusal := foreign(request, self._port):
+    async def _answer(self, request: Request) -> ASGIApp:
+        if refusal := foreign(request, self._door.port):
             return refusal.response
         if request.method not in ("GET", "HEAD") and "origin" not in request.headers:
             return _refused("Changes are only accepted from this page.", 403)
-        known = hmac.compare_digest(request.cookies.get(self._cookie, ""), self._session)
+        known = _same(request.cookies.get(self._cookie, ""), self._door.session)
         if (token := request.query_params.get(TOKEN)) is not None:
-            return self._entered(request, token, known=known)
+            return await self._entered(request, token, known=known)
         return self._app if known else _refused("Open this page with the address printed by `kbhub ui`.", 401)
 
-    def _entered(self, request: Request, token: str, *, known: bool) -> Response:
-        """Turn the token into a cookie, and take it out of the address."""
-        if not known and not (self._token and hmac.compare_digest(token.encode(), self._token.encode())):
+    async def _within_limits(self, request: Request, receive: Receive) -> tuple[ASGIApp, Receive]:
+        """Return what answers a request of the user, and its body, which is read before anything is done."""
+        if self._busy > MOST_AT_A_TIME:
+            refusal = _refused(f"Already answering {MOST_AT_A_TIME} requests. Try again in a moment.", 503)
+            refusal.headers["Retry-After"] = "1"
+            return refusal, receive
+        if request.method in ("GET", "HEAD"):
+            return self._app, receive
+        length = request.headers.get("content-length", "0")
+        try:
+            body = None if int(length) > BODY_BYTES else await read_body(receive, BODY_BYTES)
+        except TimeoutError:
             return _refused(
-                "This address was already used, or is from an earlier `kbhub ui`. Run `kbhub ui` again.", 401
+                f"The form was not received within {BODY_SECONDS:.0f} seconds. Send it again.", 408
+            ), receive
+        if body is not None:
+            return self._app, replay(body, receive)
+        if "expect" not in request.headers:
+            await drain(receive)
+        return _refused(f"The form is larger than {BODY_BYTES} bytes. Send less at a time.", 413), receive
+
+    async def _entered(self, request: Request, token: str, *, known: bool) -> HTMLResponse:
+        """Turn the token into a cookie, and lead on to the address without it."""
+        if not known and _same(token, self._door.spent):
+            self._door = door_at(self._door.port)
+            await self._changed(self._door)
+            return _refused(
+                "This address was used before, so that visit has ended. `kbhub ui` printed a new address.", 401
             )
-        self._token = "" if not known else self._token
+        if not known and not _same(token, self._door.token):
+            return _refused("This address is from an earlier `kbhub ui`. Use the address that it printed last.", 401)
+        if not known:
+            self._door = self._door._replace(token="", spent=token)
+            await self._changed(self._door)
+        path = "/" + request.url.path.lstrip("/")
         rest = urlencode([(name, value) for name, value in request.query_params.multi_items() if name != TOKEN])
-        response = RedirectResponse(f"{request.url.path}?{rest}" if rest else request.url.path, 303)
-        response.set_cookie(self._cookie, self._session, httponly=True, samesite="strict")
+        # After a redirection by status, the visit would still count as the other site's that began it, which a file
+        # is, and browsers would hold the cookie back.
+        response = HTMLResponse(rendered("redirect.html", address=f"{path}?{rest}" if rest else path))
+        response.set_cookie(self._cookie, self._door.session, httponly=True, samesite="strict")
         return response
 
 
+def _same(given: str, secret: str) -> bool:
+    return bool(secret) and hmac.compare_digest(given.encode(), secret.encode())
+
+
 def _refused(message: str, status: int) -> HTMLResponse:
-    return HTMLResponse(rendered("refused.html", message=message), status)
+    title = "Access denied" if status in (401, 403) else "Too much at once"
+    return HTMLResponse(rendered("refused.html", title=title, message=message), status)
 
 
 def _with_headers(send: Send) -> Send:

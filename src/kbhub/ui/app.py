@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -15,6 +16,7 @@ from kbhub.errors import (
     KbhubError,
     MemoryNotFound,
     PathNotContained,
+    SecretFound,
     UsageError,
     WriteRefused,
 )
@@ -40,9 +42,10 @@ STATUSES: Mapping[type[KbhubError], int] = {
     MemoryNotFound: 404,
     PathNotContained: 404,
     WriteRefused: 403,
+    SecretFound: 400,
     DocumentChanged: 409,
 }
-"""Kind of error → status of HTTP; 500 for others."""
+"""Kind of error → status of HTTP; 503 for others, which say what is not available."""
 
 ROUTES = (
     Route("/", searching.search_page),
@@ -54,6 +57,7 @@ ROUTES = (
     Route("/graph/data", graph.graph_data),
     Route("/memories", memories.memories_page),
     Route("/memories/one", memories.memory_page),
+    Route("/memories/merge", memories.merge_page),
     Route("/memories/change", memories.change, methods=["POST"]),
     Route("/gaps", gaps.gaps_page),
     Route("/gaps/close", gaps.close, methods=["POST"]),
@@ -87,7 +91,7 @@ def create_app(hub: Hub) -> Starlette:
     """
     app = Starlette(
         routes=[*ROUTES, Mount("/static", StaticParts(directory=STATIC))],
-        exception_handlers={KbhubError: _at_fault, 404: _missing},
+        exception_handlers={KbhubError: _at_fault, HTTPException: _refused},
     )
     app.state.site = Site(hub)
     return app
@@ -95,9 +99,13 @@ def create_app(hub: Hub) -> Starlette:
 
 def _at_fault(request: Request, error: Exception) -> Response:
     assert isinstance(error, KbhubError)
-    status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 500)
+    status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 503)
     return site_of(request).fault(request, error, status)
 
 
-def _missing(request: Request, _error: Exception) -> Response:
-    return site_of(request).fault(request, KbhubError(f"No page {request.url.path}."), 404)
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = f"No page {request.url.path}." if error.status_code == 404 else f"{error.detail}."
+    answer = site_of(request).fault(request, KbhubError(message), error.status_code)
+    answer.headers.update(error.headers or {})
+    return answer

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 from starlette.responses import StreamingResponse
 
 from kbhub.answers.asking import answer_without_client, prepare
@@ -70,7 +69,7 @@ async def _events(site: Site, question: str, bases: list[str]) -> AsyncIterator[
 
     async def answer() -> None:
         async with send:
-            await anyio.to_thread.run_sync(_say_answer, site, question, bases, say, abandon_on_cancel=True)
+            await loop.run_in_executor(site.answering, _say_answer, site, question, bases, say)
             await anyio.lowlevel.checkpoint()  # what was said last is put before the end
 
     async with anyio.create_task_group() as group:

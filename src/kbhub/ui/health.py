@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 from starlette.responses import RedirectResponse, StreamingResponse
 
-from kbhub.editing.audit import audit as audit_bases
-from kbhub.editing.audit import fix as fix_findings
 from kbhub.errors import ConfigError, WriteRefused
 from kbhub.evaluation.kept import kept_reports
 from kbhub.reading.listing import status
@@ -34,8 +33,8 @@ EVENT_SECONDS = 0.1
 QUIET_SECONDS = 15.0
 """After so long without news a comment is sent, so that a dead connection is noticed."""
 
-FINDINGS = 100
-"""Findings of the audit that are shown."""
+AUDIT_SECONDS = 0.5
+"""How long a request waits for the end of an audit before it says how far that is."""
 
 
 def health_page(request: Request) -> Response:
@@ -62,9 +61,17 @@ def _overview(site: Site) -> Status | None:
 
 
 def audit_part(request: Request) -> Response:
-    """Show the findings of an audit, which takes a while in large bases."""
-    site = site_of(request)
-    return site.page(request, "audit.html", report=audit_bases(site.hub, limit=FINDINGS))
+    """Show the findings of an audit, or how far it is; the browser then asks again."""
+    auditing = site_of(request).auditing
+    audit = auditing.last() if "began" in request.query_params else auditing.begin()
+    wait([audit], AUDIT_SECONDS)
+    return site_of(request).page(
+        request,
+        "audit.html",
+        title="Audit",
+        report=audit.result() if audit.done() else None,
+        progress=auditing.progress,
+    )
 
 
 async def index(request: Request) -> Response:
@@ -82,18 +89,15 @@ async def repaired(request: Request) -> Response:
 
 async def fix(request: Request) -> Response:
     """Do what `kbhub audit --fix` does."""
-    await anyio.to_thread.run_sync(_fixed, site_of(request))
+    site = site_of(request)
+    await anyio.to_thread.run_sync(_check, site)
+    site.auditing.begin(fixing=True)
     return RedirectResponse("/health#audit", 303)
 
 
 def _repaired(site: Site) -> None:
     _check(site)
     repair(site.hub, examine(site.hub))
-
-
-def _fixed(site: Site) -> None:
-    _check(site)
-    fix_findings(site.hub, audit_bases(site.hub))
 
 
 def _check(site: Site) -> None:

@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.memory.alike import alike
 from kbhub.memory.changing import forget
-from kbhub.memory.known import active_shelves, all_known, described, located
+from kbhub.memory.known import active_shelves, all_known, described, located, matching
 from kbhub.memory.known import ref as ref_of_known
 from kbhub.memory.likeness import nearest
 from kbhub.memory.listing import memories
@@ -25,13 +25,15 @@ from kbhub.ui.site import number_of, site_of
 from kbhub.workspace.memory_folders import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from starlette.datastructures import FormData
     from starlette.requests import Request
     from starlette.responses import Response
 
     from kbhub.hub import Hub
+    from kbhub.memory.known import Known
+    from kbhub.memory.results import ChangedSubject
     from kbhub.ui.site import Site
 
 PAGE = 50
@@ -53,7 +55,9 @@ def memories_page(request: Request) -> Response:
     listed = memories(site.hub, query or None, scope=scope, tags=[tag] if tag else [], limit=PAGE, offset=offset)
     every = all_known(site.hub)
     known = {memory.facts.id: memory for memory in every}
-    changed = subjects_changed(site.hub) if not query else ()
+    changed = _changed_subjects(site.hub, every) if not query else ()
+    counted = matching(all_known(site.hub, scope), tags=[tag] if tag else [])
+    superseded = 0 if query else sum(bool(memory.facts.superseded_by) for memory in counted)
     return site.page(
         request,
         "memories.html",
@@ -67,7 +71,8 @@ def memories_page(request: Request) -> Response:
             for memory in listed.memories
             if memory.id in known
         ],
-        total=listed.total,
+        total=listed.total - superseded,
+        superseded=superseded,
         notes=listed.notes,
         offset=offset,
         next_page=f"/memories?{urlencode({'q': query, 'tag': tag, 'scope': scope or '', 'offset': offset + PAGE})}"
@@ -97,6 +102,7 @@ def memory_page(request: Request) -> Response:
         for found, similarity in (nearest(hub, shelves, memory.path, text) if stored else [])
         for other in every
         if (other.shelf.place, other.path) == (found.shelf.place, found.path) and other.facts.id != memory.facts.id
+        if not (other.facts.superseded_by or memory.facts.superseded_by)
     ]
     by_id = {one.facts.id: described(hub, one) for one in every}
     return site.page(
@@ -110,6 +116,22 @@ def memory_page(request: Request) -> Response:
         newer=[by_id.get(name, name) for name in memory.facts.superseded_by],
         changed=[one for one in subjects_changed(hub) if one.id == memory.facts.id],
         moves=[scope for scope in MOVES if scope != memory.shelf.scope],
+    )
+
+
+def merge_page(request: Request) -> Response:
+    """Show the memory that would replace some others, to be edited and written."""
+    site, ids = site_of(request), request.query_params.getlist("id")
+    chosen = _to_merge(site.hub, ids)
+    texts = dict.fromkeys(stored.content.body for memory in chosen if (stored := read(memory.shelf, memory.path)))
+    return site.page(
+        request,
+        "merge.html",
+        title=f"Merge {len(chosen)} memories",
+        memories=[described(site.hub, memory) for memory in chosen],
+        text="\n\n".join(texts),
+        tags=_joined(memory.facts.tags for memory in chosen),
+        about=_joined(memory.facts.about for memory in chosen),
     )
 
 
@@ -146,26 +168,43 @@ def _edit(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
 
 
 def _merge(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
-    """Write one memory in the place of several."""
-    if len(ids) < 2:
-        raise UsageError("Select two or more memories to merge.")
-    every = all_known(hub)
-    chosen = [located(hub, name, None, every) for name in ids]
-    scopes = {memory.shelf.scope for memory in chosen}
-    if len(scopes) > 1:
-        raise UsageError(
-            f"The memories are in several scopes ({', '.join(sorted(scopes))}). Move them to one scope first."
-        )
-    texts = [stored.content.body for memory in chosen if (stored := read(memory.shelf, memory.path))]
+    """Write one memory in the place of several, as `merge_page` showed it."""
+    chosen = _to_merge(hub, ids)
     done = remember(
         hub,
-        fields.get("text", "").strip() or "\n\n".join(texts),
-        tags=dict.fromkeys(tag for memory in chosen for tag in memory.facts.tags),
-        about=dict.fromkeys(subject for memory in chosen for subject in memory.facts.about),
-        scope=scopes.pop(),
+        fields.get("text", ""),
+        tags=fields.get("tags", "").split(),
+        about=_joined(memory.facts.about for memory in chosen),
+        scope=chosen[0].shelf.scope,
         supersedes=[memory.facts.id for memory in chosen],
     )
     return done.memory.ref
+
+
+def _to_merge(hub: Hub, ids: list[str]) -> list[Known]:
+    every = all_known(hub)
+    chosen = list(
+        {(one.shelf.place, one.path): one for one in (located(hub, name, None, every) for name in ids)}.values()
+    )
+    if len(chosen) < 2:
+        raise UsageError("Select two or more memories to merge.")
+    if replaced := next((memory for memory in chosen if memory.facts.superseded_by), None):
+        raise UsageError(f"The memory {replaced.title!r} was replaced by {', '.join(replaced.facts.superseded_by)}.")
+    if len(scopes := {memory.shelf.scope for memory in chosen}) > 1:
+        raise UsageError(
+            f"The memories are in several scopes ({', '.join(sorted(scopes))}). Move them to one scope first."
+        )
+    return chosen
+
+
+def _joined(lists: Iterable[Iterable[str]]) -> list[str]:
+    return list(dict.fromkeys(item for items in lists for item in items))
+
+
+def _changed_subjects(hub: Hub, every: Iterable[Known]) -> list[ChangedSubject]:
+    """Return the changed subjects, but for those of memories that were replaced."""
+    replaced = {memory.facts.id for memory in every if memory.facts.superseded_by}
+    return [one for one in subjects_changed(hub) if one.id not in replaced]
 
 
 def _move(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:

@@ -2,53 +2,28 @@
 
 from __future__ import annotations
 
-import secrets
 import signal
 import sys
 import webbrowser
-from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.to_thread import run_sync
 
-from kbhub.ui.access import TOKEN, Guard
+from kbhub.render.html.templates import rendered
+from kbhub.ui.access import Guard
 from kbhub.ui.app import create_app
-from kbhub.ui.loopback import HOST, HttpServer
+from kbhub.ui.loopback import HttpServer
+from kbhub.workspace.atomic_writes import write_atomically
+from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from kbhub.hub import Hub
-
-SECRET_BYTES = 24
-"""Random bytes of the token, and of the session."""
-
-
-class Door(NamedTuple):
-    """Where the page is, and the secrets that open it."""
-
-    port: int
-    token: str
-    """In the address that is opened; works once."""
-    session: str
-    """In the cookie; another process that takes the page over keeps it, so that tabs go on."""
-
-    @property
-    def address(self) -> str:
-        """The address to open."""
-        return f"http://{HOST}:{self.port}/?{urlencode({TOKEN: self.token})}"
-
-
-def door_at(port: int, session: str = "") -> Door:
-    """Return a door with a new token.
-
-    Args:
-        port: the port.
-        session: that of a door which is replaced; empty for a new one.
-    """
-    return Door(port, secrets.token_urlsafe(SECRET_BYTES), session or secrets.token_urlsafe(SECRET_BYTES))
+    from kbhub.ui.access import Door
 
 
 class Page:
@@ -58,11 +33,14 @@ class Page:
         hub: the hub it shows.
         bound: a socket that is bound to the door's port.
         door: how it is opened.
+        changed: see `Guard`.
     """
 
-    def __init__(self, hub: Hub, bound: socket.socket, door: Door) -> None:
+    def __init__(
+        self, hub: Hub, bound: socket.socket, door: Door, changed: Callable[[Door], Awaitable[object]]
+    ) -> None:
         self._app, self._bound = create_app(hub), bound
-        self._server = HttpServer(Guard(self._app, door.port, door.token, door.session))
+        self._server = HttpServer(Guard(self._app, door, changed))
 
     async def serve(self, ready: Callable[[], Awaitable[object]]) -> None:
         """Serve until it is ended.
@@ -82,7 +60,9 @@ class Page:
         self._server.should_exit = True
 
 
-def serve(hub: Hub, bound: socket.socket, door: Door, ready: Callable[[], object]) -> None:
+def serve(
+    hub: Hub, bound: socket.socket, door: Door, ready: Callable[[], object], changed: Callable[[Door], object]
+) -> None:
     """Serve the page until this process is interrupted.
 
     Args:
@@ -90,15 +70,27 @@ def serve(hub: Hub, bound: socket.socket, door: Door, ready: Callable[[], object
         bound: a socket that is bound to the door's port.
         door: how it is opened.
         ready: called once browsers can connect.
+        changed: see `Guard`.
     """
-    anyio.run(_serve, Page(hub, bound, door), ready)
+
+    async def tell(door: Door) -> None:
+        changed(door)
+
+    anyio.run(_serve, Page(hub, bound, door, tell), ready)
 
 
-def open_browser(address: str) -> bool:
-    """Open an address in the user's browser; return whether there is one."""
+def open_browser(address: str, file: Path) -> bool:
+    """Open an address in the user's browser; return whether there is one.
+
+    Args:
+        address: the address, which nobody else may see.
+        file: written to lead there; the browser is given its name, as other users can read the arguments of a process.
+    """
     try:
-        return webbrowser.open(address)
-    except webbrowser.Error:
+        private_directory(file.parent)
+        write_atomically(file, rendered("redirect.html", address=address))
+        return webbrowser.open(file.as_uri())
+    except (OSError, webbrowser.Error):
         return False
 
 

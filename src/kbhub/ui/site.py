@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from kbhub.memory.querylog import recording
 from kbhub.memory.querylog.maintenance import maintain
 from kbhub.render.html.templates import environment, rendered
 from kbhub.sync.background import Background
+from kbhub.ui.auditing import Auditing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +30,9 @@ LOOK_SECONDS = 2.0
 """Age at which the last look for changed files is too old for a page that is opened now."""
 
 STOP_SECONDS = 2.0
+
+ANSWERS = 4
+"""Questions answered at a time; others wait for their turn. A model of this machine answers one or two at a time."""
 
 MOST_DIGITS = 9
 
@@ -53,6 +58,9 @@ class Site:
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self.background = Background(hub, tidy=self._tidy)
+        self.answering = ThreadPoolExecutor(ANSWERS, "answer")
+        """Threads of their own for what may take a minute, so that others find one."""
+        self.auditing = Auditing(hub)
         self._lock, self._looked = threading.Lock(), -LOOK_SECONDS
 
     def begin(self) -> None:
@@ -62,6 +70,8 @@ class Site:
 
     def end(self) -> None:
         """Stop indexing, and write what was noted of queries."""
+        self.auditing.end()
+        self.answering.shutdown(wait=False, cancel_futures=True)
         self.background.stop(STOP_SECONDS)
         recording.flush()
 

@@ -202,12 +202,18 @@ def audit(
         raise UsageError("--dry-run requires --fix.")
     hub = Hub(hub_options(formats))
     bring_in_step(hub)  # all of them, for links lead from one to another
-    report = audit_documents(hub, bases, checks=check)
-    if fix:
-        fixed = fix_documents(hub, report, dry_run=dry_run)
-        if fixed.changes and not dry_run:
-            report = audit_documents(hub, bases, checks=check)
-        report = report.model_copy(update={"fixed": fixed})
+    with progress_bars("checking ") as bars:
+
+        def progress(_check: str, done: int, todo: int) -> None:
+            if bars:
+                bars("documents", done, todo)
+
+        report = audit_documents(hub, bases, checks=check, progress=progress)
+        if fix:
+            fixed = fix_documents(hub, report, dry_run=dry_run)
+            if fixed.changes and not dry_run:
+                report = audit_documents(hub, bases, checks=check, progress=progress)
+            report = report.model_copy(update={"fixed": fixed})
     most = limit if limit is not None or form != "text" else SHOWN
     shown = report.cut(most)
     present(

@@ -19,11 +19,20 @@ from kbhub.errors import UsageError
 from kbhub.hub import Hub
 from kbhub.server.daemon.link import ConnectOptions
 from kbhub.server.daemon.page import serve_by_daemon
+from kbhub.ui.access import door_at
 from kbhub.ui.loopback import bind_port
-from kbhub.ui.serving import door_at, open_browser, serve
+from kbhub.ui.serving import open_browser, serve
+from kbhub.workspace.places import data_dir
 
 if TYPE_CHECKING:
     import socket
+
+    from kbhub.ui.access import Door
+
+USED_TWICE = (
+    "The address was used a second time, so the first visit has ended. If only you opened it, in two browsers, go on "
+    "with the new address below. If not, somebody else knew it and may have seen the page: close it with Ctrl-C."
+)
 
 TAKE_OVER_SECONDS = 10.0
 """How long a daemon that ends may keep the port."""
@@ -39,7 +48,7 @@ def ui(
     """Open kbhub in the browser: search with explanations, answers, documents and their graph, memories, gaps, health.
 
     Served on this machine only, until Ctrl-C, by the shared daemon if one is running. Only the printed address gives
-    access.
+    access, and only once.
 
     Example: kbhub ui
 
@@ -53,25 +62,40 @@ def ui(
     bound = bind_port(port)
     door = door_at(bound.getsockname()[1])
 
-    def ready() -> None:
+    file = data_dir(os.environ) / "ui" / f"open-{door.port}.html"
+
+    def say_address() -> None:
         show_text(door.address)
         sys.stdout.flush()  # a program that reads it would wait for ever
-        if not no_open and not open_browser(door.address):
+
+    def ready() -> None:
+        say_address()
+        if not no_open and not open_browser(door.address, file):
             complain("No browser found. Open the address yourself.")
+
+    def changed(now: Door) -> None:
+        nonlocal door
+        door = now
+        file.unlink(missing_ok=True)
+        if door.token:
+            complain(USED_TWICE)
+            say_address()
 
     config, cache = (str(place) if place else None for place in (places.config, places.cache_dir))
     wanted = ConnectOptions(places.root, config, cache, places.base, read_only=read_only)
     bound.close()  # for the daemon; nobody else knows the port
     try:
-        if serve_by_daemon(wanted, os.environ, door, ready):
+        if serve_by_daemon(wanted, os.environ, door, ready, changed):
             no_open = True
-            door = door_at(door.port, door.session)
+            door = door_at(door.port, door.session, door.spent)
             complain(
                 "The daemon has stopped; this process serves the page now. Open tabs keep working, or use this address:"
             )
-        serve(Hub(options), _bound_again(door.port), door, ready)
+        serve(Hub(options), _bound_again(door.port), door, ready, changed)
     except KeyboardInterrupt:
         pass
+    finally:
+        file.unlink(missing_ok=True)
     return 0
 
 

@@ -46,12 +46,13 @@ from kbhub.sync.lock import writing
 from kbhub.types import Problem, Skipped
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kbhub.documents.text_editing import Text
     from kbhub.editing.paths import Location
     from kbhub.editing.relinking import Rewritten
     from kbhub.hub import Hub
+    from kbhub.sync.sync import Progress
     from kbhub.types import Base
 
 
@@ -62,7 +63,32 @@ _PROBLEMS = frozenset(("front-matter", "encoding"))
 _TAG_KEYS = ("tags", "tag")
 
 
-def audit(hub: Hub, names: Iterable[str] = (), *, checks: Iterable[str] = (), limit: int | None = None) -> AuditReport:
+class _Told:
+    """How much is checked, in checks of one document each.
+
+    Args:
+        progress: see `audit`.
+        todo: all of it.
+    """
+
+    def __init__(self, progress: Progress | None, todo: int) -> None:
+        self._progress, self._todo, self.done = progress, todo, 0
+
+    def reach(self, check: str, done: int) -> None:
+        """Say how much is done, and which check comes or goes on."""
+        self.done = done
+        if self._progress:
+            self._progress(check, done, self._todo)
+
+
+def audit(
+    hub: Hub,
+    names: Iterable[str] = (),
+    *,
+    checks: Iterable[str] = (),
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> AuditReport:
     """Check the documents of bases. Nothing is changed.
 
     Args:
@@ -70,6 +96,7 @@ def audit(hub: Hub, names: Iterable[str] = (), *, checks: Iterable[str] = (), li
         names: ids of the bases to check, none for all active ones. Links between all bases count in any case.
         checks: names of checks, as in `CHECKS`; none for all.
         limit: maximum number of findings, most severe first; all are counted.
+        progress: called with the name of a check, and how much of all is done: documents, once for each check.
 
     Raises:
         UsageError: a check does not exist, or `limit` is negative.
@@ -94,7 +121,10 @@ def audit(hub: Hub, names: Iterable[str] = (), *, checks: Iterable[str] = (), li
         material.short.update(short)
     audited = [material for name, material in bases.items() if name in chosen]
     notes: list[str] = []
-    findings = [finding for finding in _findings(hub, audited, bases, selected, notes) if finding.check in selected]
+    told = _Told(progress, len(selected) * sum(len(material.documents) for material in audited))
+    findings = [
+        finding for finding in _findings(hub, audited, bases, selected, notes, told) if finding.check in selected
+    ]
     order = {name: number for number, name in enumerate(bases)}
     findings.sort(
         key=lambda finding: (
@@ -125,40 +155,67 @@ def _findings(
     hub: Hub,
     audited: Sequence[Material],
     bases: Mapping[str, Material],
-    selected: Collection[str],
+    selected: frozenset[str],
     notes: list[str],
+    told: _Told,
 ) -> Iterator[AuditFinding]:
     """Run the requested checks, and maybe some that come with them."""
     usual = usual_tags(bases) if "tags" in selected else {}
-    for material in audited:
-        if not _LINKS.isdisjoint(selected):
-            yield from link_findings(material, bases)
-            notes += filter(None, [unchecked_links(material)])
+    steps = [
+        (len(material.documents), names, check)
+        for material in audited
+        for names, check in _checks_of_base(material, bases, selected, usual, notes, told)
+    ]
+    steps += [
+        (sum(len(material.documents) for material in audited), *one) for one in _checks_of_all(hub, audited, notes)
+    ]
+    for size, names, check in steps:
+        if wanted := sorted(names & selected):
+            end = told.done + len(wanted) * size
+            told.reach(wanted[0], told.done)
+            yield from check()
+            told.reach(wanted[0], end)
+
+
+def _checks_of_base(
+    material: Material,
+    bases: Mapping[str, Material],
+    selected: frozenset[str],
+    usual: Mapping[str, str],
+    notes: list[str],
+    told: _Told,
+) -> Iterator[tuple[frozenset[str], Callable[[], Iterable[AuditFinding]]]]:
+    """Yield the checks of a base, by the names of what they find."""
+
+    def links() -> Iterator[AuditFinding]:
+        yield from link_findings(material, bases)
+        notes.extend(filter(None, [unchecked_links(material)]))
         if "links" in selected:
             yield from image_findings(material)
-        if not _PROBLEMS.isdisjoint(selected):
-            yield from problem_findings(material)
-        if "files" in selected:
-            yield from file_findings(material)
-        if "secrets" in selected:
-            yield from secret_findings(material)
-        if "titles" in selected:
-            yield from title_findings(material)
-        if "stale" in selected:
-            yield from stale_findings(material)
-        if "orphans" in selected:
-            yield from orphan_findings(material, bases)
-        yield from tag_findings(material, usual)
-    if "refs" in selected:
-        findings, more = ref_findings(audited)
-        notes += more
-        yield from findings
-    if "duplicates" in selected:
-        findings, more = duplicate_findings(audited)
-        notes += more
-        yield from findings
-    if "memories" in selected:
-        yield from memory_findings(hub, {material.base.id: material for material in audited})
+
+    yield _LINKS, links
+    yield _PROBLEMS, lambda: problem_findings(material)
+    yield frozenset(("files",)), lambda: file_findings(material)
+    yield frozenset(("secrets",)), lambda: secret_findings(material, lambda: told.reach("secrets", told.done + 1))
+    yield frozenset(("titles",)), lambda: title_findings(material)
+    yield frozenset(("stale",)), lambda: stale_findings(material)
+    yield frozenset(("orphans",)), lambda: orphan_findings(material, bases)
+    yield frozenset(("tags",)), lambda: tag_findings(material, usual)
+
+
+def _checks_of_all(
+    hub: Hub, audited: Sequence[Material], notes: list[str]
+) -> Iterator[tuple[frozenset[str], Callable[[], Iterable[AuditFinding]]]]:
+    """Yield the checks across bases, by the names of what they find."""
+
+    def noted(check: Callable[[Sequence[Material]], tuple[list[AuditFinding], list[str]]]) -> list[AuditFinding]:
+        findings, more = check(audited)
+        notes.extend(more)
+        return findings
+
+    yield frozenset(("refs",)), lambda: noted(ref_findings)
+    yield frozenset(("duplicates",)), lambda: noted(duplicate_findings)
+    yield frozenset(("memories",)), lambda: memory_findings(hub, {material.base.id: material for material in audited})
 
 
 def _passed_over(hub: Hub, audited: Sequence[Material]) -> dict[str, dict[str, int]]:

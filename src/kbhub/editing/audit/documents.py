@@ -23,7 +23,7 @@ from kbhub.workspace.formats import is_converted, is_markdown
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kbhub.editing.audit.material import AuditFinding, Material, Severity
@@ -139,8 +139,13 @@ def _line_with(text: str) -> int | None:
     return before.count("\n") + 1 if mark else None
 
 
-def secret_findings(material: Material) -> Iterator[AuditFinding]:
-    """Yield a finding for each credential; none shows more than its first characters."""
+def secret_findings(material: Material, searched: Callable[[], object]) -> Iterator[AuditFinding]:
+    """Yield a finding for each credential; none shows more than its first characters.
+
+    Args:
+        material: the base.
+        searched: called after each document: no check takes longer.
+    """
     index = material.hub.index(material.base)
     with index.snapshot():
         for path, text in texts(index, tuple(material.written())):
@@ -154,6 +159,7 @@ def secret_findings(material: Material) -> Iterator[AuditFinding]:
                     "from git's history too.",
                     line=secret.line(text),
                 )
+            searched()
 
 
 def stale_findings(material: Material) -> Iterator[AuditFinding]:

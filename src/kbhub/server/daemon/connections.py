@@ -61,13 +61,14 @@ class WantedModel(BaseModel):
 
 
 class PageModel(BaseModel):
-    """Where a page is wanted; see `ui.serving.Door`."""
+    """Where a page is wanted; see `ui.access.Door`."""
 
     model_config = ConfigDict(extra="ignore")
 
     port: int
     token: str
     session: str
+    spent: str = ""
 
 
 class HookModel(BaseModel):
@@ -264,16 +265,22 @@ class Connections:
     ) -> None:
         """Serve the page of `kbhub ui` for as long as the command is there."""
         # Few daemons serve a page, which loads templates and the web framework.
-        from kbhub.ui.serving import Door, Page  # noqa: PLC0415
+        from kbhub.ui import access, serving  # noqa: PLC0415
 
-        door = Door(wanted.port, wanted.token, wanted.session)
+        lock = anyio.Lock()
+
+        async def changed(door: access.Door) -> None:
+            async with lock:
+                await stream.send(_line({OURS: "ui", "page": door._asdict()}))
+
+        door = access.Door(**wanted.model_dump())
         try:
             options = replace(self._options(greeting), serve=False, ask_roots=False)
-            page = await run_sync(lambda: Page(Hub(options), bind_port(door.port), door))
+            page = await run_sync(lambda: serving.Page(Hub(options), bind_port(door.port), door, changed))
         except KbhubError as error:
             await stream.send(_line(_refusal("failed", str(error))))
             return
-        number, lock = id(stream), anyio.Lock()
+        number = id(stream)
         self._open[number], self._sending[number] = stream, lock
         try:
             async with anyio.create_task_group() as group:

@@ -20,12 +20,13 @@ from urllib.parse import unquote
 import anyio
 from anyio.to_thread import run_sync
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from kbhub.errors import KbhubError, UsageError
 from kbhub.server.frames import FRAME_BYTES, read
 from kbhub.server.frames import refusal as refusal_frame
+from kbhub.ui.limits import BODY_SECONDS, MOST_AT_A_TIME, drain, read_body, replay
 from kbhub.ui.loopback import Refusal, foreign
 from kbhub.workspace.places import is_directory
 
@@ -43,18 +44,8 @@ MCP_PATH, HEALTH_PATH = "/mcp", "/health"
 ROOT_HEADER = "kbhub-root"
 """Names the workspace of a request: an absolute path, percent-encoded where it is not ASCII."""
 
-BODY_SECONDS = 30.0
-"""Timeout for the body of a request: 4 MiB over a slow network."""
-
-DRAIN_BYTES, DRAIN_SECONDS = 16 * FRAME_BYTES, 2.0
-"""How much of a refused request is still read before the answer: most clients send everything before they read, and
-would otherwise only see a broken connection."""
-
 STANDING_STREAM = "_GET_stream"
 """Key under which the SDK keeps the stream of a session, among those of its requests."""
-
-MOST_AT_A_TIME = 128
-"""Concurrent requests, including notification streams: more clients than one user has."""
 
 PER_SECOND, BURST = 50.0, 200.0
 """Sustained requests per second, and burst: ten agents calling at full speed stay below."""
@@ -145,7 +136,7 @@ class Guarded:
             await refusal.response(scope, receive, _closing(send))
         elif refusal := self._refusal(request):
             if "expect" not in request.headers:
-                await _drain(receive)
+                await drain(receive)
             await refusal.response(scope, receive, send)
         else:
             self.busy += 1
@@ -193,14 +184,15 @@ class Guarded:
             await self._serve(request, scope, receive, send)
             return
         try:
-            with anyio.fail_after(BODY_SECONDS):
-                body = await _body(receive)
+            body = await read_body(receive, FRAME_BYTES)
+        except ClientDisconnect:
+            return
         except TimeoutError:
             refusal = Refusal(408, f"The request was not received within {BODY_SECONDS:.0f} seconds.")
             await refusal.response(scope, receive, _closing(send))
             return
         if body is None:
-            await _drain(receive)
+            await drain(receive)
             await TOO_LONG.response(scope, receive, send)
             return
         frame = await run_sync(read, body) if len(body) > MUCH_BYTES else read(body)
@@ -213,7 +205,7 @@ class Guarded:
             return
         self._answering |= {key} if key else set()
         try:
-            await self._serve(request, scope, _again(frame.line or body, receive), send)
+            await self._serve(request, scope, replay(frame.line or body, receive), send)
         finally:
             self._answering.discard(key)
 
@@ -291,38 +283,6 @@ def _answers(path: Path) -> bool:
     finally:
         probe.close()
     return True
-
-
-async def _body(receive: Receive) -> bytes | None:
-    """Read a body; None if it is too long."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        body += message.get("body", b"")
-        if len(body) > FRAME_BYTES:
-            return None
-        if not message.get("more_body", False):  # includes a client that has disconnected
-            return bytes(body)
-
-
-async def _drain(receive: Receive) -> None:
-    """Read the rest of a request, within limits."""
-    taken = 0
-    with anyio.move_on_after(DRAIN_SECONDS):
-        while taken <= DRAIN_BYTES and (message := await receive()).get("more_body", False):
-            taken += len(message.get("body", b""))
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that replays a body."""
-    left = [body]
-
-    async def again() -> Message:
-        if left:
-            return {"type": "http.request", "body": left.pop(), "more_body": False}
-        return await receive()
-
-    return again
 
 
 def _closing(send: Send) -> Send:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
 from kbhub import __version__
 from kbhub.server.daemon.folder import DaemonFolder, read_token, running
-from kbhub.server.daemon.link import Refused, dial, greet, greeting
+from kbhub.server.daemon.link import OURS, Refused, dial, greet, greeting
+from kbhub.ui.access import Door
 from kbhub.workspace.places import data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kbhub.server.daemon.link import ConnectOptions
-    from kbhub.ui.serving import Door
 
 KIND = "ui"
 """Of the greeting."""
 
 
-def serve_by_daemon(wanted: ConnectOptions, env: Mapping[str, str], door: Door, ready: Callable[[], object]) -> bool:
+def serve_by_daemon(
+    wanted: ConnectOptions,
+    env: Mapping[str, str],
+    door: Door,
+    ready: Callable[[], object],
+    changed: Callable[[Door], object],
+) -> bool:
     """Have the running daemon serve the page; blocks until the daemon ends, or until this process is interrupted.
 
     Args:
@@ -28,6 +35,7 @@ def serve_by_daemon(wanted: ConnectOptions, env: Mapping[str, str], door: Door, 
         env: environment variables.
         door: how the page is opened.
         ready: called once browsers can connect.
+        changed: see `ui.access.Guard`.
 
     Returns:
         Whether the page was served; if there is no daemon, or it is of another version or refuses, it was not.
@@ -41,8 +49,11 @@ def serve_by_daemon(wanted: ConnectOptions, env: Mapping[str, str], door: Door, 
         with dial(record.link) as link:
             greet(link, KIND, token, **hello, page=door._asdict())
             ready()
-            for _ in link.lines():
-                break  # it is leaving
+            for line in link.lines():
+                said = json.loads(line)
+                if said.get(OURS) != KIND:
+                    break  # it is leaving
+                changed(Door(**said["page"]))
     except (OSError, Refused):
         return False
     return True

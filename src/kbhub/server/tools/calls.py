@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
+from anyio import from_thread
 from anyio.to_thread import run_sync
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from kbhub.frozen import Model
     from kbhub.hub import Hub
     from kbhub.server.notifications import Announcer
+    from kbhub.sync.sync import Progress
     from kbhub.sync.watch import Changes
     from kbhub.types import Discovery, Problem
     from kbhub.values import Value
@@ -95,6 +98,26 @@ class Calls:
         """Run blocking work on a thread; a cancelled call or an ending server does not wait for it."""
         return await run_sync(work, *arguments, abandon_on_cancel=True)
 
+    def progress(self, context: Context[None, Any], verb: str, reported: int) -> Progress | None:
+        """Return what work on a thread reports its progress to; the client hears of it a few times a second.
+
+        Args:
+            context: the call.
+            verb: text before what is done.
+            reported: progress that was reported before; the protocol wants it to increase.
+        """
+        if context.protocol_version is None:
+            return None
+        due, last = 0.0, reported
+
+        def tell(what: str, done: int, todo: int) -> None:
+            nonlocal due, last
+            if (now := time.monotonic()) >= due and reported + done > last:
+                due, last = now + PROGRESS_SECONDS, reported + done
+                from_thread.run(context.report_progress, last, reported + todo, f"{verb} {what}")
+
+        return tell
+
     async def discovery(self) -> Discovery:
         """Return the active bases; changes threads only where they must be discovered again."""
         recent = self.hub.recent()
@@ -143,7 +166,7 @@ class Calls:
         *,
         first_index: bool = False,
         max_age: float | None = None,
-    ) -> None:
+    ) -> int:
         """Index changed files, as far as that is quick.
 
         Args:
@@ -151,9 +174,12 @@ class Calls:
             names: ids of the bases, none for all.
             first_index: whether to wait a little for a base without an index.
             max_age: as for `freshen`.
+
+        Returns:
+            The progress that was reported.
         """
         if max_age is None and self._in_step(names):
-            return
+            return 0
         bases: dict[str, bool] | None = None
         with anyio.move_on_after(FRESHEN_SECONDS):
             bases = await self.run(self._compare, names, max_age)
@@ -168,7 +194,7 @@ class Calls:
                 await context.report_progress(done, todo, f"Indexing: {done} of {todo} files")
             left = min(end - anyio.current_time(), PROGRESS_SECONDS)
             if self.background.wait_for_first_index(bases, 0) or left <= 0:
-                return
+                return max(reported, 0)
             await self.run(self.background.wait_for_first_index, bases, left)
 
     async def indexing(self, arguments: Mapping[str, Any], seconds: float) -> str | None:

@@ -68,6 +68,9 @@ class Auditing:
         calls, chosen = self._calls, cleaned(bases)
         if not await calls.has_bases():
             return await calls.nothing(AuditReport())
-        await calls.freshen(context, first_index=True)  # all bases, since links cross them
-        report = await calls.run(partial(audit, calls.hub, chosen, checks=cleaned(checks), limit=limit))
+        reported = await calls.freshen(context, first_index=True)  # all bases, since links cross them
+        progress = calls.progress(context, "Checking", reported)
+        report = await calls.run(
+            partial(audit, calls.hub, chosen, checks=cleaned(checks), limit=limit, progress=progress)
+        )
         return calls.result(*audit_for_model(report))

@@ -68,16 +68,27 @@ document.addEventListener("click", async (event) => {
   }
 });
 
+// Without this script the server says that something has to be selected.
+const chosen = (form) => form.querySelectorAll("input[name=id]:checked").length;
+function allow() {
+  for (const button of document.querySelectorAll("[data-least]")) {
+    button.disabled = chosen(button.form) < Number(button.dataset.least);
+  }
+}
+document.addEventListener("change", allow);
+addEventListener("pageshow", allow);
+
 document.addEventListener("submit", (event) => {
-  const question = event.submitter?.dataset.confirm;
+  const { confirm: one, confirmMany: many } = event.submitter?.dataset ?? {};
+  const count = chosen(event.target);
+  const question = many && count > 1 ? many.replace("{count}", count) : one;
   if (question && !confirm(question)) event.preventDefault();
 });
 
 document.addEventListener("change", (event) => {
   const form = event.target.closest('form[action="/compare"]');
   if (!form) return;
-  const chosen = form.querySelectorAll("input[name=hit]:checked");
-  if (chosen.length === 2) form.requestSubmit();
+  if (form.querySelectorAll("input[name=hit]:checked").length === 2) form.requestSubmit();
 });
 
 const banner = document.querySelector("#indexing");

@@ -1,0 +1,167 @@
+"""Whatever is sent to the page, and however much of it: an answer below 500, or a 503 that says to wait."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from contextlib import ExitStack
+from http.client import HTTPConnection
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from browsers import served
+from kbhub.ui.app import ROUTES
+from kbhub.ui.limits import BODY_BYTES, MOST_AT_A_TIME
+from ollama_server import running_ollama
+
+SECONDS = 30
+
+EXAMPLES = 300
+
+
+def sent(port: int, request: bytes) -> bytes:
+    """Send bytes, and return the beginning of what comes back until the server has answered or closed."""
+    with socket.create_connection(("127.0.0.1", port), SECONDS) as connection:
+        try:
+            connection.sendall(request)
+            return connection.recv(4096)
+        except ConnectionError:  # refused before all of it was read
+            return b""
+
+
+@pytest.mark.parametrize("framed", ["content-length", "chunked"])
+def test_a_form_is_taken_up_to_a_size(project, opened, framed):
+    """What is larger is refused, before it is in memory; a smaller one is not."""
+    cookie = opened.enter()
+    headers = f"Host: localhost\r\nCookie: {cookie}\r\nOrigin: {opened.origin}\r\n"
+    headers += "Content-Type: application/x-www-form-urlencoded\r\n"
+    if framed == "chunked":
+        part = b"%x\r\n%b\r\n" % (1 << 16, b"a" * (1 << 16))
+        body, headers = part * (BODY_BYTES // (1 << 16) + 1) + b"0\r\n\r\n", f"{headers}Transfer-Encoding: chunked\r\n"
+    else:
+        body, headers = b"text=aaa", f"{headers}Content-Length: 300000000\r\nExpect: 100-continue\r\n"
+    answer = sent(opened.port, f"POST /memories/change HTTP/1.1\r\n{headers}\r\n".encode() + body)
+
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    form = {"Content_Type": "application/x-www-form-urlencoded", "Cookie": cookie, "Origin": opened.origin}
+    assert opened.ask("/memories/change", "POST", "action=x&text=" + "a" * (BODY_BYTES - 20), **form)[0] == 400
+
+
+def test_a_form_that_breaks_off_changes_nothing(project, opened):
+    """The part that came may name another memory, or another action."""
+    cookie = opened.enter()
+    (ref, *_) = re.findall(r'name="id" value="([^"]+)"', opened.ask("/memories", Cookie=cookie)[2])
+    body = f"action=forget&id={quote(ref)}"
+    head = f"POST /memories/change HTTP/1.1\r\nHost: localhost\r\nCookie: {cookie}\r\nOrigin: {opened.origin}\r\n"
+    head += f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {len(body) + 5}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", opened.port), SECONDS) as connection:
+        connection.sendall((head + body).encode())
+        connection.shutdown(socket.SHUT_WR)
+        connection.recv(4096)
+
+    assert ref in opened.ask("/memories", Cookie=cookie)[2]
+
+
+def test_many_answers_at_a_time_do_not_stop_the_page(project):
+    """They wait for their turn, and the pages beside them do not."""
+    (project.home / ".kbhub.json").write_text(json.dumps({"answers": {"model": "qwen3:0.6b"}}))
+    with running_ollama() as server, served(project, OLLAMA_HOST=server.url) as opened, ExitStack() as stack:
+        server.say, server.silent = lambda _body: "Run `orchard rollback` [1].", True
+        stack.callback(server.released.set)
+        cookie = opened.enter()
+        connections = [HTTPConnection("127.0.0.1", opened.port, timeout=SECONDS) for _ in range(60)]
+        for connection in connections:
+            stack.callback(connection.close)
+            connection.request("GET", "/ask/stream?q=how+do+I+roll+back", headers={"Cookie": cookie})
+        for _ in range(20):
+            assert opened.ask("/?q=rollback", Cookie=cookie)[0] == 200
+        server.released.set()
+        for connection in connections:
+            assert b"event: answer" in connection.getresponse().read()
+
+
+def test_more_requests_at_a_time_than_people_have_are_told_to_wait(project, opened):
+    """And once some have ended, the page answers as before."""
+    cookie = opened.enter()
+    with ExitStack() as stack:
+        for _ in range(MOST_AT_A_TIME):
+            connection = HTTPConnection("127.0.0.1", opened.port, timeout=SECONDS)
+            stack.callback(connection.close)
+            connection.request("GET", "/events", headers={"Cookie": cookie})
+            assert connection.getresponse().status == 200
+        status, headers, text = opened.ask("/", Cookie=cookie)
+        assert (status, headers["retry-after"]) == (503, "1")
+        assert "Try again" in text
+    assert any(opened.ask("/", Cookie=cookie)[0] == 200 for _ in range(1000))
+
+
+NAMES = (
+    "q",
+    "ref",
+    "base",
+    "path",
+    "id",
+    "action",
+    "scope",
+    "offset",
+    "hit",
+    "mode",
+    "token",
+    "text",
+    "around",
+    "from",
+)
+VALUES = st.one_of(
+    st.text(max_size=30),
+    st.sampled_from(
+        ("rollback.md", "project", "memory", "forget", "merge", "edit", "move", "restore", "1", "-1", "..")
+    ),
+    st.sampled_from(("rollback.md:1-9999999999999999999999", "\0", "kind:", "age:<99999999999999d", '"', "a" * 5000)),
+)
+PAIRS = st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=5).map(
+    lambda pairs: "&".join(f"{name}={quote(value.encode('utf-8', 'replace'))}" for name, value in pairs).encode()
+)
+BYTES = st.binary(max_size=60)
+LINE = BYTES.map(lambda value: re.sub(rb"[\x00-\x20\x7f]", b"", value))
+ESCAPED = BYTES.map(lambda value: quote(value).encode())
+PAGES = [(method.encode(), route.path.encode()) for route in ROUTES for method in route.methods]
+METHODS = st.sampled_from((b"GET", b"POST", b"HEAD", b"PUT", b"DELETE", b"OPTIONS", b"TRACE", b"ODD"))
+TARGETS = st.one_of(
+    st.sampled_from([page for page in PAGES if page[1] != b"/events"]),
+    st.tuples(METHODS, st.one_of(ESCAPED, LINE).map(lambda path: b"/" + path)),
+)
+HEADERS = st.lists(
+    st.tuples(
+        st.sampled_from((b"Accept", b"Content-Type", b"Range", b"If-None-Match", b"HX-Request", b"Expect", b"X-Odd")),
+        st.one_of(LINE, st.sampled_from((b"multipart/form-data", b"multipart/form-data; boundary=b", b"bytes=9-1"))),
+    ),
+    max_size=3,
+)
+STRANGERS = st.lists(st.tuples(st.sampled_from((b"Cookie", b"Origin", b"Host")), BYTES), min_size=1, max_size=2)
+FORM = b"application/x-www-form-urlencoded"
+
+
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(TARGETS, PAIRS | ESCAPED, HEADERS, PAIRS | BYTES, st.none() | STRANGERS)
+def test_no_request_is_an_error_of_the_server(fuzzed, target, query, headers, body, stranger):
+    """Of any path, method, header, cookie, query and body, by somebody who is known and by somebody who is not."""
+    page, cookie = fuzzed
+    known = [(b"Cookie", cookie.encode()), (b"Origin", page.origin.encode()), (b"Content-Type", FORM)]
+    headers = [(b"Host", b"localhost"), *(known if stranger is None else stranger), *headers]
+    headers += [(b"Connection", b"close"), (b"Content-Length", b"%d" % len(body))]
+    lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+    request = b"%b %b?%b HTTP/1.1\r\n%b\r\n%b" % (*target, query, lines, body)
+
+    answer = sent(page.port, request)
+
+    assert re.match(rb"HTTP/1.1 ([1-4]\d\d|503) ", answer) or not answer, (request, answer)
+
+
+@pytest.fixture
+def fuzzed(project, opened):
+    """The page of a project, and the cookie of its session."""
+    return opened, opened.enter()
