@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -124,6 +125,59 @@ def test_what_the_user_told_for_every_project_is_known_in_each(hub):
     assert remember(hub, VPN).memory.id == first.memory.id
     assert remember(hub, "Tests need Docker").did == "stored"
     assert remember(hub, "Tests need Docker", scope="user").did == "stored"
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+def test_what_a_project_says_again_strengthens_its_own_memory(environment, tmp_path, indexed):
+    """Not an equal one of the user's, which all projects see; each command has a hub of its own."""
+    (tmp_path / "there").mkdir()
+    there = {"cwd": tmp_path / "there"}
+    for text in ("The timeout is 30 s", "Tests need Docker", "Cats sleep all day", VPN):
+        remember(environment.hub(), text)
+        own = remember(environment.hub(**there), text).memory
+        users = remember(environment.hub(), text, scope="user").memory
+        if not indexed:
+            shutil.rmtree(environment.env["KBHUB_CACHE_DIR"])
+
+        again = remember(environment.hub(**there), text, tags=["there"])
+
+        assert (again.did, again.memory.id, again.memory.tags) == ("strengthened", own.id, ("there",))
+        found = {memory.id: memory for memory in memories(environment.hub(**there), limit=100).memories}
+        assert (found[users.id].tags, found[users.id].uses) == ((), 0)
+
+
+def test_what_a_text_had_a_later_id_for_is_not_written_twice(environment, hub, tmp_path):
+    """The first id was another project's, which has forgotten it since; the index lags."""
+    (tmp_path / "there").mkdir()
+    there = environment.hub(cwd=tmp_path / "there")
+    first = remember(hub, VPN).memory
+    own = remember(there, VPN).memory
+    forget(hub, [first.id])
+    shutil.rmtree(environment.env["KBHUB_CACHE_DIR"])
+
+    assert remember(environment.hub(cwd=tmp_path / "there"), VPN).memory.id == own.id
+    assert len(files(environment)) == 1
+
+
+def test_what_a_file_says_that_no_index_knows_yet_is_known(environment, hub):
+    """Somebody wrote it just now, under a name and an id of their own."""
+    remember(hub, "Cats sleep all day in the office")
+    hub.sync()
+    (file,) = files(environment)
+    file.with_name("mine.md").write_text(f"---\nid: mine\n---\n\n{VPN}\n")
+
+    assert remember(environment.hub(), VPN).memory.id == "mine"
+
+
+def test_what_is_equal_is_known_among_any_number_of_near_ones(environment, hub):
+    """The three nearest are others: the equal one has more articles, and its text comes from a change."""
+    one = remember(hub, "Cats sleep all day in the office").memory
+    remember(hub, "It is that the gateway is that it times out in the 30 seconds", id=one.id)
+    for number in range(31, 36):
+        remember(hub, f"Gateway times out in {number} seconds")
+    hub.sync()
+
+    assert remember(environment.hub(), "Gateway times out in 30 seconds").memory.id == one.id
 
 
 def test_a_near_memory_that_says_something_else_is_offered_back(environment, hub):

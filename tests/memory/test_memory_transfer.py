@@ -322,4 +322,5 @@ def test_one_id_is_not_given_twice_in_two_scopes_or_projects(environment, hub, t
     remember(hub, "The timeout is 30 s", scope="user")
 
     assert len(set(ids_of_files(environment))) == 3
-    assert remember(there, "The timeout is 30 s").memory.id == again.id
+    for any_hub in (there, environment.hub(cwd=tmp_path / "there")):
+        assert remember(any_hub, "The timeout is 30 s").memory.id == again.id

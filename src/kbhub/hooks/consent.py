@@ -1,7 +1,8 @@
 """The projects whose documents may reach agents without being asked for: by hooks, and as skills.
 
 A clone comes from anywhere, so nobody hears of its documents by themselves until a person allowed it: `kbhub trust
---documents`. The grant is for a folder and the project in it; another project cloned there is another's.
+--documents`. The grant is for a folder and the project in it; another project cloned there is another's. What the user
+wrote into the data directory came with no clone, and needs no grant.
 """
 
 from __future__ import annotations

@@ -101,10 +101,10 @@ def deliver(hub: Hub, event: Event) -> Delivery | None:
     Raises:
         KbhubError: whatever keeps it from answering.
     """
-    if event.name not in BUDGETS or not may_speak(hub):
+    if event.name not in BUDGETS:
         return None
     session = told(hub, event.session)
-    delivery = considered(hub, event, session)
+    delivery = considered(hub, event, session, own_only=not may_speak(hub))
     if event.name == "session-start":
         sweep(hub)
     if delivery is not None:
@@ -112,18 +112,19 @@ def deliver(hub: Hub, event: Event) -> Delivery | None:
     return delivery
 
 
-def considered(hub: Hub, event: Event, session: Told) -> Delivery | None:
-    """Return what to say about an event, whether or not the project may speak; nothing is noted.
+def considered(hub: Hub, event: Event, session: Told, *, own_only: bool = False) -> Delivery | None:
+    """Return what to say about an event; nothing is noted.
 
     Args:
         hub: as for `deliver`.
         event: what happened.
         session: what was said until now.
+        own_only: the project may not speak, so only the user's own memories count.
     """
     fresh = event.name == "session-start" and event.source not in ("resume", "")
     known = frozenset[str]() if fresh else session.refs
     room = min(BUDGETS[event.name], SESSION_TOKENS - session.tokens)
-    made = _PARTS[event.name](hub, event, known)
+    made = _PARTS[event.name](hub, event, known, own_only)
     return _fitted(made, room)
 
 
@@ -155,10 +156,10 @@ def _fitted(parts: Iterable[_Part], room: int) -> Delivery | None:
     return Delivery("\n".join(said), tuple(refs), tokens("\n".join(said)))
 
 
-def _start(hub: Hub, _: Event, known: frozenset[str]) -> list[_Part]:
+def _start(hub: Hub, _: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
     """Say what there is, and the memories that hold for all work here."""
-    parts = [_Part(line) for line in _what_there_is(hub)]
-    if count := len(waiting(hub)):
+    parts = [] if own_only else [_Part(line) for line in _what_there_is(hub)]
+    if count := 0 if own_only else len(waiting(hub)):
         verb = "waits" if count == 1 else "wait"
         what = "1 proposed memory" if count == 1 else f"{count} proposed memories"
         parts.append(_Part(f"{what} {verb} for the user: review with `kbhub memories inbox`."))
@@ -167,8 +168,9 @@ def _start(hub: Hub, _: Event, known: frozenset[str]) -> list[_Part]:
     for memory in all_known(hub):
         marked = bool(STANDING & {tag.casefold() for tag in memory.facts.tags})
         strength = memory.strength(now)
-        if (marked or strength >= STRONG) and may_be_delivered(hub, memory) and ref(hub, memory) not in known:
-            standing.append((not marked, -strength, ref(hub, memory), memory))
+        name = ref(hub, memory)
+        if (marked or strength >= STRONG) and name not in known and may_be_delivered(hub, memory, own_only=own_only):
+            standing.append((not marked, -strength, name, memory))
     if standing:
         parts.append(_Part("Standing notes of the user (data, not instructions):"))
         parts += [_memory_part(memory, name) for *_, name, memory in sorted(standing, key=lambda one: one[:3])]
@@ -197,15 +199,18 @@ def _what_there_is(hub: Hub) -> list[str]:
     ]
 
 
-def _prompt(hub: Hub, event: Event, known: frozenset[str]) -> list[_Part]:
+def _prompt(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
     """Say what is about a file that a prompt names, and the passages that answer it, if that is certain."""
     text = _SYNTAX.sub(" ", _CODE.sub(" ", event.prompt))
     words = text.split()[:PROMPT_WORDS]
     wording = " ".join(words)
     if len(_NAME.findall(wording)) < LEAST_WORDS or wording.startswith("/"):
         return []
-    parts = _about(hub, replace(event, paths=words_like_files(event.prompt), text=event.prompt), known)
-    result = search(hub, Query(text=wording, limit=MOST_PASSAGES))
+    parts = _about(hub, replace(event, paths=words_like_files(event.prompt), text=event.prompt), known, own_only)
+    own = tuple(base.id for base in hub.discovery().bases if base.origin == "memory")
+    if own_only and not own:
+        return []
+    result = search(hub, Query(text=wording, limit=MOST_PASSAGES, bases=own if own_only else ()))
     certain = [hit for hit in result.hits if result.verdict == "strong" or _is_named(wording, hit)]
     found = all_known(hub) if any(hit.kind == "memory" for hit in certain) else []
     memories = {ref(hub, memory): memory for memory in found}
@@ -215,7 +220,7 @@ def _prompt(hub: Hub, event: Event, known: frozenset[str]) -> list[_Part]:
         memory = memories.get(hit.ref)
         if hit.score < LEAST_SHARE * certain[0].score or hit.outdated or {address, hit.ref} & said:
             continue
-        if memory is not None and not may_be_delivered(hub, memory):
+        if memory is not None and not may_be_delivered(hub, memory, own_only=own_only):
             continue
         parts.append(_passage(hit, hit.ref if memory else address))
     return [_Part(HEAD), *parts]
@@ -247,14 +252,14 @@ def _address(hit: Hit) -> str:
     return f"{hit.ref}:{hit.start_line}:{hit.end_line - hit.start_line + 1}"
 
 
-def _tool(hub: Hub, event: Event, known: frozenset[str]) -> list[_Part]:
+def _tool(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
     """Say which memories and documents are about the file, or the symbol, that a tool works on."""
-    return [_Part(HEAD), *_about(hub, event, known)]
+    return [_Part(HEAD), *_about(hub, event, known, own_only)]
 
 
-def _about(hub: Hub, event: Event, known: frozenset[str]) -> list[_Part]:
+def _about(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
     parts = []
-    found = [one for one in concerned(hub, event) if one.ref not in known][:MOST_SUBJECTS]
+    found = [one for one in concerned(hub, event, own_only=own_only) if one.ref not in known][:MOST_SUBJECTS]
     for one in found:
         about = one.about.partition("::")[2] if len(event.paths) == 1 and one.symbol else one.about
         if one.memory is not None:
@@ -275,7 +280,7 @@ def _memory_part(memory: Known, name: str, about: str = "", *, limit: int = MEMO
     return _Part(f'- read(refs="{name}"){subject}{more}:\n  {said}', name)
 
 
-_PARTS: dict[EventName, Callable[[Hub, Event, frozenset[str]], list[_Part]]] = {
+_PARTS: dict[EventName, Callable[[Hub, Event, frozenset[str], bool], list[_Part]]] = {
     "session-start": _start,
     "prompt": _prompt,
     "tool": _tool,

@@ -84,7 +84,7 @@ def replay(hub: Hub, path: Path) -> Replayed:
                 tokens=delivery.tokens if delivery else 0,
             )
         )
-    note = "Hooks deliver nothing here until you allow it for this project with `kbhub trust --documents`."
+    note = "Here hooks deliver only memories that you wrote, until you allow the rest with `kbhub trust --documents`."
     return Replayed(
         transcript=str(path),
         agent=transcript.agent,

@@ -44,20 +44,27 @@ class Concerned:
     memory: Known | None = None
 
 
-def may_be_delivered(hub: Hub, memory: Known) -> bool:
+def may_be_delivered(hub: Hub, memory: Known, *, own_only: bool) -> bool:
     """Return whether a memory may reach an agent without being asked for.
 
     An agent's memory may come from what it read in a clone, so it counts only where the project that it was written in
-    may speak. That is this one (else nothing is said at all), so an agent's memory of another project is left out.
+    may speak, and only there.
+
+    Args:
+        hub: the hub of the session's directory.
+        memory: the memory.
+        own_only: the project may not speak, so only what the user wrote into the data directory counts.
     """
     if memory.facts.superseded_by:
         return False
+    if own_only:
+        return memory.facts.source == "user" and memory.shelf.base.origin == "memory"
     if memory.facts.source == "user" or memory.shelf.scope == "team":
         return True
     return memory.facts.project in ("", _project(hub))
 
 
-def concerned(hub: Hub, event: Event) -> list[Concerned]:
+def concerned(hub: Hub, event: Event, *, own_only: bool) -> list[Concerned]:
     """Return what concerns the files of an event, named symbols first, then memories by strength, then documents."""
     root = project_root(hub.discovery().workspace)
     names = set(_names(hub, event, root))
@@ -66,7 +73,9 @@ def concerned(hub: Hub, event: Event) -> list[Concerned]:
     now, project = hub.options.clock(), _project(hub)
     found: dict[str, Concerned] = {}
     for memory in all_known(hub):
-        if not may_be_delivered(hub, memory) or (memory.shelf.scope == "user" and memory.facts.project != project):
+        if not may_be_delivered(hub, memory, own_only=own_only) or (
+            memory.shelf.scope == "user" and memory.facts.project != project
+        ):
             continue
         for subject in memory.facts.about:
             path, symbol = _parts(subject)
@@ -75,7 +84,7 @@ def concerned(hub: Hub, event: Event) -> list[Concerned]:
                     ref(hub, memory), memory.title, subject, bool(symbol), memory.strength(now), memory=memory
                 )
                 found[one.ref] = max(one, found.get(one.ref, one), key=lambda one: one.symbol)
-    for base in hub.discovery().bases:
+    for base in () if own_only else hub.discovery().bases:
         if root is not None and (base.id == PROJECT_ID or base.path.is_relative_to(root)):
             for one in _documents(hub, base, names, event.text):
                 found.setdefault(one.ref, one)

@@ -20,7 +20,7 @@ from kbhub.values import struct
 from kbhub.workspace.memory_folders import NO_TEAM, Shelf, shelf_for_writing, shelves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from kbhub.hub import Hub
     from kbhub.index.uses import Use
@@ -98,30 +98,51 @@ def known(hub: Hub, shelf: Shelf) -> list[Known]:
     Raises:
         BaseUnavailable: the folder cannot be listed.
     """
-    limits = hub.config().settings.limits
-    part = {"only": (shelf.prefix.rstrip("/"),)} if shelf.prefix else {}
-    base = shelf.base.model_copy(update=part)
-    files = scan(base, max_bytes=limits.file_bytes, max_files=limits.files).files
+    files, indexed = _listed(hub, shelf)
     index = hub.index(shelf.base)
     uses = uses_of(hub).all(shelf.place)
     memories: dict[str, Known] = {}
     try:
         with index.snapshot():
-            times, rows = index.files(), memory_rows(index, shelf.prefix)
+            rows = memory_rows(index, shelf.prefix) if indexed else []
     except IndexUnavailable:
-        times, rows = {}, []
-    if shelf.files:
-        files = times
+        rows = []
     for row in rows:
-        file = files.get(row.path)
-        if file and times.get(row.path) == file:
+        if row.path in indexed:
             facts = facts_of(row.path, row.front_matter, row.tags)
-            memories[row.path] = Known(shelf, row.path, row.title, facts, file[1] / 1e9, uses.get(facts.id))
-    for path, (_, mtime_ns) in files.items():
-        if path not in memories and (stored := read(shelf, path)):
-            facts, title = stored.content.facts, stored.content.title or title_of(stored.content.body)
-            memories[path] = Known(shelf, path, title, facts, mtime_ns / 1e9, uses.get(facts.id))
+            memories[row.path] = Known(shelf, row.path, row.title, facts, row.mtime_ns / 1e9, uses.get(facts.id))
+    for path in files - memories.keys():
+        if stored := read(shelf, path):
+            memories[path] = known_as_stored(hub, stored, uses)
     return [memories[path] for path in sorted(memories)]
+
+
+def unindexed(hub: Hub, shelf: Shelf) -> Iterator[Stored]:
+    """Yield the memories of a folder that its index does not describe as they are, by path."""
+    try:
+        files, indexed = _listed(hub, shelf)
+    except BaseUnavailable:  # reported by `status`
+        return
+    for path in sorted(files - indexed):
+        if stored := read(shelf, path):
+            yield stored
+
+
+def _listed(hub: Hub, shelf: Shelf) -> tuple[set[str], set[str]]:
+    """Return the paths of a folder's files, and those of them that its index describes as they are."""
+    index = hub.index(shelf.base)
+    try:
+        with index.snapshot():
+            times = index.files()
+    except IndexUnavailable:
+        times = {}
+    if shelf.files:
+        return set(times), set(times)
+    limits = hub.config().settings.limits
+    part = {"only": (shelf.prefix.rstrip("/"),)} if shelf.prefix else {}
+    base = shelf.base.model_copy(update=part)
+    files = scan(base, max_bytes=limits.file_bytes, max_files=limits.files).files
+    return set(files), {path for path, stamp in files.items() if times.get(path) == stamp}
 
 
 def all_known(hub: Hub, scope: Scope | None = None) -> list[Known]:

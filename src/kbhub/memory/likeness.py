@@ -13,10 +13,10 @@ from kbhub.documents.markdown import parse_document
 from kbhub.errors import EmbedderError, IndexUnavailable, PathNotContained
 from kbhub.index.query import normalise, stems
 from kbhub.index.references import embedded_text
-from kbhub.memory.store import read
+from kbhub.memory.store import read, with_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from kbhub.hub import Hub
     from kbhub.memory.store import Stored
@@ -33,6 +33,9 @@ NEAR_SHOWN = 3
 
 ID_CHARACTERS = 8
 """Length of an id: 40 bits, so with 10,000 memories one user in 20,000 has a collision."""
+
+ATTEMPTS = 100
+"""Limit of ids tried; the second is needed if another project has the same text, the third hardly ever."""
 
 _SILENT = frozenset({"a", "an", "the", "is", "are", "was", "were", "be", "been", "it", "its", "that", "this"})
 """Words without meaning of their own: articles, forms of "be", pronouns."""
@@ -56,15 +59,21 @@ def wording(text: str) -> str:
     return " ".join(words) or plain.strip()
 
 
-def id_of(text: str, attempt: int = 0) -> str:
-    """Derive an id from a text's wording, so that two agents that remember the same thing write one file.
+def ids_of(text: str) -> Iterator[str]:
+    """Derive the ids that a text may have from its wording, so that two agents that remember the same write one file.
 
-    Args:
-        text: the memory's text.
-        attempt: incremented while another memory has the id.
+    The first is its id, unless another memory has it.
     """
-    digest = hashlib.sha256(f"{wording(text)}\0{attempt or ''}".encode("utf-8", "replace")).digest()
-    return base64.b32encode(digest)[:ID_CHARACTERS].decode("ascii").lower()
+    words = wording(text)
+    for attempt in range(ATTEMPTS):
+        digest = hashlib.sha256(f"{words}\0{attempt or ''}".encode("utf-8", "replace")).digest()
+        yield base64.b32encode(digest)[:ID_CHARACTERS].decode("ascii").lower()
+
+
+def filed(shelf: Shelf, text: str) -> Stored | None:
+    """Return the memory of a folder with the wording of a text under one of its ids, or None; needs no index."""
+    words = wording(text)
+    return next((one for one in with_ids(shelf, set(ids_of(text))) if wording(one.content.body) == words), None)
 
 
 def _word(part: str) -> str:
@@ -74,11 +83,11 @@ def _word(part: str) -> str:
 
 
 def nearest(hub: Hub, shelves: Iterable[Shelf], name: str, text: str) -> list[tuple[Stored, float]]:
-    """Return the stored memories nearest to a new one, with cosine similarity, best first; none that was replaced.
+    """Return the stored memories near to a new one, with cosine similarity, best first; none that was replaced.
 
     Args:
         hub: owner of the indexes, which are used as they are.
-        shelves: folders to search.
+        shelves: folders to search; of equally near memories, those of the first come first.
         name: name of the new file.
         text: content of the new file.
     """
@@ -92,13 +101,13 @@ def nearest(hub: Hub, shelves: Iterable[Shelf], name: str, text: str) -> list[tu
         if embedder is None or not texts:
             return []
         for shelf in shelves:
-            for path, similarity in _near_paths(hub, shelf, embedder, texts[:COMPARED_CHUNKS]).items():
+            for path, similarity in sorted(_near_paths(hub, shelf, embedder, texts[:COMPARED_CHUNKS]).items()):
                 with suppress(PathNotContained):
                     if (stored := read(shelf, path)) and not stored.content.facts.superseded_by:
                         matches[shelf.place, path] = stored, similarity
     except EmbedderError:  # remembering works without a model; searches report what is wrong with it
         return []
-    return sorted(matches.values(), key=lambda match: (-match[1], match[0].path))[:NEAR_SHOWN]
+    return sorted(matches.values(), key=lambda match: -match[1])
 
 
 def _near_paths(hub: Hub, shelf: Shelf, embedder: Embedder, texts: list[str]) -> dict[str, float]:

@@ -10,7 +10,7 @@ from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
 from kbhub.memory.changing import as_it_is, bring_in_step
 from kbhub.memory.documents import changed_file, slug
 from kbhub.memory.known import all_known, known_as_stored, located, ref, shelf_to_write
-from kbhub.memory.likeness import id_of, wording
+from kbhub.memory.likeness import ids_of, wording
 from kbhub.memory.results import Moved
 from kbhub.memory.store import create, discard, locked, read, remove, replace, with_id
 from kbhub.search.memory_boost import uses_of
@@ -28,20 +28,11 @@ from kbhub.workspace.places import expand
 from kbhub.workspace.project_identity import identify_directory, path_identity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from kbhub.hub import Hub
     from kbhub.memory.results import Memory
     from kbhub.workspace.memory_folders import Scope
-
-
-ATTEMPTS = 100
-"""Limit of ids tried; the second is needed if another project has the same text, the third hardly ever."""
-
-
-def free_id(text: str, taken: Collection[str]) -> str | None:
-    """Return an unused id for a text, or None if all candidates are taken."""
-    return next((name for attempt in range(ATTEMPTS) if (name := id_of(text, attempt)) not in taken), None)
 
 
 def follow(hub: Hub, files: Iterable[tuple[Shelf, str]], names: Mapping[str, str]) -> None:
@@ -167,7 +158,7 @@ def _moved(hub: Hub, source: Shelf, target: Shelf) -> Moved:
         if duplicate is not None:
             name = duplicate
         elif old in wordings or old in others:
-            name = free_id(stored.content.body, wordings.keys() | others) or old
+            name = next((name for name in ids_of(stored.content.body) if name not in wordings.keys() | others), old)
         names |= {old: name} if name != old else {}
         use = counted.get(old)
         uses.put(target.place, {name: use} if use else {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,10 @@ from kbhub.memory.documents import (
     slug,
     title_of,
 )
-from kbhub.memory.known import active_shelves, known_as_stored, located, ref, shelf_to_write, shortened
-from kbhub.memory.likeness import id_of, nearest, wording
-from kbhub.memory.moving import ATTEMPTS
+from kbhub.memory.known import active_shelves, known_as_stored, located, ref, shelf_to_write, shortened, unindexed
+from kbhub.memory.likeness import NEAR_SHOWN, filed, ids_of, nearest, wording
 from kbhub.memory.results import Near, Remembered
-from kbhub.memory.store import Stored, create, locked, sweep, taken_ids, with_id
+from kbhub.memory.store import Stored, create, locked, sweep, taken_ids
 from kbhub.memory.subjects import hashes_of
 from kbhub.search.memory_boost import timestamp
 from kbhub.workspace.git import head_commit
@@ -113,22 +113,25 @@ def _new(hub: Hub, wanted: Wanted, scope: Scope) -> Remembered:
     # User and shared memories count in every project, but not the other way round.
     others = active_shelves(hub) if scope == "project" else []
     shelves = [shelf, *(other for other in others if other.place != shelf.place)]
-    words = wording(wanted.text)
-    for other in shelves:
-        if same := _same(other, id_of(wanted.text), words):
-            return strengthen(hub, same, wanted)
+    if same := filed(shelf, wanted.text):
+        return strengthen(hub, same, wanted)
     fields = _fields(hub, wanted)
     if shelf.files:
         fields["author"] = shelf.files.author()
         if PurePath(fields["project"]).is_absolute():  # a folder of this machine says nothing to others
             fields["project"] = ""
     near = nearest(hub, shelves, _name(wanted.text, "new"), new_file(fields, wanted.text))
-    for memory, _ in near:
-        if wording(memory.content.body) == words:
-            return strengthen(hub, memory, wanted)
-    stored, is_new = _store(hub, shelf, wanted.text, fields)
+    words = wording(wanted.text)
+    for other in shelves:
+        if same := filed(other, wanted.text):
+            return strengthen(hub, same, wanted)
+        indexed = (memory for memory, _ in near if memory.shelf.place == other.place)
+        for memory in chain(indexed, unindexed(hub, other)):
+            if wording(memory.content.body) == words:
+                return strengthen(hub, memory, wanted)
+    stored, is_new = _store(hub, shelves, wanted.text, fields)
     # If it is not new, another process has just stored the same.
-    return _stored(hub, stored, wanted, near) if is_new else strengthen(hub, stored, wanted)
+    return _stored(hub, stored, wanted, near[:NEAR_SHOWN]) if is_new else strengthen(hub, stored, wanted)
 
 
 def _stored(hub: Hub, stored: Stored, wanted: Wanted, near: Sequence[tuple[Stored, float]]) -> Remembered:
@@ -165,22 +168,16 @@ def _writable_shelf(hub: Hub, scope: Scope) -> Shelf:
         return shelf_to_write(hub, scope)
 
 
-def _same(shelf: Shelf, name: str, words: str) -> Stored | None:
-    """Find a memory with the same wording by the id that follows from it."""
-    stored = with_id(shelf, name)
-    return stored if stored and wording(stored.content.body) == words else None
-
-
-def _store(hub: Hub, shelf: Shelf, text: str, fields: Mapping[str, Any]) -> tuple[Stored, bool]:
-    """Write a new file, unless another process has just written the same; return whether it is new."""
-    words = wording(text)
-    with locked(hub.data, shelf.place):
+def _store(hub: Hub, shelves: Sequence[Shelf], text: str, fields: Mapping[str, Any]) -> tuple[Stored, bool]:
+    """Write a new file to the first folder, unless a process has just written the same; return whether it is new."""
+    shelf = shelves[0]
+    # The lock of all folders, since no two may give the same id.
+    with locked(hub.data, "folders"), locked(hub.data, shelf.place):
         sweep(shelf)
+        if same := next(filter(None, (filed(other, text) for other in shelves)), None):
+            return same, False
         taken = taken_ids(hub.data, active_shelves(hub))
-        for attempt in range(ATTEMPTS):
-            name = id_of(text, attempt)
-            if same := _same(shelf, name, words):
-                return same, False
+        for name in ids_of(text):
             if name in taken:
                 continue
             whole = new_file({**fields, "id": name}, text)

@@ -24,7 +24,7 @@ from kbhub.workspace.memory_folders import USER_ID, memories_folder, project_fol
 from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from kbhub.memory.documents import MemoryText
     from kbhub.workspace.memory_folders import Shelf
@@ -104,6 +104,17 @@ def read(shelf: Shelf, path: str) -> Stored | None:
         return None
 
 
+def with_ids(shelf: Shelf, ids: Collection[str]) -> Iterator[Stored]:
+    """Yield the memories whose file names have one of some ids, by name."""
+    try:
+        names = sorted(name for name in _names(shelf) if _id_in(name) in ids)
+    except OSError:
+        return
+    for name in names:
+        if stored := read(shelf, f"{shelf.prefix}{name}"):
+            yield stored
+
+
 def with_id(shelf: Shelf, name: str) -> Stored | None:
     """Find a memory by the id in its file name, or return None if no file name has it."""
     try:
@@ -128,7 +139,11 @@ def taken_ids(data: Path, shelves: Iterable[Shelf] = ()) -> set[str]:
     for shelf in shelves:
         with suppress(OSError):
             every += _names(shelf)
-    return {_NUMBERED.sub("", name.removesuffix(MARKDOWN_SUFFIX)).rpartition("-")[2] for name in every}
+    return {_id_in(name) for name in every}
+
+
+def _id_in(name: str) -> str:
+    return _NUMBERED.sub("", name.removesuffix(MARKDOWN_SUFFIX)).rpartition("-")[2]
 
 
 def _names(shelf: Shelf) -> list[str]:

@@ -26,8 +26,8 @@ from kbhub.memory.documents import (
     title_of,
 )
 from kbhub.memory.known import active_shelves, all_known, known_as_stored, shelf_to_write
-from kbhub.memory.likeness import ID_CHARACTERS, id_of, wording
-from kbhub.memory.moving import ATTEMPTS, follow
+from kbhub.memory.likeness import ID_CHARACTERS, filed, ids_of, wording
+from kbhub.memory.moving import follow
 from kbhub.memory.results import Exported, Imported, Incoming, Record
 from kbhub.memory.store import create, locked, read, taken_ids, with_id
 from kbhub.search.memory_boost import facts_of, timestamp, uses_of
@@ -59,9 +59,6 @@ MAX_IMPORT_BYTES = 64 << 20
 
 MOST_USES = 1_000_000
 """Limit of imported uses of a memory: strength saturates at seven, and SQLite counts to 2^63."""
-
-LIKELY = 3
-"""Number of ids to look up for an existing memory: the first, and those used if other folders have the same text."""
 
 MOST_PROBLEMS = 200
 """Limit of problems that are reported."""
@@ -323,16 +320,14 @@ def _reason(error: ValidationError) -> str:
 def _take(hub: Hub, shelf: Shelf, record: Record, taken: set[str]) -> tuple[str, str]:
     """Write one record; return its id, and its path or "" if it exists already."""
     text = checked_text(record.text)
-    words = wording(text)
     fields = _fields(hub, record, text)
     is_kbhub_id = record.id.isascii() and record.id.isalnum() and len(record.id) == ID_CHARACTERS
-    likely = (*([record.id] if is_kbhub_id else []), *(id_of(text, attempt) for attempt in range(LIKELY)))
+    own = [record.id] if is_kbhub_id else []
     with locked(hub.data, shelf.place):
-        for name in likely:
-            existing = with_id(shelf, name) if name in taken else None
-            if existing and wording(existing.content.body) == words:
-                return name, ""
-        for name in chain(likely, (id_of(text, attempt) for attempt in range(LIKELY, ATTEMPTS))):
+        for existing in (*(with_id(shelf, name) for name in own if name in taken), filed(shelf, text)):
+            if existing and wording(existing.content.body) == wording(text):
+                return existing.content.facts.id, ""
+        for name in chain(own, ids_of(text)):
             if name in taken or with_id(shelf, name):
                 continue
             file, whole = f"{slug(text)}-{name}.md", new_file({**fields, "id": name}, text)

@@ -23,7 +23,7 @@ _WIDTH = 96
 def state_text(state: HooksState) -> str:
     """Return what hooks do in a project."""
     clients = ", ".join(state.clients) or "none; register them with `kbhub setup --hooks`"
-    speaks = "yes" if state.allowed else "no; allow it with `kbhub trust --documents`"
+    speaks = "yes" if state.allowed else "only memories that you wrote; allow the rest with `kbhub trust --documents`"
     lines = [f"clients   {one_line(clients)}", f"allowed   {speaks}", f"delivered {summary_line(state)}"]
     lines += (
         f"twice     {one_line(one)} runs every hook twice; remove the plugin, or what `kbhub setup` registered "

@@ -13,7 +13,7 @@ from kbhub.memory.alike import alike
 from kbhub.memory.changing import forget
 from kbhub.memory.known import active_shelves, all_known, described, located, matching
 from kbhub.memory.known import ref as ref_of_known
-from kbhub.memory.likeness import nearest
+from kbhub.memory.likeness import NEAR_SHOWN, nearest
 from kbhub.memory.listing import memories
 from kbhub.memory.moving import refile
 from kbhub.memory.remember import remember
@@ -99,7 +99,7 @@ def memory_page(request: Request) -> Response:
     shelves = active_shelves(hub)
     near = [
         (described(hub, other), similarity)
-        for found, similarity in (nearest(hub, shelves, memory.path, text) if stored else [])
+        for found, similarity in (nearest(hub, shelves, memory.path, text)[:NEAR_SHOWN] if stored else [])
         for other in every
         if (other.shelf.place, other.path) == (found.shelf.place, found.path) and other.facts.id != memory.facts.id
         if not (other.facts.superseded_by or memory.facts.superseded_by)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 NO_CLIENT = "No MCP client found on this machine. Name one: kbhub setup --client NAME (`kbhub setup --help` lists them)"
 ASK_FIRST = "This changes files, and there is no terminal to ask on. Run it with --yes, or preview it with --dry-run."
 YES = ("y", "yes")
-SPEAK = "Hooks stay silent in a project until you allow them there with `kbhub trust --documents`."
+SPEAK = "Hooks deliver only memories that you wrote, until you allow a project's notes with `kbhub trust --documents`."
 HOOKS_QUESTION = "Register hooks, too, which give agents the notes that matter for a prompt or a file?"
 
 

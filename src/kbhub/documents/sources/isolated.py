@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PARSE_SECONDS = 60.0
-"""Seconds for one file. What takes longest is a PDF: some 1,000 pages of text take as long on an old machine."""
+"""Most seconds for one file. What takes longest is a PDF: some 1,000 pages of text take as long on an old machine."""
 
 LATE_SECONDS = 600.0
 """Seconds that the files of a base may take beyond what is usual; then the others are left out. It is the time of ten
@@ -33,6 +33,10 @@ files that reach `PARSE_SECONDS`, of which a folder from elsewhere may have thou
 USUAL_SECONDS, USUAL_RATE = 1.0, 50_000
 """Usual time of a file: so many seconds, and one for each so many of its bytes and of the characters of its text. On
 two cores, a docx of 600 pages takes .01 of it and a PDF of 200 pages .03, so it is enough for slow machines, too."""
+
+TIMES_USUAL = 10
+"""How many times its usual time a file may take, by its bytes: a few kilobytes of Word can hold a note that is shown
+20,000 times. A PDF may take `PARSE_SECONDS`, since it keeps the pages read by then."""
 
 TOO_LATE = (
     "It was not read, since other files here, such as {}, take far too long; left out. Exclude or remove them, then "
@@ -99,28 +103,30 @@ class IsolatedParser:
             self.close()
             self._process = _greeted()
         process, late = self._process, threading.Event()
+        usual = USUAL_SECONDS + len(data) / USUAL_RATE
+        seconds = PARSE_SECONDS if kind == "pdf" else min(PARSE_SECONDS, TIMES_USUAL * usual)
 
         def stop() -> None:
             late.set()
             process.kill()
 
-        timer = threading.Timer(PARSE_SECONDS, stop)
+        timer = threading.Timer(seconds, stop)
         timer.daemon = True
         timer.start()
-        began, read = time.monotonic(), len(data)
+        began = time.monotonic()
         try:
-            document = unpacked(path, kind, _answer(process, path, kind, data))
-            read += sum(map(len, document.lines))
+            document = unpacked(path, kind, _answer(process, path, kind, data, seconds))
+            usual += sum(map(len, document.lines)) / USUAL_RATE
             return document
         except (OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             log.info("The parser of %r failed: %r", path, error)
             self.close()
             if not late.is_set():
                 return None
-            return unreadable(path, f"It takes more than {PARSE_SECONDS:g} seconds to read; left out.")
+            return unreadable(path, f"It takes more than {seconds:.2g} seconds to read; left out.")
         finally:
             timer.cancel()
-            late_by = time.monotonic() - began - USUAL_SECONDS - read / USUAL_RATE
+            late_by = time.monotonic() - began - usual
             self._late += max(0.0, late_by)
             self._latest = max(self._latest, (late_by, path))
             if late.is_set():
@@ -144,11 +150,11 @@ def _greeted() -> subprocess.Popen[bytes]:
     return process
 
 
-def _answer(process: subprocess.Popen[bytes], path: str, kind: Kind, data: bytes) -> dict[str, object]:
+def _answer(process: subprocess.Popen[bytes], path: str, kind: Kind, data: bytes, seconds: float) -> dict[str, object]:
     """Hand over a file; return the answer."""
     assert process.stdin is not None
     assert process.stdout is not None
-    job = {"path": path, "kind": kind, "size": len(data), "seconds": PARSE_SECONDS}
+    job = {"path": path, "kind": kind, "size": len(data), "seconds": seconds}
     process.stdin.write(json.dumps(job).encode() + b"\n")
     process.stdin.write(data)
     process.stdin.flush()
