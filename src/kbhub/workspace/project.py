@@ -59,6 +59,8 @@ class Project:
     looked_for: list[str] = field(default_factory=list)
     off: bool = False
     """Whether the pointer switches kbhub off here."""
+    docs: bool = True
+    """Whether `docs/` is searched, too, or in place of a missing base."""
     untrusted: tuple[Path, Path] | None = None
     """As in `Discovery`."""
 
@@ -124,8 +126,13 @@ def find_pointer(
     return match.pointer if match else None
 
 
-def docs_base(git: Path) -> Base | None:
-    """Return the `docs/` of a repository and its README as a read-only base, or None if there are no documents."""
+def docs_base(git: Path, name: str = PROJECT_ID) -> Base | None:
+    """Return the `docs/` of a repository and its README as a read-only base, or None if there are no documents.
+
+    Args:
+        git: the root of the repository.
+        name: the base's id.
+    """
     docs = git / "docs"
     if not is_directory(docs) or not Path(os.path.realpath(docs)).is_relative_to(git) or not _has_documents(docs):
         return None
@@ -133,7 +140,7 @@ def docs_base(git: Path) -> Base | None:
         names = [entry.name for entry in found if entry.name.lower().startswith("readme.")]
     readmes = [name for suffix in NATIVE_SUFFIXES for name in sorted(names) if name.lower() == f"readme{suffix}"]
     return Base(
-        id=PROJECT_ID,
+        id=name,
         path=git,
         origin="docs",
         only=(*readmes[:1], "docs"),
@@ -293,6 +300,8 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         return
     git = workspace.git_root
     inside = git is not None and target.is_relative_to(git)
+    usual = not {match.origin, target.name}.isdisjoint(("knowledge", ".knowledge"))
+    project.docs = usual if pointer.docs_fallback is None else pointer.docs_fallback
     project.base = Base(
         id=PROJECT_ID,
         path=target,
@@ -305,7 +314,7 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         inline_tags=has_inline_tags(pointer.inline_tags, target, home),
         cache_dir=_cache_dir(match, pointer, trust, home, project),
         # Edits outside git cannot be reverted, so there the user decides, not the project.
-        writable=inside or trust.writable(match.pointer, target),
+        writable=(inside and not pointer.read_only) or trust.writable(match.pointer, target),
     )
 
 
