@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 PROJECT_ID = "project"
 
+FOLDER = "knowledge"
+STARTER_NAME = "how-to-write-knowledge.md"
+"""The folder that `kbhub init` creates, and the document in it."""
+
 MAX_SHOWN_PATH = 500
 """Characters of a pointer's path shown in a message; real paths are shorter."""
 
@@ -134,7 +138,7 @@ def docs_base(git: Path, name: str = PROJECT_ID) -> Base | None:
         name: the base's id.
     """
     docs = git / "docs"
-    if not is_directory(docs) or not Path(os.path.realpath(docs)).is_relative_to(git) or not _has_documents(docs):
+    if not is_directory(docs) or not Path(os.path.realpath(docs)).is_relative_to(git) or not has_documents(docs):
         return None
     with os.scandir(git) as found:
         names = [entry.name for entry in found if entry.name.lower().startswith("readme.")]
@@ -300,7 +304,7 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         return
     git = workspace.git_root
     inside = git is not None and target.is_relative_to(git)
-    usual = not {match.origin, target.name}.isdisjoint(("knowledge", ".knowledge"))
+    usual = not {match.origin, target.name}.isdisjoint((FOLDER, ".knowledge"))
     project.docs = usual if pointer.docs_fallback is None else pointer.docs_fallback
     project.base = Base(
         id=PROJECT_ID,
@@ -373,8 +377,14 @@ def _real(text: str, home: Path, folder: Path) -> Path:
     return Path(os.path.realpath(expand(text, home, folder)))
 
 
-def _has_documents(folder: Path) -> bool:
-    """Whether there are documents among the first `_DOCS_BUDGET` entries below a folder, breadth first."""
+def has_documents(folder: Path) -> bool:
+    """Return whether there are documents among the first `_DOCS_BUDGET` entries below a folder, breadth first.
+
+    The one that `kbhub init` creates does not count.
+
+    Args:
+        folder: the folder.
+    """
     pending = [folder]
     budget = _DOCS_BUDGET
     for current in pending:
@@ -384,7 +394,7 @@ def _has_documents(folder: Path) -> bool:
                     budget -= 1
                     if entry.name.startswith(".") or budget < 0:
                         continue
-                    if is_native(entry.name) and entry.is_file():
+                    if is_native(entry.name) and entry.name != STARTER_NAME and entry.is_file():
                         return True
                     if entry.is_dir(follow_symlinks=False) and entry.name not in SKIPPED_FOLDERS:
                         pending.append(Path(entry.path))
