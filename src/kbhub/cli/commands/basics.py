@@ -14,14 +14,7 @@ from pydantic import Field
 
 from kbhub.cli.console import complain, show_json, show_text, terminal_width, wants_colour, write_verbatim
 from kbhub.cli.hits import cut_reading, hides_title, numbered, readings_listing
-from kbhub.cli.hubs import (
-    bring_in_step,
-    complain_all,
-    complain_broken,
-    complain_nothing,
-    decoded,
-    hub_options,
-)
+from kbhub.cli.hubs import bring_in_step, complain_all, complain_broken, complain_nothing, decoded, hub_options
 from kbhub.cli.options import Common, Formats, Lines
 from kbhub.cli.output import present
 from kbhub.cli.overview import overview
@@ -158,10 +151,10 @@ def init(
     name: Annotated[str | None, Parameter(metavar="NAME")] = None,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Choose what kbhub searches in this project, or create a knowledge/ folder.
+    """Choose what kbhub searches here, or create a knowledge/ folder.
 
     If the project has Markdown already (docs/, a wiki, an Obsidian vault, a README), lists it; in a terminal, you can
-    choose. Otherwise creates knowledge/. Never overwrites or hides anything.
+    choose. Otherwise creates knowledge/. Never overwrites anything.
 
     Example: kbhub init --knowledge ~/notes/shop
 
