@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
 
@@ -12,7 +15,7 @@ from mcp import Client
 import faults
 import kbhub.search.outside
 from browsers import served
-from kbhub.search.outside import ASK, outside, suggestions
+from kbhub.search.outside import ASK, choices, outside
 from kbhub.server.server import create_server
 
 TOLD = (
@@ -35,7 +38,7 @@ def project(environment):
 
 
 def named(environment) -> list[str]:
-    return [one.name for one in suggestions(environment.hub())]
+    return [one.name for one in choices(environment.hub()) if "looks like" in one.sentence]
 
 
 def test_every_command_that_finds_no_base_names_them(project, kbhub):
@@ -154,23 +157,81 @@ async def test_a_model_learns_that_the_base_is_empty(project, mode):
     assert NOTES in result.content[0].text
 
 
-def test_init_lists_them_and_makes_a_new_folder_where_nobody_can_be_asked(project, kbhub):
-    """As before; the command for each works afterwards."""
+PLACES = {
+    "docs": ("docs/a.md", "README.md"),
+    "docs and more": ("docs/a.md", "wiki/a.md", "b/a.md"),
+    "readme": ("README.md",),
+    "vault": (".obsidian/app.json", "notes/a.md", "b.md"),
+    "wiki": ("Home.md", "guides/a.md"),
+}
+"""What a project has before `kbhub init`."""
+
+
+@pytest.mark.parametrize("git", [True, False])
+@pytest.mark.parametrize("paths", PLACES.values(), ids=PLACES)
+def test_where_nobody_can_be_asked_init_changes_nothing(environment, kbhub, paths, git):
+    """It says what is searched, and each command it names makes everything searched, what was searched before too."""
+    if not git:
+        shutil.rmtree(environment.project / ".git")
+    for path in paths:
+        environment.write(path, "# A\n\nAbout crates.\n")
+    before = sorted(environment.project.rglob("*"))
+    found = {hit["docid"] for hit in kbhub("search", "crates", "--json").json["hits"]}
+
     done = kbhub("init", code=0)
 
-    assert (project.project / "knowledge/how-to-write-knowledge.md").exists()
-    assert TEXT in done.err
-    assert "not part of a base" not in done.err  # nor a second, other command for the same files
-    kbhub("init", "--knowledge", "Wiki", code=0)
-    assert kbhub("status", "--json").json["bases"][0]["base"]["path"].endswith("/Wiki")
+    assert sorted(environment.project.rglob("*")) == before
+    assert "so nothing was created" in done.err
+    assert ("docs/ is searched already" in done.err or "docs/ and README are" in done.err) == bool(found)
+    assert kbhub("init", "--name", "Shop").code == 2
+    assert kbhub("init", "--json", code=0).json["made"] == []
+    commands = re.findall("`kbhub (init --knowledge [^`]+)`", done.err)
+    assert commands[-1] == "init --knowledge knowledge"
+    for command in commands:
+        kbhub(*shlex.split(command), code=0)
+        hits = kbhub("search", "crates", "--json", code=0).json["hits"]
+        assert len(hits) >= (len(found) if command.endswith(" knowledge") else 1), command
+        (environment.project / ".kbhub.json").unlink(missing_ok=True)
+
+
+def test_init_hides_nothing_that_was_found(environment, kbhub):
+    """The search before, and after each way to make knowledge/."""
+    environment.write("docs/rollback.md", "# Rollback\n\nRun shop rollback.\n")
+    assert [hit["path"] for hit in kbhub("search", "rollback", "--json", code=0).json["hits"]] == ["docs/rollback.md"]
+    for command in (("init",), ("init", "--knowledge", "knowledge"), ("init", "--name", "Shop")):
+        kbhub(*command, code=0)
+        hits = kbhub("search", "rollback", "--json", code=0).json["hits"]
+        assert hits[0]["path"] == "docs/rollback.md", command
+
+
+def test_doctor_finds_what_an_earlier_init_made_empty(environment, kbhub):
+    """With docs/ beside it, and with documents that nothing searches; not where somebody has written something."""
+    environment.write("knowledge/how-to-write-knowledge.md", "# How to write knowledge here\n")
+    assert "no documents of its own" not in " ".join(kbhub("doctor").out.split())
+    environment.write("wiki/a.md", "# A\n")
+    told = " ".join(kbhub("doctor").out.split())
+    assert "no documents of its own. → Write documents there, or delete the folder." in told
+    assert "kbhub init --knowledge wiki" in told
+    environment.write("docs/a.md", "# A\n")
+    assert "docs is searched, too. → Write documents there" in " ".join(kbhub("doctor").out.split())
+    environment.write("knowledge/a.md", "# A\n")
+    assert "no documents of its own" not in " ".join(kbhub("doctor").out.split())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 @pytest.mark.parametrize(
-    ("answer", "code", "folder"), [("2\n", 0, "My Vault"), ("\n", 0, "knowledge"), ("9\n", 2, None), ("\x04", 2, None)]
+    ("answer", "code", "folder"),
+    [
+        ("2\n", 0, "My Vault"),
+        ("4\n", 0, "."),
+        ("5\n", 0, "knowledge"),
+        ("\n", 0, None),
+        ("9\n", 2, None),
+        ("\x04", 2, None),
+    ],
 )
 def test_in_a_terminal_one_may_choose(project, answer, code, folder):
-    """By number; Enter makes a new folder, and anything else makes nothing."""
+    """By number, wherever in the project; Enter or anything else changes nothing."""
     import pty
 
     ours, theirs = pty.openpty()
@@ -178,7 +239,7 @@ def test_in_a_terminal_one_may_choose(project, answer, code, folder):
         os.write(ours, answer.encode())
         done = subprocess.run(
             [sys.executable, "-m", "kbhub", "init"],
-            cwd=project.project,
+            cwd=project.project / "src",
             env={**faults.environment(), **project.env},
             stdin=theirs,
             capture_output=True,
@@ -230,7 +291,7 @@ def test_a_hostile_tree_is_contained(environment, monkeypatch):
     for number in range(60):
         environment.write(f"wiki/n{number}.md", "# N\n")
 
-    (found,) = suggestions(environment.hub())
+    found = choices(environment.hub())[0]
     assert (found.name, found.documents.startswith("at least ")) == ("wiki/", True)
 
 

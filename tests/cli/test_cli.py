@@ -240,7 +240,7 @@ def test_status_is_short_until_asked_for_more(kbhub, environment):
     assert [line for line in short.splitlines() if line.startswith("  ")] == [
         f"  {place}" for place in looked_for if place.endswith(")")
     ]
-    assert "Run `kbhub init` to create a knowledge/ folder here." in short
+    assert "Run `kbhub init` to choose or create some." in short
     assert all(f"  {place}\n" in long for place in looked_for)
 
 

@@ -326,7 +326,7 @@ def test_knowledge_that_cannot_be_used_is_not_to_be_made_anew():
 def test_nothing_here_says_what_to_do():
     """What was looked for, and the command that makes knowledge."""
     assert no_bases(("/w/knowledge",)) == (
-        "No knowledge here. Looked for:\n  /w/knowledge\nRun `kbhub init` to create a knowledge/ folder here."
+        "No knowledge here. Looked for:\n  /w/knowledge\nRun `kbhub init` to choose or create some."
     )
 
 

@@ -83,7 +83,7 @@ def test_init_says_what_it_leaves_out_and_the_remedy_works(project, kbhub):
 
     kbhub("init", "--knowledge", ".", code=0)
     listed = {one["path"] for one in kbhub("ls", "--json").json["documents"]}
-    assert listed == {"adr/0001.markdown", "knowledge/how-to-write-knowledge.md", "wiki/a.md", "wiki/deep/b.MD"}
+    assert listed == {"adr/0001.markdown", "wiki/a.md", "wiki/deep/b.MD"}
     assert kbhub("status", "--json").json["notes"] == []
 
 

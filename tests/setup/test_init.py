@@ -93,14 +93,42 @@ def test_a_folder_that_does_not_count_gets_only_the_pointer(environment):
     assert [path.name for path in (environment.project / "knowledge").iterdir()] == ["a.md"]
 
 
-def test_taking_the_place_of_docs_is_said(environment):
-    """`docs/` was searched before; now it is not, and the user learns how to have it back."""
+@pytest.mark.parametrize("folder", ["knowledge", "wiki"])
+def test_docs_is_not_hidden_by_a_folder_that_is_asked_for(environment, folder):
+    """Whether it is new or named: both are searched, and the note says how to end that."""
     environment.write("docs/a.md", "# A\n")
+    environment.write("wiki/b.md", "# B\n")
 
-    made = make(environment)
+    made = point(environment, folder)
 
-    assert "Until now, docs/ was searched" in made.notes[0]
-    assert "kbhub init --knowledge docs" in made.notes[0]
+    project, docs = environment.hub().discovery().bases
+    assert (project.path, docs.id, docs.only) == (environment.project / folder, "docs", ("docs",))
+    assert made.notes == (
+        f'{environment.project / "docs"} is still searched, too; `"docsFallback": false` in .kbhub.json ends that.',
+    )
+
+
+def test_a_part_of_docs_replaces_it_and_says_so(environment):
+    """Nothing is searched twice."""
+    environment.write("docs/adr/a.md", "# A\n")
+
+    made = point(environment, "docs/adr")
+
+    assert [base.path for base in environment.hub().discovery().bases] == [environment.project / "docs/adr"]
+    assert made.notes == (f"This replaces {environment.project / 'docs'}, which was searched until now.",)
+
+
+def test_a_new_folder_is_created_where_it_is_named(environment):
+    """Below a project that has knowledge, too, as the user asked for it."""
+    environment.write("knowledge/a.md", "# A\n")
+    below = environment.project / "app"
+    below.mkdir()
+    hub = environment.hub(cwd=below)
+
+    made = point_to(hub.discovery(), "knowledge", trust=hub.trust, home=environment.home, cwd=below)
+
+    assert made.made == (below / "knowledge" / STARTER_NAME,)
+    assert str(environment.project / "knowledge") in made.notes[0]
 
 
 @pytest.mark.parametrize("name", [".kbhub.json", ".knowledge.json"])
@@ -350,8 +378,20 @@ def test_a_folder_that_cannot_be_written_is_said(environment):
 
 
 def test_a_pointer_to_the_project_itself_is_a_dot(environment):
-    """Not `./.`."""
+    """Not `./.`; and read-only, as `docs/` would be, until the user allows writing."""
+    made = point(environment, environment.project)
+
+    assert read_jsonc(made.made[0]) == {"knowledge": ".", "readOnly": True}
+    assert "kbhub trust --writable" in made.notes[0]
+    base = project_base(environment)
+    assert (base.path, base.writable) == (environment.project, False)
+
+
+def test_the_project_itself_stays_writable_if_its_knowledge_was(environment):
+    """What agents could do before, they can do still."""
+    environment.write("knowledge/a.md", "# A\n")
+
     made = point(environment, environment.project)
 
     assert read_jsonc(made.made[0]) == {"knowledge": "."}
-    assert project_base(environment).path == environment.project
+    assert project_base(environment).writable

@@ -565,6 +565,82 @@ def test_docs_that_the_user_has_as_a_base_is_not_two_bases(place):
     assert [base.id for base in place.discover(app).bases] == ["d"]
 
 
+@pytest.mark.parametrize("folder", ["knowledge", ".knowledge"])
+@pytest.mark.parametrize("pointer", [None, {"name": "App"}])
+def test_docs_is_searched_beside_a_knowledge_folder(place, folder, pointer):
+    """Whatever the folder has, and whether or not a pointer names it; only that folder is written to."""
+    app = place.repository("work/app")
+    place.folder(f"work/app/{folder}")
+    place.knowledge("work/app/docs")
+    (app / "README.md").write_text("# App")
+    if pointer is not None:
+        place.pointer("work/app", {"knowledge": folder, **pointer})
+    project, docs = place.discover(place.folder("work/app/src")).bases
+    assert (project.id, project.path, project.writable) == ("project", app / folder, True)
+    assert (docs.id, docs.origin, docs.path, docs.only, docs.writable) == (
+        "docs",
+        "docs",
+        app,
+        ("README.md", "docs"),
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("pointer", "ids"),
+    [
+        ({"docsFallback": False}, ["project"]),
+        ({"knowledge": "wiki"}, ["project"]),
+        ({"knowledge": "wiki", "docsFallback": True}, ["project", "docs"]),
+        ({"knowledge": "docs", "docsFallback": True}, ["project"]),
+        ({"knowledge": "docs/knowledge"}, ["project"]),
+        ({"knowledge": ".", "docsFallback": True}, ["project"]),
+    ],
+)
+def test_a_pointer_decides_whether_docs_is_searched_too(place, pointer, ids):
+    """Except where one of them has the other already."""
+    app = place.repository("work/app")
+    for folder in ("knowledge", "wiki", "docs", "docs/knowledge"):
+        place.knowledge(f"work/app/{folder}")
+    place.pointer("work/app", pointer)
+    assert [base.id for base in place.discover(app).bases] == ids
+
+
+def test_the_user_can_switch_docs_off_beside_knowledge(place):
+    app = place.repository("work/app")
+    place.knowledge("work/app/knowledge")
+    place.knowledge("work/app/docs")
+    place.pointer("work/app", {"docsFallback": True})
+    place.config({"docsFallback": False})
+    assert place.project(app).path == app / "knowledge"
+    assert len(place.discover(app).bases) == 1
+
+
+def test_a_link_to_the_same_folder_is_not_two_bases(place):
+    app = place.repository("work/app")
+    place.knowledge("work/app/knowledge")
+    (app / "docs").symlink_to("knowledge")
+    assert [base.id for base in place.discover(app).bases] == ["project"]
+
+
+def test_the_id_of_docs_is_never_one_of_the_users(place):
+    """Not even of a base that is active elsewhere, as refs would lead to another folder there."""
+    app = place.repository("work/app")
+    place.knowledge("work/app/knowledge")
+    place.knowledge("work/app/docs")
+    place.config({"bases": {"docs": str(place.knowledge("notes"))}})
+    assert [base.id for base in place.discover(app).bases] == ["project", "project-docs"]
+
+
+def test_a_pointer_can_take_writing_away_and_the_user_can_allow_it(place):
+    """For everybody who clones the project; trust is one's own."""
+    app = place.repository("work/app")
+    pointer = place.pointer("work/app", {"knowledge": ".", "readOnly": True})
+    assert not place.project(app).writable
+    trust_pointer(pointer, place.trust, writable=True, home=place.home)
+    assert place.project(app).writable
+
+
 # Errors in a pointer
 
 

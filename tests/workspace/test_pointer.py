@@ -36,6 +36,8 @@ def test_every_field_is_read(tmp_path):
         "include": ["*.txt"],
         "exclude": ["old/"],
         "inlineTags": True,
+        "docsFallback": True,
+        "readOnly": True,
         "enabled": False,
     }
     pointer, warnings = read_pointer(pointer_file(tmp_path, data))

@@ -125,7 +125,7 @@ def complain_nothing(hub: Hub) -> None:
     if where := discovery.workspace.directory:
         complain(
             f"No knowledge is active here: none in {where}, above it or in the global config. Run `kbhub init` to "
-            "create some, or `kbhub status` to see where kbhub looked."
+            "choose or create some, or `kbhub status` to see where kbhub looked."
         )
     else:
         complain(

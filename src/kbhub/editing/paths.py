@@ -21,6 +21,8 @@ from kbhub.workspace.places import is_directory
 from kbhub.workspace.project import PROJECT_ID
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kbhub.hub import Hub
     from kbhub.types import Base
 
@@ -89,10 +91,10 @@ def why_not_writable(hub: Hub, base: Base) -> str | None:
     if base.kind != "document":
         return f"the base {base.id!r} contains files of kind {base.kind!r}, which other programs write"
     if base.origin == "docs":
-        return (
-            "`docs/` is read-only, because it was found automatically; make it a base with `kbhub init --knowledge "
-            "docs`"
-        )
+        why = "`docs/` is read-only, because it was found automatically"
+        if base.id == PROJECT_ID:
+            return f"{why}; make it a base with `kbhub init --knowledge docs`"
+        return f"{why}; write to the project's own base instead, without `{base.id}@`"
     if base.writable:
         return None
     if base.id != PROJECT_ID and base.origin == "config":
@@ -102,7 +104,10 @@ def why_not_writable(hub: Hub, base: Base) -> str | None:
             f"the base {base.id!r} comes from an option or a client's entry, so it is read-only; add it to the "
             'global config with `"writable": true`'
         )
-    return f"{base.path} is outside the project's git repository; allow writing there with `kbhub trust --writable`"
+    git = hub.discovery().workspace.git_root
+    inside = git is not None and base.path.is_relative_to(git)
+    why = "is read-only, by its pointer" if inside else "is outside the project's git repository"
+    return f"{base.path} {why}; allow writing there with `kbhub trust --writable`"
 
 
 def find_document(hub: Hub, ref: str) -> Location:
@@ -135,7 +140,8 @@ def find_document(hub: Hub, ref: str) -> Location:
     if place := _typed(hub, text, ref):
         return place
     reason = why_no_base(text, hub.discovery()) or f"the base {base.id!r} has no document at that path"
-    raise DocumentNotFound(ref, reason, _elsewhere(hub, base, candidates))
+    others = (other for other in hub.discovery().bases if other.id != base.id)
+    raise DocumentNotFound(ref, reason, _elsewhere(hub, others, candidates))
 
 
 def new_place(hub: Hub, ref: str) -> Location:
@@ -167,6 +173,10 @@ def new_place(hub: Hub, ref: str) -> Location:
     folders, name = path.split("/")[:-1], path.rsplit("/", 1)[-1]
     real = (*_existing_folders(ref, base, folders), name)
     path = "/".join(real)
+    # A document at `docs/a.md` in the project's own base would hide the repository's.
+    docs = [other for other in hub.discovery().bases if other.origin == "docs" and folders]
+    if base.id == PROJECT_ID and (there := _elsewhere(hub, docs, [path])):
+        raise WriteRefused(ref, f"it leads to {there[0]}, which is read-only; choose another path")
     reason = Filters(base).reason(path)
     if reason:
         raise WriteRefused(ref, f"no search would find it there, because {reason}; choose another path")
@@ -372,12 +382,12 @@ def _by_docid(hub: Hub, docid: str) -> tuple[Base, str]:
     return matches[0]
 
 
-def _elsewhere(hub: Hub, base: Base, candidates: list[str]) -> list[str]:
+def _elsewhere(hub: Hub, others: Iterable[Base], candidates: list[str]) -> list[str]:
     """Return refs of documents at the same path in other bases."""
     bases = hub.discovery().bases
     refs = []
-    for other in bases:
-        for path in candidates if other.id != base.id else ():
+    for other in others:
+        for path in candidates:
             try:
                 open_contained(other, path).close()
             except (OSError, ValueError, PathNotContained):

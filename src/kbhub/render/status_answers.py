@@ -106,4 +106,5 @@ def _nothing(looked_for: Sequence[str]) -> str:
         return (
             "No knowledge is active here: no project, and no global base. `kbhub bases add DIR` adds a folder of notes."
         )
-    return f"No knowledge is active here (looked for {listed(looked_for)}). `kbhub init` in the project creates some."
+    what = "`kbhub init` in the project chooses or creates some"
+    return f"No knowledge is active here (looked for {listed(looked_for)}). {what}."

@@ -239,7 +239,7 @@ def no_bases(looked_for: Sequence[str], *, fresh: bool = True, verbose: bool = F
         fresh: whether there is a project that has no knowledge yet, so that `kbhub init` helps.
         verbose: whether to list all places.
     """
-    remedy = "\nRun `kbhub init` to create a knowledge/ folder here." if fresh else ""
+    remedy = "\nRun `kbhub init` to choose or create some." if fresh else ""
     return _looked_for("No knowledge here", looked_for, verbose=verbose) + remedy
 
 

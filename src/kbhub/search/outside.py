@@ -17,7 +17,7 @@ from kbhub.types import Base
 from kbhub.values import counted, struct
 from kbhub.workspace.formats import IGNORE_NAMES, is_markdown
 from kbhub.workspace.places import is_directory
-from kbhub.workspace.project import PROJECT_ID, owned_by_user
+from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, has_documents, owned_by_user
 from kbhub.workspace.vaults import VAULT_FOLDER
 
 if TYPE_CHECKING:
@@ -73,18 +73,17 @@ class Found:
 
 @struct
 class Suggestion:
-    """A folder that looks like a project's knowledge."""
+    """A folder that may be a project's knowledge."""
 
     path: Path
     name: str
     """Relative to the directory that its command is run in, with a slash."""
     documents: str
-    """How many it has, in words."""
-    remedy: str
-    """The command or setting that makes it the project's knowledge."""
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.documents}) looks like this project's knowledge; use it with {self.remedy}."
+    """What is in it, in words."""
+    sentence: str
+    """Why, and the command or setting that makes it the project's knowledge."""
+    directory: Path
+    """Where its pointer belongs."""
 
 
 def outside(hub: Hub) -> tuple[str, ...]:
@@ -99,35 +98,56 @@ def outside(hub: Hub) -> tuple[str, ...]:
     if root is None:
         return ()
     markdown, project = look(root, discovery.bases, _steps(root, discovery)), _project(discovery)
-    has_none = project is None or _is_empty(hub, project)
+    has_none = project is None or is_empty(hub, project)
     # A model reads it where nobody has typed a command.
     ask = (ASK,) if has_none and hub.options.typed_in is None else ()
     if has_none and (found := _suggestions(hub, root, markdown)):
-        return (*ask, *map(str, found))
+        return (*ask, *(one.sentence for one in found))
+    return (*ask, _left_out(hub, root, markdown)) if markdown.places else ()
+
+
+def _left_out(hub: Hub, root: Path, markdown: Found) -> str:
+    """Return the sentence on Markdown in no base."""
     count = sum(markdown.places.values())
-    if not count:
-        return ()
     least = "" if markdown.complete else "at least "
     files, verb = ("file", "is") if count == 1 and markdown.complete else ("files", "are")
     sentence = f"{least}{count} Markdown {files} in this project ({_named(markdown.places)}) {verb} not part of a base"
     remedy = f"{_remedy(hub, root, root)} includes {'it' if verb == 'is' else 'them'}."
-    return (*ask, f"{sentence[0].upper()}{sentence[1:]}; {remedy}")
+    return f"{sentence[0].upper()}{sentence[1:]}; {remedy}"
 
 
-def suggestions(hub: Hub, *, anyway: bool = False) -> tuple[Suggestion, ...]:
-    """Return the folders that look like the project's knowledge, while it has chosen none or an empty one.
+def choices(hub: Hub) -> tuple[Suggestion, ...]:
+    """Return what may become the project's knowledge, while it has chosen none or an empty one.
+
+    These are the folders that look like it, `docs/` if that is searched without having been chosen, the whole project
+    if it has other Markdown, and a new folder. If the project has no Markdown, there is nothing to choose.
 
     Args:
         hub: of the workspace.
-        anyway: whether to return them for any project.
     """
     root, discovery = _root(hub), hub.discovery()
     project = _project(discovery)
-    if root is None:
+    chosen = project if project and project.origin != "docs" else None
+    if root is None or (chosen and not is_empty(hub, chosen)):
         return ()
-    if not anyway and project is not None and project.origin != "docs" and not _is_empty(hub, project):
-        return ()
-    return _suggestions(hub, root, look(root, discovery.bases, _steps(root, discovery)))
+    new = root / FOLDER
+    if project is None and is_directory(new):
+        return ()  # it only lacks a pointer
+    markdown = look(root, discovery.bases, _steps(root, discovery))
+    found = list(_suggestions(hub, root, markdown))
+    if project and not chosen:
+        docs = root / "docs"
+        parts = "docs/ and README are" if len(project.only) > 1 else "docs/ is"
+        why = f"{parts} searched already, read-only; {_remedy(hub, root, docs)} lets agents write in docs/."
+        found.insert(0, Suggestion(docs, "docs/", "searched already; choose it to let agents write there", why, root))
+    if sum(markdown.places.values()) > sum(markdown.likely.values()):
+        every = look(root, ())
+        count = f"{'' if every.complete else 'at least '}{counted(sum(every.places.values()), 'document')}"
+        found.append(Suggestion(root, "./", f"the whole project, {count}", _left_out(hub, root, markdown), root))
+    if found and not chosen:
+        why = f"{_remedy(hub, root, new)} creates a folder for new documents."
+        found.append(Suggestion(new, f"{FOLDER}/", "a new folder", why, root))
+    return tuple(found)
 
 
 def look(root: Path, bases: Sequence[Base], steps: Collection[str] = ("",)) -> Found:
@@ -204,14 +224,23 @@ def _project(discovery: Discovery) -> Base | None:
     return next((base for base in discovery.bases if base.id == PROJECT_ID), None)
 
 
-def _is_empty(hub: Hub, base: Base) -> bool:
-    """Return whether a base is known to have no document."""
+def is_empty(hub: Hub, base: Base) -> bool:
+    """Return whether a base has no document but the one that `kbhub init` creates.
+
+    Args:
+        hub: of the workspace.
+        base: the project base.
+    """
+    if has_documents(base.path):
+        return False
     index = hub.index(base)
     try:
         with index.snapshot():
-            return index.meta("synced") is not None and index.counts()[0] == 0
+            if index.meta("synced") is not None:
+                return index.paths() in ([], [STARTER_NAME])
     except (IndexUnavailable, FileNotFoundError):
-        return False
+        pass
+    return not base.include
 
 
 def _steps(root: Path, discovery: Discovery) -> frozenset[str]:
@@ -233,7 +262,8 @@ def _suggestions(hub: Hub, root: Path, markdown: Found) -> tuple[Suggestion, ...
         name = Path(os.path.relpath(folder, directory)).as_posix()
         if count and len(name) <= NAME_CHARACTERS and (name == "." or _PLAIN_PATH.fullmatch(name)):
             documents = f"{'' if complete else 'at least '}{counted(count, 'document')}"
-            proposed.append(Suggestion(folder, f"{name}/", documents, _remedy(hub, root, folder)))
+            why = f"looks like this project's knowledge; use it with {_remedy(hub, root, folder)}."
+            proposed.append(Suggestion(folder, f"{name}/", documents, f"{name}/ ({documents}) {why}", directory))
     return tuple(proposed[:SUGGESTIONS])
 
 

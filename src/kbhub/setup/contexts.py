@@ -212,8 +212,9 @@ def _home_of(hub: Hub, place: ContextTarget) -> _Home:
     if base is None:
         raise unknown_base(place.base, _known_ids(hub))
     if base.id != PROJECT_ID:
+        folder = base.path / "docs" if base.origin == "docs" else base.path
         raise UsageError(
-            f"The base {base.id!r} has no entry in any file. Add it first: kbhub bases add {base.id}={base.path}."
+            f"The base {base.id!r} has no entry in any file. Add it first: kbhub bases add {base.id}={folder}."
         )
     pointer = _pointer(hub, base)
     contexts = checked(Pointer, read_jsonc(pointer), pointer).contexts if pointer.exists() else {}

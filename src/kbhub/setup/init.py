@@ -14,14 +14,11 @@ from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.workspace.places import expand, is_directory
 from kbhub.workspace.pointer import POINTER_NAMES
-from kbhub.workspace.project import PROJECT_ID, trust_pointer
+from kbhub.workspace.project import FOLDER, PROJECT_ID, STARTER_NAME, trust_pointer
 
 if TYPE_CHECKING:
     from kbhub.types import Base, Discovery
     from kbhub.workspace.trust import TrustStore
-
-FOLDER = "knowledge"
-STARTER_NAME = "how-to-write-knowledge.md"
 
 STARTER = """\
 ---
@@ -65,13 +62,13 @@ _FILE_MODE = 0o666
 class Initialised(Model):
     """What was made."""
 
-    knowledge: Path = Field(description="Folder of the project's knowledge.")
+    knowledge: Path | None = Field(description="Folder of the project's knowledge; null if it has none yet.")
     made: tuple[Path, ...] = Field((), description="Files that were made, in order; empty if there was no need.")
     trusted: bool = Field(False, description="Whether the pointer was trusted, as it leads out of the project.")
     notes: tuple[str, ...] = Field((), description="What else to know, in sentences.")
 
 
-def make_knowledge(discovery: Discovery, *, name: str | None = None) -> Initialised:
+def make_knowledge(discovery: Discovery, *, name: str | None = None, found: tuple[str, ...] = ()) -> Initialised:
     """Create `knowledge/` with a starter document in the workspace, unless the project has knowledge already.
 
     A pointer is created beside it if the workspace is not in a git repository or a name was given.
@@ -79,33 +76,36 @@ def make_knowledge(discovery: Discovery, *, name: str | None = None) -> Initiali
     Args:
         discovery: the current workspace and its bases.
         name: readable name of the knowledge.
+        found: sentences on what could be the project's knowledge; if there are any, nothing is created.
 
     Raises:
-        UsageError: there is no workspace, a file or folder is in the way, or the knowledge has another name.
+        UsageError: there is no workspace, a file or folder is in the way, the knowledge has another name, or a name was
+            given although nothing is created.
     """
     directory = _directory(discovery)
     project = _project(discovery)
     if project is not None and project.origin != "docs":
         if not _renamed(project, directory, name):
-            return _unchanged(project)
-        return Initialised(
-            knowledge=project.path,
-            made=(_create_pointer(directory, f"./{project.path.relative_to(directory).as_posix()}", name),),
-        )
+            return _unchanged(discovery, project, found)
+        pointer = _create_pointer(directory, f"./{project.path.relative_to(directory).as_posix()}", name=name)
+        return Initialised(knowledge=project.path, made=(pointer,), notes=found)
+    if found and name:
+        raise UsageError(f'Choose the folder that is to be called "{name}": add --knowledge DIR. {" ".join(found)}')
+    if found:
+        why = "This project has Markdown already, so nothing was created."
+        return Initialised(knowledge=_docs(discovery), notes=(why, *found))
+    return _create_folder(directory, discovery, name)
+
+
+def _create_folder(directory: Path, discovery: Discovery, name: str | None) -> Initialised:
     _refuse_pointer(directory, discovery)
     folder = directory / FOLDER
     made = []
     if _ensure_folder(folder):
         made.append(create_file(folder / STARTER_NAME, STARTER))
     if discovery.workspace.git_root is None or name:
-        made.append(_create_pointer(directory, f"./{FOLDER}", name))
-    notes = []
-    if project is not None:
-        notes.append(
-            "Until now, docs/ was searched as this project's knowledge; from now on, only knowledge/ is. To keep "
-            f"docs/, remove {folder} and run `kbhub init --knowledge docs`."
-        )
-    return Initialised(knowledge=folder, made=tuple(made), notes=tuple(notes))
+        made.append(_create_pointer(directory, f"./{FOLDER}", name=name))
+    return Initialised(knowledge=folder, made=tuple(made), notes=_replaced(discovery, folder))
 
 
 def point_to(
@@ -113,7 +113,9 @@ def point_to(
 ) -> Initialised:
     """Write a pointer to an existing folder, and trust it if the folder is outside the project.
 
-    A pointer that leads there already stays as it is. It is trusted if that is all it lacks.
+    A pointer that leads there already stays as it is. It is trusted if that is all it lacks. `knowledge/` is created if
+    it does not exist. What was searched without having been chosen stays so: `docs/` is still searched, and the whole
+    repository is read-only.
 
     Args:
         discovery: the current workspace and its bases.
@@ -130,25 +132,30 @@ def point_to(
     directory = _directory(discovery)
     target = Path(os.path.realpath(expand(knowledge, home, cwd)))
     if not is_directory(target):
-        raise UsageError(f"{target} is not a directory; create it first, or omit --knowledge to create {FOLDER}/.")
-    project = _project(discovery)
+        if target == directory / FOLDER:
+            return _create_folder(directory, discovery, name)
+        raise UsageError(f"{target} is not a directory; create it first, or use `--knowledge {FOLDER}` to create that.")
+    project, git = _project(discovery), discovery.workspace.git_root
     if project is not None and project.path == target and project.origin != "docs":
         if not _renamed(project, directory, name):
-            return _unchanged(project)
+            return _unchanged(discovery, project)
     elif discovery.untrusted is not None and discovery.untrusted[1] == target and name is None:
         trust.add(*discovery.untrusted)
         return Initialised(knowledge=target, trusted=True)
     knowledge = _portable(target, directory, home)
     _refuse_pointer(directory, discovery, target, knowledge)
     trust.entries()  # fails early if the store cannot be used
-    pointer = _create_pointer(directory, knowledge, name)
-    inside = target.is_relative_to(discovery.workspace.git_root or directory)
+    docs = _docs(discovery)
+    keep = docs is not None and not (docs.is_relative_to(target) or target.is_relative_to(docs))
+    read_only = target == (git or directory) and (project is None or project.origin == "docs")
+    pointer = _create_pointer(directory, knowledge, name=name, docsFallback=keep, readOnly=read_only)
+    inside = target.is_relative_to(git or directory)
     if not inside:
         trust_pointer(pointer, trust, writable=False, home=home)
-    notes = []
-    if project is not None and project.path != target:
-        notes.append(f"This replaces {project.path}, which was the project's knowledge until now.")
-    return Initialised(knowledge=target, made=(pointer,), trusted=not inside, notes=tuple(notes))
+    notes = _replaced(discovery, target)
+    if read_only:
+        notes += ("Agents may read it, but not write there; `kbhub trust --writable` lets them.",)
+    return Initialised(knowledge=target, made=(pointer,), trusted=not inside, notes=notes)
 
 
 def create_file(path: Path, text: str) -> Path:
@@ -203,9 +210,28 @@ def _project(discovery: Discovery) -> Base | None:
     return next((base for base in discovery.bases if base.id == PROJECT_ID), None)
 
 
-def _unchanged(project: Base) -> Initialised:
-    note = f"This project already has its knowledge in {project.path}; nothing had to change."
-    return Initialised(knowledge=project.path, notes=(note,))
+def _docs(discovery: Discovery) -> Path | None:
+    """Return the `docs/` that is searched without having been chosen."""
+    return next((base.path / "docs" for base in discovery.bases if base.origin == "docs"), None)
+
+
+def _replaced(discovery: Discovery, target: Path) -> tuple[str, ...]:
+    """Return what becomes of the folders that are searched now, once `target` is the project's knowledge."""
+    project, docs, notes = _project(discovery), _docs(discovery), []
+    if project is not None and project.origin != "docs" and project.path != target:
+        notes.append(f"This replaces {project.path}, which was the project's knowledge until now.")
+    if docs is not None and target.is_relative_to(docs) and target != docs:
+        notes.append(f"This replaces {docs}, which was searched until now.")
+    elif docs is not None and not docs.is_relative_to(target):
+        notes.append(f'{docs} is still searched, too; `"docsFallback": false` in .kbhub.json ends that.')
+    return tuple(notes)
+
+
+def _unchanged(discovery: Discovery, project: Base, found: tuple[str, ...] = ()) -> Initialised:
+    docs = _docs(discovery)
+    places = f"{project.path} and {docs}" if docs else str(project.path)
+    note = f"This project already has its knowledge in {places}; nothing had to change."
+    return Initialised(knowledge=project.path, notes=(note, *found))
 
 
 def _renamed(project: Base, directory: Path, name: str | None) -> bool:
@@ -258,13 +284,9 @@ def _refuse_pointer(directory: Path, discovery: Discovery, target: Path | None =
     raise UsageError(f"{pointer} already exists, and was left unchanged{why}. Edit it, or remove it first.")
 
 
-def _create_pointer(directory: Path, knowledge: str, name: str | None) -> Path:
-    return create_file(directory / POINTER_NAMES[0], _pointer_text(knowledge, name))
-
-
-def _pointer_text(knowledge: str, name: str | None) -> str:
-    fields = {"knowledge": knowledge, **({"name": name} if name else {})}
-    return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+def _create_pointer(directory: Path, knowledge: str, **more: str | bool | None) -> Path:
+    fields = {"knowledge": knowledge, **{name: value for name, value in more.items() if value}}
+    return create_file(directory / POINTER_NAMES[0], json.dumps(fields, indent=2, ensure_ascii=False) + "\n")
 
 
 def _portable(target: Path, directory: Path, home: Path) -> str:

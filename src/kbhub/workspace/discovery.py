@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
     from kbhub.workspace.config import LoadedConfig
+    from kbhub.workspace.project import Project
     from kbhub.workspace.settings import BaseEntry
     from kbhub.workspace.trust import TrustStore
 
@@ -272,8 +273,9 @@ def discover(
             message = f"{base.path} {why_no_directory(base.path)}. Create it, or fix {where}."
             problems.append(Problem(subject=name, message=message))
     _refuse_same_directory(bases, config)
-    if project.base is None and not project.problems:
-        project.base = _fallback(workspace, config, bases, project.looked_for)
+    if project.docs and (project.base or not project.problems):
+        docs = _fallback(workspace, config, bases, project, {*entries, *named})
+        bases = [docs, *bases] if docs else bases
     united = _united(project.base, bases, config)
     log.debug("workspace: %s (%s), git root: %s", workspace.directory, workspace.source, workspace.git_root)
     for base in united:
@@ -377,18 +379,32 @@ def _refuse_same_directory(bases: Sequence[Base], config: LoadedConfig) -> None:
             )
 
 
-def _fallback(workspace: Workspace, config: LoadedConfig, own: Sequence[Base], looked_for: list[str]) -> Base | None:
-    """The repository's `docs/`, unless the user disabled that or already has the folder as a base."""
+def _fallback(
+    workspace: Workspace, config: LoadedConfig, own: Sequence[Base], project: Project, taken: Set[str]
+) -> Base | None:
+    """The repository's `docs/`, unless the user disabled that or another base has the folder.
+
+    It is the project base if there is no other, else a base of its own, whose id is none of `taken`.
+    """
     git = workspace.git_root
     if git is None:
         return None
+    docs = git / "docs"
     if not config.settings.docs_fallback:
-        looked_for.append(f"{git / 'docs'} (not read: `docsFallback` is false)")
+        project.looked_for.append(f"{docs} (not read: `docsFallback` is false)")
         return None
-    looked_for.append(f"{git / 'docs'}")
-    if {directory_identity(git), directory_identity(git / "docs")} & {directory_identity(base.path) for base in own}:
+    project.looked_for.append(f"{docs}")
+    if {directory_identity(git), directory_identity(docs)} & {directory_identity(base.path) for base in own}:
         return None
-    return docs_base(git)
+    if project.base is None:
+        return docs_base(git)
+    real, path = Path(os.path.realpath(docs)), project.base.path
+    if real.is_relative_to(path) or path.is_relative_to(real):
+        return None
+    name = "docs"
+    while name in taken:
+        name = f"project-{name}"
+    return docs_base(git, name)
 
 
 def _united(project: Base | None, own: Sequence[Base], config: LoadedConfig) -> tuple[Base, ...]:

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 PROJECT_ID = "project"
 
+FOLDER = "knowledge"
+STARTER_NAME = "how-to-write-knowledge.md"
+"""The folder that `kbhub init` creates, and the document in it."""
+
 MAX_SHOWN_PATH = 500
 """Characters of a pointer's path shown in a message; real paths are shorter."""
 
@@ -59,6 +63,8 @@ class Project:
     looked_for: list[str] = field(default_factory=list)
     off: bool = False
     """Whether the pointer switches kbhub off here."""
+    docs: bool = True
+    """Whether `docs/` is searched, too, or in place of a missing base."""
     untrusted: tuple[Path, Path] | None = None
     """As in `Discovery`."""
 
@@ -124,16 +130,21 @@ def find_pointer(
     return match.pointer if match else None
 
 
-def docs_base(git: Path) -> Base | None:
-    """Return the `docs/` of a repository and its README as a read-only base, or None if there are no documents."""
+def docs_base(git: Path, name: str = PROJECT_ID) -> Base | None:
+    """Return the `docs/` of a repository and its README as a read-only base, or None if there are no documents.
+
+    Args:
+        git: the root of the repository.
+        name: the base's id.
+    """
     docs = git / "docs"
-    if not is_directory(docs) or not Path(os.path.realpath(docs)).is_relative_to(git) or not _has_documents(docs):
+    if not is_directory(docs) or not Path(os.path.realpath(docs)).is_relative_to(git) or not has_documents(docs):
         return None
     with os.scandir(git) as found:
         names = [entry.name for entry in found if entry.name.lower().startswith("readme.")]
     readmes = [name for suffix in NATIVE_SUFFIXES for name in sorted(names) if name.lower() == f"readme{suffix}"]
     return Base(
-        id=PROJECT_ID,
+        id=name,
         path=git,
         origin="docs",
         only=(*readmes[:1], "docs"),
@@ -293,6 +304,8 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         return
     git = workspace.git_root
     inside = git is not None and target.is_relative_to(git)
+    usual = not {match.origin, target.name}.isdisjoint((FOLDER, ".knowledge"))
+    project.docs = usual if pointer.docs_fallback is None else pointer.docs_fallback
     project.base = Base(
         id=PROJECT_ID,
         path=target,
@@ -305,7 +318,7 @@ def _resolve(match: Match, workspace: Workspace, trust: TrustStore, home: Path, 
         inline_tags=has_inline_tags(pointer.inline_tags, target, home),
         cache_dir=_cache_dir(match, pointer, trust, home, project),
         # Edits outside git cannot be reverted, so there the user decides, not the project.
-        writable=inside or trust.writable(match.pointer, target),
+        writable=(inside and not pointer.read_only) or trust.writable(match.pointer, target),
     )
 
 
@@ -364,8 +377,14 @@ def _real(text: str, home: Path, folder: Path) -> Path:
     return Path(os.path.realpath(expand(text, home, folder)))
 
 
-def _has_documents(folder: Path) -> bool:
-    """Whether there are documents among the first `_DOCS_BUDGET` entries below a folder, breadth first."""
+def has_documents(folder: Path) -> bool:
+    """Return whether there are documents among the first `_DOCS_BUDGET` entries below a folder, breadth first.
+
+    The one that `kbhub init` creates does not count.
+
+    Args:
+        folder: the folder.
+    """
     pending = [folder]
     budget = _DOCS_BUDGET
     for current in pending:
@@ -375,7 +394,7 @@ def _has_documents(folder: Path) -> bool:
                     budget -= 1
                     if entry.name.startswith(".") or budget < 0:
                         continue
-                    if is_native(entry.name) and entry.is_file():
+                    if is_native(entry.name) and entry.name != STARTER_NAME and entry.is_file():
                         return True
                     if entry.is_dir(follow_symlinks=False) and entry.name not in SKIPPED_FOLDERS:
                         pending.append(Path(entry.path))

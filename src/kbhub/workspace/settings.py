@@ -107,6 +107,11 @@ class Pointer(BaseFields):
     """URL of this schema, for editors."""
     knowledge: PathText = "./knowledge"
     """Folder of the knowledge, relative to this file; `~` is allowed."""
+    docs_fallback: bool | None = None
+    """Whether the repository's `docs/` is searched, too, as a base of its own; null means only if the folder is called
+    `knowledge` or `.knowledge`."""
+    read_only: bool = False
+    """Whether agents may not write documents there, unless you allow it with `kbhub trust --writable`."""
     enabled: bool = True
     """`false` turns kbhub off for this project."""
 
@@ -278,7 +283,7 @@ class Settings(Declared):
     """All settings that can also be set by a variable: `KBHUB_READ_ONLY`, `KBHUB_SEARCH__LIMIT`, and so on."""
 
     docs_fallback: bool = True
-    """Whether to use `docs/` as the project's knowledge if there is no other."""
+    """Whether to search a repository's `docs/` if the project has no other knowledge, or only `knowledge/`."""
     read_only: bool = False
     """Turns off every tool that writes."""
     tools: ToolSet = "core"

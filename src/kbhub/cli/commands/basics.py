@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from pydantic import Field
 
-from kbhub.cli.console import show_json, show_text, terminal_width, wants_colour, write_verbatim
+from kbhub.cli.console import complain, show_json, show_text, terminal_width, wants_colour, write_verbatim
 from kbhub.cli.hits import cut_reading, hides_title, numbered, readings_listing
 from kbhub.cli.hubs import bring_in_step, complain_all, complain_broken, complain_nothing, decoded, hub_options
 from kbhub.cli.options import Common, Formats, Lines
@@ -30,8 +31,8 @@ from kbhub.render import pages
 from kbhub.render.listing import status_listing
 from kbhub.render.terminal import Painter, init_text, read_text, status_text, trust_text
 from kbhub.render.words import neutralised
-from kbhub.search.outside import outside, suggestions
-from kbhub.setup.init import FOLDER, make_knowledge, point_to
+from kbhub.search.outside import choices, outside
+from kbhub.setup.init import make_knowledge, point_to
 from kbhub.workspace.pointer import POINTER_NAMES
 from kbhub.workspace.project import PROJECT_ID, find_pointer, trust_pointer
 from kbhub.workspace.trust import Grant, identity
@@ -150,30 +151,34 @@ def init(
     name: Annotated[str | None, Parameter(metavar="NAME")] = None,
     common: Common = Common(),  # noqa: B008 - frozen
 ) -> int:
-    """Create a knowledge/ folder here, or point to an existing folder.
+    """Choose what kbhub searches here, or create a knowledge/ folder.
 
-    Lists folders that look like knowledge, such as wiki/ or an Obsidian vault; in a terminal, you can choose one.
-    Never overwrites anything.
+    If the project has Markdown already (docs/, a wiki, an Obsidian vault, a README), lists it; in a terminal, you can
+    choose. Otherwise creates knowledge/. Never overwrites anything.
 
     Example: kbhub init --knowledge ~/notes/shop
 
     Args:
-        knowledge: Write a pointer to this existing directory, and trust it.
+        knowledge: Write a pointer to this directory, and trust it; knowledge/ is created if it does not exist.
         name: Readable name of the project's knowledge.
         common: Options of every command.
     """
     hub = Hub(hub_options(common))
-    discovery, home = hub.discovery(), hub.options.home
-    found = suggestions(hub) if knowledge is None else ()
+    found = choices(hub) if knowledge is None else ()
     if found and sys.stdin.isatty() and not common.json:
-        knowledge = _chosen(found)
+        chosen = _chosen(found)
+        if chosen is None:
+            complain("Nothing was changed.")
+            return 0
+        hub, knowledge = Hub(replace(hub.options, root=chosen.directory)), str(chosen.path)
+    discovery, options = hub.discovery(), hub.options
     if knowledge is None:
-        made = make_knowledge(discovery, name=name)
+        made = make_knowledge(discovery, name=name, found=tuple(one.sentence for one in found))
     else:
-        made = point_to(discovery, knowledge, name=name, trust=hub.trust, home=home, cwd=hub.options.cwd)
-    hub.rediscover()
-    left = suggestions(hub, anyway=True) if found and knowledge is None else ()
-    made = made.model_copy(update={"notes": (*made.notes, *(map(str, left) if left else outside(hub)))})
+        made = point_to(discovery, knowledge, name=name, trust=hub.trust, home=options.home, cwd=options.cwd)
+    if not found:
+        hub.rediscover()
+        made = made.model_copy(update={"notes": (*made.notes, *outside(hub))})
     if common.json:
         show_json(made.model_dump_json(indent=2))
     else:
@@ -182,23 +187,23 @@ def init(
     return 0
 
 
-def _chosen(found: Sequence[Suggestion]) -> str | None:
-    """Ask which folder is the project's knowledge; None for a new one.
+def _chosen(found: Sequence[Suggestion]) -> Suggestion | None:
+    """Ask which folder is to be the project's knowledge; None to change nothing.
 
     Raises:
         UsageError: the answer is none of them.
     """
     lines = [f"  {number}  {one.name} ({one.documents})" for number, one in enumerate(found, 1)]
-    listed = "\n".join(["This project may already have knowledge:", *lines])
-    sys.stderr.write(f"{listed}\nWhich one? Type its number, or Enter to create {FOLDER}/ instead: ")
+    listed = "\n".join(["This project has Markdown already. What should kbhub search?", *lines])
+    sys.stderr.write(f"{listed}\nType a number, or Enter to change nothing: ")
     sys.stderr.flush()
     answer = sys.stdin.readline()
     if answer.endswith("\n") and not answer.strip():
         return None
     number = answer.strip()
     if number.isdecimal() and 1 <= int(number) <= len(found):
-        return str(found[int(number) - 1].path)
-    raise UsageError(f"{number!r} is not one of them; nothing was created.")
+        return found[int(number) - 1]
+    raise UsageError(f"{number!r} is not one of them; nothing was changed.")
 
 
 def trust(

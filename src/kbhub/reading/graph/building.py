@@ -311,7 +311,8 @@ def places_on_disk(base: Base, link: WrittenLink, git_root: Path | None) -> Iter
 
 def in_project(base: Base, git_root: Path | None) -> bool:
     """Whether a base is part of the workspace's own repository."""
-    return base.id == PROJECT_ID and git_root is not None and base.path.is_relative_to(git_root)
+    own = base.id == PROJECT_ID or base.origin == "docs"
+    return own and git_root is not None and base.path.is_relative_to(git_root)
 
 
 def inside_of(base: Base, place: str) -> str | None:

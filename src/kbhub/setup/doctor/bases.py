@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kbhub.errors import BaseUnavailable, ConfigError, EmbedderError, IndexUnavailable
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.reading.reports import Finding
-from kbhub.search.outside import outside
+from kbhub.search.outside import is_empty, outside
 from kbhub.sync.comparing import behind_of, compare
 from kbhub.sync.lock import is_being_indexed
 from kbhub.values import counted
@@ -83,10 +83,26 @@ def discovery_findings(hub: Hub, discovery: Discovery) -> list[Finding]:
     if not discovery.bases and not findings:
         reasons = [place for place in discovery.looked_for if place.endswith((")", "off here"))]
         message = " ".join(["No base is active here.", *(f"{reason}." for reason in reasons)])
-        remedy = "Run `kbhub init` to create a knowledge folder, or `kbhub status` to see where kbhub looked."
+        remedy = "Run `kbhub init` to choose or create a knowledge folder, or `kbhub status` to see where kbhub looked."
         remedy = " ".join([remedy, *outside(hub)])
         findings.append(Finding(check="base", level="warning", message=message, remedy=remedy))
-    return findings
+    return [*findings, *_empty(hub, discovery)]
+
+
+def _empty(hub: Hub, discovery: Discovery) -> list[Finding]:
+    """Report a project base without documents, such as `kbhub init` once created, if the project has Markdown."""
+    project = next((base for base in discovery.bases if base.id == PROJECT_ID and base.origin != "docs"), None)
+    if project is None or not is_empty(hub, project):
+        return []
+    docs = next((base for base in discovery.bases if base.origin == "docs"), None)
+    others = outside(hub)
+    if docs is None and not others:
+        return []
+    also = f"; {docs.path / 'docs'} is searched, too" if docs else ""
+    message = f"{project.path} has no documents of its own{also}."
+    folder = "the folder and its pointer" if project.origin == "pointer" else "the folder"
+    remedy = " ".join([f"Write documents there, or delete {folder}.", *others])
+    return [Finding(check="base", level="warning", subject=project.id, message=message, remedy=remedy)]
 
 
 def _dangling(grant: Grant) -> Finding | None:
