@@ -119,6 +119,36 @@ def test_another_base_is_named_or_found(hub):
     assert "notes@vim.md" == read(hub, "notes@vim.md").ref == read(hub, "vim.md").ref
 
 
+def test_the_end_of_a_path_is_a_ref_if_it_is_the_only_one(hub, environment):
+    """Whole names of folders and files, with or without extension; exact paths, titles and the project come first."""
+    environment.write("knowledge/docs/contributing/feature-flags.md", "# Flags\n\nOne.\n")
+    environment.write("knowledge/docs/deploying/vim.md", "# In the project\n")
+    environment.write(environment.home / "notes/old/contributing/feature-flags.md", "# Other flags\n")
+    environment.write(environment.home / "notes/old/2024/plan.md", "# Plan\n")
+    hub.sync()
+
+    for ref in ("contributing/feature-flags.md", "feature-flags", "./feature-flags.md:1:1", "feature-flags.md#Flags"):
+        assert read(hub, ref).ref == "docs/contributing/feature-flags.md"
+    assert read(hub, "notes@feature-flags").ref == "notes@old/contributing/feature-flags.md"
+    assert read(hub, "2024/plan.md").ref == read(hub, "notes@plan").ref == "notes@old/2024/plan.md"
+    assert read(hub, "vim.md").ref == "notes@vim.md"
+    for ref in ("flags.md", "tributing/feature-flags.md", "../feature-flags.md", "/feature-flags.md", ".md"):
+        assert hub.read([ref]).unread
+
+
+def test_the_end_of_several_paths_is_no_ref_and_all_are_listed(hub, environment):
+    """Unless only one of them is still there."""
+    environment.write("knowledge/a/setup/index.md", "# A\n")
+    second = environment.write("knowledge/b/setup/index.md", "# B\n")
+    hub.sync()
+
+    (unread,) = hub.read(["setup/index.md"]).unread
+    assert "ambiguous" in unread.message
+    assert "a/setup/index.md, b/setup/index.md" in unread.message
+    second.unlink()
+    assert read(hub, "setup/index.md").ref == "a/setup/index.md"
+
+
 def test_an_odd_name_is_a_name_first(hub, environment):
     """Marks of the ref language in a file name do not get in the way, nor lines that no document has."""
     environment.write("knowledge/release:5-3.md", "# Release\n")
@@ -143,7 +173,6 @@ def test_a_file_that_is_not_indexed_yet_is_read(hub, environment):
     ("ref", "message"),
     [
         ("guides/deplyo.md", "guides/deploy.md"),
-        ("deploy.md", "guides/deploy.md"),
         ("notes@vmi.md", "notes@vim.md"),
         ("private.md", "private.md"),
         ("data.bin", "`include`"),

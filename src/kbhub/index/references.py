@@ -72,7 +72,7 @@ class Reference:
     """A parsed ref: a document, and maybe a part of it."""
 
     target: str
-    """Path, `id@path`, title, alias, pattern or `#docid`."""
+    """Path or its end, `id@path`, title, alias, pattern or `#docid`."""
     start: int | None = None
     """First line, from 1; see `names_lines`."""
     count: int | None = None

@@ -168,7 +168,8 @@ class Resolver:
     def find(self, ref: str) -> tuple[Reference, ResolvedDocument] | None:
         """Find the one document that a ref leads to, with the parsed ref; None if no base has it.
 
-        A ref is tried as a path or docid, then as a title, then as a path of the shell, then as BASE/PATH.
+        A ref is tried as a path or docid, then as a title, then as a path of the shell, then as BASE/PATH, then as the
+        end of a path.
 
         Raises:
             AmbiguousReference: several documents match.
@@ -176,7 +177,7 @@ class Resolver:
         """
         check_length(ref)
         meanings = parse_reference(ref)
-        for look in (self._by_path, self._by_name, self._as_typed, self._below_base):
+        for look in (self._by_path, self._by_name, self._as_typed, self._below_base, self._by_ending):
             for meaning in meanings:
                 if place := look(meaning.target):
                     return meaning, place
@@ -264,6 +265,15 @@ class Resolver:
         base, name = below
         in_it = f"{base.id}@{name}"
         return self._by_path(in_it) or self._by_name(in_it)
+
+    def _by_ending(self, target: str) -> ResolvedDocument | None:
+        """Find the document whose path ends in a path, by whole names of folders and files."""
+
+        def ending(base: Base, path: str) -> list[ResolvedDocument]:
+            ends = tuple(f"/{form}" for form in _forms(base, path))
+            return [place for name in self._paths(base) if name.endswith(ends) for place in self._in_base(base, name)]
+
+        return self._first(target, ending, "a path that ends like this")
 
     def _typed(self, target: str) -> list[tuple[Base, str]]:
         return typed_into(self._hub.options.typed_in, target, self.bases)

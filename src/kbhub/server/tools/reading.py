@@ -41,7 +41,7 @@ class ReadTool:
         refs: Annotated[
             str | list[str],
             Field(
-                description="`path.md`, `base@path.md`, a title or `#docid`; for a part, add `:from:count`, "
+                description="`path.md` or its end, `base@path.md`, a title or `#docid`; for a part, add `:from:count`, "
                 "`:from-to` or `#Heading`. Several: `runbooks/*.md`, `{a,b}.md`, a list, or with "
                 "commas."
             ),
