@@ -18,6 +18,7 @@ from kbhub.errors import KbhubError
 from kbhub.hooks.delivery import considered
 from kbhub.hooks.events import event_of
 from kbhub.hooks.told import Told
+from kbhub.index.postgres import reader, writer
 from kbhub.index.postgres.schema import TABLES
 from kbhub.memory.listing import memories
 from kbhub.reading.graph.faults import backlinks
@@ -91,8 +92,10 @@ def columns(database, table: str) -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def damaged(twin):
-    """A shared base, and a local one beside it; what is changed in the shared one is put right again."""
+def damaged(twin, monkeypatch):
+    """A shared base, packed, and a local one beside it; what is changed in the shared one is put right again."""
+    for engine in (reader, writer):
+        monkeypatch.setattr(engine, "PACKED_FROM", 1)
     for path, text in sentences(12).items():
         head = "tags: [music, ops/db]\npriority: 3\ndate: 2024-05-01\nrelated: [other.md]\nstatus: accepted"
         text = f"{text} a xylophone, see [other](other.md)"
