@@ -71,7 +71,7 @@ ODD = {
 
 LAST = "(SELECT max(ctid) FROM kbhub.{})"
 
-MOST_MEMORY = 30_000_000
+MOST_MEMORY = 150_000_000
 """Bytes that reading may take at any time."""
 
 BLOATED = "decode(repeat('00', 30000000), 'hex')"
@@ -147,7 +147,7 @@ def answer(twin) -> list[str]:
     skips(list_documents(hub))
     skips(audit(hub))
     assert {one.base.id: one.documents for one in status(hub).bases}["own"] == 2
-    said += [one.message for base in status(hub).bases for one in base.problems if base.base.id == "notes"]
+    said += [one.message for base in status(hub).bases for one in base.problems if one.subject == "notes"]
     overview(hub)
     assert read(hub, ["own@a.md"]).readings
     for ref in ("notes@other.md", "#0a", "Own", "n1", "notes@*.md"):
