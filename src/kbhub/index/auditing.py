@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from kbhub.index.engine import numbers
+from kbhub.index.rows import mapping_of, texts_of
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 
 BATCH = 200
 """Documents whose text is in memory at once."""
-
-
-_NOTHING = "[]"
-"""Aliases of most documents; parsing JSON 20,000 times takes 0.1 s."""
 
 AT_ONCE = 500
 """Documents read at once; reading all would take memory that the process never returns."""
@@ -145,14 +141,11 @@ def linked_documents(index: Index) -> dict[str, LinkedDocument]:
         IndexUnavailable: the index cannot be read.
     """
     rows = index.rows("SELECT path, docid, title, kind, tags, aliases FROM document ORDER BY path")
-    return {
-        path: LinkedDocument(path, docid, title, kind, _texts(tags), _texts(aliases))
-        for path, docid, title, kind, tags, aliases in rows
-    }
-
-
-def _texts(stored: str) -> tuple[str, ...]:
-    return () if stored == _NOTHING else tuple(json.loads(stored))
+    with index.sound():
+        return {
+            path: LinkedDocument(path, docid, title, kind, texts_of(tags), texts_of(aliases))
+            for path, docid, title, kind, tags, aliases in rows
+        }
 
 
 def link_rows(index: Index) -> list[tuple[str, str, str, str, int, str]]:
@@ -185,13 +178,15 @@ def front_matter_of(index: Index, key: str) -> Iterator[tuple[str, dict[str, Any
         "WHERE id IN (SELECT document_id FROM property WHERE key IN @texts) ORDER BY path",
         [key],
     )
-    texts_of = defaultdict(list)
+    written = defaultdict(list)
     for document, text in index.rows(
         "SELECT document_id, substr(text, 1, prose) FROM chunk WHERE document_id IN @ids AND prose > 0 ORDER BY id",
         numbers([number for number, *_ in documents]),
     ):
-        texts_of[document].append(text)
-    return ((path, json.loads(front), "\n".join(texts_of[number])) for number, path, front in documents)
+        written[document].append(text)
+    with index.sound():
+        for number, path, front in documents:
+            yield path, mapping_of(front), "\n".join(written[number])
 
 
 def chunk_vectors(index: Index) -> list[tuple[str, bytes]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kbhub.index.engine import numbers
+from kbhub.index.rows import mapping_of, texts_of
 from kbhub.types import Document, Heading
 from kbhub.values import struct
 
@@ -110,7 +110,8 @@ def tags_of(index: Index, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
         paths: paths in the base.
     """
     rows = index.rows("SELECT path, tags FROM document WHERE path IN @texts ORDER BY path", list(paths))
-    return {path: tuple(json.loads(tags)) for path, tags in rows}
+    with index.sound():
+        return {path: texts_of(tags) for path, tags in rows}
 
 
 def document_names(index: Index) -> Iterator[tuple[str, str]]:
@@ -122,10 +123,11 @@ def document_names(index: Index) -> Iterator[tuple[str, str]]:
     Raises:
         IndexUnavailable: the index cannot be read.
     """
-    for path, title, aliases in index.rows("SELECT path, title, aliases FROM document ORDER BY path"):
-        yield path, title
-        for alias in json.loads(aliases):
-            yield path, str(alias)
+    with index.sound():
+        for path, title, aliases in index.rows("SELECT path, title, aliases FROM document ORDER BY path"):
+            yield path, title
+            for alias in texts_of(aliases):
+                yield path, alias
 
 
 @struct
@@ -152,11 +154,12 @@ def memory_rows(index: Index, prefix: str = "", paths: Sequence[str] | None = No
         f"SELECT path, title, tags, front_matter, mtime_ns FROM document {where} ORDER BY path",
         *([] if paths is None else [list(paths)]),
     )
-    return [
-        MemoryRow(path, title, tuple(json.loads(tags)), json.loads(front), abs(mtime))
-        for path, title, tags, front, mtime in rows
-        if path.startswith(prefix)
-    ]
+    with index.sound():
+        return [
+            MemoryRow(path, title, texts_of(tags), mapping_of(front), abs(mtime))
+            for path, title, tags, front, mtime in rows
+            if path.startswith(prefix)
+        ]
 
 
 def tag_counts_without(index: Index, *, without: str) -> Counter[str]:
@@ -170,8 +173,10 @@ def tag_counts_without(index: Index, *, without: str) -> Counter[str]:
         IndexUnavailable: the index cannot be read.
     """
     counts: Counter[str] = Counter()
-    for (tags,) in index.rows("SELECT tags FROM document WHERE tags != '[]' AND path != ?", without):
-        counts.update(set(json.loads(tags)))
+    rows = index.rows("SELECT tags FROM document WHERE tags != '[]' AND path != ?", without)
+    with index.sound():
+        for (tags,) in rows:
+            counts.update(set(texts_of(tags)))
     return counts
 
 
@@ -206,36 +211,37 @@ def indexed_document(
         "SELECT headings, start_line, end_line, prose, text FROM chunk WHERE document_id IN @ids ORDER BY id",
         numbers([number]),
     )
-    for names, start, end, prose, text in rows:
-        parts = text.split("\n")
-        if start == len(lines) == end:  # continues a line that was too long for one chunk
-            lines[-1] += parts[0]
-            continue
-        lines += [""] * (start - 1 - len(lines))
-        path_of_headings = tuple(json.loads(names))
-        if prose and part_level is not None:  # the header of a part precedes its prose
-            line = start + text[:prose].rstrip("\n").count("\n")
-            changed = next(
-                (at for at, name in enumerate(above) if path_of_headings[at : at + 1] != (name,)), len(above)
-            )
-            *outer, own = path_of_headings
-            headings += [Heading(at + 1, name, line) for at, name in enumerate(outer) if at >= changed]
-            headings.append(Heading(part_level, own, line))
-            above = path_of_headings
-        lines += parts[: end - len(lines)] if end > len(lines) else []
-    document = Document(
-        path=path,
-        title=title,
-        lines=tuple(lines),
-        body=0,
-        front_matter=json.loads(front_matter),
-        tags=(),
-        aliases=(),
-        headings=tuple(headings),
-        fences=(),
-        links=(),
-        problems=(problem,) if problem else (),
-    )
+    with index.sound():
+        for names, start, end, prose, text in rows:
+            parts = text.split("\n")
+            if start == len(lines) == end:  # continues a line that was too long for one chunk
+                lines[-1] += parts[0]
+                continue
+            lines += [""] * (start - 1 - len(lines))
+            path_of_headings = texts_of(names)
+            if prose and part_level is not None:  # the header of a part precedes its prose
+                line = start + text[:prose].rstrip("\n").count("\n")
+                changed = next(
+                    (at for at, name in enumerate(above) if path_of_headings[at : at + 1] != (name,)), len(above)
+                )
+                *outer, own = path_of_headings
+                headings += [Heading(at + 1, name, line) for at, name in enumerate(outer) if at >= changed]
+                headings.append(Heading(part_level, own, line))
+                above = path_of_headings
+            lines += parts[: end - len(lines)] if end > len(lines) else []
+        document = Document(
+            path=path,
+            title=title,
+            lines=tuple(lines),
+            body=0,
+            front_matter=mapping_of(front_matter),
+            tags=(),
+            aliases=(),
+            headings=tuple(headings),
+            fences=(),
+            links=(),
+            problems=(problem,) if problem else (),
+        )
     return document, bytes(digest)
 
 

@@ -67,11 +67,21 @@ class Columns:
 
         Args:
             ids: ids of existing chunks, in any order.
+
+        Raises:
+            ValueError: one does not exist.
         """
-        if len(self.ids) and self.ids[-1] - self.ids[0] == len(self.ids) - 1:  # nothing deleted: a third of the time
-            return np.asarray(ids, np.int64) - int(self.ids[0])
+        wanted = np.asarray(ids, np.int64)
+        if not len(wanted):
+            return wanted
+        if not len(self.ids) or wanted.min() < self.ids[0] or wanted.max() > self.ids[-1]:
+            raise ValueError("it names chunks that it does not have")
+        if self.ids[-1] - self.ids[0] == len(self.ids) - 1:  # nothing deleted: a third of the time
+            return wanted - int(self.ids[0])
         # With another dtype, the whole column would be copied first.
-        positions: NDArray[np.int64] = np.searchsorted(self.ids, np.asarray(ids, self.ids.dtype))
+        positions: NDArray[np.int64] = np.searchsorted(self.ids, wanted.astype(self.ids.dtype, copy=False))
+        if not np.array_equal(self.ids[positions], wanted):
+            raise ValueError("it names chunks that it does not have")
         return positions
 
 

@@ -7,6 +7,7 @@ differ, written `@word`, and its own full-text index, vectors and connections.
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from abc import ABC, abstractmethod
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kbhub.errors import KbhubError
 from kbhub.index.rows import CHUNK, DOCUMENT, ChunkRow, DocumentRow, chunk_of, document_of, place_of
 from kbhub.values import record
 
@@ -35,11 +37,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 WORD = re.compile(r"@(\w+)")
 """A part of a statement that engines write differently."""
 
 PACKED_FROM = 2_000
 """Fewest chunks of a packed index; a smaller one is read in milliseconds anyway."""
+
+MOST_SAID = 200
+"""Characters of an error that are repeated: it may quote a value."""
+
+_open_here = threading.local()
+"""The indexes with a snapshot in a thread."""
 
 
 @record
@@ -74,13 +84,32 @@ class Index(ABC):
         self._signed: tuple[Columns, Any, Signatures] | None = None
         """Columns of one generation, its embedder, and the signatures for these columns."""
 
-    @abstractmethod
-    def snapshot(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
         """Run all reads inside on one state of the index.
+
+        What fails inside is a failure of this index, unless another one is read at the same time.
 
         Raises:
             IndexUnavailable: the index does not exist or cannot be read.
         """
+        indexes: list[Index] = _open_here.__dict__.setdefault("indexes", [])
+        with self._snapshot():
+            indexes.append(self)
+            try:
+                yield
+            except (KbhubError, OSError):
+                raise
+            except Exception as error:
+                if any(index is not self for index in indexes):
+                    raise
+                raise self.failed(error) from error
+            finally:
+                indexes.remove(self)
+
+    @abstractmethod
+    def _snapshot(self) -> AbstractContextManager[None]:
+        """See `snapshot`."""
 
     @abstractmethod
     def close(self) -> None:
@@ -101,6 +130,15 @@ class Index(ABC):
     @abstractmethod
     def damaged(self, what: str) -> IndexUnavailable:
         """Return the error for damaged content."""
+
+    @abstractmethod
+    def _unavailable(self, reason: str) -> IndexUnavailable:
+        """Return the error for an index that cannot be read, with what to do."""
+
+    def failed(self, error: Exception) -> IndexUnavailable:
+        """Return the error for an unexpected one, which is logged."""
+        log.error("base %r could not be read", self.base, exc_info=error)
+        return self._unavailable(f"reading it failed: {type(error).__name__}: {str(error)[:MOST_SAID]}")
 
     @abstractmethod
     def _read_meta(self) -> dict[str, Any]:
@@ -150,7 +188,7 @@ class Index(ABC):
         Raises:
             IndexUnavailable: the index cannot be read.
         """
-        with self._sound():
+        with self.sound():
             return self._read_postings(term, self.columns())
 
     def meta(self, key: str) -> Any:
@@ -202,7 +240,7 @@ class Index(ABC):
             else:
                 # Columns cached by a thread at a later generation cannot be used here.
                 later = cached is not None and cached[0] > generation
-                with self._sound():
+                with self.sound():
                     seen.columns = self._read_columns(cached[1] if cached and not later else None)
                 if not (cached and later and cached[1].pack == seen.columns.pack):
                     self._columns = (generation, seen.columns)
@@ -250,7 +288,7 @@ class Index(ABC):
             numbers(chunks),
             numbers(documents),
         )
-        with self._sound():
+        with self.sound():
             return {chunk: place_of(path, line) for chunk, path, line in rows}
 
     def chunks(self, ids: Sequence[int]) -> dict[int, ChunkRow]:
@@ -259,7 +297,7 @@ class Index(ABC):
             f"SELECT {CHUNK} FROM chunk WHERE id IN @ids",
             numbers(ids),
         )
-        with self._sound():
+        with self.sound():
             return {row[0]: chunk_of(row) for row in rows}
 
     def documents(self, ids: Sequence[int]) -> dict[int, DocumentRow]:
@@ -337,7 +375,7 @@ class Index(ABC):
         )
 
     def _documents(self, rows: Iterable[Sequence[Any]]) -> list[DocumentRow]:
-        with self._sound():
+        with self.sound():
             return [document_of(row) for row in rows]
 
     def _signatures(self) -> Signatures:
@@ -350,19 +388,23 @@ class Index(ABC):
                 small = len(columns.ids) < PACKED_FROM
                 on = known and not small and known[1] == embedder and columns.goes_on_from(known[0])
                 before = known[2] if known and on else None
-                with self._sound():
+                with self.sound():
                     known = (columns, embedder, self._read_signatures(before, columns))
                 self._signed = known
             seen.signatures = known[2]
         return seen.signatures
 
     @contextmanager
-    def _sound(self) -> Iterator[None]:
-        """Treat errors from invalid content as damage."""
+    def sound(self) -> Iterator[None]:
+        """Treat errors from invalid content as damage.
+
+        Raises:
+            IndexUnavailable: what is read inside is invalid.
+        """
         try:
             yield
-        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-            raise self.damaged(str(error)) from error
+        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+            raise self.damaged(str(error)[:MOST_SAID]) from error
 
     def _seen(self) -> Snapshot:
         seen: Snapshot = self._local.seen

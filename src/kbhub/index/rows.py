@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from itertools import product
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from kbhub.types import Kind
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Sequence
-
-    from kbhub.types import Kind
 
 
 @struct
@@ -55,7 +54,13 @@ DOCUMENT = "id, path, docid, title, kind, tags, aliases, size, mtime_ns, dated, 
 CHUNK = "id, document_id, headings, start_line, end_line, prose, text"
 """Columns of `chunk` for `chunk_of`."""
 
+MOST_NESTED = 100
+"""Depth of front matter; that of a document has at most 50 (`frontmatter.MAX_DEPTH`)."""
+
 _DOCUMENT_TYPES = frozenset((int, *[str] * 6, int, int, *times) for times in product((int, NoneType), repeat=2))
+KINDS = frozenset(get_args(Kind))
+"""Kinds of documents."""
+
 _CHUNK_TYPES = (int, int, str, int, int, int, str)
 
 
@@ -65,17 +70,17 @@ def document_of(row: Sequence[Any]) -> DocumentRow:
     Raises:
         TypeError, ValueError: the values are invalid, as in a damaged file.
     """
-    if tuple(map(type, row)) not in _DOCUMENT_TYPES:
+    if tuple(map(type, row)) not in _DOCUMENT_TYPES or row[4] not in KINDS:
         raise TypeError("what it says of a document makes no sense")
     number, path, docid, title, kind, tags, aliases, *rest = row
-    return DocumentRow(number, path, docid, title, kind, _texts(tags), _texts(aliases), *rest)
+    return DocumentRow(number, path, docid, title, kind, texts_of(tags), texts_of(aliases), *rest)
 
 
 def chunk_of(row: Sequence[Any]) -> ChunkRow:
     """Convert a row to a chunk; raises like `document_of`."""
     if tuple(map(type, row)) != _CHUNK_TYPES:
         raise TypeError("what it says of a chunk makes no sense")
-    return ChunkRow(row[0], row[1], _texts(row[2]), *row[3:])
+    return ChunkRow(row[0], row[1], texts_of(row[2]), *row[3:])
 
 
 def place_of(path: Any, line: Any) -> tuple[str, int]:
@@ -99,8 +104,32 @@ def title_above(title: str, kind: str, start_line: int) -> str:
     return "" if kind == "session" and start_line > 1 else title
 
 
-def _texts(written: str) -> tuple[str, ...]:
-    return () if written == "[]" else tuple(json.loads(written))
+def texts_of(written: str) -> tuple[str, ...]:
+    """Parse a stored list of texts; raises like `document_of`. and RecursionError."""
+    if written == "[]":  # of most documents; parsing 20,000 takes 0.1 s
+        return ()
+    texts = json.loads(written)
+    if type(texts) is not list or any(type(text) is not str for text in texts):
+        raise TypeError("a list of texts in it is none")
+    return tuple(texts)
+
+
+def mapping_of(written: str) -> dict[str, Any]:
+    """Parse stored front matter; raises like `texts_of`."""
+    mapping: dict[str, Any] = json.loads(written)
+    if type(mapping) is not dict:
+        raise TypeError("front matter in it is none")
+    level: list[Any] = [mapping]
+    for _ in range(MOST_NESTED):
+        level = [
+            inner
+            for value in level
+            if isinstance(value, dict | list)
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return mapping
+    raise ValueError("front matter in it is nested too deeply")
 
 
 @struct

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
-from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
+from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable, KbhubError
 from kbhub.index.query import parsed
 from kbhub.index.sqlite.reader import NOT_THERE
 from kbhub.models.onnx_embedding import minilm
@@ -189,10 +189,34 @@ def _find(
         try:
             return find(query, searched, dependencies, everything=not skipped)
         except IndexUnavailable as error:
-            skipped.append(Skipped(base=error.base, reason=str(error)))
-            broken = next(base for base in searched if base.base.id == error.base)
+            failed = [error]
+        except (KbhubError, OSError):
+            raise
+        except Exception as error:  # noqa: BLE001 - raised again unless it is that of a base
+            failed = _failing(query, searched, dependencies, error)
+        for failure in failed:
+            skipped.append(Skipped(base=failure.base, reason=str(failure)))
+            broken = next(base for base in searched if base.base.id == failure.base)
             searched.remove(broken)
             hub.state(SyncState).comparisons.forget(broken.index.path)
+
+
+def _failing(
+    query: Query, searched: Sequence[Searched], dependencies: Dependencies, unforeseen: Exception
+) -> list[IndexUnavailable]:
+    """Return the errors of the bases that cannot be searched alone; raise the unforeseen one if that tells nothing."""
+    failed = []
+    find(query, (), dependencies)
+    for base in searched:
+        try:
+            find(query, [base], dependencies)
+        except IndexUnavailable as error:
+            failed.append(error)
+        except Exception as error:  # noqa: BLE001 - it may be anything
+            failed.append(base.index.failed(error))
+    if not failed:
+        raise unforeseen
+    return failed
 
 
 def _why_skipped(hub: Hub, base: Base, error: BaseUnavailable | IndexUnavailable) -> str:

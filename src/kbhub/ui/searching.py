@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from kbhub.errors import UsageError
+from kbhub.errors import IndexUnavailable, UsageError
 from kbhub.index.catalogue import tags_of
 from kbhub.index.query.filtering import FILTER
 from kbhub.memory.querylog.recording import record
@@ -204,7 +205,7 @@ def _tags(site: Site, hits: Sequence[Hit]) -> Iterable[tuple[str, ...]]:
     for base in site.bases():
         if paths := [hit.path for hit in hits if hit.base == base.id]:
             index = site.hub.index(base)
-            with index.snapshot():
+            with suppress(IndexUnavailable), index.snapshot():
                 yield from tags_of(index, paths).values()
 
 

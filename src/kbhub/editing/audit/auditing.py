@@ -119,12 +119,17 @@ def audit(
     short = short_docids(row.docid for material in bases.values() for row in material.documents.values())
     for material in bases.values():
         material.short.update(short)
-    audited = [material for name, material in bases.items() if name in chosen]
-    notes: list[str] = []
-    told = _Told(progress, len(selected) * sum(len(material.documents) for material in audited))
-    findings = [
-        finding for finding in _findings(hub, audited, bases, selected, notes, told) if finding.check in selected
-    ]
+    while True:
+        audited = [material for name, material in bases.items() if name in chosen]
+        notes: list[str] = []
+        told = _Told(progress, len(selected) * sum(len(material.documents) for material in audited))
+        try:
+            findings = [one for one in _findings(hub, audited, bases, selected, notes, told) if one.check in selected]
+            break
+        except IndexUnavailable as error:  # it turns out to be damaged
+            del bases[error.base]
+            if error.base in chosen:
+                skipped.append(Skipped(base=error.base, reason=str(error)))
     order = {name: number for number, name in enumerate(bases)}
     findings.sort(
         key=lambda finding: (

@@ -31,6 +31,10 @@ APART = 4
 CHUNK_SHIFT = 32
 """Bits for places below the chunk in the number that stands for an occurrence."""
 
+MOST_BYTES, MOST_PLACES = 1_000_000, 4_000_000
+"""Bytes of a block's chunks or counts, and of its places, that are read; each takes up to 30 in memory. A publisher
+writes some hundreds."""
+
 _HEAVY = tuple(int(weight) - 1 for weight in FTS_WEIGHTS)
 
 
@@ -63,6 +67,19 @@ class Block:
         reached = np.cumsum(1 + (places & 1))
         at = np.searchsorted(growing(self.counts), reached)
         return (self.ids()[at] << CHUNK_SHIFT) | places
+
+
+def listed(blocks: Sequence[Block]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the chunks in all blocks of a term, ascending, and the weighted occurrences in each.
+
+    Raises:
+        ValueError: they contradict each other.
+    """
+    chunks = np.concatenate([np.zeros(0, np.int64), *(block.ids() for block in blocks)])
+    counts = np.concatenate([np.zeros(0), *(block.weights() for block in blocks)])
+    if len(chunks) != len(counts) or (chunks[1:] <= chunks[:-1]).any() or counts.min(initial=1) < 1:
+        raise ValueError("the postings of a term contradict each other")
+    return chunks, counts
 
 
 def occurrences(blocks: Sequence[Block]) -> NDArray[np.int64]:

@@ -16,7 +16,8 @@ from kbhub.errors import EngineUnavailable, IndexUnavailable
 from kbhub.index.columns import made
 from kbhub.index.engine import PACKED_FROM, WORD, Index, Snapshot, numbers
 from kbhub.index.postgres.bases import opened
-from kbhub.index.postgres.blocks import Block, occurrences, phrase, stored, united
+from kbhub.index.postgres.blocks import MOST_BYTES, MOST_PLACES, Block, listed, occurrences, phrase, stored, united
+from kbhub.index.postgres.checks import LARGEST_ID, LATEST, MOST_DIMENSIONS, checked, checked_meta
 from kbhub.index.postings import Postings
 from kbhub.index.signatures import Signatures, enlarged, roomy, sign
 from kbhub.index.sqlite.similarity import similarities_of
@@ -40,6 +41,8 @@ no value reaches PostgreSQL's limit of 1 GB."""
 
 LAST_CHARACTER = "\U0010ffff"
 
+NO_IDS = np.zeros(0, np.int64)
+
 _WORDS = {
     "IN ids": "= ANY(%s::bigint[])",
     "IN texts": "= ANY(%s::text[])",
@@ -56,20 +59,45 @@ _WORDS = {
 }
 """What engines write differently. A list that is a condition is an array."""
 
-_TABLES = {
-    "meta": "kbhub.meta_",
-    "document": "kbhub.document_",
-    "chunk": "kbhub.chunk_",
-    "vector": "kbhub.vector_",
-    "property": "kbhub.property_",
-    "link": "kbhub.link_",
-    "problem": "kbhub.problem_",
-    "vocabulary": "kbhub.term_",
-}
-"""Table as statements name it → the beginning of the functions that return its rows."""
+LONGEST_TEXT = 100_000
+"""Most characters of a text that are read: of front matter, which is the longest of a chunk, 65,536 are indexed."""
 
-_COLUMNS = {"link": "*, place AS rowid", "vocabulary": "term, chunks AS doc"}
-"""Table → its columns, where they are not those of the function."""
+LONGEST_JSON = 1_000_000
+"""The same of stored JSON, in which a character can take twelve."""
+
+MOST_META = 100_000
+"""Most bytes of a value in the table `meta`."""
+
+LARGEST_FILE = 250_000_000
+"""Most bytes of a file that are read; the limits of the settings are smaller."""
+
+
+def _cut(name: str, most: int = LONGEST_TEXT) -> str:
+    return f"left({name}, {most}) AS {name}"
+
+
+def _moment(name: str) -> str:
+    return f"CASE WHEN {name} BETWEEN -{LATEST} AND {LATEST} THEN {name} END AS {name}"
+
+
+_COLUMNS = {
+    "meta": f"key, CASE WHEN octet_length(value::text) <= {MOST_META} THEN value ELSE '[]' END AS value",
+    "document": "id, path, docid, size, greatest(mtime_ns, 1 - 9223372036854775807) AS mtime_ns, "
+    f"substr(hash, 1, 64) AS hash, {_cut('title')}, kind, {_cut('tags', LONGEST_JSON)}, "
+    f"{_cut('aliases', LONGEST_JSON)}, {_cut('front_matter', LONGEST_JSON)}, {_moment('dated')}, "
+    f"{_moment('committed')}, {_cut('problem')}",
+    "chunk": f"id, document_id, {_cut('headings', LONGEST_JSON)}, start_line, end_line, "
+    f"greatest(prose, 0) AS prose, {_cut('text')}",
+    "vector": f"chunk_id, key, substr(embedding, 1, {MOST_DIMENSIONS} + 1) AS embedding",
+    "property": "document_id, key, value, number",
+    "link": f"document_id, place AS rowid, {_cut('target')}, {_cut('fragment')}, {_cut('text')}, line, kind",
+    "problem": f"path, {_cut('message')}",
+    "vocabulary": "term, chunks AS doc",
+}
+"""Table as statements name it → its columns, without what would take a reader's memory.
+
+Columns with a database index are as they are: it limits them.
+"""
 
 _NUMBERS = ("id", "chunk_id", "document_id")
 """Columns of numbers; the others are texts."""
@@ -81,7 +109,7 @@ _FOUND = re.compile(
 )
 """Rows that the database looks up, instead of going through the whole table."""
 
-_NAME = re.compile(rf"\b(?:FROM|JOIN) ({'|'.join(_TABLES)})\b")
+_NAME = re.compile(rf"\b(?:FROM|JOIN) ({'|'.join(_COLUMNS)})\b")
 
 
 class PostgresIndex(Index):
@@ -99,7 +127,7 @@ class PostgresIndex(Index):
         self.server, self.name = server, name
 
     @contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def _snapshot(self) -> Iterator[None]:
         """See `Index`."""
         outer = getattr(self._local, "seen", None)
         try:
@@ -135,8 +163,14 @@ class PostgresIndex(Index):
 
     def file(self, path: str) -> bytes | None:
         """See `Index`."""
-        content: bytes | None = self._of("SELECT kbhub.file(%s, %s)", path)[0][0]
-        return content
+        ((size, content),) = self._of(
+            f"SELECT octet_length(f), CASE WHEN octet_length(f) <= {LARGEST_FILE} THEN f END FROM kbhub.file(%s, %s) f",
+            path,
+        )
+        if size and size > LARGEST_FILE:
+            raise self._unavailable(f"{path!r} has more than {LARGEST_FILE:,} bytes")
+        found: bytes | None = content
+        return found
 
     def docid_counts(self, prefixes: Iterable[str]) -> dict[str, int]:
         """See `Index`."""
@@ -155,23 +189,31 @@ class PostgresIndex(Index):
 
     def chunks_with(self, stem: str, limit: int) -> list[int]:
         """See `Index`."""
-        found: list[int] = self._ids(self._blocks([stem])[stem])[:limit].tolist()
+        blocks = self._blocks([stem])[stem]
+        with self.sound():
+            found: list[int] = listed(blocks)[0][:limit].tolist()
         return found
 
     def expect(self, stems: Iterable[str]) -> None:
         """See `Index`."""
         known = self._seen().postings
         if missing := [stem for stem in stems if stem not in known]:
-            known |= {stem: self._counted(blocks) for stem, blocks in self._blocks(missing).items()}
+            blocks = self._blocks(missing)
+            with self.sound():
+                known |= {stem: self._positions(*listed(some), self.columns()) for stem, some in blocks.items()}
 
     def similarities(
         self, vector: NDArray[np.int8], chunks: Sequence[int] | NDArray[np.signedinteger]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """See `Index`."""
-        return similarities_of(self._vectors(chunks), vector)
+        vectors = self._vectors(chunks)
+        if vectors and len(vectors[0][1]) != len(vector):
+            raise self.damaged(f"its vectors have {len(vectors[0][1])} dimensions, not {len(vector)}")
+        return similarities_of(vectors, vector)
 
     def _read_meta(self) -> dict[str, Any]:
-        return dict(self.rows("SELECT key, value FROM meta"))
+        with self.sound():
+            return checked_meta(dict(self.rows("SELECT key, value FROM meta")))
 
     def _read_columns(self, before: Columns | None) -> Columns:
         pack = self.meta("pack") or 0
@@ -184,13 +226,20 @@ class PostgresIndex(Index):
             documents.append(np.frombuffer(owners, ">i4").astype(np.int32))
             lengths.append(np.frombuffer(tokens, ">i4").astype(np.int32))
         gone = [chunk for (chunk,) in self._of("SELECT chunk_id FROM kbhub.gone_rows(%s)")]
+        if np.isin(np.concatenate([NO_IDS, *ids[1:]]), gone).any():
+            raise ValueError("chunks in it exist and are gone")
+        if min(int(tokens.min(initial=0)) for tokens in lengths) < 0:
+            raise ValueError("a chunk in it has fewer tokens than none")
         return made(pack, 0, np.concatenate(ids), np.concatenate(documents), np.concatenate(lengths), gone)
 
     def _read_signatures(self, before: Signatures | None, columns: Columns) -> Signatures:
-        packed = dict(self._of("SELECT name, data FROM kbhub.packed_rows(%s)"))
+        most = 4 * MOST_DIMENSIONS
+        packed = dict(self._of(f"SELECT name, substr(data, 1, {most} + 1) FROM kbhub.packed_rows(%s)"))
         if "mean" not in packed or columns.chunks < PACKED_FROM:
             return sign(before, columns.ids, self._vectors)
         mean = np.frombuffer(packed["mean"], np.float32)
+        if not 0 < len(mean) <= MOST_DIMENSIONS or not np.isfinite(mean).all():
+            raise ValueError("its mean vector is impossible")
         meant = int(packed["meant"])
         known = len(before.signed) if before is not None and before.meant == meant else 0
         last = int(columns.ids[known - 1]) if known else -1
@@ -201,9 +250,10 @@ class PostgresIndex(Index):
             signed[:known] = before.signed
         else:
             bits = roomy(words, len(signed))
-        for ids, (raw,) in self._parts("signature", ("signature",), last):
+        signature = f"CASE WHEN octet_length(signature) = {8 * words} THEN signature END"
+        for ids, (raw,) in self._parts("signature", (signature,), last):
             positions = columns.positions(ids)
-            bits[:, positions] = np.frombuffer(raw, np.uint64).reshape(-1, words).T
+            bits[:, positions] = np.frombuffer(raw or b"", np.uint64).reshape(len(ids), words).T
             signed[positions] = True
         return Signatures(bits, signed, mean, meant)
 
@@ -220,6 +270,8 @@ class PostgresIndex(Index):
             ((raw, *data),) = self._of(statement, last)
             ids = np.frombuffer(raw or b"", ">i8").astype(np.int64)
             if len(ids):
+                if ids[-1] > LARGEST_ID:
+                    raise ValueError("a chunk in it has an impossible id")
                 yield ids, tuple(data)
                 last = int(ids[-1])
             if len(ids) < CHUNKS_AT_ONCE:
@@ -241,13 +293,14 @@ class PostgresIndex(Index):
         blocks = self._blocks([*stems[:-1], *endings], places=True)
         parts = [occurrences(blocks[stem]) for stem in stems[:-1]]
         chunks, counts = phrase([*parts, united([occurrences(blocks[stem]) for stem in endings])])
-        return Postings(columns.positions(chunks), counts)
+        return self._positions(chunks, counts, columns)
 
     def _blocks(self, stems: Sequence[str], *, places: bool = False) -> dict[str, list[Block]]:
         """Return the postings of stems, as stored."""
         wanted = [stored(stem) for stem in stems]
         rows = self._of(
-            f"SELECT term, first, last, chunks, counts, {'places' if places else 'NULL::bytea'} "
+            f"SELECT term, first, last, substr(chunks, 1, {MOST_BYTES}), substr(counts, 1, {MOST_BYTES}), "
+            f"{f'substr(places, 1, {MOST_PLACES})' if places else 'NULL::bytea'} "
             "FROM kbhub.posting_by_term(%s, %s::text[]) ORDER BY term, first",
             wanted,
         )
@@ -256,12 +309,11 @@ class PostgresIndex(Index):
             found[stem].append(Block(*block))
         return {stem: found[stored(stem)] for stem in stems}
 
-    def _ids(self, blocks: Sequence[Block]) -> NDArray[np.int64]:
-        return np.concatenate([np.zeros(0, np.int64), *(block.ids() for block in blocks)])
-
-    def _counted(self, blocks: Sequence[Block]) -> Postings:
-        counts = np.concatenate([np.zeros(0), *(block.weights() for block in blocks)])
-        return Postings(self.columns().positions(self._ids(blocks)), counts)
+    def _positions(self, chunks: NDArray[np.int64], counts: NDArray[np.float64], columns: Columns) -> Postings:
+        positions = columns.positions(chunks)
+        if not columns.alive[positions].all():
+            raise ValueError("a term in it is in a chunk that is gone")
+        return Postings(positions, counts)
 
     def _vectors(self, chunks: Sequence[int] | NDArray[np.signedinteger]) -> list[tuple[int, bytes]]:
         return self.rows(
@@ -277,9 +329,11 @@ class PostgresIndex(Index):
         connection = self._seen().connection
         try:
             with self.server.deadline(connection):
-                return connection.execute(statement, values, binary=True).fetchall()  # type: ignore[no-any-return]
+                cursor = connection.execute(statement, values, binary=True)
         except EngineUnavailable as error:
             raise self._unavailable(error.reason, error.remedy) from error
+        with self.sound():
+            return checked([column.name for column in cursor.description], cursor.fetchall())
 
     def _number(self, connection: Any) -> int:
         with self.server.deadline(connection):
@@ -290,8 +344,8 @@ class PostgresIndex(Index):
             )
         return row[0]
 
-    def _unavailable(self, why: str, remedy: str = "") -> IndexUnavailable:
-        return IndexUnavailable(self.base, f"{self.server.name}: {why}", remedy)
+    def _unavailable(self, reason: str, remedy: str = "") -> IndexUnavailable:
+        return IndexUnavailable(self.base, f"{self.server.name}: {reason}", remedy)
 
 
 @lru_cache(maxsize=1024)
@@ -299,7 +353,7 @@ def _written(statement: str, number: int) -> str:
     """Return a statement for one base: the tables it names are what functions return of this base's rows."""
     sql = _FOUND.sub(lambda found: _lookup(found, number), statement)
     whole = ", ".join(
-        f"{name} AS NOT MATERIALIZED (SELECT {_COLUMNS.get(name, '*')} FROM {_TABLES[name]}rows({number}))"
+        f"{name} AS NOT MATERIALIZED (SELECT {_COLUMNS[name]} FROM {_function(name)}_rows({number}))"
         for name in dict.fromkeys(_NAME.findall(sql))
     )
     sql = _LISTED.sub(lambda word: _WORDS[word[0].replace("@", "")], sql.replace("%", "%%").replace("?", "%s"))
@@ -312,7 +366,11 @@ def _lookup(found: re.Match[str], number: int) -> str:
     if column:
         kind = "bigint" if column in _NUMBERS else "text"
         call = f"by_{column}({number}, ?::{kind}[])"
-    return f"FROM (SELECT {_COLUMNS.get(name, '*')} FROM {_TABLES[name]}{call}) AS {name} WHERE true"
+    return f"FROM (SELECT {_COLUMNS[name]} FROM {_function(name)}_{call}) AS {name} WHERE true"
+
+
+def _function(table: str) -> str:
+    return "kbhub.term" if table == "vocabulary" else f"kbhub.{table}"
 
 
 def _bound(value: Any) -> Any:

@@ -60,12 +60,8 @@ class SqliteIndex(Index):
         """Whether connections can compare vectors; None until checked."""
 
     @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Run all reads inside on one state of the index, even if its file is replaced meanwhile.
-
-        Raises:
-            IndexUnavailable: the index does not exist or cannot be read.
-        """
+    def _snapshot(self) -> Iterator[None]:
+        """See `Index`; the state stays, even if its file is replaced meanwhile."""
         identity, connection = self._take()
         outer = getattr(self._local, "seen", None)
         self._local.seen = Snapshot(connection, identity)

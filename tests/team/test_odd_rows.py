@@ -1,0 +1,260 @@
+"""Rows that no publisher writes: the base they are in answers or is skipped with a sentence, and all others answer."""
+
+from __future__ import annotations
+
+import tracemalloc
+from contextlib import suppress
+
+import psycopg
+import pytest
+
+from corpus import sentences
+from kbhub.answers.asking import ask
+from kbhub.cli.overview import overview
+from kbhub.editing.audit import audit
+from kbhub.editing.checks import warnings_about
+from kbhub.editing.folder import docid_of
+from kbhub.errors import KbhubError
+from kbhub.hooks.delivery import considered
+from kbhub.hooks.events import event_of
+from kbhub.hooks.told import Told
+from kbhub.index.postgres import reader, writer
+from kbhub.index.postgres.schema import TABLES
+from kbhub.memory.listing import memories
+from kbhub.reading.graph.faults import backlinks
+from kbhub.reading.graph.neighbours import related
+from kbhub.reading.graph.tags import tags
+from kbhub.reading.listing import list_documents, status
+from kbhub.reading.reading import read
+from kbhub.reading.whole import open_whole
+from kbhub.search.search import search
+from kbhub.server.resources.documents import complete_path, complete_tag, page_of_documents
+from kbhub.setup.doctor import examine
+from kbhub.sync.bases import sync
+from kbhub.types import Query
+
+QUERIES = (
+    "xylophone", '"a xylophone"', "xylo*", "tag:music", "path:*.md xylophone", "age:<9999", "priority:>2",
+    "xylophone -draft", "kind:document", "date:>2020", "xylophome",
+)  # fmt: skip
+
+DEEP = "repeat('[', 100000) || repeat(']', 100000)"
+
+ODD = {
+    "text": [
+        "''",
+        "'[1,null,{}]'",
+        DEEP,
+        "'{}'",
+        "'../../x'",
+        "E'\\x01\\n\\x1b[31m'",
+        "'1' || repeat('0', 5000)",
+        "repeat('x ', 500000)",
+    ],
+    "int": ["-1", "0", "1", "2147483647", "-2147483648"],
+    "bigint": ["-1", "0", "9223372036854775807", "-9223372036854775808", "1::bigint << 44"],
+    "bytea": ["''", "'\\x00'", "{column} || '\\x01'", "substr({column}, 2)", "decode(repeat('ff', 3000), 'hex')"],
+    "double precision": ["'NaN'", "'-Infinity'", "-1"],
+    "jsonb": [
+        "'null'",
+        "'-1'",
+        "'\"x\"'",
+        "'[1]'",
+        "'{}'",
+        "'1e400'",
+        "(repeat('[', 4000) || repeat(']', 4000))::jsonb",
+        "NULL",
+    ],
+    "boolean": ["true", "NULL"],
+}
+"""Type → SQL of values that no publisher writes."""
+
+LAST = "(SELECT max(ctid) FROM kbhub.{})"
+
+MOST_MEMORY = 150_000_000
+"""Bytes that reading may take at any time."""
+
+BLOATED = "decode(repeat('00', 30000000), 'hex')"
+
+KINDS = {"integer": "int", "smallint": "int", "name": "text"}
+
+
+def columns(database, table: str) -> list[tuple[str, str]]:
+    """Return the columns of a table with their types."""
+    return [
+        (name, KINDS.get(kind, kind))
+        for name, kind in database.run(
+            "SELECT column_name, data_type FROM information_schema.columns "
+            "WHERE table_schema = 'kbhub' AND table_name = %s ORDER BY ordinal_position",
+            table,
+        )
+    ]
+
+
+@pytest.fixture
+def damaged(twin, monkeypatch):
+    """A shared base, packed, and a local one beside it; what is changed in the shared one is put right again."""
+    for engine in (reader, writer):
+        monkeypatch.setattr(engine, "PACKED_FROM", 1)
+    for path, text in sentences(12).items():
+        head = "tags: [music, ops/db]\npriority: 3\ndate: 2024-05-01\nrelated: [other.md]\nstatus: accepted"
+        text = f"{text} a xylophone, see [other](other.md)"
+        twin.write(path, f"---\n{head}\naliases: [n{path}]\n---\n# {path}\n\n{text}\n")
+    twin.write("other.md", "---\ntags: [music]\nsupersedes: old.md\n---\n# Other\n\nA xylophone and [gone](gone.md).\n")
+    twin.publish()
+    twin.environment.write("../own/a.md", "---\ntags: [music]\n---\n# Own\n\nA xylophone of my own, see [b](b.md).\n")
+    twin.environment.write("../own/b.md", "# Second\n\nA drum.\n")
+    for table in TABLES:
+        twin.database.run(f"CREATE TABLE public.{table} AS SELECT * FROM kbhub.{table}")
+    sync(hub_of(twin))
+    return twin
+
+
+def hub_of(twin):
+    """Open a hub with the shared base and the local one, which has nothing in memory."""
+    own = str(twin.environment.project.parent / "own")
+    return twin.hub({"notes": {"engine": twin.database.url(), "timeout": 20}, "own": own})
+
+
+def put_right(twin, table: str) -> None:
+    """Undo what was changed in a table."""
+    twin.database.run(f"TRUNCATE kbhub.{table}")
+    twin.database.run(f"INSERT INTO kbhub.{table} SELECT * FROM public.{table}")
+
+
+def answer(twin) -> list[str]:
+    """Run every verb; return what was said of the shared base."""
+    hub = hub_of(twin)
+    said = []
+
+    def skips(result) -> None:
+        assert {one.base for one in result.skipped} <= {"notes"}
+        said.extend(one.reason for one in result.skipped)
+
+    for query in QUERIES:
+        for mode in ("hybrid", "keyword", "semantic") if query == "xylophone" else ("hybrid",):
+            result = search(hub, Query(text=query, mode=mode, limit=30))
+            skips(result)
+            assert "own" in result.searched
+            if query == "xylophone":
+                assert "own@a.md" in {hit.ref for hit in result.hits}
+    answered = ask(hub, "Who has a xylophone of my own?")
+    skips(answered)
+    assert "of my own" in answered.text
+    skips(related(hub, "own@a.md"))
+    skips(tags(hub))
+    skips(tags(hub, ["music"]))
+    skips(list_documents(hub))
+    skips(audit(hub))
+    assert {one.base.id: one.documents for one in status(hub).bases}["own"] == 2
+    said += [one.message for base in status(hub).bases for one in base.problems if one.subject == "notes"]
+    overview(hub)
+    assert read(hub, ["own@a.md"]).readings
+    for ref in ("notes@other.md", "#0a", "Own", "n1", "notes@*.md"):
+        read(hub, [ref])
+    for verb in (related, backlinks, open_whole):
+        with suppress(KbhubError):
+            verb(hub, "notes@other.md")
+    own = hub.select(["own"])[0]
+    assert docid_of(hub, own, "a.md").startswith("#")
+    warnings_about(hub, own, open_whole(hub, "own@a.md").document)
+    memories(hub)
+    assert [entry.path for base, entry, _ in page_of_documents(hub).documents if base.id == "own"] == ["a.md", "b.md"]
+    assert "own/a.md" in "".join(complete_path(hub, "a")) or complete_path(hub, "a")
+    assert "music" in complete_tag(hub, "mus")
+    examine(hub)
+    for name, data in (("session-start", {"source": "startup"}), ("prompt", {"prompt": "How do I play the xylophone?"}),
+                       ("tool", {"tool_input": {"file_path": "other.md"}})):  # fmt: skip
+        event = event_of(name, "claude-code", {"session_id": "s", "cwd": str(twin.environment.project), **data})
+        considered(hub, event, Told(twin.environment.home / "told", frozenset(), 0))
+    return said
+
+
+def take(twin, table: str, column: str, odd: str, where: str = "true") -> bool:
+    """Change a column as its superuser can, run every verb, and undo it; return whether the database took it."""
+    try:
+        twin.database.run(f"UPDATE kbhub.{table} SET {column} = {odd.replace('{column}', column)} WHERE {where}")
+    except psycopg.Error:
+        return False
+    assert all("notes" in reason and "\n" not in reason for reason in answer(twin)), (table, column, odd, where)
+    put_right(twin, table)
+    return True
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "odd"),
+    [
+        ("document", "tags", DEEP),
+        ("document", "path", "CASE id WHEN 1 THEN '' ELSE path END"),
+        ("chunk", "headings", "'[1,2]'"),
+        ("chunk", "document_id", "-1"),
+        ("extent", "chunk_id", "chunk_id + 9223372036854000000"),
+        ("posting", "counts", "counts || '\\x01'"),
+        ("vector", "embedding", "substr(embedding, 1, 1 + chunk_id::int % 2)"),
+        ("meta", "value", "'[1]'"),
+    ],
+)
+def test_rows_that_nobody_publishes_sink_no_other_base(damaged, table, column, odd):
+    """Some of what broke searches; the next test tries everything."""
+    assert take(damaged, table, column, odd)
+
+    assert answer(damaged) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("table", TABLES)
+def test_no_value_of_any_column_sinks_another_base(damaged, table):
+    """In all rows of a table, and in one."""
+    for column, kind in columns(damaged.database, table):
+        took = [take(damaged, table, column, odd, where)
+                for odd in ODD[kind] for where in ("true", f"ctid = {LAST.format(table)}")]  # fmt: skip
+        assert any(took), column
+    damaged.database.run(f"DELETE FROM kbhub.{table}")
+    answer(damaged)
+
+
+def test_chunks_that_exist_and_are_gone_are_damage(damaged):
+    """Nothing can be found in a base without any chunk."""
+    damaged.database.run("INSERT INTO kbhub.gone SELECT base_id, chunk_id FROM kbhub.extent")
+
+    assert "exist and are gone" in answer(damaged)[0]
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "odd"),
+    [
+        ("chunk", "text", "repeat('x ', 20000000)"),
+        ("posting", "chunks", BLOATED),
+        ("posting", "counts", BLOATED),
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in [
+                ("posting", "places", BLOATED),
+                ("chunk", "headings", "repeat('[', 40000000)"),
+                ("document", "title", "repeat('x', 40000000)"),
+                ("document", "front_matter", "repeat('[', 40000000)"),
+                ("document", "hash", BLOATED),
+                ("vector", "embedding", BLOATED),
+                ("packed", "data", BLOATED),
+                ("meta", "value", "to_jsonb(repeat('x', 40000000))"),
+            ]
+        ),
+    ],
+)
+def test_a_row_takes_little_of_a_readers_memory(damaged, table, column, odd):
+    """A text of 40 MB took a gigabyte and 46 s, and so did postings of 30 MB."""
+    row = "term = 'xylophon'" if table == "posting" else f"ctid = {LAST.format(table)}"
+    damaged.database.run(f"UPDATE kbhub.{table} SET {column} = {odd} WHERE {row}")
+    hub = hub_of(damaged)
+    search(hub, "drum")  # loads the model
+
+    tracemalloc.start()
+    try:
+        assert "of my own" in ask(hub, 'Who has "a xylophone" of my own?').text
+        related(hub, "own@a.md")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert peak < MOST_MEMORY
