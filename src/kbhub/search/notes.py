@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbhub.documents.safe_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
 from kbhub.index.query import MAX_CHARACTERS
 from kbhub.index.query.filtering import ANY
@@ -106,7 +107,8 @@ def _scanned(scan: Scan, hits: Sequence[Hit]) -> str:
     if scan.scanned:
         most = "The others" if scan.scanned == scan.lacking else f"{scan.scanned} of the others"
         note += f" {most} were only scanned for the words of the query"
-        refs = [hit.ref for hit in hits if hit.base == scan.base.id and hit.path in scan.paths]
+        # Quoted, as whoever named the files may be anybody.
+        refs = [quoted(hit.ref, TITLE_BYTES) for hit in hits if hit.base == scan.base.id and hit.path in scan.paths]
         more = f" and {len(refs) - MOST_SCANNED} more" if len(refs) > MOST_SCANNED else ""
         note += f", which found {', '.join(refs[:MOST_SCANNED])}{more}." if refs else "."
     return note
