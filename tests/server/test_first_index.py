@@ -33,7 +33,9 @@ def cold(environment):
     """A project without an index; only the last of its files has the answer."""
     for number in range(FILES):
         environment.write(f"knowledge/n{number:04}.md", f"# Note {number}\n\nThe deploy of service {number}.\n")
-    environment.write(f"knowledge/n{FILES - 1:04}.md", "# Tuning\n\nThe Xylophone takes five minutes to tune.\n")
+    environment.write(
+        f"knowledge/n{FILES - 1:04}.md", "# Tuning\n\nThe Xylophone takes five minutes to tune; a canary listens.\n"
+    )
     return environment
 
 
@@ -96,10 +98,10 @@ async def test_a_first_index_that_gets_no_nearer_is_replaced_by_a_scan(cold, mod
     """The answer is found in the files themselves, and what is not found is said to be absent by no verb."""
     with held_elsewhere(lock_of(cold.hub())):
         async with client_of(cold, HASTY, mode) as client:
-            found = (await client.call_tool("search", {"query": "tune the xylophone"})).content[0].text
+            found = (await client.call_tool("search", {"query": "Do canaries tune xylophones?"})).content[0].text
             others = [
                 (await client.call_tool(tool, {name: "glockenspiel"})).content[0].text
-                for tool, name in (("search", "query"), ("ask", "question"), ("tags", "tags"))
+                for tool, name in (("search", "query"), ("ask", "question"), ("tags", "names"))
             ]
 
     assert f"1. n{FILES - 1:04}.md" in found

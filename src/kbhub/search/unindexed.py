@@ -102,18 +102,18 @@ def scan(
 
 def _best(found: Scan, entries: list[FileEntry], query: Query, limits: Limits) -> list[FileEntry]:
     """Scan files, and return those with the most and the rarest words of a query."""
+    # A stem ends in `i` for `y`, which is in no text.
     terms = {
-        term.tokens: normalise(term.text).casefold()
+        term.tokens: [(word.text.casefold(), word.tokens[0].removesuffix("i")) for word in words]
         for text in (query.text, *query.queries, query.passage)
         for term in parsed(text).terms
+        if (words := term.words())
     }
     matches: list[tuple[FileEntry, list[tuple[str, ...]]]] = []
     for entry, text in _texts(found, entries, limits) if terms else ():
-        words = [
-            tokens for tokens, word in terms.items() if word in text or (tokens and all(map(text.__contains__, tokens)))
-        ]
-        if words:
-            matches.append((entry, words))
+        there = [term for term, parts in terms.items() if all(word in text or stem in text for word, stem in parts)]
+        if there:
+            matches.append((entry, there))
     counts = Counter(word for _, words in matches for word in words)
     matches.sort(key=lambda match: -sum(1 / counts[word] for word in match[1]))
     best: list[FileEntry] = []

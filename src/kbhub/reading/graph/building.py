@@ -161,12 +161,11 @@ _HELD: WeakKeyDictionary[Hub, _Held] = WeakKeyDictionary()
 
 def unread(hub: Hub, graph: Graph) -> tuple[Skipped, ...]:
     """Return the bases that a graph lacks, or of which it may lack documents."""
-    known = {skipped.base for skipped in graph.skipped}
-    return graph.skipped + tuple(
-        Skipped(base=base, reason=f"It is still being indexed ({done} of {todo} files).")
+    unfinished = {
+        base: Skipped(base=base, reason=f"It is still being indexed ({done} of {todo} files).")
         for base, (done, todo) in first_indexes(hub).items()
-        if base not in known
-    )
+    }
+    return (*(skipped for skipped in graph.skipped if skipped.base not in unfinished), *unfinished.values())
 
 
 def graph_of(hub: Hub) -> Graph:
