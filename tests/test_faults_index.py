@@ -189,7 +189,7 @@ def test_a_cache_that_is_deleted_under_a_hub_is_made_again(shop, what):
     assert "notes@vim.md" in refs(hub) or what == "cache"
     background = Background(hub)
     background.look()
-    assert background.wait_for_first_index({"project": False, "notes": False}, 60)
+    assert background.wait({"project": False, "notes": False}, 60)
     background.stop(60)
 
     assert refs(hub) == {"deploy.md", "notes@vim.md"}

@@ -198,14 +198,14 @@ def test_nothing_matched_says_why_and_what_to_do():
         [],
         unmatched=("zxqv",),
         skipped=(Skipped(base="notes", reason="Its folder is gone."),),
-        notes=("project is still being indexed (2 of 9 files).",),
+        notes=("An odd note.",),
     )
 
     assert text == (
         'No hits for "roll back" in project (hybrid).\n'
         'Not searched: "notes": Its folder is gone.\n'
         "Words that no document contains: zxqv\n"
-        "Note: project is still being indexed (2 of 9 files).\n"
+        "Note: An odd note.\n"
         'Try other wordings, as the documents may put it: search(query="roll back", queries=["…", "…"])\n'
         "`status` lists the bases and what is indexed."
     )

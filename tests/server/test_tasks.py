@@ -126,14 +126,15 @@ async def test_a_task_asks_the_clients_model(environment, held):
     assert "written by your own model (m)" in done["result"]["content"][0]["text"]
 
 
-async def test_a_client_without_tasks_gets_what_there_is(environment, held, mode):
-    """After two seconds, as before; and the methods say what is missing."""
+async def test_a_client_without_tasks_gets_what_there_is(environment, held, mode, monkeypatch):
+    """When nothing gets nearer any more; and the methods say what is missing."""
+    monkeypatch.setattr("kbhub.sync.first_index.STALLED_SECONDS", 0.1)
     async with Client(create_server(environment.hub()), mode=mode) as client:
         found = await client.call_tool("search", {"query": "release"})
         with pytest.raises(MCPError) as raised:
             await ask(client, "tasks/get", taskId="x")
 
-    assert "not indexed yet" in found.content[0].text
+    assert "project is still being indexed" in found.content[0].text
     code = MISSING_REQUIRED_CLIENT_CAPABILITY if mode == "auto" else METHOD_NOT_FOUND
     assert raised.value.error.code == code
 
@@ -154,6 +155,7 @@ async def test_tasks_are_not_shared_and_not_kept_for_ever(environment, held, mon
 async def test_there_is_a_limit_to_tasks(environment, held, monkeypatch):
     """Beyond it calls wait as they do for clients without tasks."""
     monkeypatch.setattr(kbhub.server.tasks, "MOST_TASKS", 1)
+    monkeypatch.setattr("kbhub.sync.first_index.STALLED_SECONDS", 0.1)
     async with Client(create_server(environment.hub()), extensions=ACCEPTS) as client:
         first = await call(client, "search", query="release")
         second = await call(client, "search", query="release")

@@ -336,7 +336,7 @@ def test_small_bases_are_indexed_before_large_ones(shop):
     shop.write(shop.home / "notes" / "vim.md", "# Vim\n")
     hub = shop.hub(bases={"notes": shop.home / "notes"})
     lacking = []
-    background = Background(hub, lambda: lacking.append({one.base for one in hub.search("vim").skipped}))
+    background = Background(hub, lambda: lacking.append({note.split()[0] for note in hub.search("vim").notes}))
     background.look()
     with background._changed:
         assert background._changed.wait_for(lambda: background._thread is None, WAIT_SECONDS)

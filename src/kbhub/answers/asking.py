@@ -17,7 +17,7 @@ from kbhub.memory.querylog.recording import record
 from kbhub.models.embedding import StaticEmbedder, packaged_embedder
 from kbhub.models.inference import Deadline, Ollama, Prompt
 from kbhub.search.llm_assistance import search_assisted
-from kbhub.search.notes import LEADING_NOTES
+from kbhub.search.notes import LEADING_NOTES, is_unfinished
 from kbhub.search.search import term_weights
 from kbhub.types import Query
 from kbhub.values import struct
@@ -37,6 +37,7 @@ SHOWN_PASSAGES, SHOWN_TOKENS = 3, 900
 
 NOT_COVERED_TEXT = "Most likely, nothing in these bases covers this, or not in these words."
 NOT_SEEN_TEXT = "Nothing that was searched covers this."
+NOT_YET_TEXT = "Nothing found yet that covers this."
 NOT_SEARCHED_TEXT = "No base could be searched."
 NOT_ANSWERED_TEXT = "The nearest passages do not answer this."
 
@@ -97,6 +98,7 @@ def finish_unwritten(prepared: Prepared, why: Sequence[str] = ()) -> Answer:
     text = ""
     if prepared.outcome == "not_covered":
         text = NOT_COVERED_TEXT if prepared.verdict else NOT_SEEN_TEXT  # no verdict: some bases were not searched
+        text = NOT_YET_TEXT if is_unfinished(prepared.notes) else text
         text = text if prepared.searched else NOT_SEARCHED_TEXT
     return _answer(prepared, prepared.outcome or "passages", text, "none", why)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from typing import TYPE_CHECKING
 
 from kbhub.cli.console import complain, progress_bars
@@ -13,6 +14,7 @@ from kbhub.hub import HubOptions
 from kbhub.render.words import warnings_text
 from kbhub.search import outside
 from kbhub.sync.bases import freshen, sync
+from kbhub.sync.first_index import Patience, first_indexes
 from kbhub.values import counted
 from kbhub.workspace.discovery import parse_base_arguments
 from kbhub.workspace.places import WORKING_DIRECTORY_GONE, working_directory
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from kbhub.sync.bases import Behind
     from kbhub.sync.sync import Progress
     from kbhub.types import Problem
+
+POLL_SECONDS = 0.1
+"""Interval of looks at a first index that another process makes."""
 
 
 def hub_options(places: Places, *, serve: bool = False, every_base: bool = False, warn: bool = True) -> HubOptions:
@@ -97,6 +102,8 @@ def _sync_for_search(hub: Hub, behind: Behind, progress: Progress | None, most: 
         complain(f"{behind.base}: indexing {behind.files} files…")
     try:
         reports = sync(hub, (behind.base,), progress=progress)
+        if any(report.busy for report in reports) and _await_first_index(hub, behind.base, progress):
+            reports = sync(hub, (behind.base,), progress=progress)
     except KbhubError as error:
         complain(str(error))
         return
@@ -104,6 +111,18 @@ def _sync_for_search(hub: Hub, behind: Behind, progress: Progress | None, most: 
         complain_all(f"{report.base}: {note}" for note in report.notes)
         if report.failed:
             complain(f"{report.base}: could not index {counted(len(report.failed), 'file')}; see `kbhub status`.")
+
+
+def _await_first_index(hub: Hub, base: str, progress: Progress | None) -> bool:
+    """Wait for the first index of a base that another process makes; return whether that has ended."""
+    patience = Patience()
+    while files := first_indexes(hub, (base,)).get(base):
+        if progress:
+            progress(base, *files)
+        if (left := patience.left(files[0])) <= 0:
+            return False
+        time.sleep(min(left, POLL_SECONDS))
+    return True
 
 
 def active_and_broken(hub: Hub) -> list[str]:

@@ -8,6 +8,7 @@ from kbhub.documents.safe_text import TITLE_BYTES, fenced, one_line, outdated_ma
 from kbhub.render.model import NAME_BYTES, SENTENCE_BYTES, ref_or_docid, reworded
 from kbhub.render.words import heading_path, neutralised, verdict_words
 from kbhub.render.words import one_line as visible_line
+from kbhub.search.notes import is_unfinished
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def answer_for_model(answer: Answer) -> str:
         head = f"Most likely, nothing in these bases covers {question}, or not in these words."
         if not answer.searched:
             head = f"No base could be searched for {question}."
+        elif is_unfinished(answer.notes):
+            head = f"Nothing found yet that covers {question}."
         elif answer.verdict is None:  # not every base could be searched
             head = f"Nothing that was searched covers {question}."
         if answer.unmatched:

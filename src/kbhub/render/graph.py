@@ -78,7 +78,8 @@ def tags_listing(result: Tags) -> Listing:
 def tags_notes(result: Tags) -> list[str]:
     """Return notes on a list of tags or documents: unknown tags, and how many entries are not shown."""
     notes = [
-        f"No document has the tag {name!r}." + (f" Did you mean {', '.join(near)}?" if near else "")
+        f"No document {'indexed so far ' if result.skipped else ''}has the tag {name!r}."
+        + (f" Did you mean {', '.join(near)}?" if near else "")
         for name, near in result.unknown.items()
     ]
     shown = len(result.documents if result.names else result.tags)
@@ -104,7 +105,7 @@ def related_answer(result: Related) -> tuple[str, Related]:
             lines.append((f"{HEADINGS[kind]} ({_share(neighbours, total)}):", None))
             lines += [(_neighbour_line(neighbour), neighbour) for neighbour in neighbours]
     lines += [(_left_line(link), link) for link in result.left]
-    if len(lines) == 1:
+    if len(lines) == 1 and not result.skipped:
         lines.append(("Nothing related: no links, no shared tags, nothing similar in meaning.", None))
     lines += [(_skipped(skip.base, skip.reason), None) for skip in result.skipped]
     text, shown = cut_lines(lines, ANSWER_BYTES, "pass fewer kinds or hops")

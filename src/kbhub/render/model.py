@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kbhub.documents.safe_text import TITLE_BYTES, cut, fenced, one_line, outdated_mark, quoted
 from kbhub.index import query as querying
 from kbhub.render.words import contribution_of, heading_path, total_of
-from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY, rewording_helps
+from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY, is_unfinished, rewording_helps
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -176,7 +176,9 @@ def _heading(result: SearchResult, query: Query, shown: int) -> str:
     if not result.searched:
         return f"No hits for {question}: no base could be searched."
     if not result.hits:
-        return f"No {'more ' if query.offset else ''}hits for {question} {where} ({result.mode})."
+        more = "more " if query.offset else ""
+        none = f"Nothing {more}found yet" if is_unfinished(result.notes) else f"No {more}hits"
+        return f"{none} for {question} {where} ({result.mode})."
     first = query.offset + 1
     range_ = f"Hit {first}" if shown == 1 else f"Hits {first}-{query.offset + shown}"
     order = "newest first" if result.listed else result.mode
@@ -319,6 +321,8 @@ def _advice(result: SearchResult, query: Query) -> list[str]:
         return ["`status` shows indexing progress and problems."]
     if query.offset:
         return [f"There are {total_of(result)} hits in total; search without `cursor` for the first."]
+    if is_unfinished(result.notes):
+        return ["Search again in a moment; `status` shows how far indexing is."]
     again = [reworded("search(query", query.text)] if rewording_helps(result.notes) else []
     return [*again, "`status` lists the bases and what is indexed."]
 

@@ -22,7 +22,7 @@ from kbhub.render.words import (
     total_of,
 )
 from kbhub.search.hits import STALE_DAYS
-from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY, rewording_helps
+from kbhub.search.notes import LEADING_NOTES, NEAR_ONLY, is_unfinished, rewording_helps
 from kbhub.values import DAY_SECONDS, counted, struct
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
 
@@ -128,7 +128,8 @@ def search_notes(result: SearchResult, *, offset: int, page: int, reworded: bool
             if result.total
             else ""
         )
-        notes.append(f"No hits{beyond}. Searched: {searched}.")
+        none = "Nothing found yet" if is_unfinished(result.notes) else "No hits"
+        notes.append(f"{none}{beyond}. Searched: {searched}.")
     if result.unmatched and result.searched and not near_only:
         notes.append(f"No document contains: {', '.join(result.unmatched)}.")
     notes += [f"Not searched: {skipped.base}. {skipped.reason}" for skipped in result.skipped]

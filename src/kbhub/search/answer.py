@@ -20,6 +20,7 @@ from kbhub.search.rerank_transformer import TransformerRanking
 from kbhub.search.retrieval import keyword_ranking
 from kbhub.sync.bases import SyncState
 from kbhub.sync.deleted_texts import Keeping
+from kbhub.sync.first_index import is_in_progress
 from kbhub.sync.transformer import is_used
 from kbhub.types import Query, SearchResult, Skipped
 from kbhub.workspace.places import is_directory
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from kbhub.models.embedding import Embedder
     from kbhub.search.retrieval import WeightedTerm
     from kbhub.search.scores import Found
+    from kbhub.search.unindexed import Scan
     from kbhub.types import Base, Verdict
 
 
@@ -56,8 +58,10 @@ def answer(hub: Hub, query: Query | str) -> SearchResult:
     limitations: list[str] = []
     embedder = _embedder(hub, limitations) if query.mode != "keyword" else None
     with hub.readers, ExitStack() as stack:
-        searched, skipped = _opened(hub, bases, stack, embedder, limitations)
-        found = _find(hub, query, searched, skipped, dependencies(hub, embedder, limitations))
+        searched, skipped, lacking = _opened(hub, bases, stack, embedder, limitations)
+        scans = _scanned(hub, query, searched, lacking, stack, embedder) if lacking else {}
+        dependent = dependencies(hub, embedder, limitations)
+        found = _find(hub, query, searched, skipped, dependent, everything=not scans)
     parsed_query, state = found.understood, hub.state(SyncState)
     filters = (*(f'-"{term.text}"' for term in parsed_query.excluded), *map(str, parsed_query.filters))
     notes = [
@@ -65,7 +69,7 @@ def answer(hub: Hub, query: Query | str) -> SearchResult:
         *limitations,
         *notes_on(found, filters, query, hub.discovery()),
         # Copies, because syncs on other threads change them.
-        *unfinished(searched, dict(state.progress), dict(state.behind), dict(state.failed)),
+        *unfinished(searched, scans, dict(state.progress), dict(state.behind), dict(state.failed), found.hits),
     ]
     if not query.bases and found.verdict != "strong":
         notes += _elsewhere(hub, found.verdict)
@@ -75,7 +79,7 @@ def answer(hub: Hub, query: Query | str) -> SearchResult:
         hits=found.hits,
         total=found.total,
         total_exact=not found.ends,
-        searched=tuple(base.base.id for base in searched),
+        searched=tuple(dict.fromkeys((*(base.base.id for base in searched), *scans))),
         skipped=tuple(skipped),
         unmatched=found.unmatched,
         corrections=found.corrections,
@@ -159,8 +163,9 @@ def _embedder(hub: Hub, limitations: list[str]) -> Embedder | None:
 
 def _opened(
     hub: Hub, bases: Sequence[Base], stack: ExitStack, embedder: Embedder | None, limitations: list[str]
-) -> tuple[list[Searched], list[Skipped]]:
-    searched, skipped = [], []
+) -> tuple[list[Searched], list[Skipped], list[tuple[Base, list[str]]]]:
+    """Open the indexes; return the bases to search, those to skip, and those without a first index: what it has."""
+    searched, skipped, lacking = [], [], []
     fingerprint = embedder.fingerprint if embedder else None
     for base in bases:
         index = hub.index(base)
@@ -170,24 +175,55 @@ def _opened(
             stack.enter_context(index.snapshot())
             comparable = index.meta("embedder") == fingerprint
             complete = index.meta("synced") is not None
+            if not complete and not base.engine:
+                lacking.append((base, index.paths()))
         except (BaseUnavailable, IndexUnavailable) as error:
-            skipped.append(Skipped(base=base.id, reason=_why_skipped(hub, base, error)))
+            if isinstance(error, IndexUnavailable) and not base.engine and is_in_progress(hub, base):
+                lacking.append((base, []))
+            else:
+                skipped.append(Skipped(base=base.id, reason=_why_skipped(hub, base, error)))
             continue
         if fingerprint and not comparable:
             limitations.append(
                 f"{base.id}: keyword search only, until its vectors are recomputed with the current embedder."
             )
         searched.append(Searched(base, index, comparable, complete))
-    return searched, skipped
+    return searched, skipped, lacking
+
+
+def _scanned(
+    hub: Hub,
+    query: Query,
+    searched: list[Searched],
+    lacking: Sequence[tuple[Base, list[str]]],
+    stack: ExitStack,
+    embedder: Embedder | None,
+) -> dict[str, Scan]:
+    """Scan the files that first indexes lack, and add what was found to what is searched; return base → its scan."""
+    # The parsers take 50 ms to load, and a first index is made once.
+    from kbhub.search.unindexed import scan  # noqa: PLC0415
+
+    scans = {}
+    for base, indexed in lacking:
+        with suppress(BaseUnavailable):  # gone since it was opened
+            scans[base.id], more = scan(base, indexed, query, hub.limits(), embedder, stack)
+            searched += [more] if more else []
+    return scans
 
 
 def _find(
-    hub: Hub, query: Query, searched: list[Searched], skipped: list[Skipped], dependencies: Dependencies
+    hub: Hub,
+    query: Query,
+    searched: list[Searched],
+    skipped: list[Skipped],
+    dependencies: Dependencies,
+    *,
+    everything: bool,
 ) -> Found:
     """Run `find`; a base that turns out to be damaged moves from `searched` to `skipped`."""
     while True:
         try:
-            return find(query, searched, dependencies, everything=not skipped)
+            return find(query, searched, dependencies, everything=everything and not skipped)
         except IndexUnavailable as error:
             failed = [error]
         except (KbhubError, OSError):
@@ -221,17 +257,13 @@ def _failing(
 
 def _why_skipped(hub: Hub, base: Base, error: BaseUnavailable | IndexUnavailable) -> str:
     state = hub.state(SyncState)
-    progress = dict(state.progress)
-    if base.id in progress:
-        done, todo = progress[base.id]
-        return f"It is being indexed ({done} of {todo} files)."
     if isinstance(error, BaseUnavailable) or error.reason != NOT_THERE:
         return str(error)
     if failure := state.failed.get(base.id):
         return failure
-    if progress:
+    if progress := dict(state.progress):
         return f"It is not indexed yet; it is queued after {' and '.join(map(repr, progress))}."
-    return "It is not indexed yet; indexing is in progress." if state.in_hand(base.id) else str(error)
+    return str(error)
 
 
 def _elsewhere(hub: Hub, verdict: Verdict | None) -> list[str]:

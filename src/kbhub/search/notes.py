@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbhub.documents.safe_text import TITLE_BYTES, quoted
 from kbhub.errors import BaseNotFound
 from kbhub.index.query import MAX_CHARACTERS
 from kbhub.index.query.filtering import ANY
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
     from kbhub.search.hits import Searched
     from kbhub.search.scores import Found
-    from kbhub.types import Discovery, Query
+    from kbhub.search.unindexed import Scan
+    from kbhub.types import Discovery, Hit, Query
 
 NEAR_ONLY = "No document contains the query's words; the hits are only similar in meaning."
 """Note on an answer with semantic hits only."""
@@ -36,6 +38,11 @@ NO_WORDS = "The query has no words to search for."
 
 _FILTERED = "No document matches "
 
+_UNFINISHED = " is still being indexed"
+
+MOST_SCANNED = 5
+"""Refs that a note names at most."""
+
 LEADING_NOTES = (NEAR_ONLY, NOT_COVERED)
 """Notes that are shown before the hits."""
 
@@ -43,6 +50,11 @@ LEADING_NOTES = (NEAR_ONLY, NOT_COVERED)
 def rewording_helps(notes: Sequence[str]) -> bool:
     """Return whether a query could find more in other words: it has words, and its filters match a document."""
     return NO_WORDS not in notes and not any(note.startswith(_FILTERED) for note in notes)
+
+
+def is_unfinished(notes: Sequence[str]) -> bool:
+    """Return whether a base was still being indexed, so that what was not found may be there all the same."""
+    return any(_UNFINISHED in note for note in notes)
 
 
 def leading_notes(found: Found) -> list[str]:
@@ -89,25 +101,47 @@ def notes_on(found: Found, chosen: Sequence[str], query: Query, active: Discover
     return notes
 
 
+def _scanned(scan: Scan, hits: Sequence[Hit]) -> str:
+    """Return a note on a base whose first index is not complete."""
+    note = f"{scan.base.id}{_UNFINISHED} ({scan.files - scan.lacking} of {scan.files} files)."
+    if scan.scanned:
+        most = "The others" if scan.scanned == scan.lacking else f"{scan.scanned} of the others"
+        note += f" {most} were only scanned for the words of the query"
+        # Quoted, as whoever named the files may be anybody.
+        refs = [quoted(hit.ref, TITLE_BYTES) for hit in hits if hit.base == scan.base.id and hit.path in scan.paths]
+        more = f" and {len(refs) - MOST_SCANNED} more" if len(refs) > MOST_SCANNED else ""
+        note += f", which found {', '.join(refs[:MOST_SCANNED])}{more}." if refs else "."
+    return note
+
+
 def unfinished(
     searched: Sequence[Searched],
+    scans: Mapping[str, Scan],
     progress: Mapping[str, tuple[int, int]],
     behind: Mapping[str, int],
     failed: Mapping[str, str],
+    hits: Sequence[Hit],
 ) -> list[str]:
     """Return notes on searched bases whose indexes are behind their files.
 
     Args:
         searched: the bases.
+        scans: base → how the files were searched that its first index lacks.
         progress: base → (files done, files to do), for bases being indexed.
         behind: base → number of changed files not yet indexed.
         failed: base → why it could not be indexed.
+        hits: what was found.
     """
-    notes = []
-    for name, complete in ((base.base.id, base.complete) for base in searched):
-        if name in progress or not complete:
-            done = " ({} of {} files)".format(*progress[name]) if name in progress else ""
-            notes.append(f"{name} is still being indexed{done}.")
+    notes = [_scanned(scan, hits) for scan in scans.values()]
+    for name, complete in {base.base.id: base.complete for base in searched}.items():
+        if name in scans:
+            pass
+        elif name in progress:
+            done, todo = progress[name]
+            if done < todo:  # otherwise, all is there, and the index is tidied
+                notes.append(f"{name}{_UNFINISHED} ({done} of {todo} files).")
+        elif not complete:
+            notes.append(f"{name}{_UNFINISHED}.")
         elif count := behind.get(name):
             notes.append(f"{name} has changed files that are not indexed yet ({count}); this answer may lack them.")
         if name in failed:

@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 IDENTIFIER = "io.modelcontextprotocol/tasks"
 
 AT_ONCE_SECONDS = 2.0
-"""How long a call is awaited before it becomes a task: as long as a search waits for a first index."""
+"""How long a call is awaited before it becomes a task: enough for the first index of most projects."""
 
 LOOK_SECONDS = 1.0
 """Interval in which a task looks whether it can go on."""

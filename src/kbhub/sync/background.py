@@ -14,7 +14,7 @@ from kbhub.sync.transformer import machine_is_free
 from kbhub.types import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from kbhub.hub import Hub
     from kbhub.sync.bases import Behind
@@ -130,11 +130,13 @@ class Background:
             self._work()
 
     def hand(self, behind: Iterable[Behind]) -> None:
-        """Queue bases that are known to be behind. Returns at once."""
+        """Queue bases that are known to be behind, and watch those that others index. Returns at once."""
         with self._changed:
             for base in behind:
+                if base.busy:
+                    self._wait_for(base.base)
                 # A base being indexed is compared again later; this comparison is older.
-                if self._running is None or self._running.base != base.base:
+                elif self._running is None or self._running.base != base.base:
                     self._queue.setdefault(base.base, base)
             self._work()
 
@@ -155,25 +157,18 @@ class Background:
         with self._changed:
             self._asked_for = frozenset(bases)
 
-    def wait_for_first_index(self, bases: Mapping[str, bool], seconds: float) -> bool:
-        """Wait until none of some bases lacks its first index.
+    def wait(self, bases: Collection[str], seconds: float) -> bool:
+        """Wait until none of some bases is in hand.
 
         Args:
-            bases: id → whether it has an index file; a comparison may still show that it needs a new one.
+            bases: their ids.
             seconds: timeout.
 
         Returns:
-            Whether all have one now.
+            Whether none is.
         """
-        without = {base for base, exists in bases.items() if not exists}
-
-        def ready() -> bool:
-            lacking = {entry.base for entry in self._pending() if entry.new_index}
-            comparing = self._comparing or self._looking is not None
-            return self._stopping or not ((comparing and without) or lacking & bases.keys())
-
         with self._changed:
-            return self._changed.wait_for(ready, seconds)
+            return self._changed.wait_for(lambda: not any(map(self.in_hand, bases)), seconds)
 
     def progress(self) -> tuple[int, int]:
         """Return (files done, files to do) of all bases being indexed or queued."""
@@ -334,12 +329,11 @@ class Background:
         except Exception:  # BLE001: a bug here must not stop the server
             log.exception("Looking for changed files failed.")
         else:
-            self.hand(base for base in behind if not base.busy)
-            self._wait_for(base.base for base in behind if base.busy)
+            self.hand(behind)
 
-    def _wait_for(self, bases: Iterable[str]) -> None:
+    def _wait_for(self, base: str) -> None:
         with self._changed:
-            self._waiting |= dict.fromkeys(bases, time.monotonic() + TAKE_OVER_SECONDS)
+            self._waiting[base] = time.monotonic() + TAKE_OVER_SECONDS
 
     def _sync(self, behind: Behind) -> None:
         problem = None
@@ -347,7 +341,7 @@ class Background:
             for report in sync(self._hub, [behind.base], progress=self._note):
                 log.info("%s", report.model_dump_json(exclude={"failed"}))
                 if report.busy:
-                    self._wait_for([behind.base])
+                    self._wait_for(behind.base)
         except BaseNotFound:
             log.info("Base %s is no longer active.", behind.base)
         except KbhubError as error:

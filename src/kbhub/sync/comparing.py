@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 SYNCED = "synced"
 """`meta` key: time of the last complete sync."""
 
+PROGRESS = "progress"
+"""`meta` key: files done and files to do of the sync that is writing the index, for other processes to show."""
+
 PASSED_OVER = "passed_over"
 """`meta` key: `Scan.passed_over` of the last sync that looked at all files, as JSON."""
 

@@ -22,6 +22,7 @@ from kbhub.sync import workers
 from kbhub.sync.comparing import (
     IN_STEP,
     PASSED_OVER,
+    PROGRESS,
     SYNCED,
     Difference,
     InStep,
@@ -225,8 +226,8 @@ class Run:
         files_done = 0
         with closing(self._read(suspects, indexed)) as parts:
             for batch, read in parts:
-                self._write(read, indexed)
                 files_done += len(batch)
+                self._write(read, indexed, self.scan.count - len(suspects) + files_done)
                 if self.progress:
                     self.progress(self.base.id, files_done, len(suspects))
         # Removed last, so that a renamed document can reuse its vectors.
@@ -308,7 +309,7 @@ class Run:
         with workers.Workers(self.files, self.embedder, suspects, count) as processes:
             yield from processes.read()
 
-    def _write(self, read: Read, indexed: Mapping[str, tuple[int, int, bytes]]) -> None:
+    def _write(self, read: Read, indexed: Mapping[str, tuple[int, int, bytes]], files_done: int) -> None:
         for document in read.documents:
             previous = indexed.get(document.path)
             if previous is None:
@@ -327,6 +328,7 @@ class Run:
                 moment = trusted_time(entry)
                 self.writer.touch(entry.path, entry.size, moment)
                 self._settle(entry.path, entry.size, moment)
+            self.writer.set_meta({PROGRESS: f"{files_done} {self.scan.count}"})
 
     def _settle(self, path: str, size: int, moment: int) -> None:
         self.settled &= self.scan.files.get(path) == (size, moment)
@@ -386,6 +388,7 @@ class Run:
                     # For people to read; a path may contain undecodable bytes.
                     "base": str(self.base.path).encode("utf-8", "backslashreplace").decode(),
                     "head": commits.head if commits else None,
+                    PROGRESS: None,
                     SYNCED: datetime.now(UTC).isoformat(timespec="seconds"),
                     **({PASSED_OVER: json.dumps(self.scan.passed_over)} if self.paths is None else {}),
                     LEFT_OUT: json.dumps(self.left_out) if self.paths is None else None,

@@ -21,6 +21,7 @@ from kbhub.reading.graph.resolving import PathTable, Resolution, folded
 from kbhub.reading.graph.tagging import TagTable
 from kbhub.reading.listing import short_docids
 from kbhub.reading.resolver import resolver_of
+from kbhub.sync.first_index import first_indexes
 from kbhub.types import Skipped
 from kbhub.values import struct
 from kbhub.workspace.project import PROJECT_ID
@@ -156,6 +157,15 @@ class _Held:
 
 
 _HELD: WeakKeyDictionary[Hub, _Held] = WeakKeyDictionary()
+
+
+def unread(hub: Hub, graph: Graph) -> tuple[Skipped, ...]:
+    """Return the bases that a graph lacks, or of which it may lack documents."""
+    unfinished = {
+        base: Skipped(base=base, reason=f"It is still being indexed ({done} of {todo} files).")
+        for base, (done, todo) in first_indexes(hub).items()
+    }
+    return (*(skipped for skipped in graph.skipped if skipped.base not in unfinished), *unfinished.values())
 
 
 def graph_of(hub: Hub) -> Graph:

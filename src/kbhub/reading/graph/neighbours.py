@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kbhub.errors import IndexUnavailable, UsageError
-from kbhub.reading.graph.building import found_document, graph_of
+from kbhub.reading.graph.building import found_document, graph_of, unread
 from kbhub.reading.graph.faults import Faults
 from kbhub.reading.reports import EDGE_KINDS, LeftLink, Neighbour, Related
 
@@ -136,7 +136,7 @@ def related(
         neighbours=tuple(neighbour for kind in neighbours_by_kind for neighbour in neighbours_by_kind[kind]),
         totals=totals,
         left=tuple(_left(graph, node)),
-        skipped=graph.skipped,
+        skipped=unread(hub, graph),
     )
 
 

@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING
 
 from kbhub.errors import UsageError
-from kbhub.reading.graph.building import graph_of
+from kbhub.reading.graph.building import graph_of, unread
 from kbhub.reading.graph.neighbours import MOST_HOPS, walk
 from kbhub.reading.graph.tagging import key_of
 from kbhub.reading.reports import TagCount, TaggedDocument, Tags
@@ -74,7 +74,7 @@ def tags(
     base_ids = [base.id for base in hub.select(bases)]
     graph = graph_of(hub)
     graph_bases = [name for name in graph.bases if name in base_ids]
-    skipped = tuple(base for base in graph.skipped if base.base in base_ids)
+    skipped = tuple(base for base in unread(hub, graph) if base.base in base_ids)
     table = graph.tags if len(graph_bases) == len(graph.bases) else graph.tags_in(graph_bases)
     most = None if everything else limit
     result = _documents(graph, table, names, hops, most) if names else _all_tags(table, most)

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from kbhub.index.query import spans, terms_of
 from kbhub.render.words import heading_path, neutralised, passed_over_text
+from kbhub.search.notes import is_unfinished
 from kbhub.values import counted
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
     )
     made.filters.update(coded=coded, marked=marked, ago=ago, bytes=size, counted=counted, url=url, percent=percent)
-    made.filters.update(passed_over=passed_over_text)
+    made.filters.update(passed_over=passed_over_text, is_unfinished=is_unfinished)
     made.globals.update(heading_path=heading_path)
     return made
 

@@ -30,11 +30,10 @@ def main() -> int:
         sys.stderr.write("another daemon is running and does not stop\n")
         return TAKEN
     # The SDK takes half a second to import: a process that comes second need not.
-    from kbhub.server.daemon.asked import Start  # noqa: PLC0415
-    from kbhub.server.daemon.process import run  # noqa: PLC0415
+    from kbhub.server.daemon import asked, process  # noqa: PLC0415
 
     try:
-        run(Start.model_validate_json(sys.argv[1]), folder, lock)
+        process.run(asked.Start.model_validate_json(sys.argv[1]), folder, lock)
     except KbhubError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -26,6 +26,7 @@ from kbhub.server.roots import RootsQuestion
 from kbhub.server.tools.results import text_result
 from kbhub.sync.background import Background
 from kbhub.sync.bases import comparing_for, freshen, is_in_step
+from kbhub.sync.first_index import FIRST_INDEX_SECONDS, Patience, first_indexes
 from kbhub.sync.transformer import embed_ahead, is_used
 from kbhub.sync.watch import Watcher
 from kbhub.workspace.discovery import FROM_ROOTS
@@ -46,7 +47,7 @@ FRESHEN_SECONDS = 0.5
 """How long a search waits for changed files to be indexed; what takes longer serves the next one."""
 
 FIRST_ANSWER_SECONDS = 2.0
-"""How long a search waits for the first index of a base: enough for most projects, and less than clients wait."""
+"""How long a search still waits for a first index if those before it have waited for `FIRST_INDEX_SECONDS`."""
 
 PROGRESS_SECONDS = 0.25
 """Interval of progress reports."""
@@ -77,6 +78,8 @@ class Calls:
         self.watcher = Watcher(self.hub, self._notice)
         self._begun = False
         self._warned: set[Problem] = set()
+        self._waited = 0.0
+        """Seconds waited for first indexes."""
         # Over HTTP connections cannot be told apart.
         self.hub.state(Session).name = secrets.token_hex(8) if self.hub.options.ask_roots else ""
 
@@ -172,7 +175,7 @@ class Calls:
         Args:
             context: the call, which gets progress reports.
             names: ids of the bases, none for all.
-            first_index: whether to wait a little for a base without an index.
+            first_index: whether to wait for first indexes, as long as they get nearer.
             max_age: as for `freshen`.
 
         Returns:
@@ -180,22 +183,22 @@ class Calls:
         """
         if max_age is None and self._in_step(names):
             return 0
-        bases: dict[str, bool] | None = None
         with anyio.move_on_after(FRESHEN_SECONDS):
-            bases = await self.run(self._compare, names, max_age)
-        if bases is None:
-            bases = await self.run(self._indexed, names)
-        end = anyio.current_time() + (FIRST_ANSWER_SECONDS if first_index else 0)
-        reported = -1
-        while True:
-            done, todo = self.background.progress()
+            await self.run(self._compare, names, max_age)
+        if not first_index:
+            return 0
+        began, reported = anyio.current_time(), -1
+        patience = Patience(max(FIRST_ANSWER_SECONDS, FIRST_INDEX_SECONDS - self._waited))
+        while unfinished := await self.run(first_indexes, self.hub, names):
+            done, todo = map(sum, zip(*unfinished.values(), strict=True))
             if todo and done > reported and context.protocol_version is not None:
                 reported = done
-                await context.report_progress(done, todo, f"Indexing: {done} of {todo} files")
-            left = min(end - anyio.current_time(), PROGRESS_SECONDS)
-            if self.background.wait_for_first_index(bases, 0) or left <= 0:
-                return max(reported, 0)
-            await self.run(self.background.wait_for_first_index, bases, left)
+                await context.report_progress(done, todo, _words(done, todo))
+            if (left := patience.left(done)) <= 0:
+                break
+            await self._pause(unfinished, min(left, PROGRESS_SECONDS))
+        self._waited += anyio.current_time() - began
+        return max(reported, 0)
 
     async def indexing(self, arguments: Mapping[str, Any], seconds: float) -> str | None:
         """Wait for the first index of the bases that a call is about.
@@ -213,17 +216,18 @@ class Calls:
         names = arguments.get("bases")
         chosen = cleaned(as_list(names)) if isinstance(names, str | list) else ()
         end = anyio.current_time() + seconds
-        while True:
-            bases = await self.run(self._indexed, chosen)
-            ready = await self.run(self.background.wait_for_first_index, bases, end - anyio.current_time())
-            # Another process may be at it.
-            if ready and not any(self.background.in_hand(base) for base, exists in bases.items() if not exists):
-                return None
+        while unfinished := await self.run(first_indexes, self.hub, chosen):
             if (left := end - anyio.current_time()) <= 0:
-                break
-            await anyio.sleep(min(left, PROGRESS_SECONDS))
-        done, todo = self.background.progress()
-        return f"Indexing: {done} of {todo} files" if todo else "Indexing in progress"
+                return _words(*map(sum, zip(*unfinished.values(), strict=True)))
+            await self._pause(unfinished, min(left, PROGRESS_SECONDS))
+        return None
+
+    async def _pause(self, bases: Iterable[str], seconds: float) -> None:
+        """Wait until bases are indexed that the background is at; for what others are at, all of the time."""
+        if mine := [base for base in bases if self.background.in_hand(base)]:
+            await self.run(self.background.wait, mine, seconds)
+        else:
+            await anyio.sleep(seconds)
 
     def result(self, text: str, result: Model | Value, *, is_error: bool = False) -> CallToolResult:
         """Build a tool's result: a text, and its JSON form if requested."""
@@ -265,11 +269,6 @@ class Calls:
         """Compute transformer vectors, where they are used."""
         return not is_used(self.hub) or embed_ahead(self.hub, self.hub.discovery().bases, go_on)
 
-    def _indexed(self, names: tuple[str, ...]) -> dict[str, bool]:
-        """Return whether each base (all if none are named) has an index file."""
-        bases = self.hub.select(names)
-        return {base.id: base.engine is not None or self.hub.index(base).path.exists() for base in bases}
-
     def _in_step(self, names: tuple[str, ...]) -> bool:
         """Return whether nothing has to be compared, without waiting; False if that cannot be told so."""
         if not self.hub.recent():
@@ -282,8 +281,8 @@ class Calls:
         """Return whether events report what changes in a base, and all that they reported is indexed."""
         return self.watcher.follows(base) and not self.background.in_hand(base)
 
-    def _compare(self, names: tuple[str, ...], max_age: float | None) -> dict[str, bool]:
-        """Compare bases with their files as far as due, then return `_indexed`."""
+    def _compare(self, names: tuple[str, ...], max_age: float | None) -> None:
+        """Compare bases with their files as far as due."""
         # Skip what the background is already handling and comparisons that take long, instead of waiting for them.
         bases, busy = self.hub.select(names), self.background.busy()
         if names:
@@ -292,15 +291,19 @@ class Calls:
         if idle:
             watched = set(filter(self._follows, idle))
             behind = freshen(self.hub, idle, max_age=max_age, watched=watched)
-            self.background.hand(base for base in behind if not base.busy)
+            self.background.hand(behind)
             self.announcer.look()
-        return self._indexed(names)
 
     def _notice(self, changes: Changes | None) -> None:
         """Handle the watcher's events, on its thread: changed files, or maybe other bases or settings."""
         self.background.look_at(changes or {})
         if changes is None:
             self.announcer.look()
+
+
+def _words(done: int, todo: int) -> str:
+    """Return how far indexing is."""
+    return f"Indexing: {done} of {todo} files" if todo else "Indexing in progress"
 
 
 def client_name(context: Context[None, Any]) -> str | None:

@@ -1,0 +1,153 @@
+"""Search the files that the first index of a base lacks: a scan for words, and an index of the best files."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import apsw
+
+from kbhub.documents.markdown import decode
+from kbhub.documents.walk import KeptFolder, open_contained
+from kbhub.errors import IndexUnavailable, PathNotContained
+from kbhub.index.query import normalise, parsed
+from kbhub.index.sqlite import IndexWriter, SqliteIndex
+from kbhub.search.hits import Searched
+from kbhub.sync.comparing import scan_base
+from kbhub.sync.deleted_texts import Keeping
+from kbhub.sync.indexing import DocumentReader, Embedding
+from kbhub.values import record
+from kbhub.workspace.formats import is_converted, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from contextlib import ExitStack
+
+    from kbhub.documents.walk import Limits
+    from kbhub.models.embedding import Embedder
+    from kbhub.types import Base, FileEntry, Query
+
+log = logging.getLogger(__name__)
+
+SCAN_FILES, SCAN_BYTES, SCAN_SECONDS = 20_000, 64 << 20, 2.0
+"""Limits of a scan: files to list, bytes and seconds to read. Three thousand files of 3 kB take 0.3 s."""
+
+BEST_FILES, BEST_BYTES = 32, 1 << 20
+"""Limits on the files that are indexed for one search, which takes some 5 ms each."""
+
+
+@record
+class Scan:
+    """What was searched of the files that an index lacks."""
+
+    base: Base
+    files: int
+    """Number of files of the base."""
+    lacking: int
+    """How many the index lacks."""
+    scanned: int = 0
+    """How many of those were scanned."""
+    paths: frozenset[str] = frozenset()
+    """Those that are searched, as they have words of the query."""
+
+
+def scan(
+    base: Base,
+    indexed: Collection[str],
+    query: Query,
+    limits: Limits,
+    embedder: Embedder | None,
+    stack: ExitStack,
+) -> tuple[Scan, Searched | None]:
+    """Find the files with words of a query that an index lacks, and index them for as long as a search takes.
+
+    Files that are converted before they can be read, such as PDFs, are not scanned.
+
+    Args:
+        base: the base.
+        indexed: paths that its index has.
+        query: the query.
+        limits: size limits on its files.
+        embedder: computes the vectors; None for keyword search only.
+        stack: at its end, nothing is left of the temporary index.
+
+    Returns:
+        How far the scan came, and what to search in addition, if there is anything.
+
+    Raises:
+        BaseUnavailable: the folder of the base is gone.
+    """
+    listed = scan_base(base, Keeping(None, base), limits)
+    lacking = [listed.entry(path) for path in sorted(listed.files.keys() - set(indexed))]
+    found = Scan(base, listed.count, len(lacking))
+    best = _best(found, lacking, query, limits) if len(lacking) <= SCAN_FILES else []
+    if not best:
+        return found, None
+    try:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="kbhub-", ignore_cleanup_errors=True)))
+        index = _index(base, best, limits, embedder, folder / "unindexed.db")
+        stack.callback(index.close)
+        stack.enter_context(index.snapshot())
+    except (OSError, apsw.Error, IndexUnavailable) as error:  # such as a full disk
+        log.info("Files that are not indexed yet cannot be searched: %s", error)
+        found.scanned = 0
+        return found, None
+    found.paths = frozenset(entry.path for entry in best)
+    return found, Searched(base, index, comparable=embedder is not None, complete=False)
+
+
+def _best(found: Scan, entries: list[FileEntry], query: Query, limits: Limits) -> list[FileEntry]:
+    """Scan files, and return those with the most and the rarest words of a query."""
+    # A stem ends in `i` for `y`, which is in no text.
+    terms = {
+        term.tokens: [(word.text.casefold(), word.tokens[0].removesuffix("i")) for word in words]
+        for text in (query.text, *query.queries, query.passage)
+        for term in parsed(text).terms
+        if (words := term.words())
+    }
+    matches: list[tuple[FileEntry, list[tuple[str, ...]]]] = []
+    for entry, text in _texts(found, entries, limits) if terms else ():
+        there = [term for term, parts in terms.items() if all(word in text or stem in text for word, stem in parts)]
+        if there:
+            matches.append((entry, there))
+    counts = Counter(word for _, words in matches for word in words)
+    matches.sort(key=lambda match: -sum(1 / counts[word] for word in match[1]))
+    best: list[FileEntry] = []
+    room = BEST_BYTES
+    for entry, _ in matches:
+        if len(best) < BEST_FILES and entry.size <= room:
+            best.append(entry)
+            room -= entry.size
+    return best
+
+
+def _texts(found: Scan, entries: list[FileEntry], limits: Limits) -> Iterator[tuple[FileEntry, str]]:
+    """Yield the texts of files, folded, within the limits of a scan."""
+    end, room = time.monotonic() + SCAN_SECONDS, SCAN_BYTES
+    with KeptFolder() as folder:
+        for entry in entries:
+            if is_converted(kind_of(found.base, entry.path)):
+                continue
+            if room <= 0 or time.monotonic() > end:
+                return
+            try:
+                with open_contained(found.base, entry.path, folder) as file:
+                    data = file.read(min(room, limits.file_bytes))
+            except (OSError, PathNotContained):
+                continue
+            room -= len(data)
+            found.scanned += 1
+            yield entry, normalise(decode(data)[0]).casefold()
+
+
+def _index(base: Base, entries: list[FileEntry], limits: Limits, embedder: Embedder | None, path: Path) -> SqliteIndex:
+    """Index some files as `sync` does."""
+    with IndexWriter(path) as writer, DocumentReader(base, Keeping(None, base), limits) as reader, writer.transaction():
+        read = reader.read_all(entries, Embedding(embedder) if embedder else None)
+        for document in read.documents:
+            writer.put(document, read.vectors)
+    return SqliteIndex(path, base.id)
