@@ -167,6 +167,7 @@ def answer(twin) -> list[str]:
                        ("tool", {"tool_input": {"file_path": "other.md"}})):  # fmt: skip
         event = event_of(name, "claude-code", {"session_id": "s", "cwd": str(twin.environment.project), **data})
         considered(hub, event, Told(twin.environment.home / "told", frozenset(), 0))
+    hub.index(hub.select(["notes"])[0]).server.close()  # it has few connections
     return said
 
 
