@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kbhub.documents.inline_tags import MAX_TAG_CHARACTERS, MAX_TAGS, is_inline_tag
@@ -99,6 +99,8 @@ def test_a_megabyte_of_anything_is_read_in_linear_time(piece):
     assert len(tags("#a " + piece * (1_000_000 // len(piece)))) >= 1
 
 
+@example("#1`1`")
+@example("#a`1`")
 @given(st.text(alphabet="#a1/-_ \n`<>![]()é\t漢,.\\", max_size=200))
 def test_any_text_parses_and_every_tag_can_be_written(text):
     """What is found can be put back in its place as a tag."""

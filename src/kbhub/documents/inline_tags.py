@@ -28,6 +28,9 @@ _TAG = re.compile(rf"(?<!\S)#([^\s\x00-,.:-@\[-^`{{-\x7f]{{1,{MAX_TAG_CHARACTERS
 _IN_WORDS = ("L", "M", "N")
 """Unicode categories of letters, their marks, and digits."""
 
+MASK = "."
+"""Stands for what is no text: it neither ends a word before a tag nor continues one."""
+
 _MASKED = re.compile(
     r"^[ \t>]*+\[[^\[\]\n]*\]:[^\n]*"  # a definition of a reference
     r"|!?\[\[[^\[\]\n]*\]\]"
@@ -120,11 +123,11 @@ def _folded(tag: str) -> str:
 
 def _masked(paragraph: str) -> str:
     """Replace code, comments, links and HTML without moving any character."""
-    masked = without_code(paragraph)
+    masked = without_code(paragraph, MASK)
     if _COMMENT in masked:
         masked = _without_comments(masked)
     if "[" in masked or "<" in masked:
-        masked = _MASKED.sub(lambda match: "x" * len(match[0]), masked)
+        masked = _MASKED.sub(lambda match: MASK * len(match[0]), masked)
     return masked
 
 
@@ -135,6 +138,6 @@ def _without_comments(text: str) -> str:
         if end < 0:
             break
         end += len(_COMMENT_END)
-        parts += (text[position:start], "x" * (end - start))
+        parts += (text[position:start], MASK * (end - start))
         position = end
     return "".join([*parts, text[position:]])

@@ -120,8 +120,8 @@ def _label(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def without_code(text: str) -> str:
-    """Mask code spans without moving any character."""
+def without_code(text: str, mask: str = "x") -> str:
+    """Replace the characters of code spans."""
     if "`" not in text:
         return text
     runs = [match.span() for match in _TICKS.finditer(text)]
@@ -140,7 +140,7 @@ def without_code(text: str) -> str:
             number += 1
             continue
         end = runs[partner][1]
-        parts += (text[position:start], "x" * (end - start))
+        parts += (text[position:start], mask * (end - start))
         position, number = end, partner + 1
     parts.append(text[position:])
     return "".join(parts)
