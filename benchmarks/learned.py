@@ -22,13 +22,13 @@ from pathlib import Path
 from kbhub.evaluation.corpus import NOW, Corpus, Setup, open_corpus
 from kbhub.evaluation.datasets import Dataset, EvalQuery, load_dataset
 from kbhub.evaluation.metrics import METRICS, judge
-from kbhub.hub import Hub
+from kbhub.hub import HubCore
 from kbhub.index.logged import Asked, Opening
 from kbhub.index.querylog import QueryLog
 from kbhub.memory.querylog.recording import flush, note_read, record
 from kbhub.models.embedding import PACKAGED_SHA256
 from kbhub.search.learned import learned
-from kbhub.search.querylog import MODEL_DIGITS, Session, log_path, question_vector
+from kbhub.search.querylog import MODEL_DIGITS, LogSession, log_path, question_vector
 from kbhub.search.search import search
 from kbhub.types import Query
 
@@ -51,7 +51,7 @@ class Replay:
         self.now = float(NOW)
         options = corpus.hub.options
         env = {**options.env, "KBHUB_DATA_DIR": str(data)}
-        self.hub = Hub(replace(options, env=env, clock=lambda: self.now))
+        self.hub = HubCore(replace(options, env=env, clock=lambda: self.now))
         self._corpus, self._dataset = corpus, dataset
         self._places = {document: place for place, document in corpus.documents.items()}
 
@@ -65,7 +65,7 @@ class Replay:
         """Ask in two sessions, a day apart, and read the best document."""
         base, path = self._places[max(query.gold, key=lambda document: query.gold[document])]
         for session in ("one", "two"):
-            self.hub.state(Session).name = f"{session} {query.id}"
+            self.hub.state(LogSession).name = f"{session} {query.id}"
             asked = Query(text=text, bases=self._corpus.bases, mode="hybrid", limit=10)
             record(self.hub, search(self.hub, asked), asked, "replay")
             self.now += 60

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from kbhub.reading.reading import ReadOptions
     from kbhub.reading.reports import ReadResult, Status
-    from kbhub.sync.bases import Behind
+    from kbhub.sync.bases import StaleBase
     from kbhub.sync.report import SyncReport
     from kbhub.sync.sync import Progress
     from kbhub.types import Query, SearchResult
 
 
-class Hub(state.Hub):
+class Hub(state.HubCore):
     """All active bases of a workspace: search, read, index, status. Safe to use from several threads.
 
     Args:
@@ -118,6 +118,6 @@ class Hub(state.Hub):
         *,
         max_age: float | None = None,
         changed: Mapping[str, Collection[str] | None] | None = None,
-    ) -> tuple[Behind, ...]:
+    ) -> tuple[StaleBase, ...]:
         """Sync bases with few changes, and return those with more; see `kbhub.sync.bases.freshen`."""
         return freshen(self, names, progress, max_age=max_age, changed=changed)

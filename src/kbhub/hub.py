@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbhub.documents.walk import Limits
 from kbhub.errors import BaseNotFound
-from kbhub.index.shared import Shared
+from kbhub.index.shared import SharedState
 from kbhub.index.sqlite.schema import index_path
 from kbhub.models.embedding import own_model
 from kbhub.types import Base, Discovery, Problem, Workspace
@@ -60,7 +60,7 @@ class HubOptions:
     home: Path = field(default_factory=Path.home)
     clock: Callable[[], float] = time.time
     """Seconds since the epoch."""
-    shared: Shared | None = None
+    shared: SharedState | None = None
     """Models and indexes shared with other hubs of the process."""
     warn: Callable[[Sequence[Problem]], object] | None = None
     """Called after each discovery with the fields and variables that have no effect."""
@@ -68,7 +68,7 @@ class HubOptions:
     """Whether the client's roots may name the workspace; not if several clients share the hub."""
 
 
-class Hub:
+class HubCore:
     """The configuration, the active bases and what is open of them. Thread-safe.
 
     What can be done with a hub are functions of the rooms: `search(hub, query)`, `sync(hub)`, `read(hub, refs)`.
@@ -87,7 +87,7 @@ class Hub:
         self.data = data_dir(self.options.env)
         self.trust = TrustStore(self.data / "trust.json")
         self._lock = threading.RLock()
-        self._shared = self.options.shared or Shared()
+        self._shared = self.options.shared or SharedState()
         self._roots: Workspace | None = None
         self._discovered: tuple[float, LoadedConfig, Discovery] | None = None
         self._indexes: dict[tuple[str, Path], Index] = {}

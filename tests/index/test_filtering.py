@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.index import NewChunk, NewDocument
-from kbhub.index.query import Filter, Value, parse_query
+from kbhub.index.query import Filter, FilterValue, parse_query
 from kbhub.index.selection import known_keys, newest, select
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
 from kbhub.models.vectors import quantise
@@ -194,7 +194,9 @@ def test_a_list_of_documents_is_newest_first(written):
     assert [day for _, day in rows][2] == NOW - 40 * DAY
 
 
-VALUES = st.builds(Value, st.text(max_size=8), st.sampled_from(["=", ">", ">=", "<", "<=", ".."]), st.text(max_size=8))
+VALUES = st.builds(
+    FilterValue, st.text(max_size=8), st.sampled_from(["=", ">", ">=", "<", "<=", ".."]), st.text(max_size=8)
+)
 FILTERS = st.builds(
     Filter,
     st.sampled_from(["tag", "path", "base", "kind", "age", "date", "priority", "owner", "\0"]),

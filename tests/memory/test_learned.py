@@ -16,7 +16,7 @@ from kbhub.index.lessons import LISTED_FIRST
 from kbhub.index.querylog import READ_SECONDS, QueryLog
 from kbhub.memory.querylog.log import clear_log
 from kbhub.memory.querylog.recording import flush, log_path, note_read, record
-from kbhub.search.querylog import Session
+from kbhub.search.querylog import LogSession
 from kbhub.types import Query
 
 ASKED = "how do I get my money back for the train"
@@ -50,7 +50,7 @@ def hub(environment, clock):
 
 
 def ask(hub, text=ASKED, session="", **fields):
-    hub.state(Session).name = session
+    hub.state(LogSession).name = session
     query = Query(text=text, explain=True, **fields)
     result = hub.search(query)
     record(hub, result, query, "agent")

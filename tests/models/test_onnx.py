@@ -19,7 +19,7 @@ from kbhub.index.transformer_vectors import TransformerVectors
 from kbhub.models.embedding import open_embedder, own_model, packaged_embedder
 from kbhub.models.onnx_embedding import MiniLMEmbedder, installed_model, minilm
 from kbhub.search.rerank_transformer import SIGNAL, mix, share
-from kbhub.search.scores import Fused, Part
+from kbhub.search.scores import Fused, SignalPart
 from kbhub.sync.background import Background
 from kbhub.sync.transformer import embed_ahead, embedded, machine_is_free
 from kbhub.types import Query
@@ -51,7 +51,7 @@ def without_the_extra(monkeypatch):
 
 
 def chunk(number, *amounts, factor=1.0):
-    parts = tuple(Part(f"signal{place}", amount, amount) for place, amount in enumerate(amounts))
+    parts = tuple(SignalPart(f"signal{place}", amount, amount) for place, amount in enumerate(amounts))
     return Fused((0, number), number, parts).times("weight", factor)
 
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 import kbhub.reading.reading
-from kbhub.index.references import Reference, parse_reference
+from kbhub.index.references import ParsedRef, parse_reference
 
 DEPLOY = """---
 tags: [ops]
@@ -56,19 +56,19 @@ def read(hub, ref):
 @pytest.mark.parametrize(
     ("text", "meaning"),
     [
-        ("a.md", Reference("a.md")),
-        ("a.md:12", Reference("a.md", 12)),
-        ("a.md:12:40", Reference("a.md", 12, 40)),
-        ("a.md:12-40", Reference("a.md", 12, 29)),
-        ("ops@a.md:3", Reference("ops@a.md", 3)),
-        ("#a1b2c3", Reference("#a1b2c3")),
-        ("#a1b2c3:5:2", Reference("#a1b2c3", 5, 2)),
-        ("a.md#Roll back", Reference("a.md", heading="Roll back")),
-        ("a.md::Deploy > Roll back", Reference("a.md", heading="Deploy > Roll back")),
-        ("a.md:0", Reference("a.md", 0)),
-        ("a.md:12+5000", Reference("a.md", 12, offset=5000)),
-        ("a.md:12+5000:3", Reference("a.md", 12, 3, offset=5000)),
-        ("{a,b}.md:2", Reference("{a,b}.md", 2)),
+        ("a.md", ParsedRef("a.md")),
+        ("a.md:12", ParsedRef("a.md", 12)),
+        ("a.md:12:40", ParsedRef("a.md", 12, 40)),
+        ("a.md:12-40", ParsedRef("a.md", 12, 29)),
+        ("ops@a.md:3", ParsedRef("ops@a.md", 3)),
+        ("#a1b2c3", ParsedRef("#a1b2c3")),
+        ("#a1b2c3:5:2", ParsedRef("#a1b2c3", 5, 2)),
+        ("a.md#Roll back", ParsedRef("a.md", heading="Roll back")),
+        ("a.md::Deploy > Roll back", ParsedRef("a.md", heading="Deploy > Roll back")),
+        ("a.md:0", ParsedRef("a.md", 0)),
+        ("a.md:12+5000", ParsedRef("a.md", 12, offset=5000)),
+        ("a.md:12+5000:3", ParsedRef("a.md", 12, 3, offset=5000)),
+        ("{a,b}.md:2", ParsedRef("{a,b}.md", 2)),
     ],
 )
 def test_a_ref_says_what_part_is_wanted(text, meaning):

@@ -7,12 +7,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbhub.search.confidence import MODELS, STRONG, WEAK, Support, confidence, verdict
+from kbhub.search.confidence import MODELS, STRONG, WEAK, ChunkSupport, confidence, verdict
 
 shares = st.floats(0, 1)
 models = st.sampled_from([None, "ollama/unknown", *MODELS])
 supports = st.builds(
-    Support,
+    ChunkSupport,
     coverage=shares,
     together=shares,
     phrase=shares,
@@ -59,9 +59,9 @@ def test_a_large_base_is_judged_like_the_largest_that_was_measured(one, terms, c
 
 def test_verdicts_follow_the_confidence():
     """A clear answer is strong, a question from elsewhere is covered by nothing, and what is uncertain is weak."""
-    clear = Support(coverage=0.9, together=0.9, phrase=0.5, names=0.0, similarity=0.7, size=50)
-    half = Support(coverage=0.5, together=0.4, phrase=0.0, names=0.0, similarity=0.4, size=50)
-    nothing = Support(coverage=0.0, together=0.0, phrase=0.0, names=0.0, similarity=0.1, size=50)
+    clear = ChunkSupport(coverage=0.9, together=0.9, phrase=0.5, names=0.0, similarity=0.7, size=50)
+    half = ChunkSupport(coverage=0.5, together=0.4, phrase=0.0, names=0.0, similarity=0.4, size=50)
+    nothing = ChunkSupport(coverage=0.0, together=0.0, phrase=0.0, names=0.0, similarity=0.1, size=50)
 
     for model in (None, *MODELS):
         assert [verdict(confidence([one], 4, 0.6, model)) for one in (clear, half, nothing)] == [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kbhub.index.query import parse_query
-from kbhub.search.evidence import AMOUNTS, Sought
+from kbhub.search.evidence import AMOUNTS, QueryTerms
 from kbhub.search.names import is_identifier, words_of
 from kbhub.search.retrieval import WeightedTerm
 
@@ -31,7 +31,7 @@ def test_words_are_no_identifiers(word):
 
 def test_coverage_counts_what_a_reader_sees():
     """Of what was asked for, what stands in the chunk, above it, or in what its document is called."""
-    asked = Sought(terms("rollback canary banana"))
+    asked = QueryTerms(terms("rollback canary banana"))
     without = asked.examine("The rollback.", ("Canary",), "Deploys")
     named = asked.examine("The rollback.", ("Canary",), "Deploys", (words_of("fruit/bananaSplit2.md"),))
 
@@ -41,7 +41,7 @@ def test_coverage_counts_what_a_reader_sees():
 
 def test_a_title_that_says_more_of_the_query_is_about_it():
     """By the weight of the words: a title of one common word is about little, however much of it is asked for."""
-    asked = Sought(terms("why is the next release late", release=3.0, late=2.0))
+    asked = QueryTerms(terms("why is the next release late", release=3.0, late=2.0))
     little, much = (asked.examine("Some text.", (), title) for title in ("Next", "Late releases in spring"))
 
     assert (little.title, little.about) == (1.0, pytest.approx(1 / 6))
@@ -51,7 +51,7 @@ def test_a_title_that_says_more_of_the_query_is_about_it():
 
 def test_a_rare_word_counts_more_than_a_common_one():
     """By what the words say in language at large, so also in a base of two documents."""
-    asked = Sought(terms("people kubernetes"))
+    asked = QueryTerms(terms("people kubernetes"))
 
     assert asked.examine("kubernetes", (), "").coverage > asked.examine("people", (), "").coverage
 
@@ -62,7 +62,7 @@ def test_a_rare_word_counts_more_than_a_common_one():
 )
 def test_a_name_covers_its_other_spellings(query, text):
     """In the text, its headings and its title, in ASCII and beyond: who writes `max_retries` means `maxRetries`."""
-    asked = Sought(terms(query))
+    asked = QueryTerms(terms(query))
 
     within = asked.examine(f"Set {text} to three.", (), "Client")
     assert (within.coverage, within.together, within.phrase) == pytest.approx((1, 1, 1))
@@ -75,7 +75,7 @@ def test_a_name_covers_its_other_spellings(query, text):
 )
 def test_a_word_that_is_no_name_is_not_taken_apart(text):
     """Where no capital divides it, or where it is data."""
-    assert Sought(terms("max_retries")).examine(text, (), "").coverage < 1
+    assert QueryTerms(terms("max_retries")).examine(text, (), "").coverage < 1
 
 
 @pytest.mark.parametrize("text", ["Set maxRetries to three.", "Set max_retries to three."])
@@ -83,10 +83,10 @@ def test_either_spelling_of_a_name_is_all_of_it(text):
     """A name that is searched as one word and as several counts as one, covered by whichever spelling is there."""
     (name,) = parse_query("maxRetries").terms
     asked = [WeightedTerm(name.text, form.tokens, 1.0) for form in (name, name.apart)]
-    found = Sought([*asked, *terms("three banana")]).examine(text, (), "")
+    found = QueryTerms([*asked, *terms("three banana")]).examine(text, (), "")
 
-    assert Sought(asked).examine(text, (), "").together == pytest.approx(1)
-    assert Sought(asked).examine(text, (), "").coverage == pytest.approx(1)
+    assert QueryTerms(asked).examine(text, (), "").together == pytest.approx(1)
+    assert QueryTerms(asked).examine(text, (), "").coverage == pytest.approx(1)
     assert 0 < found.together <= found.coverage < 1
     assert found.together == pytest.approx(found.coverage)
 
@@ -94,7 +94,7 @@ def test_either_spelling_of_a_name_is_all_of_it(text):
 @pytest.mark.parametrize("text", ["The pool of connections.", "プール connection pool"])
 def test_what_stands_together_counts_together(text):
     """A sentence with both words is more than a page with one here and one there."""
-    asked = Sought(terms("connection pool"))
+    asked = QueryTerms(terms("connection pool"))
     apart = f"A connection. {'Something else altogether. ' * 20} A pool."
 
     assert asked.examine(text, (), "").together == pytest.approx(1)
@@ -106,44 +106,44 @@ def test_neighbours_of_the_query_count_where_they_are_neighbours():
     """`connection pool` is found as a phrase without quotes, stems apart or not."""
     asked = terms("connection pool")
 
-    assert Sought(asked).examine("Connections pools are small.", (), "").phrase == 1
-    assert Sought(asked).examine("A pool for each connection.", (), "").phrase == 0
+    assert QueryTerms(asked).examine("Connections pools are small.", (), "").phrase == 1
+    assert QueryTerms(asked).examine("A pool for each connection.", (), "").phrase == 0
 
 
 def test_a_name_counts_only_letter_for_letter():
     """`--pre` is not `--pretty` or `pre_start`, and `histogram()` not `histograms`."""
-    assert Sought(terms("--pre")).examine("Use `--pre` here.", (), "").identifier == 1
-    assert Sought(terms("--pre")).examine("Use `--pretty` or pre_start or pre.", (), "").identifier == 0
-    assert Sought(terms("max_retries")).examine("Set MAX_RETRIES.", (), "").identifier == 1
-    assert Sought(terms("max_retries")).examine("Set MAX_RETRIES.", (), "").names == pytest.approx(1)
-    assert 0 < Sought(terms("set max_retries")).examine("Set MAX_RETRIES.", (), "").names < 1
-    assert Sought(terms("max_retries")).examine("Set max retries.", (), "").names == 0
+    assert QueryTerms(terms("--pre")).examine("Use `--pre` here.", (), "").identifier == 1
+    assert QueryTerms(terms("--pre")).examine("Use `--pretty` or pre_start or pre.", (), "").identifier == 0
+    assert QueryTerms(terms("max_retries")).examine("Set MAX_RETRIES.", (), "").identifier == 1
+    assert QueryTerms(terms("max_retries")).examine("Set MAX_RETRIES.", (), "").names == pytest.approx(1)
+    assert 0 < QueryTerms(terms("set max_retries")).examine("Set MAX_RETRIES.", (), "").names < 1
+    assert QueryTerms(terms("max_retries")).examine("Set max retries.", (), "").names == 0
 
 
 def test_a_definition_comes_before_a_mention():
     """A heading or the start of a line defines a name; a sentence only mentions it."""
     asked = terms("max_retries")
 
-    assert Sought(asked).examine("See max_retries.", (), "").definition == 0
+    assert QueryTerms(asked).examine("See max_retries.", (), "").definition == 0
     for text, headings in [
         ("- `max_retries`: how often", ()),
         ("max_retries = 3", ()),
         ("How often.", ("`max_retries`",)),
     ]:
-        assert Sought(asked).examine(text, headings, "").definition == 1
+        assert QueryTerms(asked).examine(text, headings, "").definition == 1
 
 
 def test_a_title_that_says_no_more_than_the_query_counts_most():
     """A page about just this is preferred to one that is about this and more."""
     asked = terms("rollback")
 
-    assert Sought(asked).examine("x", (), "Rollback").title == 1
-    assert Sought(asked).examine("x", (), "Rollback and deploy plans").title < 0.5
+    assert QueryTerms(asked).examine("x", (), "Rollback").title == 1
+    assert QueryTerms(asked).examine("x", (), "Rollback and deploy plans").title < 0.5
 
 
 def test_signals_can_be_left_out():
     """An ablation takes just that signal's part away."""
-    found = Sought(terms("max_retries pool")).examine("max_retries pool", ("max_retries",), "Pool")
+    found = QueryTerms(terms("max_retries pool")).examine("max_retries pool", ("max_retries",), "Pool")
 
     assert {part.signal for part in found.parts()} == set(AMOUNTS)
     assert {part.signal for part in found.parts(("phrase", "title", "about"))} == {"identifier", "definition"}

@@ -17,14 +17,14 @@ from kbhub.index.query import parse_query
 from kbhub.models.inference import Deadline, Ollama, Prompt, fence_mark, quoted, without_thinking
 from kbhub.models.inference.server import KEPT_FILES, MOST_FILES
 from kbhub.search.expansion import ALREADY_STRONG, MOST_QUERIES, Expansion, expand, is_strong, plain_words
-from kbhub.search.llm_assistance import Help, search_assisted
+from kbhub.search.llm_assistance import LlmOptions, search_assisted
 from kbhub.types import Query, SearchResult
 from kbhub.workspace.settings import ExpansionSettings
 from ollama_server import running_ollama
 
 SETTINGS = ExpansionSettings(seconds=20)
 SHORT = ExpansionSettings(seconds=0.2)
-EXPAND = Help(expand=True)
+EXPAND = LlmOptions(expand=True)
 ANSWER = {"queries": ["rollback release", "revert deployment"], "passage": "To roll back, redeploy the old image."}
 QUESTION = "how do we undo a bad deploy"
 

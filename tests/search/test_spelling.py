@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kbhub.index import NewChunk, NewDocument
 from kbhub.index.query import parse_query
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
-from kbhub.search.spelling import Correction, correctable, corrected, corrections, distance
+from kbhub.search.spelling import Respelling, correctable, corrected, corrections, distance
 
 TEXTS = (
     "# Deployment\n\nThe deployment of a release is rolled back by the operators.",
@@ -89,7 +89,7 @@ def test_a_query_is_written_anew_with_the_words_used(bases):
     assert corrected("Deploymnt deploymntX, serch", [one for one in made if one.typed != "deploymnts"]) == (
         "deployment deploymntX, search"
     )
-    assert [type(one) for one in made] == [Correction] * len(made)
+    assert [type(one) for one in made] == [Respelling] * len(made)
 
 
 @given(st.text())

@@ -15,7 +15,7 @@ from conftest import make_environment
 from daemons import CONNECT, INITIALIZE, PATIENCE, call, folder_of, text_of, until, windows
 from fuzzed_frames import MAYBE, NONE, ONE, REFUSALS, REFUSED, Fuzz
 from kbhub.server.daemon.folder import read_record
-from kbhub.server.frames import DEEPEST, FRAME_BYTES, MOST_VALUES, Frames, Outline, frames, read
+from kbhub.server.frames import DEEPEST, FRAME_BYTES, MOST_VALUES, FrameOutline, Frames, frames, read
 from test_daemon import furnish
 from test_daemon_http import HTTP, headers_of
 
@@ -119,7 +119,7 @@ def test_the_id_is_found_without_reading(members, identifier, size):
     """Whatever stands around it, and however it comes in pieces."""
     members = {name: value for name, value in members.items() if name not in ("id", "result", "error")}
     line = json.dumps(members | {"id": identifier}).encode()
-    outline = Outline()
+    outline = FrameOutline()
     for at in range(0, len(line), size + 1):
         outline.feed(line[at : at + size + 1])
 

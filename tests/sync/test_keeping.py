@@ -14,7 +14,7 @@ import pytest
 from kbhub.cli.run import run
 from kbhub.documents.walk import KEPT
 from kbhub.errors import UsageError
-from kbhub.sync.deleted_texts import Keeping, change_keeping
+from kbhub.sync.deleted_texts import DeletedTexts, change_keeping
 from kbhub.types import Query
 from pdfs import a_pdf
 
@@ -311,7 +311,7 @@ def test_two_names_of_a_base_have_the_same_texts(place):
     other = base.model_copy(update={"id": "other"})
     root = Path(place.environment.env["KBHUB_DATA_DIR"]) / KEPT
 
-    assert Keeping(root, base).load("b.jsonl") == Keeping(root, other).load("b.jsonl") is not None
+    assert DeletedTexts(root, base).load("b.jsonl") == DeletedTexts(root, other).load("b.jsonl") is not None
 
 
 def test_a_deleted_file_never_reads_as_if_it_lived(place, kbhub, environment):
@@ -335,7 +335,7 @@ def test_since_when_a_file_is_deleted_survives_a_rebuild_and_starts_anew(place):
     """The day is that on which the file was first missed, and a file that was there again was not."""
     (place.folder / "b.jsonl").unlink()
     place.sync()
-    keeping = Keeping(Path(place.environment.env["KBHUB_DATA_DIR"]) / KEPT, place.hub.discovery().bases[0])
+    keeping = DeletedTexts(Path(place.environment.env["KBHUB_DATA_DIR"]) / KEPT, place.hub.discovery().bases[0])
     first = keeping.gone_since("b.jsonl")
     place.sync(full=True)
     assert first == keeping.gone_since("b.jsonl")

@@ -21,7 +21,7 @@ import kbhub.index.auditing
 import kbhub.sync.sync
 import kbhub.workspace.git
 from conftest import held_elsewhere
-from kbhub.documents.scans import Listing, Scan, digest_of, listing_of
+from kbhub.documents.scans import FileListing, Scan, digest_of, listing_of
 from kbhub.documents.walk import Limits
 from kbhub.errors import BaseUnavailable, EmbedderError
 from kbhub.index.sqlite import SqliteIndex, index_path
@@ -340,7 +340,7 @@ def test_an_index_is_not_read_while_its_files_are_as_the_last_sync_left_them(fol
 
 names = st.lists(st.text("ab/", max_size=3), max_size=3)
 listings = st.builds(
-    lambda prefix, names, numbers: Listing(prefix, names, numbers[: len(names)], numbers[3 : 3 + len(names)]),
+    lambda prefix, names, numbers: FileListing(prefix, names, numbers[: len(names)], numbers[3 : 3 + len(names)]),
     st.text("ab/", max_size=2),
     names,
     st.lists(st.integers(-2, 2), min_size=6, max_size=6),

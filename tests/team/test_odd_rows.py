@@ -17,7 +17,7 @@ from kbhub.editing.folder import docid_of
 from kbhub.errors import KbhubError
 from kbhub.hooks.delivery import considered
 from kbhub.hooks.events import event_of
-from kbhub.hooks.told import Told
+from kbhub.hooks.told import SessionLog
 from kbhub.index.postgres import reader, writer
 from kbhub.index.postgres.schema import TABLES
 from kbhub.memory.listing import memories
@@ -166,7 +166,7 @@ def answer(twin) -> list[str]:
     for name, data in (("session-start", {"source": "startup"}), ("prompt", {"prompt": "How do I play the xylophone?"}),
                        ("tool", {"tool_input": {"file_path": "other.md"}})):  # fmt: skip
         event = event_of(name, "claude-code", {"session_id": "s", "cwd": str(twin.environment.project), **data})
-        considered(hub, event, Told(twin.environment.home / "told", frozenset(), 0))
+        considered(hub, event, SessionLog(twin.environment.home / "told", frozenset(), 0))
     hub.index(hub.select(["notes"])[0]).server.close()  # it has few connections
     return said
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kbhub.answers.answer import Passage, estimated_tokens
 from kbhub.documents.sources.text_formats import parse_text
 from kbhub.reading.reading import ReadOptions, read
-from kbhub.search.evidence import Sought
+from kbhub.search.evidence import QueryTerms
 from kbhub.search.rerank_text import same_text
 from kbhub.values import struct
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kbhub.answers.answer import Tier
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.search.evidence import Evidence
     from kbhub.types import Document, Hit
 
@@ -49,7 +49,7 @@ class Texts:
         hub: hub to read with.
     """
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: HubCore) -> None:
         self._hub = hub
         self._documents: dict[str, Document | None] = {}
 
@@ -161,7 +161,7 @@ class ChosenSpans:
         spans = self._spans.setdefault(docid, [])
         if any(start <= part.end_line and part.start_line <= end for start, end in spans):
             return False
-        seen = Sought().examine(part.text, headings, title)
+        seen = QueryTerms().examine(part.text, headings, title)
         if any(same_text(seen, other) or folded(part.text) == text for other, text in self._texts):
             return False
         spans.append((part.start_line, part.end_line))

@@ -134,7 +134,7 @@ def chunk_document(document: Document) -> list[Chunk]:
 
 
 @struct
-class _Section:
+class _HeadedLines:
     """A heading and the lines up to the next one; lines are indices, `end` is exclusive."""
 
     start: int
@@ -190,15 +190,15 @@ class _Chunker:
     def _size(self, start: int, end: int) -> int:
         return self.totals[end] - self.totals[start]
 
-    def _sections(self) -> list[_Section]:
+    def _sections(self) -> list[_HeadedLines]:
         document, lines = self.document, self.lines
         total = len(lines)
         bounds = [heading.line - 1 for heading in document.headings]
-        sections: list[_Section] = []
+        sections: list[_HeadedLines] = []
         first = bounds[0] if bounds else total
         lead = self._first_text(document.body, first)
         if lead < first or not bounds:
-            sections.append(_Section(0, first, lead, 0, ()))
+            sections.append(_HeadedLines(0, first, lead, 0, ()))
         path: list[int] = []
         for number, heading in enumerate(document.headings):
             while path and document.headings[path[-1]].level >= heading.level:
@@ -208,7 +208,7 @@ class _Chunker:
             start = bounds[number] if sections else 0
             end = bounds[number + 1] if number + 1 < len(bounds) else total
             content = self._first_text(heading_end(lines, bounds[number]), end)
-            sections.append(_Section(start, end, content, heading.level, tuple(path)))
+            sections.append(_HeadedLines(start, end, content, heading.level, tuple(path)))
         return sections
 
     def _first_text(self, start: int, end: int) -> int:

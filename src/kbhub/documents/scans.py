@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @struct
-class Listing:
+class FileListing:
     """The files of a folder; the lists are parallel."""
 
     prefix: str
@@ -33,7 +33,7 @@ class Listing:
 class Scan:
     """The files of a base, as listed by the walk."""
 
-    listings: tuple[Listing, ...] = ()
+    listings: tuple[FileListing, ...] = ()
     """All files. `files` is made of them only if asked for: mostly nothing changed, and a hash of them tells."""
     skipped: tuple[Problem, ...] = ()
     """Files that were skipped although their names match, and why."""
@@ -65,14 +65,14 @@ class Scan:
         return FileEntry(path, *self.files[path])
 
 
-def listing_of(files: Mapping[str, tuple[int, int]]) -> Listing:
+def listing_of(files: Mapping[str, tuple[int, int]]) -> FileListing:
     """Return files as a listing, sorted by path.
 
     Args:
         files: path → (size, time in ns).
     """
     paths = sorted(files)
-    return Listing("", paths, [files[path][0] for path in paths], [files[path][1] for path in paths])
+    return FileListing("", paths, [files[path][0] for path in paths], [files[path][1] for path in paths])
 
 
 def digest_of(scan: Scan) -> str:

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kbhub.documents.filters import Filters, belongs, too_large
-from kbhub.documents.scans import Listing, Scan, listing_of
+from kbhub.documents.scans import FileListing, Scan, listing_of
 from kbhub.errors import BaseUnavailable
 from kbhub.types import Problem
 from kbhub.values import record
@@ -69,7 +69,7 @@ class Traversal:
     """Paths to look at; None for all files of the base."""
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Path → (size, time in ns) of the files that were judged one by one and belong to the base."""
-    plain: list[Listing] = field(default_factory=list)
+    plain: list[FileListing] = field(default_factory=list)
     """The other files that belong to it, by folder."""
     count: int = 0
     """Number of files in `plain`."""
@@ -148,7 +148,7 @@ class Traversal:
     def _unjudged(self, folder: PendingFolder, place: int | str) -> list[os.DirEntry[str]]:
         """Collect a folder's plain files, and return the entries that must be judged one by one."""
         if self._may_be_plain(folder):
-            plain = Listing(_prefix(folder))
+            plain = FileListing(_prefix(folder))
             with os.scandir(place) as entries:
                 others, passed = self._split(entries, plain)
             if len(self.files) + self.count + len(plain.names) <= self.max_files:
@@ -167,13 +167,13 @@ class Traversal:
         self._apply_ignore_files(folder, listed)
         return listed if relevant is None else [entry for entry in listed if entry.name in names]
 
-    def _not_ignored(self, plain: Listing, folder: PendingFolder) -> Listing:
+    def _not_ignored(self, plain: FileListing, folder: PendingFolder) -> FileListing:
         """Return the files that no rule excludes."""
         out = self.filters.ruled_out(plain.prefix, plain.names, folder.layers)
         if not out:
             return plain
         taken = [name not in out for name in plain.names]
-        return Listing(
+        return FileListing(
             plain.prefix,
             list(compress(plain.names, taken)),
             list(compress(plain.sizes, taken)),
@@ -204,7 +204,9 @@ class Traversal:
         whole = not only or (folder.path != "" and belongs(folder.path, only))
         return whole and self.wanted is None and self.base.kind != "session"
 
-    def _split(self, entries: Iterable[os.DirEntry[str]], plain: Listing) -> tuple[list[os.DirEntry[str]], list[str]]:
+    def _split(
+        self, entries: Iterable[os.DirEntry[str]], plain: FileListing
+    ) -> tuple[list[os.DirEntry[str]], list[str]]:
         """Collect plain text files; return the entries to examine further, and names of passed-over text files."""
         # Inlined, as most files end here: a call for each would take a quarter more time.
         names, sizes, times, low, high = plain.names, plain.sizes, plain.times, -MAX_TIME_NS, MAX_TIME_NS

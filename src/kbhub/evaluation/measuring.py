@@ -18,11 +18,11 @@ from kbhub.evaluation.corpus import SEED, WRITTEN, Corpus, eval_folder, eval_hub
 from kbhub.evaluation.datasets import SECTION_MARK
 from kbhub.evaluation.metrics import METRICS, area_under_curve, judge, randomisation_p
 from kbhub.evaluation.report import (
-    Change,
     Comparison,
     DatasetFigures,
     EvalReport,
     Figures,
+    MetricChange,
     RunFigures,
     Verdicts,
     WithheldFigures,
@@ -384,7 +384,7 @@ def _means(run: _Measured, selected: NDArray[np.bool_]) -> Figures:
 def _comparison(other: str, first: NDArray[np.float64], second: NDArray[np.float64]) -> Comparison:
     differences, chances = (first - second).mean(axis=0), randomisation_p(first, second)
     changes = {
-        name: Change(difference=round(float(difference), DIGITS), p=round(float(p), DIGITS))
+        name: MetricChange(difference=round(float(difference), DIGITS), p=round(float(p), DIGITS))
         for name, difference, p in zip(METRICS, differences, chances, strict=True)
     }
     return Comparison(other=other, changes=changes)

@@ -41,7 +41,7 @@ class Figures(Model):
     p95_ms: float = Field(description="Time within which 95 of 100 searches answered, milliseconds.")
 
 
-class Change(Model):
+class MetricChange(Model):
     """How a metric differs from another run's."""
 
     difference: float = Field(description="This run less the other.")
@@ -52,7 +52,7 @@ class Comparison(Model):
     """One run against another over the same queries."""
 
     other: str = Field(description="The other run, or its file.")
-    changes: dict[str, Change] = Field(description="Metric → change.")
+    changes: dict[str, MetricChange] = Field(description="Metric → change.")
 
 
 class Verdicts(Model):

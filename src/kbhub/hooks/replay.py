@@ -14,13 +14,13 @@ from kbhub.hooks.consent import may_speak
 from kbhub.hooks.delivery import considered
 from kbhub.hooks.events import Event, EventName, HookClient, named_files
 from kbhub.hooks.proposing import suggested
-from kbhub.hooks.told import Told
+from kbhub.hooks.told import SessionLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kbhub.documents.sources.sessions import Transcript
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
 
 _CLIENTS: dict[str, HookClient] = {"Claude Code": "claude-code", "Codex": "codex", "Gemini CLI": "gemini-cli"}
 
@@ -52,7 +52,7 @@ class Replayed(Model):
     notes: tuple[str, ...] = Field((), description="Notes, as sentences.")
 
 
-def replay(hub: Hub, path: Path) -> Replayed:
+def replay(hub: HubCore, path: Path) -> Replayed:
     """Replay a session's log against what is known now.
 
     Args:
@@ -70,11 +70,11 @@ def replay(hub: Hub, path: Path) -> Replayed:
     if not transcript.turns:
         raise UsageError(f"{path} contains no session of Claude Code, Codex or Gemini CLI.")
     said: list[Said] = []
-    session = Told(Path(), frozenset(), 0)
+    session = SessionLog(Path(), frozenset(), 0)
     for line, about, event in _events(hub, transcript):
         delivery = considered(hub, event, session)
         if delivery:
-            session = Told(Path(), session.refs | set(delivery.refs), session.tokens + delivery.tokens)
+            session = SessionLog(Path(), session.refs | set(delivery.refs), session.tokens + delivery.tokens)
         said.append(
             Said(
                 line=line,
@@ -95,7 +95,7 @@ def replay(hub: Hub, path: Path) -> Replayed:
     )
 
 
-def _events(hub: Hub, transcript: Transcript) -> Iterator[tuple[int, str, Event]]:
+def _events(hub: HubCore, transcript: Transcript) -> Iterator[tuple[int, str, Event]]:
     client = _CLIENTS.get(transcript.agent, "claude-code")
     directory = hub.discovery().workspace.directory
     cwd = transcript.folder if Path(transcript.folder or "?").is_dir() else str(directory or "")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
 
 FOLDER = "hooks"
 """In the data directory."""
@@ -36,7 +36,7 @@ FILE_BYTES = 1 << 20
 
 
 @struct
-class Told:
+class SessionLog:
     """What a session was told until now."""
 
     path: Path
@@ -62,16 +62,16 @@ class Counted:
     tokens: int = 0
 
 
-def told(hub: Hub, session: str) -> Told:
+def told(hub: HubCore, session: str) -> SessionLog:
     """Return what a session was told; nothing if its file cannot be read."""
     name = hashlib.sha256(session.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     path = project_folder(hub) / f"{name}.jsonl"
     lines = list(_lines(path))
     refs = frozenset(ref for line in lines for ref in line["refs"])
-    return Told(path, refs, sum(line["tokens"] for line in lines))
+    return SessionLog(path, refs, sum(line["tokens"] for line in lines))
 
 
-def mark_read(hub: Hub, refs: Iterable[str]) -> None:
+def mark_read(hub: HubCore, refs: Iterable[str]) -> None:
     """Count documents that were read after they had been delivered; never fails."""
     wanted = {_document(ref) for ref in refs}
     for path in _recent(project_folder(hub), hub.options.clock() - READ_DAYS * DAY_SECONDS):
@@ -82,7 +82,7 @@ def mark_read(hub: Hub, refs: Iterable[str]) -> None:
             _append(path, {"at": round(hub.options.clock()), "read": new})
 
 
-def counted(hub: Hub) -> Counted:
+def counted(hub: HubCore) -> Counted:
     """Return how much was delivered in this project, and read of it."""
     totals = Counted()
     for path in _recent(project_folder(hub), 0.0):
@@ -98,7 +98,7 @@ def counted(hub: Hub) -> Counted:
     return totals
 
 
-def sweep(hub: Hub) -> None:
+def sweep(hub: HubCore) -> None:
     """Delete the files of sessions that ended long ago."""
     folder = project_folder(hub)
     recent = set(_recent(folder, hub.options.clock() - KEPT_DAYS * DAY_SECONDS))
@@ -108,7 +108,7 @@ def sweep(hub: Hub) -> None:
                 path.unlink()
 
 
-def project_folder(hub: Hub) -> Path:
+def project_folder(hub: HubCore) -> Path:
     """Return the folder of what belongs to the workspace's project, which may not exist."""
     found = identify(hub.discovery().workspace)
     return hub.data / FOLDER / (found.digest if found else "none")

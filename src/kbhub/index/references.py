@@ -68,7 +68,7 @@ def embedded_text(title: str, headings: Sequence[str], prose: str) -> str:
 
 
 @struct
-class Reference:
+class ParsedRef:
     """A parsed ref: a document, and maybe a part of it."""
 
     target: str
@@ -87,7 +87,7 @@ class Reference:
         return (self.start is None or self.start > 0) and (self.count is None or self.count > 0)
 
 
-def parse_reference(text: str) -> list[Reference]:
+def parse_reference(text: str) -> list[ParsedRef]:
     """Return the possible meanings of a ref, likeliest first; a file name may itself contain `:`, `#` or `@`.
 
     Args:
@@ -99,19 +99,19 @@ def parse_reference(text: str) -> list[Reference]:
     return list(dict.fromkeys(meaning for form in (text, text.strip()) for meaning in _meanings(form)))
 
 
-def _meanings(text: str) -> list[Reference]:
-    meanings = [Reference(text)]
+def _meanings(text: str) -> list[ParsedRef]:
+    meanings = [ParsedRef(text)]
     if part := _RANGE.match(text):
         start, other = _number(part["start"]), _number(part["other"]) if part["other"] else None
         if other is not None and part["kind"] == "-":
             other += 1 - start
-        meanings.append(Reference(part["target"], start, other, offset=_number(part["offset"] or "0")))
+        meanings.append(ParsedRef(part["target"], start, other, offset=_number(part["offset"] or "0")))
     target, colons, heading = text.partition("::")
     if colons and heading.strip():
-        meanings.append(Reference(target, heading=heading.strip()))
+        meanings.append(ParsedRef(target, heading=heading.strip()))
     at = text.find("#", 1)  # a docid starts with `#`
     if at > 0 and text[at + 1 :].strip():
-        meanings.append(Reference(text[:at], heading=text[at + 1 :].strip()))
+        meanings.append(ParsedRef(text[:at], heading=text[at + 1 :].strip()))
     return meanings
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.index.engine import Index
-    from kbhub.index.query.filtering import Filter, Value
+    from kbhub.index.query.filtering import Filter, FilterValue
     from kbhub.index.query.parsing import Term
 
 DATED = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
@@ -180,12 +180,12 @@ def _path(index: Index, value: str) -> Condition:
     return "id IN @ids", [numbers(matching)]
 
 
-def _age(value: Value, now: float) -> Condition:
+def _age(value: FilterValue, now: float) -> Condition:
     age = f"@greatest(0, (? - {DATED}) / {DAY_SECONDS})"
     return _compared(value, age, [int(now)], days_of)
 
 
-def _properties(key: str, value: Value) -> list[Condition]:
+def _properties(key: str, value: FilterValue) -> list[Condition]:
     """Return alternative conditions on a row of the table `property` with the right key."""
     if value.operator != "=":
         return [_compared(value, "@number", [], number_of), _dated(value)]
@@ -206,19 +206,19 @@ def _properties(key: str, value: Value) -> list[Condition]:
     return same
 
 
-def _compared(value: Value, what: str, before: list[Any], read: Callable[[str], float | None]) -> Condition:
+def _compared(value: FilterValue, what: str, before: list[Any], read: Callable[[str], float | None]) -> Condition:
     """Compare a number; false if an end is not a number."""
     return _all([(f"{what} {sign} ?", [*before, read(end)]) for sign, end in _ends(value)])
 
 
-def _dated(value: Value) -> Condition:
+def _dated(value: FilterValue) -> Condition:
     """Compare a date at the precision of the value: `>2024` is after that year, `<=2024-05` includes that May."""
     ends = [(sign, date_of(end)) for sign, end in _ends(value)]
     compared = [(f"substr(value, 1, {len(date or '')}) {sign} ?", [date]) for sign, date in ends]
     return _all([("@iso_date", []), *compared])
 
 
-def _ends(value: Value) -> list[tuple[str, str]]:
+def _ends(value: FilterValue) -> list[tuple[str, str]]:
     """Return (comparison, end) for each end of a value; for an empty range, one that nothing matches."""
     if value.operator != "..":
         return [(value.operator, value.text)]

@@ -32,7 +32,7 @@ WAITING_READERS = 4
 and a process may have as few as 256 (macOS)."""
 
 
-class Shared:
+class SharedState:
     """Models, open indexes, and how many may use them at a time. Thread-safe.
 
     Access control is up to each hub's discovery; this only decides how an index is held in memory.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kbhub.errors import KbhubError, MemoriesUnavailable, UsageError, WriteRefused
 from kbhub.memory.documents import changed_file, checked_namespace, title_of
 from kbhub.memory.known import (
-    Known,
+    StoredMemory,
     all_known,
     count_uses,
     described,
@@ -19,7 +19,7 @@ from kbhub.memory.known import (
     shortened,
 )
 from kbhub.memory.results import Forgotten, Memory, Remembered
-from kbhub.memory.store import Stored, discard, empty_trash, locked, read, replace
+from kbhub.memory.store import MemoryFile, discard, empty_trash, locked, read, replace
 from kbhub.memory.subjects import hashes_of
 from kbhub.search.memory_boost import timestamp, uses_of
 from kbhub.sync.bases import freshen, sync
@@ -28,9 +28,9 @@ from kbhub.values import DAY_SECONDS, struct
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.search.memory_boost import Facts
-    from kbhub.workspace.memory_folders import Scope, Shelf
+    from kbhub.workspace.memory_folders import MemoryFolder, Scope
 
 
 INDEXED_AT_ONCE = 2000
@@ -50,7 +50,7 @@ _ALL = "`everything`, or `--all` on the command line"
 
 
 @struct
-class Wanted:
+class MemoryInput:
     """Validated input of `remember`."""
 
     text: str
@@ -58,12 +58,12 @@ class Wanted:
     about: Mapping[str, str]
     """Subject → hash."""
     namespace: str
-    supersedes: tuple[Known, ...]
+    supersedes: tuple[StoredMemory, ...]
     fields: Mapping[str, Any]
     """Additional front matter, such as author and origin."""
 
 
-def change(hub: Hub, old: Known, wanted: Wanted) -> Remembered:
+def change(hub: HubCore, old: StoredMemory, wanted: MemoryInput) -> Remembered:
     """Update the memory that was named, or confirm it if nothing changes."""
     if any(_file(older) == _file(old) for older in wanted.supersedes):
         raise UsageError(f"The memory {old.facts.id!r} cannot supersede itself.")
@@ -89,7 +89,7 @@ def change(hub: Hub, old: Known, wanted: Wanted) -> Remembered:
     return _counted(hub, old, wanted.supersedes, "updated" if changed else "confirmed", changed=changed)
 
 
-def strengthen(hub: Hub, same: Stored, wanted: Wanted) -> Remembered:
+def strengthen(hub: HubCore, same: MemoryFile, wanted: MemoryInput) -> Remembered:
     """Count a use of a memory with the same wording, and merge in new tags, subjects and supersessions."""
     memory = known_as_stored(hub, same)
     others = [older for older in wanted.supersedes if _file(older) != _file(memory)]
@@ -115,7 +115,13 @@ def strengthen(hub: Hub, same: Stored, wanted: Wanted) -> Remembered:
 
 
 def _counted(
-    hub: Hub, memory: Known, older: Iterable[Known], did: Did, *, changed: bool, notes: tuple[str, ...] = ()
+    hub: HubCore,
+    memory: StoredMemory,
+    older: Iterable[StoredMemory],
+    did: Did,
+    *,
+    changed: bool,
+    notes: tuple[str, ...] = (),
 ) -> Remembered:
     """Mark superseded memories, count a use and build the result."""
     superseded, unmarked = supersede(hub, older, memory.facts.id)
@@ -130,7 +136,7 @@ def _counted(
     )
 
 
-def rewrite(hub: Hub, one: Known, fields: Callable[[Facts], Mapping[str, Any]], text: str = "") -> None:
+def rewrite(hub: HubCore, one: StoredMemory, fields: Callable[[Facts], Mapping[str, Any]], text: str = "") -> None:
     """Edit a memory's file under its lock, leaving the rest of the file as it is.
 
     Args:
@@ -160,7 +166,7 @@ def rewrite(hub: Hub, one: Known, fields: Callable[[Facts], Mapping[str, Any]], 
         replace(stored, changed_file(ref(hub, one), stored.content, changes, text or None))
 
 
-def _hashes_of_existing(hub: Hub, subjects: Sequence[str]) -> dict[str, str]:
+def _hashes_of_existing(hub: HubCore, subjects: Sequence[str]) -> dict[str, str]:
     hashes: dict[str, str] = {}
     for subject in subjects:
         try:
@@ -170,7 +176,7 @@ def _hashes_of_existing(hub: Hub, subjects: Sequence[str]) -> dict[str, str]:
     return hashes
 
 
-def supersede(hub: Hub, older: Iterable[Known], successor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def supersede(hub: HubCore, older: Iterable[StoredMemory], successor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Mark older memories as superseded, each in its own file.
 
     Returns:
@@ -192,7 +198,7 @@ def supersede(hub: Hub, older: Iterable[Known], successor: str) -> tuple[tuple[s
     return tuple(marked), tuple(notes)
 
 
-def bring_in_step(hub: Hub, shelf: Shelf, *, max_age: float | None = 0) -> None:
+def bring_in_step(hub: HubCore, shelf: MemoryFolder, *, max_age: float | None = 0) -> None:
     """Index what was written, unless the base is busy or has too many other changes."""
     try:
         if shelf.base.id not in {base.id for base in hub.discovery().bases}:
@@ -204,7 +210,7 @@ def bring_in_step(hub: Hub, shelf: Shelf, *, max_age: float | None = 0) -> None:
         return
 
 
-def as_it_is(hub: Hub, shelf: Shelf, path: str) -> Memory:
+def as_it_is(hub: HubCore, shelf: MemoryFolder, path: str) -> Memory:
     """Return a memory with its full text, as its file is now."""
     stored = read(shelf, path)
     if stored is None:
@@ -216,12 +222,12 @@ def _joined(old: Sequence[str], new: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*old, *new)))
 
 
-def _file(memory: Known) -> tuple[str, str]:
+def _file(memory: StoredMemory) -> tuple[str, str]:
     return memory.shelf.place, memory.path
 
 
 def forget(
-    hub: Hub,
+    hub: HubCore,
     ids: Iterable[str] = (),
     *,
     tags: Iterable[str] = (),
@@ -254,7 +260,7 @@ def forget(
 
 
 def to_forget(
-    hub: Hub,
+    hub: HubCore,
     ids: Iterable[str] = (),
     *,
     tags: Iterable[str] = (),
@@ -262,7 +268,7 @@ def to_forget(
     scope: Scope | None = None,
     older_than: float | None = None,
     everything: bool = False,
-) -> list[Known]:
+) -> list[StoredMemory]:
     """Return the memories that `forget` would forget; arguments and errors are the same."""
     if hub.config().settings.read_only:
         raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
@@ -278,7 +284,7 @@ def to_forget(
 
 
 def _filtered(
-    hub: Hub,
+    hub: HubCore,
     tags: Sequence[str],
     namespace: str | None,
     scope: Scope | None,
@@ -286,7 +292,7 @@ def _filtered(
     *,
     filtered: bool,
     everything: bool,
-) -> list[Known]:
+) -> list[StoredMemory]:
     if older_than is not None and older_than < 0:
         raise UsageError(f"{older_than} is not a valid number of days. Nothing was forgotten.")
     every = all_known(hub, scope or "project")
@@ -303,7 +309,7 @@ def _filtered(
     return chosen
 
 
-def _discarded(hub: Hub, chosen: Sequence[Known]) -> Forgotten:
+def _discarded(hub: HubCore, chosen: Sequence[StoredMemory]) -> Forgotten:
     data, now = hub.data, hub.options.clock()
     days = hub.config().settings.memory.trash_days
     forgotten: list[Memory] = []
@@ -326,7 +332,7 @@ def _discarded(hub: Hub, chosen: Sequence[Known]) -> Forgotten:
     return Forgotten(memories=tuple(forgotten), trash=trash if days else None, notes=(*retention, *unreleased))
 
 
-def _release(hub: Hub, forgotten: Iterable[Known]) -> list[str]:
+def _release(hub: HubCore, forgotten: Iterable[StoredMemory]) -> list[str]:
     """Unmark memories whose successor is gone; return why others could not be."""
     notes: list[str] = []
     lost = {memory.facts.id for memory in forgotten}

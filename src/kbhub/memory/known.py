@@ -17,14 +17,14 @@ from kbhub.memory.results import Memory
 from kbhub.memory.store import read
 from kbhub.search.memory_boost import facts_of, strength, timestamp, uses_of
 from kbhub.values import struct
-from kbhub.workspace.memory_folders import NO_TEAM, Shelf, shelf_for_writing, shelves
+from kbhub.workspace.memory_folders import NO_TEAM, MemoryFolder, shelf_for_writing, shelves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.index.uses import Use
-    from kbhub.memory.store import Stored
+    from kbhub.memory.store import MemoryFile
     from kbhub.reading.reports import ReadResult
     from kbhub.search.memory_boost import Facts
     from kbhub.workspace.memory_folders import Scope
@@ -34,10 +34,10 @@ SHOWN_CHARACTERS = 400
 
 
 @struct
-class Known:
+class StoredMemory:
     """A memory with its location and usage."""
 
-    shelf: Shelf
+    shelf: MemoryFolder
     path: str
     """Path in the base."""
     title: str
@@ -56,23 +56,23 @@ class Known:
         return strength(self.facts.source, self.use.uses if self.use else 0, self.last_use(), now)
 
 
-def active_shelves(hub: Hub, scope: Scope | None = None) -> list[Shelf]:
+def active_shelves(hub: HubCore, scope: Scope | None = None) -> list[MemoryFolder]:
     """Return the active memory folders of one scope, or of all."""
     active = [*shelves(hub.discovery(), hub.config().settings), *_team_shelves(hub)]
     return [shelf for shelf in active if scope in (None, shelf.scope)]
 
 
-def _team_shelves(hub: Hub) -> list[Shelf]:
+def _team_shelves(hub: HubCore) -> list[MemoryFolder]:
     bases = [base for base in hub.discovery().bases if base.engine and base.kind == "memory"]
     if not bases or not hub.config().settings.memory.enabled:
         return []
     # The driver takes 80 ms to load, and few have such a base.
     from kbhub.memory.team import TeamFiles  # noqa: PLC0415
 
-    return [Shelf("team", base, files=TeamFiles(hub, base)) for base in bases]
+    return [MemoryFolder("team", base, files=TeamFiles(hub, base)) for base in bases]
 
 
-def shelf_to_write(hub: Hub, scope: Scope) -> Shelf:
+def shelf_to_write(hub: HubCore, scope: Scope) -> MemoryFolder:
     """Return the folder for new memories of a scope.
 
     Raises:
@@ -92,7 +92,7 @@ def shelf_to_write(hub: Hub, scope: Scope) -> Shelf:
     return shelves[0]
 
 
-def known(hub: Hub, shelf: Shelf) -> list[Known]:
+def known(hub: HubCore, shelf: MemoryFolder) -> list[StoredMemory]:
     """Return the memories of a folder, by path, as their files are now.
 
     Raises:
@@ -101,7 +101,7 @@ def known(hub: Hub, shelf: Shelf) -> list[Known]:
     files, indexed = _listed(hub, shelf)
     index = hub.index(shelf.base)
     uses = uses_of(hub).all(shelf.place)
-    memories: dict[str, Known] = {}
+    memories: dict[str, StoredMemory] = {}
     try:
         with index.snapshot():
             rows = memory_rows(index, shelf.prefix) if indexed else []
@@ -110,14 +110,14 @@ def known(hub: Hub, shelf: Shelf) -> list[Known]:
     for row in rows:
         if row.path in indexed:
             facts = facts_of(row.path, row.front_matter, row.tags)
-            memories[row.path] = Known(shelf, row.path, row.title, facts, row.mtime_ns / 1e9, uses.get(facts.id))
+            memories[row.path] = StoredMemory(shelf, row.path, row.title, facts, row.mtime_ns / 1e9, uses.get(facts.id))
     for path in files - memories.keys():
         if stored := read(shelf, path):
             memories[path] = known_as_stored(hub, stored, uses)
     return [memories[path] for path in sorted(memories)]
 
 
-def unindexed(hub: Hub, shelf: Shelf) -> Iterator[Stored]:
+def unindexed(hub: HubCore, shelf: MemoryFolder) -> Iterator[MemoryFile]:
     """Yield the memories of a folder that its index does not describe as they are, by path."""
     try:
         files, indexed = _listed(hub, shelf)
@@ -128,7 +128,7 @@ def unindexed(hub: Hub, shelf: Shelf) -> Iterator[Stored]:
             yield stored
 
 
-def _listed(hub: Hub, shelf: Shelf) -> tuple[set[str], set[str]]:
+def _listed(hub: HubCore, shelf: MemoryFolder) -> tuple[set[str], set[str]]:
     """Return the paths of a folder's files, and those of them that its index describes as they are."""
     index = hub.index(shelf.base)
     try:
@@ -145,7 +145,7 @@ def _listed(hub: Hub, shelf: Shelf) -> tuple[set[str], set[str]]:
     return set(files), {path for path, stamp in files.items() if times.get(path) == stamp}
 
 
-def all_known(hub: Hub, scope: Scope | None = None) -> list[Known]:
+def all_known(hub: HubCore, scope: Scope | None = None) -> list[StoredMemory]:
     """Return the memories of all active folders; folders that cannot be listed are skipped."""
     memories = []
     for shelf in active_shelves(hub, scope):
@@ -156,7 +156,9 @@ def all_known(hub: Hub, scope: Scope | None = None) -> list[Known]:
     return memories
 
 
-def located(hub: Hub, name: str, scope: Scope | None = None, among: Sequence[Known] | None = None) -> Known:
+def located(
+    hub: HubCore, name: str, scope: Scope | None = None, among: Sequence[StoredMemory] | None = None
+) -> StoredMemory:
     """Look up a memory by id, ref or file name.
 
     Args:
@@ -184,8 +186,12 @@ def located(hub: Hub, name: str, scope: Scope | None = None, among: Sequence[Kno
 
 
 def matching(
-    memories: Iterable[Known], *, tags: Iterable[str] = (), namespace: str | None = None, before: float | None = None
-) -> list[Known]:
+    memories: Iterable[StoredMemory],
+    *,
+    tags: Iterable[str] = (),
+    namespace: str | None = None,
+    before: float | None = None,
+) -> list[StoredMemory]:
     """Filter memories: with all of the tags, in the namespace, and last used before a moment."""
     folded = {tag.casefold() for tag in tags}
     return [
@@ -197,7 +203,7 @@ def matching(
     ]
 
 
-def described(hub: Hub, one: Known, *, text: str = "", score: float | None = None) -> Memory:
+def described(hub: HubCore, one: StoredMemory, *, text: str = "", score: float | None = None) -> Memory:
     """Build the public description of a memory."""
     facts, use = one.facts, one.use
     return Memory(
@@ -228,7 +234,7 @@ def described(hub: Hub, one: Known, *, text: str = "", score: float | None = Non
     )
 
 
-def ref(hub: Hub, one: Known) -> str:
+def ref(hub: HubCore, one: StoredMemory) -> str:
     """Return the ref of a memory."""
     return ref_of(one.shelf.base, one.path, hub.discovery().bases)
 
@@ -238,7 +244,7 @@ def shortened(text: str, characters: int = SHOWN_CHARACTERS) -> str:
     return text if len(text) <= characters else f"{text[:characters].rsplit(maxsplit=1)[0]} …"
 
 
-def count_uses(hub: Hub, memories: Iterable[Known]) -> bool:
+def count_uses(hub: HubCore, memories: Iterable[StoredMemory]) -> bool:
     """Count one use of each memory; return whether all counts could be written."""
     by_place: dict[str, list[str]] = {}
     for memory in memories:
@@ -248,7 +254,7 @@ def count_uses(hub: Hub, memories: Iterable[Known]) -> bool:
     return all(counted)
 
 
-def count_refs(hub: Hub, refs: Iterable[str]) -> None:
+def count_refs(hub: HubCore, refs: Iterable[str]) -> None:
     """Count one use of each memory among refs from `read` or `ask`; other refs are ignored."""
     places = {shelf.base.id: shelf for shelf in active_shelves(hub)}
     memories = {}
@@ -263,12 +269,12 @@ def count_refs(hub: Hub, refs: Iterable[str]) -> None:
         count_uses(hub, memories.values())
 
 
-def count_read(hub: Hub, result: ReadResult) -> None:
+def count_read(hub: HubCore, result: ReadResult) -> None:
     """Count one use of each memory that was read."""
     count_refs(hub, (reading.ref.partition(":")[0] for reading in result.readings))
 
 
-def known_as_stored(hub: Hub, stored: Stored, uses: Mapping[str, Use] | None = None) -> Known:
+def known_as_stored(hub: HubCore, stored: MemoryFile, uses: Mapping[str, Use] | None = None) -> StoredMemory:
     """Describe a memory by its file alone.
 
     Args:
@@ -279,4 +285,4 @@ def known_as_stored(hub: Hub, stored: Stored, uses: Mapping[str, Use] | None = N
     content = stored.content
     use = (uses_of(hub).all(stored.shelf.place) if uses is None else uses).get(content.facts.id)
     title = content.title or title_of(content.body)
-    return Known(stored.shelf, stored.path, title, content.facts, stored.written, use)
+    return StoredMemory(stored.shelf, stored.path, title, content.facts, stored.written, use)

@@ -18,10 +18,10 @@ from kbhub.memory.store import read, with_ids
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kbhub.hub import Hub
-    from kbhub.memory.store import Stored
+    from kbhub.hub import HubCore
+    from kbhub.memory.store import MemoryFile
     from kbhub.models.embedding import Embedder
-    from kbhub.workspace.memory_folders import Shelf
+    from kbhub.workspace.memory_folders import MemoryFolder
 
 
 NEAR_SIMILARITY = 0.65
@@ -70,7 +70,7 @@ def ids_of(text: str) -> Iterator[str]:
         yield base64.b32encode(digest)[:ID_CHARACTERS].decode("ascii").lower()
 
 
-def filed(shelf: Shelf, text: str) -> Stored | None:
+def filed(shelf: MemoryFolder, text: str) -> MemoryFile | None:
     """Return the memory of a folder with the wording of a text under one of its ids, or None; needs no index."""
     words = wording(text)
     return next((one for one in with_ids(shelf, set(ids_of(text))) if wording(one.content.body) == words), None)
@@ -82,7 +82,7 @@ def _word(part: str) -> str:
     return " ".join(stems(word)) if word.isalpha() and word.isascii() else word
 
 
-def nearest(hub: Hub, shelves: Iterable[Shelf], name: str, text: str) -> list[tuple[Stored, float]]:
+def nearest(hub: HubCore, shelves: Iterable[MemoryFolder], name: str, text: str) -> list[tuple[MemoryFile, float]]:
     """Return the stored memories near to a new one, with cosine similarity, best first; none that was replaced.
 
     Args:
@@ -95,7 +95,7 @@ def nearest(hub: Hub, shelves: Iterable[Shelf], name: str, text: str) -> list[tu
     texts = [
         embedded_text(document.title, chunk.headings, chunk.text[chunk.prose :]) for chunk in chunk_document(document)
     ]
-    matches: dict[tuple[str, str], tuple[Stored, float]] = {}
+    matches: dict[tuple[str, str], tuple[MemoryFile, float]] = {}
     try:
         embedder = hub.embedder()
         if embedder is None or not texts:
@@ -110,7 +110,7 @@ def nearest(hub: Hub, shelves: Iterable[Shelf], name: str, text: str) -> list[tu
     return sorted(matches.values(), key=lambda match: -match[1])
 
 
-def _near_paths(hub: Hub, shelf: Shelf, embedder: Embedder, texts: list[str]) -> dict[str, float]:
+def _near_paths(hub: HubCore, shelf: MemoryFolder, embedder: Embedder, texts: list[str]) -> dict[str, float]:
     index = hub.index(shelf.base)
     best: dict[str, float] = {}
     try:

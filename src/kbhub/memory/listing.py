@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.memory.changing import bring_in_step
 from kbhub.memory.documents import checked_namespace
-from kbhub.memory.known import Known, active_shelves, all_known, described, known_as_stored, matching, shortened
+from kbhub.memory.known import StoredMemory, active_shelves, all_known, described, known_as_stored, matching, shortened
 from kbhub.memory.results import Memory, MemoryList
 from kbhub.memory.store import read
 from kbhub.search.memory_boost import uses_of
@@ -19,10 +19,10 @@ from kbhub.workspace.project_identity import identify, path_identity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.index.uses import Use
     from kbhub.types import Hit
-    from kbhub.workspace.memory_folders import Scope, Shelf
+    from kbhub.workspace.memory_folders import MemoryFolder, Scope
 
 LISTED = 20
 """Default number of memories in a list."""
@@ -35,7 +35,7 @@ MOST_FOUND = 200
 
 
 def memories(
-    hub: Hub,
+    hub: HubCore,
     query: str | None = None,
     *,
     scope: Scope | None = None,
@@ -74,7 +74,7 @@ def memories(
     return MemoryList(memories=tuple(page), total=len(every), notes=former(hub))
 
 
-def former(hub: Hub) -> tuple[str, ...]:
+def former(hub: HubCore) -> tuple[str, ...]:
     """Return a note if this project has memories under its path, from before its first commit or its origin."""
     workspace = hub.discovery().workspace
     identity = identify(workspace)
@@ -90,8 +90,8 @@ def former(hub: Hub) -> tuple[str, ...]:
 
 
 def _matching_hits(
-    hub: Hub, query: str, scope: Scope | None, tags: tuple[str, ...], namespace: str | None
-) -> list[tuple[Shelf, Hit]]:
+    hub: HubCore, query: str, scope: Scope | None, tags: tuple[str, ...], namespace: str | None
+) -> list[tuple[MemoryFolder, Hit]]:
     """Return the hits in memory folders; filters apply before the page is cut."""
     shelves = active_shelves(hub, scope)
     for shelf in shelves:
@@ -105,7 +105,7 @@ def _matching_hits(
     ]
 
 
-def _hits(hub: Hub, query: str, bases: tuple[str, ...]) -> list[Hit]:
+def _hits(hub: HubCore, query: str, bases: tuple[str, ...]) -> list[Hit]:
     hits: list[Hit] = []
     while bases:
         result = search(hub, Query(text=query, bases=bases, limit=PAGE, offset=len(hits)))
@@ -115,15 +115,15 @@ def _hits(hub: Hub, query: str, bases: tuple[str, ...]) -> list[Hit]:
     return hits
 
 
-def _fits(shelf: Shelf, path: str, tags: tuple[str, ...], namespace: str | None) -> bool:
+def _fits(shelf: MemoryFolder, path: str, tags: tuple[str, ...], namespace: str | None) -> bool:
     stored = read(shelf, path)
     if stored is None:
         return False
-    memory = Known(shelf, path, "", stored.content.facts, 0, None)
+    memory = StoredMemory(shelf, path, "", stored.content.facts, 0, None)
     return bool(matching([memory], tags=tags, namespace=namespace))
 
 
-def _described_hits(hub: Hub, hits: Iterable[tuple[Shelf, Hit]], *, whole: bool) -> list[Memory]:
+def _described_hits(hub: HubCore, hits: Iterable[tuple[MemoryFolder, Hit]], *, whole: bool) -> list[Memory]:
     uses: dict[str, Mapping[str, Use]] = {}
     described_hits = []
     for shelf, hit in hits:
@@ -136,7 +136,7 @@ def _described_hits(hub: Hub, hits: Iterable[tuple[Shelf, Hit]], *, whole: bool)
     return described_hits
 
 
-def _text(memory: Known, *, whole: bool) -> str:
+def _text(memory: StoredMemory, *, whole: bool) -> str:
     stored = read(memory.shelf, memory.path)
     text = stored.content.body if stored else ""
     return text if whole else shortened(text)

@@ -25,8 +25,8 @@ from kbhub.memory.store import read
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kbhub.hub import Hub
-    from kbhub.memory.known import Known
+    from kbhub.hub import HubCore
+    from kbhub.memory.known import StoredMemory
     from kbhub.search.memory_boost import Facts
 
 ROOT = "/memories"
@@ -96,7 +96,7 @@ Command = View | Create | Replace | Insert | Delete | Rename
 _COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="command")])
 
 
-def memory_tool(hub: Hub, command: Mapping[str, Any], *, client: str = "memory tool") -> str:
+def memory_tool(hub: HubCore, command: Mapping[str, Any], *, client: str = "memory tool") -> str:
     """Run a command of Claude's memory tool on the memories of the project.
 
     Give the input of a `tool_use` block, and send back the text as its `tool_result`; that of an error with `is_error`.
@@ -137,9 +137,9 @@ def memory_tool(hub: Hub, command: Mapping[str, Any], *, client: str = "memory t
             return _rename(hub, wanted, files)
 
 
-def _files(hub: Hub) -> dict[str, Known]:
+def _files(hub: HubCore) -> dict[str, StoredMemory]:
     """Return the files by path; of two with the same path, the first keeps it."""
-    files: dict[str, Known] = {}
+    files: dict[str, StoredMemory] = {}
     for memory in all_known(hub, "project"):
         name = memory.facts.memory_tool
         if not _NAME.fullmatch(name) or (path := _joined(memory.facts.namespace, name)) in files:
@@ -167,7 +167,7 @@ def _split(path: str) -> tuple[str, str]:
     return checked_namespace(folder) if folder else "", name
 
 
-def _at(path: str, files: Mapping[str, Known]) -> Known:
+def _at(path: str, files: Mapping[str, StoredMemory]) -> StoredMemory:
     found = files.get(path) or files.get(_normal(path))
     if found is None:
         raise UsageError(f"The path {path} does not exist. Please provide a valid path.")
@@ -187,19 +187,19 @@ def _below(path: str, files: Iterable[str]) -> list[str]:
     return [file for file in files if folder and file.casefold().startswith(f"{folder}/")]
 
 
-def _check_folder(path: str, files: Mapping[str, Known]) -> None:
+def _check_folder(path: str, files: Mapping[str, StoredMemory]) -> None:
     """Refuse a path below a file."""
     for parent in PurePosixPath(path).parents:
         if str(parent) in files:
             raise UsageError(f"{parent} is a file, not a directory.")
 
 
-def _text(memory: Known) -> str:
+def _text(memory: StoredMemory) -> str:
     stored = read(memory.shelf, memory.path)
     return stored.content.body if stored else ""
 
 
-def _view(command: View, files: Mapping[str, Known]) -> str:
+def _view(command: View, files: Mapping[str, StoredMemory]) -> str:
     path = command.path.rstrip("/") or "/"
     if path == ROOT or (_below(path, files) and _normal(path) not in files):
         return _listing(path, files)
@@ -215,7 +215,7 @@ def _view(command: View, files: Mapping[str, Known]) -> str:
     return f"Here's the content of {path} with line numbers:\n{numbered}"
 
 
-def _listing(path: str, files: Mapping[str, Known]) -> str:
+def _listing(path: str, files: Mapping[str, StoredMemory]) -> str:
     sizes: dict[str, int] = {path: 0}
     for file in _below(path, files):
         size = len(_text(files[file]).encode())
@@ -235,7 +235,7 @@ def _size(count: int) -> str:
     return f"{count}B" if count < 1024 else f"{count / 1024:.1f}K"
 
 
-def _create(hub: Hub, command: Create, files: Mapping[str, Known], client: str) -> str:
+def _create(hub: HubCore, command: Create, files: Mapping[str, StoredMemory], client: str) -> str:
     namespace, name = _split(command.path)
     path = _joined(namespace, name)
     if path in files or _below(path, files):
@@ -248,7 +248,7 @@ def _create(hub: Hub, command: Create, files: Mapping[str, Known], client: str) 
     return f"File created successfully at: {command.path}"
 
 
-def _replace(hub: Hub, command: Replace, files: Mapping[str, Known], client: str) -> str:
+def _replace(hub: HubCore, command: Replace, files: Mapping[str, StoredMemory], client: str) -> str:
     memory = _at(command.path, files)
     text = _text(memory)
     count = text.count(command.old_str) if command.old_str else 0
@@ -271,7 +271,7 @@ def _replace(hub: Hub, command: Replace, files: Mapping[str, Known], client: str
     return f"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{snippet}"
 
 
-def _insert(hub: Hub, command: Insert, files: Mapping[str, Known], client: str) -> str:
+def _insert(hub: HubCore, command: Insert, files: Mapping[str, StoredMemory], client: str) -> str:
     memory = _at(command.path, files)
     lines = _text(memory).split("\n")
     if not 0 <= command.insert_line <= len(lines):
@@ -284,11 +284,11 @@ def _insert(hub: Hub, command: Insert, files: Mapping[str, Known], client: str) 
     return f"The file {command.path} has been edited."
 
 
-def _change(hub: Hub, memory: Known, text: str, client: str) -> None:
+def _change(hub: HubCore, memory: StoredMemory, text: str, client: str) -> None:
     remember(hub, text, id=ref(hub, memory), scope="project", client=client)
 
 
-def _delete(hub: Hub, command: Delete, files: Mapping[str, Known]) -> str:
+def _delete(hub: HubCore, command: Delete, files: Mapping[str, StoredMemory]) -> str:
     path = command.path.rstrip("/")
     if path == ROOT:
         raise UsageError(f"{ROOT} itself cannot be deleted. Delete the files in it.")
@@ -300,7 +300,7 @@ def _delete(hub: Hub, command: Delete, files: Mapping[str, Known]) -> str:
     return f"Successfully deleted {command.path}"
 
 
-def _rename(hub: Hub, command: Rename, files: Mapping[str, Known]) -> str:
+def _rename(hub: HubCore, command: Rename, files: Mapping[str, StoredMemory]) -> str:
     if hub.config().settings.read_only:
         raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
     old, new = _normal(command.old_path.rstrip("/")), _joined(*_split(command.new_path))

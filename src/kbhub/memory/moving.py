@@ -18,7 +18,7 @@ from kbhub.workspace.formats import MARKDOWN_SUFFIX
 from kbhub.workspace.git import git_root
 from kbhub.workspace.memory_folders import (
     ABOUT_NAME,
-    Shelf,
+    MemoryFolder,
     described,
     project_folder,
     project_folders,
@@ -30,12 +30,12 @@ from kbhub.workspace.project_identity import identify_directory, path_identity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.memory.results import Memory
     from kbhub.workspace.memory_folders import Scope
 
 
-def follow(hub: Hub, files: Iterable[tuple[Shelf, str]], names: Mapping[str, str]) -> None:
+def follow(hub: HubCore, files: Iterable[tuple[MemoryFolder, str]], names: Mapping[str, str]) -> None:
     """Update `supersedes` and `superseded_by` of memories to new ids.
 
     Args:
@@ -67,7 +67,7 @@ def follow(hub: Hub, files: Iterable[tuple[Shelf, str]], names: Mapping[str, str
                 continue
 
 
-def refile(hub: Hub, name: str, scope: Scope) -> Memory:
+def refile(hub: HubCore, name: str, scope: Scope) -> Memory:
     """Move a memory to another scope, with its id and its uses.
 
     Args:
@@ -107,7 +107,7 @@ def refile(hub: Hub, name: str, scope: Scope) -> Memory:
     return as_it_is(hub, shelf, path)
 
 
-def move(hub: Hub, old: str) -> Moved:
+def move(hub: HubCore, old: str) -> Moved:
     """Move the memories of another folder or project to this project.
 
     Args:
@@ -130,12 +130,12 @@ def move(hub: Hub, old: str) -> Moved:
     if source == target.folder:
         raise UsageError(f"{old} is this project. Name the place the memories come from.")
     base = target.base.model_copy(update={"path": source})
-    report = _moved(hub, Shelf("project", base), target)
+    report = _moved(hub, MemoryFolder("project", base), target)
     hub.rediscover()
     return report
 
 
-def _moved(hub: Hub, source: Shelf, target: Shelf) -> Moved:
+def _moved(hub: HubCore, source: MemoryFolder, target: MemoryFolder) -> Moved:
     """Move each memory, dropping those with the same wording and renumbering those with a taken id."""
     data, uses, now = hub.data, uses_of(hub), hub.options.clock()
     counted = uses.all(source.place)
@@ -147,7 +147,7 @@ def _moved(hub: Hub, source: Shelf, target: Shelf) -> Moved:
     others = {memory.facts.id for memory in all_known(hub) if memory.shelf.place != target.place}
     duplicates = renamed = 0
     names: dict[str, str] = {}
-    files: list[tuple[Shelf, str]] = []
+    files: list[tuple[MemoryFolder, str]] = []
     for file in sorted(entry.name for entry in source.folder.glob(f"*{MARKDOWN_SUFFIX}")):
         with locked(data, source.place):
             stored = read(source, file)
@@ -185,7 +185,7 @@ def _moved(hub: Hub, source: Shelf, target: Shelf) -> Moved:
     return Moved(moved=len(files), known=duplicates, renamed=renamed, source=source.folder, target=target.folder)
 
 
-def _folder_of(hub: Hub, old: str) -> Path:
+def _folder_of(hub: HubCore, old: str) -> Path:
     """Find the memory folder for a path, a name or an identity."""
     data = hub.data
     for folder in project_folders(data):
@@ -206,7 +206,7 @@ def _folder_of(hub: Hub, old: str) -> Path:
     raise UsageError(f"No memories found for {old!r}. Memories exist for: {known or 'no project yet'}.")
 
 
-def _free_name(target: Shelf, name: str) -> str:
+def _free_name(target: MemoryFolder, name: str) -> str:
     stem, number = name.removesuffix(MARKDOWN_SUFFIX), 1
     while (target.folder / name).exists():
         number += 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbhub.documents.secrets import refuse_secrets
 from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
-from kbhub.memory.changing import Wanted, as_it_is, bring_in_step, change, strengthen, supersede
+from kbhub.memory.changing import MemoryInput, as_it_is, bring_in_step, change, strengthen, supersede
 from kbhub.memory.documents import (
     checked_namespace,
     checked_tags,
@@ -22,20 +22,20 @@ from kbhub.memory.documents import (
 from kbhub.memory.known import active_shelves, known_as_stored, located, ref, shelf_to_write, shortened, unindexed
 from kbhub.memory.likeness import NEAR_SHOWN, filed, ids_of, nearest, wording
 from kbhub.memory.results import Near, Remembered
-from kbhub.memory.store import Stored, create, locked, sweep, taken_ids
+from kbhub.memory.store import MemoryFile, create, locked, sweep, taken_ids
 from kbhub.memory.subjects import hashes_of
 from kbhub.search.memory_boost import timestamp
 from kbhub.workspace.git import head_commit
 from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.search.memory_boost import Source
-    from kbhub.workspace.memory_folders import Scope, Shelf
+    from kbhub.workspace.memory_folders import MemoryFolder, Scope
 
 
 def remember(
-    hub: Hub,
+    hub: HubCore,
     text: str | None = None,
     *,
     tags: Iterable[str] = (),
@@ -87,7 +87,7 @@ def remember(
         raise UsageError("Nothing to remember. Give a text, or the id of a memory to confirm.")
     if text is not None and not allow_secret:
         refuse_secrets("The memory", text)
-    wanted = Wanted(
+    wanted = MemoryInput(
         text=checked_text(text) if text is not None else "",
         tags=checked_tags(tags),
         about=hashes_of(hub, about),
@@ -108,7 +108,7 @@ def remember(
     return _new(hub, wanted, scope or "project")
 
 
-def _new(hub: Hub, wanted: Wanted, scope: Scope) -> Remembered:
+def _new(hub: HubCore, wanted: MemoryInput, scope: Scope) -> Remembered:
     shelf = _writable_shelf(hub, scope)
     # User and shared memories count in every project, but not the other way round.
     others = active_shelves(hub) if scope == "project" else []
@@ -134,7 +134,9 @@ def _new(hub: Hub, wanted: Wanted, scope: Scope) -> Remembered:
     return _stored(hub, stored, wanted, near[:NEAR_SHOWN]) if is_new else strengthen(hub, stored, wanted)
 
 
-def _stored(hub: Hub, stored: Stored, wanted: Wanted, near: Sequence[tuple[Stored, float]]) -> Remembered:
+def _stored(
+    hub: HubCore, stored: MemoryFile, wanted: MemoryInput, near: Sequence[tuple[MemoryFile, float]]
+) -> Remembered:
     """Build the result for a new memory, with the near memories that it may replace."""
     name = stored.content.facts.id
     superseded, unmarked = supersede(hub, wanted.supersedes, name)
@@ -161,14 +163,16 @@ def _stored(hub: Hub, stored: Stored, wanted: Wanted, near: Sequence[tuple[Store
     )
 
 
-def _writable_shelf(hub: Hub, scope: Scope) -> Shelf:
+def _writable_shelf(hub: HubCore, scope: Scope) -> MemoryFolder:
     if not hub.config().settings.memory.enabled:
         raise WriteRefused("memories", "`memory.enabled` is false in ~/.kbhub.json")
     with locked(hub.data, "folders"):
         return shelf_to_write(hub, scope)
 
 
-def _store(hub: Hub, shelves: Sequence[Shelf], text: str, fields: Mapping[str, Any]) -> tuple[Stored, bool]:
+def _store(
+    hub: HubCore, shelves: Sequence[MemoryFolder], text: str, fields: Mapping[str, Any]
+) -> tuple[MemoryFile, bool]:
     """Write a new file to the first folder, unless a process has just written the same; return whether it is new."""
     shelf = shelves[0]
     # The lock of all folders, since no two may give the same id.
@@ -185,11 +189,11 @@ def _store(hub: Hub, shelves: Sequence[Shelf], text: str, fields: Mapping[str, A
                 path = create(shelf, _name(text, name), whole)
             except FileExistsError:
                 continue
-            return Stored(shelf, path, parse_memory(path, whole.encode()), hub.options.clock()), True
+            return MemoryFile(shelf, path, parse_memory(path, whole.encode()), hub.options.clock()), True
     raise MemoriesUnavailable(shelf.folder, "no file name is free for it")
 
 
-def _fields(hub: Hub, wanted: Wanted) -> dict[str, Any]:
+def _fields(hub: HubCore, wanted: MemoryInput) -> dict[str, Any]:
     """Return the front matter of a new memory, except its id."""
     now = timestamp(hub.options.clock())
     workspace = hub.discovery().workspace
@@ -207,12 +211,12 @@ def _fields(hub: Hub, wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def _project(hub: Hub) -> str:
+def _project(hub: HubCore) -> str:
     identity = identify(hub.discovery().workspace)
     return identity.text if identity else ""
 
 
-def _near(hub: Hub, stored: Stored, similarity: float) -> Near:
+def _near(hub: HubCore, stored: MemoryFile, similarity: float) -> Near:
     memory = known_as_stored(hub, stored)
     return Near(
         id=memory.facts.id, ref=ref(hub, memory), text=shortened(stored.content.body), similarity=round(similarity, 3)

@@ -15,11 +15,11 @@ from kbhub.memory.results import Memory, Trashed
 from kbhub.memory.store import TRASH, create, label_of, locked, with_id
 from kbhub.search.memory_boost import timestamp
 from kbhub.workspace.formats import MARKDOWN_SUFFIX
-from kbhub.workspace.memory_folders import USER_ID, Shelf, memories_folder, project_folder
+from kbhub.workspace.memory_folders import USER_ID, MemoryFolder, memories_folder, project_folder
 from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.memory.documents import MemoryText
     from kbhub.workspace.memory_folders import Scope
 
@@ -27,7 +27,7 @@ _NAME = re.compile(r"(?P<stem>.+)\.\d+(?:-\d+)?\.md")
 """Name in the trash: that of the memory, and when it was forgotten."""
 
 
-def trashed(hub: Hub) -> tuple[Trashed, ...]:
+def trashed(hub: HubCore) -> tuple[Trashed, ...]:
     """Return the forgotten memories of this project and its user, the latest first."""
     found = []
     for name, (scope, file) in _files(hub).items():
@@ -45,7 +45,7 @@ def trashed(hub: Hub) -> tuple[Trashed, ...]:
     return tuple(sorted(found, key=lambda one: (one.forgotten, one.name), reverse=True))
 
 
-def restore(hub: Hub, name: str) -> Memory:
+def restore(hub: HubCore, name: str) -> Memory:
     """Bring a forgotten memory back; how often it was used is not known any more.
 
     Args:
@@ -77,7 +77,7 @@ def restore(hub: Hub, name: str) -> Memory:
     return as_it_is(hub, shelf, path)
 
 
-def _created(shelf: Shelf, file: Path) -> str:
+def _created(shelf: MemoryFolder, file: Path) -> str:
     match = _NAME.fullmatch(file.name)
     stem = match["stem"] if match else file.stem
     text = file.read_bytes().decode("utf-8", "surrogateescape")
@@ -89,7 +89,7 @@ def _created(shelf: Shelf, file: Path) -> str:
     raise FileExistsError(file.name)
 
 
-def _files(hub: Hub) -> dict[str, tuple[Scope, Path]]:
+def _files(hub: HubCore) -> dict[str, tuple[Scope, Path]]:
     """Return the files of the trash that belong to this project or its user, by their path there."""
     trash = Path(os.path.realpath(hub.data)) / TRASH
     return {
@@ -101,7 +101,7 @@ def _files(hub: Hub) -> dict[str, tuple[Scope, Path]]:
     }
 
 
-def _labels(hub: Hub) -> dict[str, Scope]:
+def _labels(hub: HubCore) -> dict[str, Scope]:
     data = hub.data
     labels: dict[str, Scope] = {(memories_folder(data) / USER_ID).name: "user"}
     identity = identify(hub.discovery().workspace)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from kbhub.memory.documents import MemoryText
-    from kbhub.workspace.memory_folders import Shelf
+    from kbhub.workspace.memory_folders import MemoryFolder
 
 LOCK_SECONDS = 30.0
 """How long to wait for other processes that write to a folder; each takes some milliseconds."""
@@ -42,10 +42,10 @@ _UNFINISHED = re.compile(r"\.[^.].*\.md\.(\d+\.new|[a-z0-9_]{8}\.tmp)|\.\.[^.].*
 
 
 @struct
-class Stored:
+class MemoryFile:
     """A memory's file with its current content."""
 
-    shelf: Shelf
+    shelf: MemoryFolder
     path: str
     """Path in the base."""
     content: MemoryText
@@ -59,7 +59,7 @@ def locked(data: Path, place: str) -> Iterator[None]:
 
     Args:
         data: kbhub's data directory.
-        place: the folder, as in `Shelf.place`.
+        place: the folder, as in `MemoryFolder.place`.
 
     Raises:
         MemoriesUnavailable: another process held the lock too long, or the folder is not writable.
@@ -82,7 +82,7 @@ def locked(data: Path, place: str) -> Iterator[None]:
         lock.release()
 
 
-def read(shelf: Shelf, path: str) -> Stored | None:
+def read(shelf: MemoryFolder, path: str) -> MemoryFile | None:
     """Read a memory's file, or return None if it does not exist.
 
     Args:
@@ -95,16 +95,16 @@ def read(shelf: Shelf, path: str) -> Stored | None:
     if shelf.files:
         if (file_of := shelf.files.read(path)) is None:
             return None
-        return Stored(shelf, path, parse_memory(path, file_of[0]), file_of[1])
+        return MemoryFile(shelf, path, parse_memory(path, file_of[0]), file_of[1])
     try:
         with open_contained(shelf.base, path) as file:
             content = parse_memory(path, file.read(MAX_FILE_BYTES + 1))
-            return Stored(shelf, path, content, os.fstat(file.fileno()).st_mtime)
+            return MemoryFile(shelf, path, content, os.fstat(file.fileno()).st_mtime)
     except OSError:
         return None
 
 
-def with_ids(shelf: Shelf, ids: Collection[str]) -> Iterator[Stored]:
+def with_ids(shelf: MemoryFolder, ids: Collection[str]) -> Iterator[MemoryFile]:
     """Yield the memories whose file names have one of some ids, by name."""
     try:
         names = sorted(name for name in _names(shelf) if _id_in(name) in ids)
@@ -115,7 +115,7 @@ def with_ids(shelf: Shelf, ids: Collection[str]) -> Iterator[Stored]:
             yield stored
 
 
-def with_id(shelf: Shelf, name: str) -> Stored | None:
+def with_id(shelf: MemoryFolder, name: str) -> MemoryFile | None:
     """Find a memory by the id in its file name, or return None if no file name has it."""
     try:
         names = sorted(file for file in _names(shelf) if f"-{file}".endswith(f"-{name}.md"))
@@ -125,7 +125,7 @@ def with_id(shelf: Shelf, name: str) -> Stored | None:
     return next((stored for stored in files if stored and stored.content.facts.id == name), None)
 
 
-def taken_ids(data: Path, shelves: Iterable[Shelf] = ()) -> set[str]:
+def taken_ids(data: Path, shelves: Iterable[MemoryFolder] = ()) -> set[str]:
     """Return the ids in use in all folders, including other projects', judging by file names.
 
     Args:
@@ -146,14 +146,14 @@ def _id_in(name: str) -> str:
     return _NUMBERED.sub("", name.removesuffix(MARKDOWN_SUFFIX)).rpartition("-")[2]
 
 
-def _names(shelf: Shelf) -> list[str]:
+def _names(shelf: MemoryFolder) -> list[str]:
     if shelf.files:
         return shelf.files.names()
     with os.scandir(shelf.folder) as entries:
         return [entry.name for entry in entries]
 
 
-def create(shelf: Shelf, name: str, text: str) -> str:
+def create(shelf: MemoryFolder, name: str, text: str) -> str:
     """Write a new file; the caller holds the lock.
 
     Args:
@@ -188,7 +188,7 @@ def create(shelf: Shelf, name: str, text: str) -> str:
     return f"{shelf.prefix}{name}"
 
 
-def sweep(shelf: Shelf) -> None:
+def sweep(shelf: MemoryFolder) -> None:
     """Delete half-written files of killed processes, except recent ones that may still be in use."""
     with suppress(OSError), os.scandir(shelf.folder) as entries:
         for entry in entries:
@@ -199,7 +199,7 @@ def sweep(shelf: Shelf) -> None:
                     Path(entry).unlink()
 
 
-def replace(stored: Stored, data: bytes) -> None:
+def replace(stored: MemoryFile, data: bytes) -> None:
     """Overwrite a file, keeping its mode; the caller holds the lock.
 
     Raises:
@@ -212,12 +212,12 @@ def replace(stored: Stored, data: bytes) -> None:
     write_atomically(path, data, mode=path.stat().st_mode & 0o777)
 
 
-def label_of(shelf: Shelf) -> str:
+def label_of(shelf: MemoryFolder) -> str:
     """Return the name of the folder in the trash for the memories of a shelf."""
     return f"{shelf.scope}-{shelf.base.path.name}" if shelf.scope in ("shared", "team") else shelf.place
 
 
-def discard(stored: Stored, data: Path, now: float) -> Path:
+def discard(stored: MemoryFile, data: Path, now: float) -> Path:
     """Move a file to the trash; the caller holds the lock.
 
     Args:
@@ -247,7 +247,7 @@ def discard(stored: Stored, data: Path, now: float) -> Path:
     return folder
 
 
-def remove(stored: Stored) -> None:
+def remove(stored: MemoryFile) -> None:
     """Delete a file that has been written elsewhere; the caller holds the lock.
 
     Raises:
@@ -278,7 +278,7 @@ def empty_trash(data: Path, days: int, now: float) -> None:
                     file.unlink()
 
 
-def _contained(stored: Stored) -> Path:
+def _contained(stored: MemoryFile) -> Path:
     """Return the path of a memory's file, checking that its folder is in the base when links are resolved."""
     path = stored.shelf.base.path / stored.path
     parent = Path(os.path.realpath(path.parent))

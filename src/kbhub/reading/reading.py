@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.blocks import section
 from kbhub.errors import DocumentNotFound, KbhubError, PartNotFound, UsageError
-from kbhub.index.references import LONGEST_REF, Reference, expand_braces, is_pattern, split_refs
+from kbhub.index.references import LONGEST_REF, ParsedRef, expand_braces, is_pattern, split_refs
 from kbhub.reading.reports import Reading, ReadResult, Unread
 from kbhub.reading.resolver import resolver_of
 from kbhub.values import counted, struct
 from kbhub.workspace.discovery import matching
 
 if TYPE_CHECKING:
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.reading.resolver import ResolvedDocument, Resolver
     from kbhub.types import Document, Query
 
@@ -152,7 +152,7 @@ class ReadOptions:
     """Cursor of the page, from the previous answer."""
 
 
-def read(hub: Hub, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:
+def read(hub: HubCore, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:
     """Read documents or parts of them, as they are on disk now.
 
     Args:
@@ -170,7 +170,7 @@ class _Wanted:
     """A document to read, or a ref that leads nowhere."""
 
     ref: str
-    reference: Reference | None = None
+    reference: ParsedRef | None = None
     place: ResolvedDocument | None = field(default=None, compare=False)
     error: KbhubError | None = field(default=None, compare=False)
 
@@ -260,7 +260,7 @@ class Library:
             return [self._found(ref, reference, place) for place in places]
         return [_Wanted(ref)]
 
-    def _found(self, ref: str, reference: Reference, place: ResolvedDocument) -> _Wanted:
+    def _found(self, ref: str, reference: ParsedRef, place: ResolvedDocument) -> _Wanted:
         if not reference.names_lines():
             return _Wanted(ref, error=UsageError(f"{ref!r} {NO_LINES}"))
         # Drop the name used, so that two names of one document are equal.
@@ -356,7 +356,7 @@ def fit(lines: Sequence[str], room: int, extra: int = 0) -> tuple[list[str], int
     return taken, 0
 
 
-def lines_of(document: Document, reference: Reference, name: str) -> tuple[int, int]:
+def lines_of(document: Document, reference: ParsedRef, name: str) -> tuple[int, int]:
     """Return the first and last line that a reference selects."""
     last = len(document.lines)
     if reference.heading:

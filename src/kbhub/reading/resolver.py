@@ -16,7 +16,7 @@ from kbhub.documents.walk import open_contained
 from kbhub.errors import AmbiguousReference, DocumentNotFound, IndexUnavailable, PathNotContained
 from kbhub.index.catalogue import document_names
 from kbhub.index.references import (
-    Reference,
+    ParsedRef,
     below_base,
     check_length,
     document_id,
@@ -36,7 +36,7 @@ from kbhub.workspace.places import is_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.index import Index
     from kbhub.sync.opening import Opened
     from kbhub.types import Base
@@ -126,7 +126,7 @@ class ResolvedDocument:
     docid: str
 
 
-def resolver_of(hub: Hub) -> Resolver:
+def resolver_of(hub: HubCore) -> Resolver:
     """Return the documents of a hub's active bases, findable by name."""
     return Resolver([(base, hub.index(base)) for base in hub.select()], Opener(hub.limits(), hub.index), hub)
 
@@ -140,7 +140,7 @@ class Resolver:
         hub: their hub.
     """
 
-    def __init__(self, indexes: Sequence[tuple[Base, Index]], opener: Opener, hub: Hub) -> None:
+    def __init__(self, indexes: Sequence[tuple[Base, Index]], opener: Opener, hub: HubCore) -> None:
         self.bases = [base for base, _ in indexes]
         self._opener, self._hub = opener, hub
         self._indexes = indexes
@@ -165,7 +165,7 @@ class Resolver:
             finally:
                 self._opened, self._names, self._unreadable = [], {}, {}
 
-    def find(self, ref: str) -> tuple[Reference, ResolvedDocument] | None:
+    def find(self, ref: str) -> tuple[ParsedRef, ResolvedDocument] | None:
         """Find the one document that a ref leads to, with the parsed ref; None if no base has it.
 
         A ref is tried as a path or docid, then as a title, then as a path of the shell, then as BASE/PATH, then as the
@@ -183,7 +183,7 @@ class Resolver:
                     return meaning, place
         return None
 
-    def matching(self, ref: str) -> tuple[Reference, list[ResolvedDocument]] | None:
+    def matching(self, ref: str) -> tuple[ParsedRef, list[ResolvedDocument]] | None:
         """Find the documents whose paths match a ref's pattern, in order; None if there are none.
 
         Patterns are those of `.gitignore`: without a slash they match the file name in any folder.
@@ -367,7 +367,7 @@ class Resolver:
         """Return every indexed document by its ref."""
         return {ref_of(base, path, self.bases): (base, path) for base in self.bases for path in self._paths(base)}
 
-    def _why_not(self, meanings: Sequence[Reference]) -> str:
+    def _why_not(self, meanings: Sequence[ParsedRef]) -> str:
         """Return why a path is no document: a rule excludes it, it leaves all bases, or its base is unknown."""
         for target in dict.fromkeys(meaning.target for meaning in meanings):
             tried = [(base, path) for bases, path in self._groups(target) for base in bases]

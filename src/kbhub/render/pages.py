@@ -109,7 +109,7 @@ def _drawn(text: str, width: int, *, colour: bool, terms: tuple[Term, ...]) -> s
         markup=False,
         no_color=not colour,
     )
-    rows = console.render_lines(_Page(text, colour=colour), pad=False)
+    rows = console.render_lines(_PlainMarkdown(text, colour=colour), pad=False)
     lines = [_line(console, segments, terms if colour else ()) for segments in rows]
     return fitted("\n".join(lines).strip("\n"), width)
 
@@ -151,7 +151,7 @@ def _cut_in_code(text: str) -> bool:
     return last >= len(lines) and (first == last or not lines[-1].strip(" \t>").startswith(("```", "~~~")))
 
 
-class _Page(Markdown):
+class _PlainMarkdown(Markdown):
     """Markdown without clickable links, in which images and HTML are shown as text."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]]
@@ -171,7 +171,7 @@ class _Heading(Heading):
     @classmethod
     def create(cls, markdown: Markdown, token: Token) -> _Heading:
         heading = cls(token.tag)
-        heading.marked = isinstance(markdown, _Page) and not markdown.colour
+        heading.marked = isinstance(markdown, _PlainMarkdown) and not markdown.colour
         return heading
 
     marked = False
@@ -187,7 +187,9 @@ class _Code(CodeBlock):
     @classmethod
     def create(cls, markdown: Markdown, token: Token) -> _Code:
         name = (token.info or "").strip().partition(" ")[0]
-        coloured = isinstance(markdown, _Page) and markdown.colour and len(token.content) <= HIGHLIGHTED_CHARACTERS
+        coloured = (
+            isinstance(markdown, _PlainMarkdown) and markdown.colour and len(token.content) <= HIGHLIGHTED_CHARACTERS
+        )
         return cls(name if coloured and name else "text", markdown.code_theme)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -237,7 +239,7 @@ def _records(header: Sequence[Text], rows: Sequence[Sequence[Text]]) -> Iterable
         yield Text("  ").join(header)
 
 
-_Page.elements = {
+_PlainMarkdown.elements = {
     **Markdown.elements,
     "heading_open": _Heading,
     "fence": _Code,

@@ -11,7 +11,7 @@ from kbhub.index.sqlite.reader import NOT_THERE
 from kbhub.models.onnx_embedding import minilm
 from kbhub.search.confidence import PACKAGED
 from kbhub.search.find import Dependencies, find
-from kbhub.search.hits import Searched
+from kbhub.search.hits import OpenBase
 from kbhub.search.learned import learned
 from kbhub.search.memory_boost import standings, uses_of
 from kbhub.search.notes import leading_notes, notes_on, unfinished
@@ -19,7 +19,7 @@ from kbhub.search.outside import outside
 from kbhub.search.rerank_transformer import TransformerRanking
 from kbhub.search.retrieval import keyword_ranking
 from kbhub.sync.bases import SyncState
-from kbhub.sync.deleted_texts import Keeping
+from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.first_index import is_in_progress
 from kbhub.sync.transformer import is_used
 from kbhub.types import Query, SearchResult, Skipped
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.models.embedding import Embedder
     from kbhub.search.retrieval import WeightedTerm
-    from kbhub.search.scores import Found
-    from kbhub.search.unindexed import Scan
+    from kbhub.search.scores import RankedPage
+    from kbhub.search.unindexed import UnindexedScan
     from kbhub.types import Base, Verdict
 
 
-def answer(hub: Hub, query: Query | str) -> SearchResult:
+def answer(hub: HubCore, query: Query | str) -> SearchResult:
     """Search all selected bases as last indexed (see `sync` to index them first).
 
     A base that fails is listed in `skipped`; the others still answer.
@@ -90,7 +90,7 @@ def answer(hub: Hub, query: Query | str) -> SearchResult:
     )
 
 
-def weighted_terms(hub: Hub, names: Iterable[str], text: str) -> Sequence[WeightedTerm]:
+def weighted_terms(hub: HubCore, names: Iterable[str], text: str) -> Sequence[WeightedTerm]:
     """Return the query's terms weighted over the given bases; with equal weights if an index is damaged."""
     with ExitStack() as stack:
         indexes = []
@@ -106,7 +106,7 @@ def weighted_terms(hub: Hub, names: Iterable[str], text: str) -> Sequence[Weight
             return keyword_ranking([], terms).terms
 
 
-def dependencies(hub: Hub, embedder: Embedder | None, limitations: list[str]) -> Dependencies:
+def dependencies(hub: HubCore, embedder: Embedder | None, limitations: list[str]) -> Dependencies:
     """Build what `find` needs besides open indexes.
 
     Args:
@@ -129,12 +129,12 @@ def dependencies(hub: Hub, embedder: Embedder | None, limitations: list[str]) ->
             return None
         return vector
 
-    def boosts(base: Searched, paths: Sequence[str]) -> dict[str, float]:
+    def boosts(base: OpenBase, paths: Sequence[str]) -> dict[str, float]:
         read = standings(base.index, base.base, uses_of(hub), paths, now)
         return {path: boost.factor for path, boost in read.items()}
 
     def gone_since(base: Base, path: str) -> float | None:
-        return Keeping(hub.limits().kept, base).gone_since(path)
+        return DeletedTexts(hub.limits().kept, base).gone_since(path)
 
     settings, now = hub.config().settings, hub.options.clock()
     return Dependencies(
@@ -150,7 +150,7 @@ def dependencies(hub: Hub, embedder: Embedder | None, limitations: list[str]) ->
     )
 
 
-def _embedder(hub: Hub, limitations: list[str]) -> Embedder | None:
+def _embedder(hub: HubCore, limitations: list[str]) -> Embedder | None:
     try:
         embedder = hub.embedder()
         if embedder and embedder.fingerprint:  # a model server may not answer
@@ -162,8 +162,8 @@ def _embedder(hub: Hub, limitations: list[str]) -> Embedder | None:
 
 
 def _opened(
-    hub: Hub, bases: Sequence[Base], stack: ExitStack, embedder: Embedder | None, limitations: list[str]
-) -> tuple[list[Searched], list[Skipped], list[tuple[Base, list[str]]]]:
+    hub: HubCore, bases: Sequence[Base], stack: ExitStack, embedder: Embedder | None, limitations: list[str]
+) -> tuple[list[OpenBase], list[Skipped], list[tuple[Base, list[str]]]]:
     """Open the indexes; return the bases to search, those to skip, and those without a first index: what it has."""
     searched, skipped, lacking = [], [], []
     fingerprint = embedder.fingerprint if embedder else None
@@ -187,18 +187,18 @@ def _opened(
             limitations.append(
                 f"{base.id}: keyword search only, until its vectors are recomputed with the current embedder."
             )
-        searched.append(Searched(base, index, comparable, complete))
+        searched.append(OpenBase(base, index, comparable, complete))
     return searched, skipped, lacking
 
 
 def _scanned(
-    hub: Hub,
+    hub: HubCore,
     query: Query,
-    searched: list[Searched],
+    searched: list[OpenBase],
     lacking: Sequence[tuple[Base, list[str]]],
     stack: ExitStack,
     embedder: Embedder | None,
-) -> dict[str, Scan]:
+) -> dict[str, UnindexedScan]:
     """Scan the files that first indexes lack, and add what was found to what is searched; return base → its scan."""
     # The parsers take 50 ms to load, and a first index is made once.
     from kbhub.search.unindexed import scan  # noqa: PLC0415
@@ -212,14 +212,14 @@ def _scanned(
 
 
 def _find(
-    hub: Hub,
+    hub: HubCore,
     query: Query,
-    searched: list[Searched],
+    searched: list[OpenBase],
     skipped: list[Skipped],
     dependencies: Dependencies,
     *,
     everything: bool,
-) -> Found:
+) -> RankedPage:
     """Run `find`; a base that turns out to be damaged moves from `searched` to `skipped`."""
     while True:
         try:
@@ -238,7 +238,7 @@ def _find(
 
 
 def _failing(
-    query: Query, searched: Sequence[Searched], dependencies: Dependencies, unforeseen: Exception
+    query: Query, searched: Sequence[OpenBase], dependencies: Dependencies, unforeseen: Exception
 ) -> list[IndexUnavailable]:
     """Return the errors of the bases that cannot be searched alone; raise the unforeseen one if that tells nothing."""
     failed = []
@@ -255,7 +255,7 @@ def _failing(
     return failed
 
 
-def _why_skipped(hub: Hub, base: Base, error: BaseUnavailable | IndexUnavailable) -> str:
+def _why_skipped(hub: HubCore, base: Base, error: BaseUnavailable | IndexUnavailable) -> str:
     state = hub.state(SyncState)
     if isinstance(error, BaseUnavailable) or error.reason != NOT_THERE:
         return str(error)
@@ -266,7 +266,7 @@ def _why_skipped(hub: Hub, base: Base, error: BaseUnavailable | IndexUnavailable
     return str(error)
 
 
-def _elsewhere(hub: Hub, verdict: Verdict | None) -> list[str]:
+def _elsewhere(hub: HubCore, verdict: Verdict | None) -> list[str]:
     """Name unusable bases and, without an answer, Markdown files outside all bases."""
     broken = [f"{problem.subject}: {problem.message}" for problem in hub.missing()]
     return [*broken, *(outside(hub) if verdict == "none" else ())]

@@ -62,7 +62,7 @@ answer, of the same base without it, and of an unrelated base (`kbhub eval --wit
 
 
 @struct
-class Support:
+class ChunkSupport:
     """How well one chunk matches the query; shares from 0 to 1."""
 
     coverage: float
@@ -79,7 +79,7 @@ class Support:
     """Number of chunks in its base."""
 
 
-def confidence(supports: Iterable[Support], terms: int, cohesion: float, model: str | None) -> float:
+def confidence(supports: Iterable[ChunkSupport], terms: int, cohesion: float, model: str | None) -> float:
     """Return the probability that a query has an answer, which is that of its best-supporting chunk.
 
     Every value belongs to one chunk, its base and the query, so a chunk's probability does not depend on which other
@@ -95,7 +95,7 @@ def confidence(supports: Iterable[Support], terms: int, cohesion: float, model: 
     return max((_confidence(support, terms, cohesion, weights) for support in supports), default=0.0)
 
 
-def _confidence(support: Support, terms: int, cohesion: float, weights: Weights) -> float:
+def _confidence(support: ChunkSupport, terms: int, cohesion: float, weights: Weights) -> float:
     if support.similarity is None:
         weights = WORDS
     return _logistic(

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kbhub.search.days import own_time
-from kbhub.search.scores import Part
+from kbhub.search.scores import SignalPart
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -60,7 +60,7 @@ def conversation_parts(
     texts: Mapping[Key, tuple[ChunkRow, DocumentRow]],
     spoken: Collection[Key],
     without: Collection[str] = (),
-) -> dict[Key, list[Part]]:
+) -> dict[Key, list[SignalPart]]:
     """Return what the signals of conversations add to each examined chunk.
 
     They count for all chunks of an answer or for none, so that they favour no kind of document.
@@ -76,12 +76,12 @@ def conversation_parts(
     if share <= 0:
         return {}
     beside = _beside({hit.key: hit.score for hit in examined}, texts)
-    parts: dict[Key, list[Part]] = {}
+    parts: dict[Key, list[SignalPart]] = {}
     for hit in examined:
         meant = sum(part.amount for part in hit.parts if part.signal == "semantic")
         values = {"together": evidence[hit.key].together, "meaning": meant, **beside.get(hit.key, {})}
         parts[hit.key] = [
-            Part(signal, value, SIGNALS[signal] * share * value)
+            SignalPart(signal, value, SIGNALS[signal] * share * value)
             for signal, value in values.items()
             if signal not in without
         ]

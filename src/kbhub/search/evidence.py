@@ -13,7 +13,7 @@ from kbhub.index.query.excerpts import occurrences, part_stems, plain
 from kbhub.index.query.tokens import cased_words, normalise
 from kbhub.models.embedding import packaged_embedder
 from kbhub.search.names import is_identifier
-from kbhub.search.scores import Part
+from kbhub.search.scores import SignalPart
 from kbhub.values import record
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Evidence:
     name: tuple[str, ...]
     """Stems of the document's title and the chunk's own heading."""
 
-    def parts(self, without: Collection[str] = ()) -> list[Part]:
+    def parts(self, without: Collection[str] = ()) -> list[SignalPart]:
         """Return what each signal adds to the score, leaving out zeros.
 
         Args:
@@ -145,13 +145,13 @@ class Evidence:
         """
         values = self.phrase, self.identifier, self.definition, self.title, self.about
         return [
-            Part(signal, value, amount * value)
+            SignalPart(signal, value, amount * value)
             for (signal, amount), value in zip(AMOUNTS.items(), values, strict=True)
             if value and signal not in without
         ]
 
 
-class Sought:
+class QueryTerms:
     """What a query looks for, prepared once to examine many texts.
 
     Args:

@@ -21,7 +21,7 @@ from kbhub.search.days import SIGNAL as TIME
 from kbhub.search.days import asked_time, own_time, without_time
 from kbhub.search.evidence import AMOUNTS
 from kbhub.search.fusion import fuse
-from kbhub.search.hits import Documents, Manner, Searched, age_days, described, grouped
+from kbhub.search.hits import HitContext, OpenBase, ReadCache, age_days, described, grouped
 from kbhub.search.learned import SIGNAL as LEARNED
 from kbhub.search.learned import best_of, found_again, lifted
 from kbhub.search.names import SIGNAL as NAME
@@ -41,7 +41,7 @@ from kbhub.search.retrieval import (
     places_in,
     semantic_ranking,
 )
-from kbhub.search.scores import SIGNALS, Found, Fused, Part, best_first
+from kbhub.search.scores import SIGNALS, Fused, RankedPage, SignalPart, best_first
 from kbhub.search.spelling import PUNCTUATION, corrected, corrections
 from kbhub.search.updates import SIGNAL as NEWER
 from kbhub.search.updates import newer_first
@@ -58,11 +58,11 @@ if TYPE_CHECKING:
     from kbhub.index.ranking import Key
     from kbhub.index.rows import Selection
     from kbhub.search.hits import Group
-    from kbhub.search.learned import Again, Learned
-    from kbhub.search.spelling import Correction as Spelt
+    from kbhub.search.learned import UsageMatch, UsageRecord
+    from kbhub.search.spelling import Respelling
     from kbhub.types import Base, Query
 
-    Rerank = Callable[[str, Sequence[Searched], Sequence[Key]], Mapping[Key, float]]
+    Rerank = Callable[[str, Sequence[OpenBase], Sequence[Key]], Mapping[Key, float]]
 
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ HALF_LIFE_DAYS = 180.0
 """Age at which the score is halved with a recency weight of 1; the same time in which a memory fades."""
 
 
-def selections_of(searched: Sequence[Searched], asked: ParsedQuery, now: float) -> list[Selection | None]:
+def selections_of(searched: Sequence[OpenBase], asked: ParsedQuery, now: float) -> list[Selection | None]:
     """Select what a query may find in each base.
 
     Args:
@@ -108,17 +108,19 @@ class Dependencies:
     """The model of the vectors, a key of `confidence.MODELS`."""
     contexts: Mapping[str, str] = field(default_factory=dict)
     """Contexts of the global config, for every base."""
-    standing: Callable[[Searched, Sequence[str]], Mapping[str, float]] = lambda *_: {}
+    standing: Callable[[OpenBase, Sequence[str]], Mapping[str, float]] = lambda *_: {}
     """Returns score factors of memories by path, for bases that hold memories."""
     gone_since: Callable[[Base, str], float | None] = lambda *_: None
     """Returns when the file of a kept text was first found missing, by base and path; seconds since the epoch."""
     rerank: Rerank | None = None
     """Compares chunks with a text by a better model; None for no reranking by one."""
-    learned: Callable[[str], Sequence[Learned]] = lambda _: ()
+    learned: Callable[[str], Sequence[UsageRecord]] = lambda _: ()
     """Returns documents that were read after similar questions."""
 
 
-def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies, *, everything: bool = True) -> Found:
+def find(
+    query: Query, searched: Sequence[OpenBase], dependencies: Dependencies, *, everything: bool = True
+) -> RankedPage:
     """Rank the chunks of open indexes for a query and describe the best ones.
 
     Args:
@@ -136,7 +138,7 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
     if not understood.terms and (understood.filters or understood.excluded):
         return _listing(query, understood, searched, selections, dependencies, complete=complete)
     keyword = KeywordRanking(Ranking.joined(()), ())
-    fixes: tuple[Spelt, ...] = ()
+    fixes: tuple[Respelling, ...] = ()
     if query.mode != "semantic":
         keyword, fixes = _by_words(query, indexes, asked_for, selections, others, passage)
     question = corrected(understood.text, fixes)
@@ -146,7 +148,7 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
         keyword, fixes = _by_words(query, indexes, asked_for, selections, others, passage)
     known = _known(query, question, searched, selections, dependencies)
     rankings, near = _rankings(query, searched, keyword, vector, selections, known)
-    documents = Documents(searched)
+    documents = ReadCache(searched)
     places, again = places_in(indexes), best_of(known, near)
     fused = fuse(rankings, near.compared, near.similarities, places, query.fusion, keyword.coverage, again)
     if (model := _reranker(query, understood, dependencies)) and len(rankings) == len(SIGNALS):
@@ -170,10 +172,10 @@ def find(query: Query, searched: Sequence[Searched], dependencies: Dependencies,
     page, total = _page(query, hits, ranked, keyword if "keyword" in rankings else None, scale, documents, dependencies)
     terms = (*sought, *(fix.term for fix in fixes))
     contexts, bases, gone = dependencies.contexts, dependencies.bases, dependencies.gone_since
-    manner = Manner(query, terms, scale, now, contexts, bases, gone, older)
+    manner = HitContext(query, terms, scale, now, contexts, bases, gone, older)
     mode: Mode = "hybrid" if len(rankings) == len(SIGNALS) else "keyword" if "keyword" in rankings else "semantic"
     log.debug("%s: terms %d, ranked %d, hits %d, confidence %.2f", mode, len(terms), len(fused), total, trust)
-    return Found(
+    return RankedPage(
         described(page, documents, manner),
         total,
         mode,
@@ -205,12 +207,12 @@ def understand(text: str, indexes: Sequence[Index]) -> ParsedQuery:
 def _listing(
     query: Query,
     understood: ParsedQuery,
-    searched: Sequence[Searched],
+    searched: Sequence[OpenBase],
     selections: Sequence[Selection | None],
     dependencies: Dependencies,
     *,
     complete: bool,
-) -> Found:
+) -> RankedPage:
     """List the filtered documents, newest first, for a query without words to rank by."""
     end = min(query.offset + query.limit, sys.maxsize)  # SQLite counts no further
     rows = [
@@ -220,18 +222,18 @@ def _listing(
     ]
     places = places_in([base.index for base in searched])([row[1:] for row in rows])
     ordered = sorted(rows, key=lambda row: (row[0], places[row[1:]][0], row[1]))[query.offset : end]
-    documents = Documents(searched)
+    documents = ReadCache(searched)
     read = documents.chunks(row[1:] for row in ordered)
     fused = [Fused((number, chunk), read[number, chunk].document_id, ()) for _, number, chunk in ordered]
     groups = grouped(fused, {}, by_document=True)
-    manner = Manner(
+    manner = HitContext(
         query, (), 0.0, dependencies.now, dependencies.contexts, dependencies.bases, dependencies.gone_since
     )
     total = sum(
         base.index.counts()[0] if selection is None else selection.documents
         for base, selection in zip(searched, selections, strict=True)
     )
-    return Found(
+    return RankedPage(
         described(groups, documents, manner), total, query.mode, understood, filtered_out=complete and not total
     )
 
@@ -242,7 +244,7 @@ def _page(
     ranked: Ranked,
     keyword: KeywordRanking | None,
     scale: float,
-    documents: Documents,
+    documents: ReadCache,
     dependencies: Dependencies,
 ) -> tuple[list[Group], int]:
     """Return one page of hits and the total: ranked hits first, then all others with a word of the query."""
@@ -271,7 +273,7 @@ def _by_words(
     selections: Sequence[Selection | None],
     others: Sequence[ParsedQuery],
     passage: ParsedQuery,
-) -> tuple[KeywordRanking, tuple[Spelt, ...]]:
+) -> tuple[KeywordRanking, tuple[Respelling, ...]]:
     """Rank by words, replacing misspelt ones that occur nowhere."""
 
     def ranked(terms: tuple[Term, ...]) -> KeywordRanking:
@@ -296,10 +298,10 @@ def _each(query: Query) -> int | None:
 def _known(
     query: Query,
     question: str,
-    searched: Sequence[Searched],
+    searched: Sequence[OpenBase],
     selections: Sequence[Selection | None],
     dependencies: Dependencies,
-) -> list[Again]:
+) -> list[UsageMatch]:
     """Return what was read after similar questions, unless that signal is off."""
     if query.mode != "hybrid" or LEARNED in query.without:
         return []
@@ -308,11 +310,11 @@ def _known(
 
 def _rankings(
     query: Query,
-    searched: Sequence[Searched],
+    searched: Sequence[OpenBase],
     keyword: KeywordRanking,
     vector: NDArray[np.float32] | None,
     selections: Sequence[Selection | None],
-    known: Sequence[Again],
+    known: Sequence[UsageMatch],
 ) -> tuple[dict[str, Ranking], SemanticRanking]:
     """Return the ranking per signal, and the details of the semantic one."""
     rankings: dict[str, Ranking] = {}
@@ -331,7 +333,7 @@ def _rankings(
     return rankings, near
 
 
-def _named(query: Query, fused: list[Fused], text: str, documents: Documents) -> list[Fused]:
+def _named(query: Query, fused: list[Fused], text: str, documents: ReadCache) -> list[Fused]:
     """Lift documents named by the query, unless that signal is off."""
     left_out = query.mode == "semantic" or NAME in query.without
     return fused if left_out else named_first(fused, text, documents.paths)
@@ -342,7 +344,7 @@ def _by_documents(
     fused: list[Fused],
     question: str,
     terms: Sequence[WeightedTerm],
-    documents: Documents,
+    documents: ReadCache,
     dependencies: Dependencies,
 ) -> tuple[Ranked, dict[Key, list[Key]]]:
     """Rank by what documents are and say; return the ranking, and chunk → older chunks that it replaces."""
@@ -352,7 +354,7 @@ def _by_documents(
     return _newer_first(query, ranked, terms, documents, dependencies.now)
 
 
-def _timed(query: Query, fused: list[Fused], documents: Documents, now: float) -> list[Fused]:
+def _timed(query: Query, fused: list[Fused], documents: ReadCache, now: float) -> list[Fused]:
     """Lift what was written at the time that the query asks for, unless that signal is off."""
     asked = None if query.mode == "semantic" or TIME in query.without else asked_time(query.text, now)
     if asked is None:
@@ -362,11 +364,11 @@ def _timed(query: Query, fused: list[Fused], documents: Documents, now: float) -
     near = [0.0 if when is None else asked.nearness(when) for when in times]
     name = f'{TIME} "{asked.span}"'
     return best_first(
-        hit.and_parts([Part(name, value, TIME_AMOUNT * value)]) for hit, value in zip(fused, near, strict=True)
+        hit.and_parts([SignalPart(name, value, TIME_AMOUNT * value)]) for hit, value in zip(fused, near, strict=True)
     )
 
 
-def _weighed(query: Query, fused: list[Fused], documents: Documents, dependencies: Dependencies) -> list[Fused]:
+def _weighed(query: Query, fused: list[Fused], documents: ReadCache, dependencies: Dependencies) -> list[Fused]:
     """Apply the factors of whole bases and documents: weight, memory strength, recency."""
     if not _uneven(query, documents):
         return fused
@@ -385,7 +387,7 @@ def _weighed(query: Query, fused: list[Fused], documents: Documents, dependencie
     return best_first(weighed)
 
 
-def _uneven(query: Query, documents: Documents) -> bool:
+def _uneven(query: Query, documents: ReadCache) -> bool:
     """Whether any factor of whole bases or documents applies."""
     bases = [searched.base for searched in documents.searched]
     return query.recency > 0 or len({base.weight for base in bases}) > 1 or any(b.kind == "memory" for b in bases)
@@ -401,7 +403,7 @@ def recency(age: float, weight: float) -> float:
     return 1 - weight * (1 - math.exp2(-age / HALF_LIFE_DAYS))
 
 
-def _by_texts(query: Query, fused: Sequence[Fused], terms: Sequence[WeightedTerm], documents: Documents) -> Ranked:
+def _by_texts(query: Query, fused: Sequence[Fused], terms: Sequence[WeightedTerm], documents: ReadCache) -> Ranked:
     texts = _texts(fused[:LOOKED_AT], documents)
     return rerank(fused, terms, texts, (*AMOUNTS, *SPOKEN) if query.mode == "semantic" else query.without)
 
@@ -414,7 +416,7 @@ def _reranker(query: Query, understood: ParsedQuery, dependencies: Dependencies)
 
 
 def _newer_first(
-    query: Query, ranked: Ranked, terms: Sequence[WeightedTerm], documents: Documents, now: float
+    query: Query, ranked: Ranked, terms: Sequence[WeightedTerm], documents: ReadCache, now: float
 ) -> tuple[Ranked, dict[Key, list[Key]]]:
     """Lift newer statements above older ones about the same thing, unless that signal is off or a time is asked for."""
     if NEWER in query.without or query.mode == "semantic" or asked_time(query.text, now):
@@ -431,7 +433,7 @@ def _newer_first(
     return Ranked(tuple(fused), ranked.evidence, ranked.spoken), older
 
 
-def _texts(fused: Sequence[Fused], documents: Documents) -> dict[Key, tuple[ChunkRow, DocumentRow]]:
+def _texts(fused: Sequence[Fused], documents: ReadCache) -> dict[Key, tuple[ChunkRow, DocumentRow]]:
     """Return the chunks of hits with their documents."""
     chunks = documents.chunks(hit.key for hit in fused)
     rows = documents.documents({hit.document_key for hit in fused})

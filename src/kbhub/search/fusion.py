@@ -10,7 +10,7 @@ import numpy as np
 
 from kbhub.index.bm25 import best_first as in_order
 from kbhub.index.bm25 import keys_of
-from kbhub.search.scores import RRF_K, SIGNALS, Fused, Part
+from kbhub.search.scores import RRF_K, SIGNALS, Fused, SignalPart
 from kbhub.values import record
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def fuse(
     amounts = _convex(columns, semantic_share(coverage)) if fusion == "convex" else _reciprocal(columns)
     scores = sum(amounts.values(), np.zeros(len(chunks)))
     order = in_order(chunks, scores, places)
-    signals = [_Told(signal, column, amounts[signal], order) for signal, column in columns.items()]
+    signals = [_SignalColumn(signal, column, amounts[signal], order) for signal, column in columns.items()]
     rows = zip(keys_of(chunks[order]), documents[order].tolist(), scores[order].tolist(), strict=True)
     return [
         Fused(key, document, partial(_parts, signals, at), (), score) for at, (key, document, score) in enumerate(rows)
@@ -138,7 +138,7 @@ def _reciprocal(columns: Mapping[str, _Column]) -> dict[str, NDArray[np.float64]
     }
 
 
-class _Told:
+class _SignalColumn:
     """The values of one signal, in ranked order."""
 
     def __init__(self, signal: str, column: _Column, amounts: NDArray[np.float64], order: NDArray[np.int64]) -> None:
@@ -146,10 +146,10 @@ class _Told:
         self.values, self.amounts, self.ranks = column.values[order], amounts[order], column.ranks[order]
 
 
-def _parts(signals: Iterable[_Told], at: int) -> tuple[Part, ...]:
+def _parts(signals: Iterable[_SignalColumn], at: int) -> tuple[SignalPart, ...]:
     """Return what each signal with a value adds to one chunk."""
     return tuple(
-        Part(signal.signal, float(signal.values[at]), float(signal.amounts[at]), int(signal.ranks[at]) or None)
+        SignalPart(signal.signal, float(signal.values[at]), float(signal.amounts[at]), int(signal.ranks[at]) or None)
         for signal in signals
         if not isnan(signal.values[at])
     )

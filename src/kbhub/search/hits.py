@@ -43,7 +43,7 @@ SCORE_DIGITS = 4
 
 
 @struct
-class Searched:
+class OpenBase:
     """A base with its index, open during a query."""
 
     base: Base
@@ -72,7 +72,7 @@ class Group:
 
 
 @struct
-class Manner:
+class HitContext:
     """How hits are described."""
 
     query: Query
@@ -92,10 +92,10 @@ class Manner:
     """Chunk → older chunks that it seems to replace."""
 
 
-class Documents:
+class ReadCache:
     """Chunks and documents of the searched bases, read once and cached."""
 
-    def __init__(self, searched: Sequence[Searched]) -> None:
+    def __init__(self, searched: Sequence[OpenBase]) -> None:
         self.searched = searched
         self._chunks: dict[Key, ChunkRow] = {}
         self._documents: dict[Key, DocumentRow] = {}
@@ -163,7 +163,7 @@ def grouped(fused: Sequence[Fused], evidence: Mapping[Key, Evidence], *, by_docu
     return list(groups.values())
 
 
-def described(groups: Sequence[Group], documents: Documents, manner: Manner) -> tuple[Hit, ...]:
+def described(groups: Sequence[Group], documents: ReadCache, manner: HitContext) -> tuple[Hit, ...]:
     """Describe the hits of a page."""
     rows = documents.documents({hit.document_key for group in groups for hit in (group.chunks[0], *group.same)})
     documents.chunks(hit.key for group in groups for hit in group.chunks[: 1 + _also(manner)])  # all in one go
@@ -185,12 +185,12 @@ def described(groups: Sequence[Group], documents: Documents, manner: Manner) -> 
 
 def _hit(
     group: Group,
-    documents: Documents,
+    documents: ReadCache,
     rows: Mapping[Key, DocumentRow],
     docids: Mapping[str, str],
     ended: Mapping[Key, str],
     decided: Collection[Key],
-    manner: Manner,
+    manner: HitContext,
 ) -> Hit:
     searched = documents.searched
     best, base = group.chunks[0], searched[group.chunks[0].key[0]]
@@ -228,13 +228,13 @@ def _hit(
     )
 
 
-def _replaced(key: Key, documents: Documents, manner: Manner) -> str | None:
+def _replaced(key: Key, documents: ReadCache, manner: HitContext) -> str | None:
     """Return what seems to replace a chunk, the newest first found, or None."""
     newer = [other for other, replaced in manner.older.items() if key in replaced]
     return f"apparently replaced by {_place(newer[-1], documents, manner)}" if newer else None
 
 
-def _place(key: Key, documents: Documents, manner: Manner) -> str:
+def _place(key: Key, documents: ReadCache, manner: HitContext) -> str:
     """Return where a chunk stands, as `ref:line`."""
     chunk = documents.chunks([key])[key]
     owner = key[0], chunk.document_id
@@ -242,7 +242,7 @@ def _place(key: Key, documents: Documents, manner: Manner) -> str:
     return f"{ref_of(base, documents.documents([owner])[owner].path, manner.bases)}:{chunk.start_line}"
 
 
-def _also(manner: Manner) -> int:
+def _also(manner: HitContext) -> int:
     return ALSO if manner.query.granularity == "document" else 0
 
 

@@ -21,7 +21,7 @@ from kbhub.search.evidence import rarity
 from kbhub.search.memory_boost import decay
 from kbhub.search.querylog import MODEL_DIGITS, log_path, logs_folder, question_vector
 from kbhub.search.retrieval import LEAST_SIMILARITY
-from kbhub.search.scores import Fused, Part, best_first
+from kbhub.search.scores import Fused, SignalPart, best_first
 from kbhub.sync.deleted_texts import is_gone
 from kbhub.values import DAY_SECONDS, struct
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.index.lessons import Lesson
     from kbhub.index.rows import Selection
-    from kbhub.search.hits import Searched
+    from kbhub.search.hits import OpenBase
     from kbhub.search.retrieval import SemanticRanking
     from kbhub.types import Base
 
@@ -65,7 +65,7 @@ SHOWN_CHARACTERS = 100
 
 
 @struct
-class Learned:
+class UsageRecord:
     """A document that answered similar questions."""
 
     ref: str
@@ -77,7 +77,7 @@ class Learned:
     """The most similar question."""
 
 
-def learned(hub: Hub, text: str, now: float) -> list[Learned]:
+def learned(hub: HubCore, text: str, now: float) -> list[UsageRecord]:
     """Return the documents that were read after questions like this one, those that count most first.
 
     A document counts after two occasions in different sessions, `APART_SECONDS` apart, or after one in which a memory
@@ -99,7 +99,7 @@ def learned(hub: Hub, text: str, now: float) -> list[Learned]:
 
 def _weighed(
     stored: Sequence[Lesson], near: Mapping[int, float], texts: Mapping[int, str], text: str, now: float
-) -> list[Learned]:
+) -> list[UsageRecord]:
     words = _words(text)
     likeness = {asked: (near[asked] + _shared(words, _words(known))) / 2 for asked, known in texts.items()}
     likeness = {asked: like for asked, like in likeness.items() if like >= SIMILAR}
@@ -120,7 +120,7 @@ def _weighed(
             value = certain * decay((now - one.at) / DAY_SECONDS) / shared[one.asked_id] * (2 if one.remembered else 1)
             counted[one.session] = max(counted.get(one.session, 0.0), value)  # a session counts once
         best = max((one.asked_id for one in occasions), key=lambda asked: likeness[asked])
-        found.append(Learned(ref, likeness[best], min(1.0, sum(counted.values()) / 2), texts[best]))
+        found.append(UsageRecord(ref, likeness[best], min(1.0, sum(counted.values()) / 2), texts[best]))
     return sorted(found, key=lambda one: (-one.weight, one.ref))[:MOST]
 
 
@@ -154,10 +154,10 @@ def _shared(one: Mapping[tuple[str, ...], float], other: Mapping[tuple[str, ...]
 
 
 @struct
-class Again:
+class UsageMatch:
     """A learned document in a searched base."""
 
-    lesson: Learned
+    lesson: UsageRecord
     number: int
     """Number of the base."""
     document: int
@@ -166,11 +166,11 @@ class Again:
 
 
 def found_again(
-    searched: Sequence[Searched],
+    searched: Sequence[OpenBase],
     selections: Sequence[Selection | None],
-    known: Sequence[Learned],
+    known: Sequence[UsageRecord],
     bases: Sequence[Base],
-) -> list[Again]:
+) -> list[UsageMatch]:
     """Return the learned documents that exist, are searched and pass the filters.
 
     Args:
@@ -191,11 +191,11 @@ def found_again(
             if selection is not None:
                 here &= columns.selected(selection.chunks)
             if here.any():
-                found.append(Again(lesson, number, row.id, columns.ids[here].astype(np.int64) + numbered(number)))
+                found.append(UsageMatch(lesson, number, row.id, columns.ids[here].astype(np.int64) + numbered(number)))
     return found
 
 
-def best_of(known: Sequence[Again], near: SemanticRanking) -> Ranking | None:
+def best_of(known: Sequence[UsageMatch], near: SemanticRanking) -> Ranking | None:
     """Return the chunk of each learned document that is nearest to the query, if it is near enough for a hit."""
     chunks, documents, values = [], [], []
     for one in known:
@@ -210,7 +210,7 @@ def best_of(known: Sequence[Again], near: SemanticRanking) -> Ranking | None:
     return Ranking(np.array(chunks, np.int64), np.array(documents, np.int64), np.array(values)) if chunks else None
 
 
-def lifted(fused: list[Fused], known: Sequence[Again]) -> list[Fused]:
+def lifted(fused: list[Fused], known: Sequence[UsageMatch]) -> list[Fused]:
     """Add the signal to the best chunk of each learned document.
 
     Args:
@@ -225,6 +225,6 @@ def lifted(fused: list[Fused], known: Sequence[Again]) -> list[Fused]:
         if lesson := lessons_by_key.pop(hit.document_key, None):
             words = "".join(mark if mark.isprintable() else " " for mark in lesson.question)[:SHOWN_CHARACTERS]
             reason = f"read after a similar question: {words}"
-            hit = hit.and_parts([Part(SIGNAL, lesson.likeness, AMOUNT * lesson.weight, reason=reason)])
+            hit = hit.and_parts([SignalPart(SIGNAL, lesson.likeness, AMOUNT * lesson.weight, reason=reason)])
         result.append(hit)
     return best_first(result)

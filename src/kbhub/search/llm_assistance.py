@@ -10,7 +10,7 @@ from kbhub.search.search import search
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.types import Query, SearchResult
 
 MOST_QUERIES, MOST_CHARACTERS = 5, 2000
@@ -21,7 +21,7 @@ CUT = "Only the first {:,} characters of each other wording are used."
 
 
 @struct
-class Help:
+class LlmOptions:
     """Which help to use; None leaves it to the settings."""
 
     expand: bool | None = None
@@ -32,10 +32,10 @@ class Help:
     """Overrides the model of the settings."""
 
 
-NO_HELP = Help()
+NO_LLM = LlmOptions()
 
 
-def search_assisted(hub: Hub, query: Query, wanted: Help = NO_HELP) -> SearchResult:
+def search_assisted(hub: HubCore, query: Query, wanted: LlmOptions = NO_LLM) -> SearchResult:
     """Search with the requested help, or what the settings enable.
 
     Args:

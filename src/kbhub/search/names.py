@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from kbhub.index.query.tokens import cased_parts, normalise
-from kbhub.search.scores import Part, best_first
+from kbhub.search.scores import SignalPart, best_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -86,7 +86,7 @@ def named_first(fused: list[Fused], text: str, paths: Callable[[Iterable[Key]], 
     for hit in fused:
         if hit.document_key in named:
             named.discard(hit.document_key)  # only the best chunk of each document
-            lifted.append(hit.and_parts([Part(SIGNAL, 1.0, NAME_AMOUNT)]))
+            lifted.append(hit.and_parts([SignalPart(SIGNAL, 1.0, NAME_AMOUNT)]))
         else:
             lifted.append(hit)
     return best_first(lifted)

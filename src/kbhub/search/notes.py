@@ -14,9 +14,9 @@ from kbhub.search.scores import RANKED
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kbhub.search.hits import Searched
-    from kbhub.search.scores import Found
-    from kbhub.search.unindexed import Scan
+    from kbhub.search.hits import OpenBase
+    from kbhub.search.scores import RankedPage
+    from kbhub.search.unindexed import UnindexedScan
     from kbhub.types import Discovery, Hit, Query
 
 NEAR_ONLY = "No document contains the query's words; the hits are only similar in meaning."
@@ -57,14 +57,14 @@ def is_unfinished(notes: Sequence[str]) -> bool:
     return any(_UNFINISHED in note for note in notes)
 
 
-def leading_notes(found: Found) -> list[str]:
+def leading_notes(found: RankedPage) -> list[str]:
     """Return the note to read before the hits, if any: one of `LEADING_NOTES`."""
     if found.hits and found.near_only:
         return [NEAR_ONLY]
     return [NOT_COVERED] if found.hits and found.verdict == "none" else []
 
 
-def notes_on(found: Found, chosen: Sequence[str], query: Query, active: Discovery) -> list[str]:
+def notes_on(found: RankedPage, chosen: Sequence[str], query: Query, active: Discovery) -> list[str]:
     """Return notes on how a query was understood, where that differs from what was typed.
 
     Args:
@@ -101,7 +101,7 @@ def notes_on(found: Found, chosen: Sequence[str], query: Query, active: Discover
     return notes
 
 
-def _scanned(scan: Scan, hits: Sequence[Hit]) -> str:
+def _scanned(scan: UnindexedScan, hits: Sequence[Hit]) -> str:
     """Return a note on a base whose first index is not complete."""
     note = f"{scan.base.id}{_UNFINISHED} ({scan.files - scan.lacking} of {scan.files} files)."
     if scan.scanned:
@@ -115,8 +115,8 @@ def _scanned(scan: Scan, hits: Sequence[Hit]) -> str:
 
 
 def unfinished(
-    searched: Sequence[Searched],
-    scans: Mapping[str, Scan],
+    searched: Sequence[OpenBase],
+    scans: Mapping[str, UnindexedScan],
     progress: Mapping[str, tuple[int, int]],
     behind: Mapping[str, int],
     failed: Mapping[str, str],

@@ -12,7 +12,7 @@ from kbhub.search.evidence import packaged
 from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.types import Discovery
 
 MODEL_DIGITS = 8
@@ -32,7 +32,7 @@ class _Log:
     """The discovery whose workspace the path was found for, and the path: telling which project it is may take git."""
 
 
-class Session:
+class LogSession:
     """The session that a hub's queries and reads belong to."""
 
     name = ""
@@ -43,12 +43,12 @@ class Session:
         return self.name or datetime.fromtimestamp(now, UTC).date().isoformat()
 
 
-def logs_folder(hub: Hub) -> Path:
+def logs_folder(hub: HubCore) -> Path:
     """Return the folder of the logs of all projects."""
     return Path(os.path.realpath(hub.data)) / FOLDER
 
 
-def log_path(hub: Hub) -> Path:
+def log_path(hub: HubCore) -> Path:
     """Return the path of the log of a hub's project; clones and worktrees share one."""
     discovery, log = hub.discovery(), hub.state(_Log)
     if log.found is None or log.found[0] is not discovery:

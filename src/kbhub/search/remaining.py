@@ -8,7 +8,7 @@ import numpy as np
 
 from kbhub.index.bm25 import Ranking, first_of_each, numbered
 from kbhub.search.hits import Group
-from kbhub.search.scores import Fused, Part
+from kbhub.search.scores import Fused, SignalPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -109,7 +109,7 @@ class Remaining:
         rows = np.flatnonzero(base.documents == hit.document)
         ids, values = base.columns.ids[base.positions[rows]], base.values[rows]
         at = int(np.flatnonzero(ids == hit.key[1])[0])
-        part = Part("keyword", float(values[at]), float(values[at]) / self._most * scale)
+        part = SignalPart("keyword", float(values[at]), float(values[at]) / self._most * scale)
         best = Fused(hit.key, hit.document, (part,), hit.factors)
         if not self._by_document:
             return Group([best], [])

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from kbhub.index.query import paired, stems
 from kbhub.index.rows import title_above
-from kbhub.search.confidence import ABSENT_NAME, WEAK, Support, confidence
+from kbhub.search.confidence import ABSENT_NAME, WEAK, ChunkSupport, confidence
 from kbhub.search.conversations import conversation_parts, is_conversation
-from kbhub.search.evidence import Evidence, Sought, cohesion
+from kbhub.search.evidence import Evidence, QueryTerms, cohesion
 from kbhub.search.names import words_of
 from kbhub.search.scores import best_first
 from kbhub.values import struct
@@ -55,7 +55,7 @@ def rerank(
         texts: chunks of the first `LOOKED_AT` with their documents.
         without: signals to leave out.
     """
-    sought = Sought(terms)
+    sought = QueryTerms(terms)
     evidence = {
         key: sought.examine(
             row.text,
@@ -87,7 +87,7 @@ def answer_confidence(
         absent: whether a name in the query occurs nowhere.
     """
     supports = [
-        Support(
+        ChunkSupport(
             evidence.coverage,
             evidence.together,
             evidence.phrase,

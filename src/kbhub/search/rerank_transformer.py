@@ -9,7 +9,7 @@ from kbhub.errors import EmbedderError
 from kbhub.index.bm25 import keys_of
 from kbhub.index.transformer_vectors import TransformerVectors
 from kbhub.models.vectors import quantise, similarity
-from kbhub.search.scores import Fused, Part, best_first
+from kbhub.search.scores import Fused, SignalPart, best_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kbhub.index.bm25 import Ranking
     from kbhub.index.ranking import Key
     from kbhub.models.embedding import Embedder
-    from kbhub.search.hits import Searched
+    from kbhub.search.hits import OpenBase
 
 SIGNAL = "second_look"
 """Name of the signal in traces and in `Query.without`."""
@@ -47,7 +47,7 @@ class TransformerRanking:
     def __init__(self, embedder: Embedder, note: Callable[[str], None]) -> None:
         self._embedder, self._note = embedder, note
 
-    def __call__(self, text: str, searched: Sequence[Searched], chunks: Iterable[Key]) -> dict[Key, float]:
+    def __call__(self, text: str, searched: Sequence[OpenBase], chunks: Iterable[Key]) -> dict[Key, float]:
         """Return the cosines of chunks to a query.
 
         Args:
@@ -72,7 +72,7 @@ class TransformerRanking:
             return {}
         return dict(zip(vectors, similarity(list(vectors.values()), quantise(asked)), strict=True))
 
-    def _vectors(self, searched: Sequence[Searched], chunks: Iterable[Key]) -> dict[Key, bytes]:
+    def _vectors(self, searched: Sequence[OpenBase], chunks: Iterable[Key]) -> dict[Key, bytes]:
         by_base: dict[int, list[int]] = defaultdict(list)
         for number, chunk in chunks:
             by_base[number].append(chunk)
@@ -127,7 +127,7 @@ def mix(fused: Sequence[Fused], similarities: Mapping[Key, float], weight: float
     for hit in fused:
         if hit.key in sums:
             value = similarities[hit.key]
-            part = Part(SIGNAL, value, weight * (low + stretch * (value - least) - sums[hit.key]))
+            part = SignalPart(SIGNAL, value, weight * (low + stretch * (value - least) - sums[hit.key]))
             # Shown even if it adds nothing.
             mixed.append(Fused(hit.key, hit.document, (*hit.parts, part), hit.factors))
         else:

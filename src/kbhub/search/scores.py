@@ -25,7 +25,7 @@ RANKED = 100
 """Chunks per signal that are fused; lower ranks do not reach a page that people read."""
 
 
-class Part(NamedTuple):
+class SignalPart(NamedTuple):
     """What one signal adds to a score."""
 
     signal: str
@@ -55,7 +55,7 @@ class Fused:
         self,
         key: Key,
         document: int,
-        parts: tuple[Part, ...] | Callable[[], tuple[Part, ...]],
+        parts: tuple[SignalPart, ...] | Callable[[], tuple[SignalPart, ...]],
         factors: tuple[tuple[str, float], ...] = (),
         score: float | None = None,
     ) -> None:
@@ -63,7 +63,7 @@ class Fused:
         self.score = self._sum() if score is None else score
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[SignalPart, ...]:
         """What each signal adds."""
         if not isinstance(self._parts, tuple):
             self._parts = self._parts()
@@ -82,7 +82,7 @@ class Fused:
             score *= factor
         return score
 
-    def and_parts(self, parts: Iterable[Part]) -> Fused:
+    def and_parts(self, parts: Iterable[SignalPart]) -> Fused:
         """Return the chunk with additional parts, leaving out zeros."""
         added = tuple(part for part in parts if part.amount)
         return Fused(self.key, self.document, self.parts + added, self.factors) if added else self
@@ -100,7 +100,7 @@ def best_first(fused: Iterable[Fused]) -> list[Fused]:
 
 
 @struct
-class Found:
+class RankedPage:
     """What a query found."""
 
     hits: tuple[Hit, ...]

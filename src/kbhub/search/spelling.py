@@ -69,7 +69,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 @struct
-class Correction:
+class Respelling:
     """A replacement for a misspelt word."""
 
     typed: str
@@ -80,7 +80,7 @@ class Correction:
     """The term that finds it."""
 
 
-def corrections(indexes: Sequence[Index], missing: Sequence[Term]) -> tuple[Correction, ...]:
+def corrections(indexes: Sequence[Index], missing: Sequence[Term]) -> tuple[Respelling, ...]:
     """Correct terms that occur nowhere.
 
     Only words of letters are corrected, at most `MOST`: no identifiers, digits, capitals, quotes, Han or Kana, and no
@@ -100,7 +100,7 @@ def corrections(indexes: Sequence[Index], missing: Sequence[Term]) -> tuple[Corr
     words = [(term, word) for term in missing if (word := correctable(term))]
     unknown = [(term, word) for term, word in words if not known_stems().issuperset(stems(word))]
     return tuple(
-        Correction(term.text.strip(PUNCTUATION), near, replacement)
+        Respelling(term.text.strip(PUNCTUATION), near, replacement)
         for term, word in unknown[:MOST]
         if (near := _nearest(indexes, word, enough))
         for replacement in parse_query(f'"{near}"').terms
@@ -114,7 +114,7 @@ def known_stems() -> frozenset[str]:
     return frozenset(stems(" ".join(word for word in vocabulary if len(word) >= SHORTEST and word.isalpha())))
 
 
-def corrected(text: str, made: Sequence[Correction]) -> str:
+def corrected(text: str, made: Sequence[Respelling]) -> str:
     """Return a query with corrections applied, to be embedded."""
     for fix in made:
         parts = re.split(rf"(?<!\w){re.escape(fix.typed)}(?!\w)", text)

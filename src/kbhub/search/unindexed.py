@@ -16,9 +16,9 @@ from kbhub.documents.walk import KeptFolder, open_contained
 from kbhub.errors import IndexUnavailable, PathNotContained
 from kbhub.index.query import normalise, parsed
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
-from kbhub.search.hits import Searched
+from kbhub.search.hits import OpenBase
 from kbhub.sync.comparing import scan_base
-from kbhub.sync.deleted_texts import Keeping
+from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.indexing import DocumentReader, Embedding
 from kbhub.values import record
 from kbhub.workspace.formats import is_converted, kind_of
@@ -41,7 +41,7 @@ BEST_FILES, BEST_BYTES = 32, 1 << 20
 
 
 @record
-class Scan:
+class UnindexedScan:
     """What was searched of the files that an index lacks."""
 
     base: Base
@@ -62,7 +62,7 @@ def scan(
     limits: Limits,
     embedder: Embedder | None,
     stack: ExitStack,
-) -> tuple[Scan, Searched | None]:
+) -> tuple[UnindexedScan, OpenBase | None]:
     """Find the files with words of a query that an index lacks, and index them for as long as a search takes.
 
     Files that are converted before they can be read, such as PDFs, are not scanned.
@@ -81,9 +81,9 @@ def scan(
     Raises:
         BaseUnavailable: the folder of the base is gone.
     """
-    listed = scan_base(base, Keeping(None, base), limits)
+    listed = scan_base(base, DeletedTexts(None, base), limits)
     lacking = [listed.entry(path) for path in sorted(listed.files.keys() - set(indexed))]
-    found = Scan(base, listed.count, len(lacking))
+    found = UnindexedScan(base, listed.count, len(lacking))
     best = _best(found, lacking, query, limits) if len(lacking) <= SCAN_FILES else []
     if not best:
         return found, None
@@ -97,10 +97,10 @@ def scan(
         found.scanned = 0
         return found, None
     found.paths = frozenset(entry.path for entry in best)
-    return found, Searched(base, index, comparable=embedder is not None, complete=False)
+    return found, OpenBase(base, index, comparable=embedder is not None, complete=False)
 
 
-def _best(found: Scan, entries: list[FileEntry], query: Query, limits: Limits) -> list[FileEntry]:
+def _best(found: UnindexedScan, entries: list[FileEntry], query: Query, limits: Limits) -> list[FileEntry]:
     """Scan files, and return those with the most and the rarest words of a query."""
     # A stem ends in `i` for `y`, which is in no text.
     terms = {
@@ -125,7 +125,7 @@ def _best(found: Scan, entries: list[FileEntry], query: Query, limits: Limits) -
     return best
 
 
-def _texts(found: Scan, entries: list[FileEntry], limits: Limits) -> Iterator[tuple[FileEntry, str]]:
+def _texts(found: UnindexedScan, entries: list[FileEntry], limits: Limits) -> Iterator[tuple[FileEntry, str]]:
     """Yield the texts of files, folded, within the limits of a scan."""
     end, room = time.monotonic() + SCAN_SECONDS, SCAN_BYTES
     with KeptFolder() as folder:
@@ -146,7 +146,11 @@ def _texts(found: Scan, entries: list[FileEntry], limits: Limits) -> Iterator[tu
 
 def _index(base: Base, entries: list[FileEntry], limits: Limits, embedder: Embedder | None, path: Path) -> SqliteIndex:
     """Index some files as `sync` does."""
-    with IndexWriter(path) as writer, DocumentReader(base, Keeping(None, base), limits) as reader, writer.transaction():
+    with (
+        IndexWriter(path) as writer,
+        DocumentReader(base, DeletedTexts(None, base), limits) as reader,
+        writer.transaction(),
+    ):
         read = reader.read_all(entries, Embedding(embedder) if embedder else None)
         for document in read.documents:
             writer.put(document, read.vectors)

@@ -10,7 +10,7 @@ from kbhub.index.query import paired, stems
 from kbhub.index.query.excerpts import occurrences, plain
 from kbhub.search.days import own_time
 from kbhub.search.evidence import likeness, rarity
-from kbhub.search.scores import Part, best_first
+from kbhub.search.scores import SignalPart, best_first
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -96,7 +96,9 @@ def newer_first(
     for newer in order:
         lifted[newer] = max(lifted[newer], *(lifted[older] + ABOVE for older in replaced.get(newer, ())), 0.0)
     moved = [
-        hit.and_parts([Part(SIGNAL, 1.0, (lifted[hit.key] - hit.score) / prod(factor for _, factor in hit.factors))])
+        hit.and_parts(
+            [SignalPart(SIGNAL, 1.0, (lifted[hit.key] - hit.score) / prod(factor for _, factor in hit.factors))]
+        )
         if lifted.get(hit.key, hit.score) > hit.score
         else hit
         for hit in ranked

@@ -58,7 +58,7 @@ class Frames:
 
     def __init__(self) -> None:
         self._line = bytearray()
-        self._outline: Outline | None = None
+        self._outline: FrameOutline | None = None
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames completed by new data."""
@@ -80,12 +80,12 @@ class Frames:
             self._line += piece
             return
         if self._outline is None:
-            self._outline = Outline(self._line)
+            self._outline = FrameOutline(self._line)
             self._line.clear()
         self._outline.feed(piece)
 
 
-class Outline:
+class FrameOutline:
     """Finds the id of a message that is not parsed, in constant memory.
 
     Args:
@@ -178,14 +178,14 @@ def read(line: bytes) -> Frame:
     if not line:
         return Frame()
     if len(line) > FRAME_BYTES:
-        return _refused(INVALID_REQUEST, _TOO_LONG, Outline(line))
+        return _refused(INVALID_REQUEST, _TOO_LONG, FrameOutline(line))
     if reason := too_much(line):
-        return _refused(INVALID_REQUEST, reason, Outline(line))
+        return _refused(INVALID_REQUEST, reason, FrameOutline(line))
     text = line.decode("utf-8", "replace")
     try:
         message = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
-        return _refused(PARSE_ERROR, "The message is not JSON.", Outline(line))
+        return _refused(PARSE_ERROR, "The message is not JSON.", FrameOutline(line))
     if "\\ud" in text or "\\uD" in text:
         if isinstance(message, dict) and message.get("id") != _whole(message.get("id")):
             return refusal(_ID, message["id"])
@@ -247,7 +247,7 @@ def _shaped(line: bytes, message: Any) -> Frame:
     return refusal(reason, _returnable(identifier)) if reason else Frame(line, message)
 
 
-def _refused(code: int, reason: str, outline: Outline) -> Frame:
+def _refused(code: int, reason: str, outline: FrameOutline) -> Frame:
     return refusal(reason, outline.id, code) if outline.answerable else Frame()
 
 

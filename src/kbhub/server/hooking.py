@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from kbhub.hooks.delivery import deliver
 from kbhub.hooks.events import CLIENTS, EVENTS, answer, event_of
 from kbhub.hooks.inbox import propose
-from kbhub.hub import Hub, HubOptions
+from kbhub.hub import HubCore, HubOptions
 from kbhub.workspace.places import user_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kbhub.index.shared import Shared
+    from kbhub.index.shared import SharedState
 
 MOST_HUBS = 16
 """Hubs kept open, one per directory: more than anybody works in at a time. Each holds what discovery found."""
 
 
-class Told(NamedTuple):
+class HookMessage(NamedTuple):
     """What the command was called with."""
 
     event: str
@@ -40,12 +40,12 @@ class Hooking:
         shared: models and indexes shared with other hubs of the process.
     """
 
-    def __init__(self, shared: Shared | None = None) -> None:
+    def __init__(self, shared: SharedState | None = None) -> None:
         self._shared = shared
-        self._hubs: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], Hub] = OrderedDict()
+        self._hubs: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], HubCore] = OrderedDict()
         self._lock = threading.Lock()
 
-    def answered(self, told: Told, env: Mapping[str, str], cwd: str = "") -> str:
+    def answered(self, told: HookMessage, env: Mapping[str, str], cwd: str = "") -> str:
         """Return what the client reads; empty for nothing.
 
         Args:
@@ -74,12 +74,12 @@ class Hooking:
         with self._lock:
             self._hubs.clear()
 
-    def _hub(self, cwd: str, env: Mapping[str, str]) -> Hub:
+    def _hub(self, cwd: str, env: Mapping[str, str]) -> HubCore:
         key = cwd, tuple(sorted(env.items()))
         with self._lock:
             if key not in self._hubs:
                 options = HubOptions(serve=True, env=dict(env), cwd=Path(cwd), home=user_home(env), shared=self._shared)
-                self._hubs[key] = Hub(options)
+                self._hubs[key] = HubCore(options)
             self._hubs.move_to_end(key)
             while len(self._hubs) > MOST_HUBS:
                 self._hubs.popitem(last=False)

@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
     from mcp.server.request_state import RequestStateSecurity
 
-    from kbhub.hub import Hub
-    from kbhub.server.session import Session
+    from kbhub.hub import HubCore
+    from kbhub.server.session import ServerSession
     from kbhub.server.tools.calls import Calls
     from kbhub.types import Base
 
@@ -84,12 +84,12 @@ class KbhubServer(MCPServer[None]):
     """
 
     def __init__(
-        self, hub: Hub, *, structured: bool = False, request_state: RequestStateSecurity | None = None
+        self, hub: HubCore, *, structured: bool = False, request_state: RequestStateSecurity | None = None
     ) -> None:
         self.hub = hub
         self.structured = structured
         self.announcer = Announcer(hub)
-        self._session: Session | None = None
+        self._session: ServerSession | None = None
         self._opening = threading.Lock()
         self._connected = False
         self._last_offered: tuple[str, ...] = CORE
@@ -265,19 +265,19 @@ class KbhubServer(MCPServer[None]):
         if self._session:
             self._session.calls.end()
 
-    async def session(self) -> Session:
+    async def session(self) -> ServerSession:
         """Return the session that answers requests, loaded on the first one."""
         if self._session is None:
             return await run_sync(self._opened, abandon_on_cancel=True)
         return self._session
 
-    def _opened(self) -> Session:
+    def _opened(self) -> ServerSession:
         with self._opening:
             if self._session is None:
                 # Lazy: this takes 90 ms, while the client waits for the handshake and the tool list.
-                from kbhub.server.session import Session  # noqa: PLC0415
+                from kbhub.server.session import ServerSession  # noqa: PLC0415
 
-                self._session = Session(self.hub, self.announcer, structured=self.structured)
+                self._session = ServerSession(self.hub, self.announcer, structured=self.structured)
             return self._session
 
     def _begin(self) -> None:
@@ -355,7 +355,7 @@ class KbhubServer(MCPServer[None]):
 
 
 def create_server(
-    hub: Hub, *, structured: bool = False, request_state: RequestStateSecurity | None = None
+    hub: HubCore, *, structured: bool = False, request_state: RequestStateSecurity | None = None
 ) -> KbhubServer:
     """Create the MCP server of a hub; loads no index and no model.
 
@@ -367,7 +367,7 @@ def create_server(
     return KbhubServer(hub, structured=structured, request_state=request_state)
 
 
-def instructions(hub: Hub) -> str:
+def instructions(hub: HubCore) -> str:
     """Tell a model which bases there are and when to use which tool; always under 1,000 bytes."""
     rules = [
         "Use `search` before answering from memory, and to explore; add other wordings. Use `read` to open a hit, "
@@ -397,7 +397,7 @@ def _introduced(base: Base) -> str:
     return base.id + (f" {quoted(about, DESCRIPTION_BYTES)}" if about else "")
 
 
-def log_level(hub: Hub) -> Any:
+def log_level(hub: HubCore) -> Any:
     """Return the configured log level, or the default if the configuration cannot be read."""
     try:
         return hub.config().settings.log.level

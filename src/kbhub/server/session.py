@@ -18,7 +18,7 @@ from kbhub.server.tools.calls import Calls
 from kbhub.server.tools.memories import Memories
 from kbhub.server.tools.reading import GraphTools, ReadTool
 from kbhub.server.tools.searching import Searching
-from kbhub.server.tools.status import Auditing, Statuses
+from kbhub.server.tools.status import AuditTool, Statuses
 from kbhub.server.tools.writing import Writing
 from kbhub.values import struct
 from kbhub.workspace.tool_names import ALL, TOOLS
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver.prompts.base import Prompt
     from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.server.notifications import Announcer
     from kbhub.workspace.tool_names import ToolName
 
-CLASSES = (Searching, ReadTool, Asking, GraphTools, Statuses, Memories, Writing, Auditing)
+CLASSES = (Searching, ReadTool, Asking, GraphTools, Statuses, Memories, Writing, AuditTool)
 """Each has a method per tool, of the tool's name."""
 
 
-class Session:
+class ServerSession:
     """Answers the requests of a connection.
 
     Args:
@@ -46,7 +46,7 @@ class Session:
         structured: whether results carry structured content beside their text.
     """
 
-    def __init__(self, hub: Hub, announcer: Announcer, *, structured: bool) -> None:
+    def __init__(self, hub: HubCore, announcer: Announcer, *, structured: bool) -> None:
         self.calls = Calls(hub, announcer, structured=structured)
         self.resources = Resources(self.calls)
 

@@ -19,7 +19,7 @@ from kbhub.setup.clients import client_named
 from kbhub.setup.entries import decode, parse, without_bom
 from kbhub.setup.files import Records, digest, edit, missing_folders, read_bytes
 from kbhub.setup.machine import Machine, this_platform
-from kbhub.setup.plan import Step, Task, done, failed
+from kbhub.setup.plan import PlannedStep, Step, done, failed
 from kbhub.values import struct
 from kbhub.workspace import config_editing
 from kbhub.workspace.places import data_dir
@@ -114,7 +114,7 @@ HOOKED: tuple[Hooked, ...] = (
 """In display order."""
 
 
-def hooks_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[Task]:
+def hooks_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[PlannedStep]:
     """Plan to register the hooks with those of the clients that have hooks, or to remove them.
 
     Args:
@@ -183,18 +183,18 @@ def read_bytes_or_none(file: Path) -> bytes | None:
         return None
 
 
-def _planned(hooked: Hooked, machine: Machine, argv: Sequence[str], *, remove: bool) -> Task:
+def _planned(hooked: Hooked, machine: Machine, argv: Sequence[str], *, remove: bool) -> PlannedStep:
     file, title = machine.path(hooked.file), f"Hooks for {client_named(hooked.client).title}"
     step = Step(subject="hooks", title=title, action="delete" if remove else "write", file=file)
     try:
         before = read_bytes(file)
         if (_without(before, file) if remove else _with(before, file, hooked, machine, argv)) == before:
-            return Task(step.model_copy(update={"action": "nothing"}))
+            return PlannedStep(step.model_copy(update={"action": "nothing"}))
     except ConfigError as error:
-        return Task(failed(step, str(error)))
+        return PlannedStep(failed(step, str(error)))
     if remove:
-        return Task(step, partial(_remove, step, machine))
-    return Task(step, partial(_register, step, hooked, machine, tuple(argv)))
+        return PlannedStep(step, partial(_remove, step, machine))
+    return PlannedStep(step, partial(_register, step, hooked, machine, tuple(argv)))
 
 
 def _register(step: Step, hooked: Hooked, machine: Machine, argv: Sequence[str]) -> Step:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kbhub.errors import ConfigError
 from kbhub.setup.clients import SERVER
 from kbhub.setup.files import edit, read_bytes
-from kbhub.setup.plan import Action, Step, Task, done, failed
+from kbhub.setup.plan import Action, PlannedStep, Step, done, failed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +52,7 @@ OURS = b"<!-- Written by `kbhub setup --skill`"
 _OURS_NO_MORE = "is no longer marked as kbhub's, so it was left unchanged"
 
 
-def agents_tasks(root: Path, *, remove: bool) -> list[Task]:
+def agents_tasks(root: Path, *, remove: bool) -> list[PlannedStep]:
     """Plan to write the lines into a project's files, or to remove them.
 
     Args:
@@ -62,25 +62,25 @@ def agents_tasks(root: Path, *, remove: bool) -> list[Task]:
     present = [root / name for name in NAMES if os.path.lexists(root / name)]
     if not present and not remove:
         present = [root / NAMES[0]]
-    tasks: dict[str, Task] = {}
+    tasks: dict[str, PlannedStep] = {}
     for file in present:
         tasks.setdefault(os.path.realpath(file), _lines_task(file, root, remove=remove))
     return list(tasks.values())
 
 
-def _lines_task(file: Path, root: Path, *, remove: bool) -> Task:
+def _lines_task(file: Path, root: Path, *, remove: bool) -> PlannedStep:
     step = Step(subject="agents-md", title=file.name, action="delete" if remove else "write", file=file)
     try:
         if not os.path.realpath(file).startswith(f"{root}{os.sep}"):
             raise ConfigError(file, f"points outside {root}; it was left unchanged")
         before = read_bytes(file)
         if before is not None and not remove and _START.search(before) is None and _imports_agents_md(file, before):
-            return Task(step.model_copy(update={"action": "nothing", "notes": (f"It imports {NAMES[0]}.",)}))
+            return PlannedStep(step.model_copy(update={"action": "nothing", "notes": (f"It imports {NAMES[0]}.",)}))
         if _edited(before, file, remove=remove) == before:
-            return Task(step.model_copy(update={"action": "nothing"}))
+            return PlannedStep(step.model_copy(update={"action": "nothing"}))
     except ConfigError as error:
-        return Task(failed(step, str(error)))
-    return Task(step, partial(_write_lines, step, file, root, remove=remove))
+        return PlannedStep(failed(step, str(error)))
+    return PlannedStep(step, partial(_write_lines, step, file, root, remove=remove))
 
 
 def _write_lines(step: Step, file: Path, root: Path, *, remove: bool) -> Step:
@@ -138,7 +138,7 @@ def _without(text: bytes, start: int, end: int, newline: bytes) -> bytes:
     return head.removesuffix(newline * 2)
 
 
-def skill_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool) -> list[Task]:
+def skill_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool) -> list[PlannedStep]:
     """Plan to write or delete the skill, once per skill folder even if several clients share it."""
     readers: dict[Path, list[str]] = {}
     for client in clients:
@@ -148,16 +148,16 @@ def skill_tasks(clients: Sequence[Client], machine: Machine, *, remove: bool) ->
     return [_skill_task(file, ", ".join(titles), remove=remove) for file, titles in readers.items()]
 
 
-def _skill_task(file: Path, title: str, *, remove: bool) -> Task:
+def _skill_task(file: Path, title: str, *, remove: bool) -> PlannedStep:
     action: Action = "delete" if remove else "write"
     step = Step(subject="skill", title=f"Skill for {title}", action=action, file=file)
     try:
         content = _skill(read_bytes(file), file, remove=remove)
         if content == read_bytes(file):
-            return Task(step.model_copy(update={"action": "nothing"}))
+            return PlannedStep(step.model_copy(update={"action": "nothing"}))
     except ConfigError as error:
-        return Task(failed(step, str(error)))
-    return Task(step, partial(_write_skill, step, file, remove=remove))
+        return PlannedStep(failed(step, str(error)))
+    return PlannedStep(step, partial(_write_skill, step, file, remove=remove))
 
 
 def _write_skill(step: Step, file: Path, *, remove: bool) -> Step:

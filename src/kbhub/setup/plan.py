@@ -76,7 +76,7 @@ class Registration(Model):
 
 
 @struct
-class Task:
+class PlannedStep:
     """A step and the function that carries it out."""
 
     step: Step
@@ -94,7 +94,7 @@ def failed(step: Step, reason: str) -> Step:
     return step.model_copy(update={"state": "failed", "notes": (*step.notes, reason)})
 
 
-def carry_out(task: Task) -> Step:
+def carry_out(task: PlannedStep) -> Step:
     """Carry out a task and return the resulting step, marked as failed if it raised."""
     if task.do is None:
         return task.step

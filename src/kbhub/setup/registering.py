@@ -19,7 +19,7 @@ from kbhub.setup.entries import (
     without_entry,
 )
 from kbhub.setup.files import Records, digest, edit, missing_folders, read_bytes
-from kbhub.setup.plan import Action, Step, Task, done, failed
+from kbhub.setup.plan import Action, PlannedStep, Step, done, failed
 from kbhub.setup.targets import SERVE, current_text, project_target, registered, user_target
 from kbhub.workspace.places import data_dir
 
@@ -59,7 +59,7 @@ def without_project_file(clients: Sequence[Client], *, remove: bool) -> tuple[st
     )
 
 
-def user_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[Task]:
+def user_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str], *, remove: bool) -> list[PlannedStep]:
     """Plan to register the server in the user's files, or to remove it.
 
     Args:
@@ -75,7 +75,7 @@ def user_tasks(clients: Sequence[Client], machine: Machine, argv: Sequence[str],
     return tasks
 
 
-def project_tasks(clients: Sequence[Client], machine: Machine, root: Path, *, remove: bool) -> list[Task]:
+def project_tasks(clients: Sequence[Client], machine: Machine, root: Path, *, remove: bool) -> list[PlannedStep]:
     """Plan the same for a project's files; clients that share a file share a task.
 
     Args:
@@ -84,7 +84,7 @@ def project_tasks(clients: Sequence[Client], machine: Machine, root: Path, *, re
         root: the project's folder, symlinks resolved.
         remove: whether to remove the server.
     """
-    tasks: dict[Path, Task] = {}
+    tasks: dict[Path, PlannedStep] = {}
     for client in clients:
         if client.project is None:
             continue
@@ -104,7 +104,7 @@ def _has_file(client: Client, root: Path) -> bool:
 
 def _planned(
     name: str, title: str, file: Path, make: Callable[[], Target | None], machine: Machine, *, remove: bool
-) -> Task:
+) -> PlannedStep:
     """Plan a change of one file; a file that cannot be parsed gives a failed step."""
     step = Step(subject=name, title=title, action="remove" if remove else "register", file=file)
     try:
@@ -113,39 +113,39 @@ def _planned(
         step = step.model_copy(update={"file": target.file})
         entry = registered(current_text(target), target)
     except ConfigError as error:
-        return Task(failed(step, str(error)))
+        return PlannedStep(failed(step, str(error)))
     return _removal(target, step, entry, machine) if remove else _registration(target, step, entry, machine)
 
 
-def _registration(target: Target, step: Step, entry: RegisteredServer | None, machine: Machine) -> Task:
+def _registration(target: Target, step: Step, entry: RegisteredServer | None, machine: Machine) -> PlannedStep:
     own = target.client.own if target.within is None else None
     if entry is None:
         line: tuple[str, ...] = ()
         if own and machine.program(own.program):
             line = launching.adding(own, target.shape, target.argv)
         step = _with_action(step, "register", command=target.argv, through=launching.shown(line))
-        return Task(step, lambda: _register(target, step, line, machine))
+        return PlannedStep(step, lambda: _register(target, step, line, machine))
     off = () if entry.enabled else (OFF,)
     if entry.name != SERVER:
-        return Task(
+        return PlannedStep(
             _with_action(
                 step, "nothing", command=entry.argv, notes=(f"It is already registered as {entry.name!r}.", *off)
             )
         )
     if target.wants(entry):
-        return Task(_with_action(step, "nothing", command=entry.argv, notes=off))
+        return PlannedStep(_with_action(step, "nothing", command=entry.argv, notes=off))
     argv = target.argv_instead_of(entry)
     step = _with_action(step, "update", command=argv, before=entry.argv, notes=off)
-    return Task(step, lambda: _recorded(target, machine, lambda: _edited(target, step)))
+    return PlannedStep(step, lambda: _recorded(target, machine, lambda: _edited(target, step)))
 
 
-def _removal(target: Target, step: Step, entry: RegisteredServer | None, machine: Machine) -> Task:
+def _removal(target: Target, step: Step, entry: RegisteredServer | None, machine: Machine) -> PlannedStep:
     if entry is None or entry.name != SERVER:
-        return Task(_with_action(step, "nothing"))
+        return PlannedStep(_with_action(step, "nothing"))
     own = target.client.own if target.within is None else None
     line = launching.removing(own) if own and machine.program(own.program) else ()
     step = _with_action(step, "remove", before=entry.argv, through=launching.shown(line))
-    return Task(step, lambda: _remove(target, step, line, machine))
+    return PlannedStep(step, lambda: _remove(target, step, line, machine))
 
 
 def _register(target: Target, step: Step, line: tuple[str, ...], machine: Machine) -> Step:
@@ -255,8 +255,8 @@ def _with_action(step: Step, action: Action, **more: Any) -> Step:
     return step.model_copy(update={"action": action, **more})
 
 
-def _retitled(task: Task, title: str) -> Task:
+def _retitled(task: PlannedStep, title: str) -> PlannedStep:
     """Return a task that is shown under another title, before and after it is done."""
     do = task.do
     step = task.step.model_copy(update={"title": title})
-    return Task(step, None if do is None else lambda: do().model_copy(update={"title": title}))
+    return PlannedStep(step, None if do is None else lambda: do().model_copy(update={"title": title}))

@@ -16,8 +16,8 @@ from kbhub.types import Problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from kbhub.hub import Hub
-    from kbhub.sync.bases import Behind
+    from kbhub.hub import HubCore
+    from kbhub.sync.bases import StaleBase
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Background:
 
     def __init__(
         self,
-        hub: Hub,
+        hub: HubCore,
         done: Callable[[], None] | None = None,
         tidy: Tidy | None = None,
         embed_ahead: EmbedAhead | None = None,
@@ -93,8 +93,8 @@ class Background:
         self._comparing = False
         self._waiting: dict[str, float] = {}
         """Base that another process is indexing → when to check again (monotonic seconds)."""
-        self._queue: dict[str, Behind] = {}
-        self._running: Behind | None = None
+        self._queue: dict[str, StaleBase] = {}
+        self._running: StaleBase | None = None
         self._stopping = False
         self._progress: dict[str, tuple[int, int]] = {}
         self._problems: dict[str, Problem] = {}
@@ -129,7 +129,7 @@ class Background:
             self._looking = _both(self._looking, changes)
             self._work()
 
-    def hand(self, behind: Iterable[Behind]) -> None:
+    def hand(self, behind: Iterable[StaleBase]) -> None:
         """Queue bases that are known to be behind, and watch those that others index. Returns at once."""
         with self._changed:
             for base in behind:
@@ -190,7 +190,7 @@ class Background:
         if thread:
             thread.join(seconds)
 
-    def _pending(self) -> list[Behind]:
+    def _pending(self) -> list[StaleBase]:
         return [*([self._running] if self._running else []), *self._queue.values()]
 
     def _work(self) -> None:
@@ -335,7 +335,7 @@ class Background:
         with self._changed:
             self._waiting[base] = time.monotonic() + TAKE_OVER_SECONDS
 
-    def _sync(self, behind: Behind) -> None:
+    def _sync(self, behind: StaleBase) -> None:
         problem = None
         try:
             for report in sync(self._hub, [behind.base], progress=self._note):

@@ -16,7 +16,7 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.models.embedding import Embedder
     from kbhub.sync.comparing import Difference
     from kbhub.sync.report import SyncReport
@@ -32,7 +32,7 @@ than are indexed in the two seconds during which a file counts as that young."""
 
 
 @struct
-class Behind:
+class StaleBase:
     """A base that is further behind its files than a search waits for."""
 
     base: str
@@ -60,7 +60,7 @@ class SyncState:
 
 
 def sync(
-    hub: Hub,
+    hub: HubCore,
     names: Iterable[str] = (),
     *,
     full: bool = False,
@@ -82,14 +82,14 @@ def sync(
 
 
 def freshen(
-    hub: Hub,
+    hub: HubCore,
     names: Iterable[str] = (),
     progress: Progress | None = None,
     *,
     max_age: float | None = None,
     changed: Mapping[str, Collection[str] | None] | None = None,
     watched: Collection[str] = (),
-) -> tuple[Behind, ...]:
+) -> tuple[StaleBase, ...]:
     """Sync bases with few changes; return those too far behind.
 
     A base without an index, with more than `FRESHEN_CHANGES` changed files, or that another process is indexing is left
@@ -115,12 +115,12 @@ def freshen(
         due = partial(comparisons.due, index.path, max_age, called, watched=base.id in watched)
         indexed = os.path.isfile(index.path)  # noqa: PTH113 - no error for a folder that may not be read
         # Even if another call has just compared: its result may not be queued yet.
-        unindexed = [] if indexed else [Behind(base.id, state.behind.get(base.id, 0), new_index=True)]
+        unindexed = [] if indexed else [StaleBase(base.id, state.behind.get(base.id, 0), new_index=True)]
         if paths is None and not due():
             behind += unindexed
             continue
         if comparisons.still_elsewhere(index.path):
-            behind.append(Behind(base.id, 0, not indexed, busy=True))
+            behind.append(StaleBase(base.id, 0, not indexed, busy=True))
             continue
         try:
             if (difference := comparisons.compare(base, index, hub.limits(), paths, due)) is None:
@@ -130,9 +130,9 @@ def freshen(
             if not (difference.new_index or len(difference) or _other_embedder(hub, base)):
                 state.failed.pop(base.id, None)
             elif comparisons.is_elsewhere(index.path):
-                behind.append(Behind(base.id, 0, not indexed, busy=True))
+                behind.append(StaleBase(base.id, 0, not indexed, busy=True))
             elif difference.new_index or difference.certain > FRESHEN_CHANGES or difference.young > FRESHEN_YOUNG:
-                behind.append(Behind(base.id, len(difference), difference.new_index))
+                behind.append(StaleBase(base.id, len(difference), difference.new_index))
             else:
                 _sync(hub, base, progress=progress, difference=difference)
         except (BaseUnavailable, IndexUnavailable) as error:
@@ -140,7 +140,7 @@ def freshen(
     return tuple(behind)
 
 
-def is_in_step(hub: Hub, base: Base) -> bool:
+def is_in_step(hub: HubCore, base: Base) -> bool:
     """Return whether a base need not be compared with its files again, given that its events are followed.
 
     Only looks whether its index exists and is sound as far as known, so it may be asked on an event loop.
@@ -150,7 +150,7 @@ def is_in_step(hub: Hub, base: Base) -> bool:
     return not due and os.path.isfile(path) and noted_damage(path) is None  # noqa: PTH113 - as above
 
 
-def passed_over(hub: Hub, base: Base) -> dict[str, int]:
+def passed_over(hub: HubCore, base: Base) -> dict[str, int]:
     """Return how many text files of a base are of a kind that is not indexed, by suffix; looks at no file.
 
     The counts are those of the last comparison of this process, else of the last sync.
@@ -169,13 +169,13 @@ def passed_over(hub: Hub, base: Base) -> dict[str, int]:
     return json.loads(counts) if isinstance(counts, str) else {}
 
 
-def comparing_for(hub: Hub, base: Base) -> float:
+def comparing_for(hub: HubCore, base: Base) -> float:
     """Return for how many seconds a comparison of a base with its files has been running; 0 if none is."""
     return hub.state(SyncState).comparisons.comparing_for(hub.index(base).path)
 
 
 def _sync(
-    hub: Hub, base: Base, *, progress: Progress | None = None, difference: Difference | None = None, **how: bool
+    hub: HubCore, base: Base, *, progress: Progress | None = None, difference: Difference | None = None, **how: bool
 ) -> SyncReport:
     # It and the parsers take 60 ms to load, and most searches find their bases unchanged.
     from kbhub.sync.sync import sync_base  # noqa: PLC0415
@@ -207,7 +207,7 @@ def _sync(
     return report.model_copy(update={"notes": notes + report.notes})
 
 
-def _other_embedder(hub: Hub, base: Base) -> bool:
+def _other_embedder(hub: HubCore, base: Base) -> bool:
     try:
         embedder = hub.embedder()
         fingerprint = embedder.fingerprint if embedder else None

@@ -12,7 +12,7 @@ from kbhub.documents.walk import is_relative
 from kbhub.errors import IndexUnavailable
 from kbhub.index.auditing import differing
 from kbhub.index.sqlite import SqliteIndex, noted_damage
-from kbhub.sync.deleted_texts import Keeping
+from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.lock import is_being_indexed
 from kbhub.values import struct
 
@@ -116,7 +116,7 @@ def compare(base: Base, path: Path, limits: Limits, in_step: tuple[InStep, Index
     Raises:
         BaseUnavailable: the folder of the base is gone.
     """
-    keeping = Keeping(limits.kept, base)
+    keeping = DeletedTexts(limits.kept, base)
     scan = scan_base(base, keeping, limits)
     if noted_damage(path) is not None:
         return _from_nothing(scan)
@@ -152,7 +152,7 @@ def compare(base: Base, path: Path, limits: Limits, in_step: tuple[InStep, Index
     )
 
 
-def scan_base(base: Base, keeping: Keeping, limits: Limits, paths: Collection[str] | None = None) -> Scan:
+def scan_base(base: Base, keeping: DeletedTexts, limits: Limits, paths: Collection[str] | None = None) -> Scan:
     """List the files of a base, unordered, and deleted files with kept texts.
 
     Args:
@@ -168,7 +168,7 @@ def scan_base(base: Base, keeping: Keeping, limits: Limits, paths: Collection[st
     return keeping.with_gone(Traversal(base, limits.file_bytes, limits.files, limits.kind_bytes, paths).run())
 
 
-def _unreadable(base: Base, keeping: Keeping, limits: Limits, failed: list[FileEntry]) -> tuple[FileEntry, ...]:
+def _unreadable(base: Base, keeping: DeletedTexts, limits: Limits, failed: list[FileEntry]) -> tuple[FileEntry, ...]:
     if not failed:
         return ()
     # Parsers take 50 ms to load, and a search of unchanged bases reads no document.
@@ -207,7 +207,7 @@ def compare_some(base: Base, index: Index, paths: Collection[str], frame: object
     Raises:
         BaseUnavailable: the folder of the base is gone.
     """
-    keeping = Keeping(limits.kept, base)
+    keeping = DeletedTexts(limits.kept, base)
     if frame is None or noted_damage(index.path) is not None or keeping.rules or not all(map(is_relative, paths)):
         return None
     scan = scan_base(base, keeping, limits, paths)
@@ -265,7 +265,7 @@ def behind_of(found: Difference, index: Index) -> list[str]:
 
 
 @struct
-class Comparison:
+class FileComparison:
     """A full comparison of a base with its files."""
 
     began: float
@@ -286,11 +286,11 @@ class Comparisons:
     """The last comparison of each base, reused by the next one. Thread-safe."""
 
     def __init__(self) -> None:
-        self._last: dict[Path, Comparison] = {}
+        self._last: dict[Path, FileComparison] = {}
         self._turns: dict[Path, threading.Lock] = {}
         """Index file → lock held while its base is compared."""
         self._comparing: dict[Path, float] = {}
-        """Index files of bases being compared → start time, as in `Comparison.began`."""
+        """Index files of bases being compared → start time, as in `FileComparison.began`."""
         self._elsewhere: set[Path] = set()
         """Index files last seen locked by another process."""
 
@@ -318,7 +318,7 @@ class Comparisons:
         Args:
             index: its index file.
             max_age: seconds for which the last comparison is good enough; None for a time in proportion to its cost.
-            asked: when the caller asked, as in `Comparison.began`: a comparison that began later is always good enough.
+            asked: when the caller asked, as in `FileComparison.began`; one that began later is always good enough.
             watched: whether events have reported what changed since the last comparison, and all of that is indexed.
         """
         last = self._last.get(index)
@@ -405,7 +405,7 @@ class Comparisons:
                 self._comparing.pop(index.path, None)
             in_step = in_step_of(difference)
             cost = time.thread_time() - started
-            self._last[index.path] = Comparison(
+            self._last[index.path] = FileComparison(
                 began, time.monotonic(), cost, difference.scan.frame, in_step, difference.scan.passed_over
             )
             return difference

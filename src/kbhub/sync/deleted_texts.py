@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.documents.scans import Scan
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.types import Base, Document, FileEntry, Kind
 
 ABOUT = "base.json"
@@ -84,7 +84,7 @@ def deleted_words(since: float | None) -> str:
     return f"its file was deleted{when}; this is the kept text"
 
 
-class Keeping:
+class DeletedTexts:
     """The kept texts of one base.
 
     Args:
@@ -269,7 +269,7 @@ class Keeping:
         write_atomically(self.folder / ABOUT, json.dumps(about, ensure_ascii=True, indent=2) + "\n")
 
 
-def change_keeping(hub: Hub, names: Iterable[str], *, keep: Sequence[str], forget: Sequence[str]) -> list[str]:
+def change_keeping(hub: HubCore, names: Iterable[str], *, keep: Sequence[str], forget: Sequence[str]) -> list[str]:
     """Keep the texts of more or fewer files of some bases.
 
     Args:
@@ -291,7 +291,7 @@ def change_keeping(hub: Hub, names: Iterable[str], *, keep: Sequence[str], forge
     for base in hub.discovery().bases if keep or forget else ():
         if base.id not in ids or base.kind == "memory":
             continue
-        keeping = Keeping(hub.data / KEPT, base)
+        keeping = DeletedTexts(hub.data / KEPT, base)
         try:
             if keep:
                 keeping.add(keep)

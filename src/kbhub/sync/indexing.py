@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from kbhub.documents.walk import Limits
     from kbhub.models.embedding import Embedder
-    from kbhub.sync.deleted_texts import Keeping
+    from kbhub.sync.deleted_texts import DeletedTexts
     from kbhub.types import Base, Chunk, Document, FileEntry, Kind
 
 RACY_NS = 2_000_000_000
@@ -103,7 +103,7 @@ class DocumentReader:
     """
 
     base: Base
-    keeping: Keeping
+    keeping: DeletedTexts
     limits: Limits
     failed: list[Problem] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)

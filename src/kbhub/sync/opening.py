@@ -15,7 +15,7 @@ from kbhub.documents.sources.reading import read_source
 from kbhub.documents.walk import excluded_by, open_contained
 from kbhub.errors import IndexUnavailable
 from kbhub.index.catalogue import indexed_document
-from kbhub.sync.deleted_texts import Keeping, deleted_words
+from kbhub.sync.deleted_texts import DeletedTexts, deleted_words
 from kbhub.values import struct
 from kbhub.workspace.formats import KINDS_OF_PARTS, byte_limit, is_converted, kind_of, why_unreadable
 
@@ -64,7 +64,7 @@ class Opener:
         try:
             open_contained(base, path).close()
         except FileNotFoundError:
-            return Keeping(self.limits.kept, base).load(path) is not None
+            return DeletedTexts(self.limits.kept, base).load(path) is not None
         except (OSError, ValueError):
             return False
         return self.excluded_by(base, path) is None
@@ -95,7 +95,7 @@ class Opener:
             with open_contained(base, path) as file:
                 return self._read(base, path, file, index)
         except FileNotFoundError:
-            if kept := Keeping(self.limits.kept, base).load(path):
+            if kept := DeletedTexts(self.limits.kept, base).load(path):
                 return Opened(kept.document, kept.digest, deleted_words(kept.gone))
             raise
 

@@ -28,7 +28,7 @@ from kbhub.index.postgres.schema import VERSION
 from kbhub.index.postgres.server import Server
 from kbhub.index.postgres.writer import PostgresWriter
 from kbhub.sync.comparing import scan_base
-from kbhub.sync.deleted_texts import Keeping
+from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.indexing import DocumentReader
 from kbhub.sync.sync import Run
 
@@ -93,7 +93,7 @@ def publish(
         EngineUnavailable: the database cannot be used, or somebody else is publishing the base.
     """
     started = time.monotonic()
-    keeping = Keeping(limits.kept, base)
+    keeping = DeletedTexts(limits.kept, base)
     scan = scan_base(base, keeping, limits)
     place = f"{getpass.getuser()}@{socket.gethostname()}"
     with (

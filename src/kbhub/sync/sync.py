@@ -30,7 +30,7 @@ from kbhub.sync.comparing import (
     gone,
     scan_base,
 )
-from kbhub.sync.deleted_texts import Keeping
+from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.indexing import (
     NOTHING,
     DocumentReader,
@@ -114,7 +114,7 @@ def sync_base(
         difference = compare(base, path, limits)
     try:
         private_directory(path.parent)
-        with only_writer(path), DocumentReader(base, Keeping(limits.kept, base), limits) as files:
+        with only_writer(path), DocumentReader(base, DeletedTexts(limits.kept, base), limits) as files:
             run, counts = _locked(path, files, embedder, difference, full=full, check=check, progress=progress)
     except filelock.Timeout:
         return SyncReport(base=base.id, busy=True, notes=("Another kbhub process is indexing this base.",))

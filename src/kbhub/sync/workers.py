@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
 
 from kbhub.models.embedding import StaticEmbedder
-from kbhub.sync.deleted_texts import Keeping
+from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.indexing import DocumentReader, Embedding, Read
 from kbhub.values import struct
 from kbhub.workspace.child_processes import Fork, answering, can_fork, end, greeting, start
@@ -214,7 +214,7 @@ def _carry_out(job: Job, embedder: StaticEmbedder | None, answers: BinaryIO) -> 
     sender.start()
     answers.write(GREETING)
     try:
-        keeping = Keeping(job.limits.kept, job.base)
+        keeping = DeletedTexts(job.limits.kept, job.base)
         embedding = Embedding(embedder) if embedder else None
         with DocumentReader(job.base, keeping, job.limits, refuse_secrets=job.refuse_secrets) as files:
             for part in job.parts:

@@ -50,7 +50,7 @@ HEADERS = {
 }
 
 
-class Door(NamedTuple):
+class PageAddress(NamedTuple):
     """Where the page is, and the secrets that open it."""
 
     port: int
@@ -67,7 +67,7 @@ class Door(NamedTuple):
         return f"http://{HOST}:{self.port}/?{urlencode({TOKEN: self.token})}"
 
 
-def door_at(port: int, session: str = "", spent: str = "") -> Door:
+def door_at(port: int, session: str = "", spent: str = "") -> PageAddress:
     """Return a door with a new token.
 
     Args:
@@ -75,7 +75,7 @@ def door_at(port: int, session: str = "", spent: str = "") -> Door:
         session: that of a door which is replaced; empty for a new one.
         spent: the token that was exchanged for that session.
     """
-    return Door(port, secrets.token_urlsafe(SECRET_BYTES), session or secrets.token_urlsafe(SECRET_BYTES), spent)
+    return PageAddress(port, secrets.token_urlsafe(SECRET_BYTES), session or secrets.token_urlsafe(SECRET_BYTES), spent)
 
 
 class Guard:
@@ -88,7 +88,7 @@ class Guard:
             second time, with a new one and a new session, since nobody knows which of the two was the user.
     """
 
-    def __init__(self, app: ASGIApp, door: Door, changed: Callable[[Door], Awaitable[object]]) -> None:
+    def __init__(self, app: ASGIApp, door: PageAddress, changed: Callable[[PageAddress], Awaitable[object]]) -> None:
         self._app, self._door, self._changed = app, door, changed
         self._cookie = f"kbhub-{door.port}"
         self._busy = 0

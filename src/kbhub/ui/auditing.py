@@ -10,20 +10,20 @@ from kbhub.editing.audit import audit, fix
 
 if TYPE_CHECKING:
     from kbhub.editing.audit import AuditReport
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
 
 FINDINGS = 100
 """Findings of the audit that are shown."""
 
 
-class Auditing:
+class SharedAudit:
     """Audits a hub for everybody who looks.
 
     Args:
         hub: the hub.
     """
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: HubCore) -> None:
         self._hub, self._thread, self._lock = hub, ThreadPoolExecutor(1, "audit"), threading.Lock()
         self._ended = False
         self._last: Future[AuditReport] | None = None

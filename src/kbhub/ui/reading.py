@@ -17,7 +17,7 @@ from kbhub.reading.graph.faults import Faults
 from kbhub.reading.graph.neighbours import related
 from kbhub.reading.listing import list_documents
 from kbhub.reading.whole import commits, open_whole
-from kbhub.render.html.documents import Addresses, Part, document_html, part_with, slug
+from kbhub.render.html.documents import Addresses, LineRange, document_html, part_with, slug
 from kbhub.search.hits import STALE_DAYS
 from kbhub.ui.editors import editor_address
 from kbhub.ui.site import number_of, site_of
@@ -228,7 +228,7 @@ def _of_kind(neighbours: Sequence[Neighbour], kind: str) -> list[Neighbour]:
     return list({neighbour.ref: neighbour for neighbour in neighbours if neighbour.kind == kind}.values())
 
 
-def _begins_with_title(whole: Whole, part: Part) -> bool:
+def _begins_with_title(whole: Whole, part: LineRange) -> bool:
     """Return whether the text shows the title as its first heading, so that it need not stand above it as well."""
     first = whole.document.headings[0] if whole.document.headings else None
     return first is not None and first.level == 1 and first.text == whole.document.title and part.start <= first.line

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from kbhub.hub import Hub
-    from kbhub.ui.access import Door
+    from kbhub.hub import HubCore
+    from kbhub.ui.access import PageAddress
 
 
-class Page:
+class PageServer:
     """The page of a hub.
 
     Args:
@@ -37,7 +37,7 @@ class Page:
     """
 
     def __init__(
-        self, hub: Hub, bound: socket.socket, door: Door, changed: Callable[[Door], Awaitable[object]]
+        self, hub: HubCore, bound: socket.socket, door: PageAddress, changed: Callable[[PageAddress], Awaitable[object]]
     ) -> None:
         self._app, self._bound = create_app(hub), bound
         self._server = HttpServer(Guard(self._app, door, changed))
@@ -61,7 +61,11 @@ class Page:
 
 
 def serve(
-    hub: Hub, bound: socket.socket, door: Door, ready: Callable[[], object], changed: Callable[[Door], object]
+    hub: HubCore,
+    bound: socket.socket,
+    door: PageAddress,
+    ready: Callable[[], object],
+    changed: Callable[[PageAddress], object],
 ) -> None:
     """Serve the page until this process is interrupted.
 
@@ -73,10 +77,10 @@ def serve(
         changed: see `Guard`.
     """
 
-    async def tell(door: Door) -> None:
+    async def tell(door: PageAddress) -> None:
         changed(door)
 
-    anyio.run(_serve, Page(hub, bound, door, tell), ready)
+    anyio.run(_serve, PageServer(hub, bound, door, tell), ready)
 
 
 def open_browser(address: str, file: Path) -> bool:
@@ -94,7 +98,7 @@ def open_browser(address: str, file: Path) -> bool:
         return False
 
 
-async def _serve(page: Page, ready: Callable[[], object]) -> None:
+async def _serve(page: PageServer, ready: Callable[[], object]) -> None:
     async def say() -> None:
         ready()
 
@@ -105,7 +109,7 @@ async def _serve(page: Page, ready: Callable[[], object]) -> None:
         group.cancel_scope.cancel()
 
 
-async def _end_on_signal(page: Page) -> None:
+async def _end_on_signal(page: PageServer) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
             page.end()

@@ -16,14 +16,14 @@ from kbhub.memory.querylog import recording
 from kbhub.memory.querylog.maintenance import maintain
 from kbhub.render.html.templates import environment, rendered
 from kbhub.sync.background import Background
-from kbhub.ui.auditing import Auditing
+from kbhub.ui.auditing import SharedAudit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.requests import Request
 
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.types import Base
 
 LOOK_SECONDS = 2.0
@@ -55,12 +55,12 @@ class Site:
         hub: the hub.
     """
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: HubCore) -> None:
         self.hub = hub
         self.background = Background(hub, tidy=self._tidy)
         self.answering = ThreadPoolExecutor(ANSWERS, "answer")
         """Threads of their own for what may take a minute, so that others find one."""
-        self.auditing = Auditing(hub)
+        self.auditing = SharedAudit(hub)
         self._lock, self._looked = threading.Lock(), -LOOK_SECONDS
 
     def begin(self) -> None:

@@ -28,9 +28,9 @@ class Waiting:
     """Connections without a request, oldest first."""
 
     def __init__(self) -> None:
-        self._since: dict[Patient, str] = {}
+        self._since: dict[HeaderTimeout, str] = {}
 
-    def add(self, connection: Patient) -> None:
+    def add(self, connection: HeaderTimeout) -> None:
         """Add a connection; closes one if there are too many."""
         address = connection.client[0] if connection.client else ""
         self._since[connection] = address
@@ -40,12 +40,12 @@ class Waiting:
         elif len(self._since) > MOST_WAITING:
             next(iter(self._since)).close()
 
-    def remove(self, connection: Patient) -> None:
+    def remove(self, connection: HeaderTimeout) -> None:
         """Remove a connection."""
         self._since.pop(connection, None)
 
 
-class Patient(H11Protocol):
+class HeaderTimeout(H11Protocol):
     """A connection with a timeout for requests; uvicorn's own waits forever."""
 
     waiting: Waiting
@@ -97,7 +97,7 @@ class Patient(H11Protocol):
         self.waiting.remove(self)
 
 
-def patient() -> type[Patient]:
+def patient() -> type[HeaderTimeout]:
     """Create the protocol class for one endpoint."""
     shared: dict[str, Any] = {"waiting": Waiting()}
-    return type("Connection", (Patient,), shared)
+    return type("Connection", (HeaderTimeout,), shared)

@@ -54,12 +54,12 @@ _INDENT = re.compile(rf"[{_BLANKS}]*")
 
 
 @dataclass(slots=True)
-class _Entry:
+class _JsonMember:
     """A member of an object, or an item of a list."""
 
     start: int
     """Offset of its key, or of the item."""
-    value: _Value
+    value: _JsonValue
     """Without its entries until it is passed to `_opened`."""
     key: str | None = None
     comma: int | None = None
@@ -67,16 +67,16 @@ class _Entry:
 
 
 @dataclass(slots=True)
-class _Value:
+class _JsonValue:
     start: int
     end: int = 0
-    entries: list[_Entry] | None = None
+    entries: list[_JsonMember] | None = None
     """None if it is neither an object nor a list."""
     is_object: bool = False
     comments: list[tuple[int, int]] = field(default_factory=list)
     """Spans of the comments directly inside."""
 
-    def entry(self, key: Key) -> _Entry | None:
+    def entry(self, key: Key) -> _JsonMember | None:
         entries = self.entries or []
         if isinstance(key, int):
             return entries[key] if not self.is_object and key < len(entries) else None
@@ -226,7 +226,7 @@ def _mode(real: Path) -> int:
         return _NEW_MODE
 
 
-def _follow(text: str, keys: Sequence[Key], where: Path | str) -> _Value | None:
+def _follow(text: str, keys: Sequence[Key], where: Path | str) -> _JsonValue | None:
     _, plain = parse_both(text, where)
     value = _outermost(text, plain)
     for key in keys:
@@ -237,7 +237,7 @@ def _follow(text: str, keys: Sequence[Key], where: Path | str) -> _Value | None:
     return value
 
 
-def _descend(text: str, keys: Sequence[Key], where: Path | str) -> tuple[_Value, Sequence[Key]]:
+def _descend(text: str, keys: Sequence[Key], where: Path | str) -> tuple[_JsonValue, Sequence[Key]]:
     """Follow keys as far as they exist; return the last container, and the keys from there on."""
     _, plain = parse_both(text, where)
     value = _outermost(text, plain)
@@ -251,14 +251,14 @@ def _descend(text: str, keys: Sequence[Key], where: Path | str) -> tuple[_Value,
     raise ConfigError(where, "no field given")
 
 
-def _outermost(text: str, plain: str) -> _Value:
+def _outermost(text: str, plain: str) -> _JsonValue:
     """Locate the outermost value of a text, and its entries."""
     match = _MARK.search(plain)
     start = match.start() if match else 0
     return _opened(text, plain, _value_at(plain, start, len(text)))
 
 
-def _opened(text: str, plain: str, value: _Value) -> _Value:
+def _opened(text: str, plain: str, value: _JsonValue) -> _JsonValue:
     """Add the direct entries and comments of an object or list to it; `plain` is the text from `parse_both`."""
     # Nested values are skipped with the standard parser, as some clients' files have megabytes of them.
     if value.entries is None:
@@ -277,19 +277,19 @@ def _opened(text: str, plain: str, value: _Value) -> _Value:
                 key = (start, parsed)
             else:
                 begin, name = key or (start, None)
-                value.entries.append(_Entry(begin, _value_at(plain, start, at), name))
+                value.entries.append(_JsonMember(begin, _value_at(plain, start, at), name))
                 key = None
         match = _MARK.search(text, at)
     value.end = match.end() if match else value.end
     return value
 
 
-def _value_at(plain: str, start: int, end: int) -> _Value:
+def _value_at(plain: str, start: int, end: int) -> _JsonValue:
     brace = plain[start : start + 1]
-    return _Value(start, end, [] if brace in ("{", "[") else None, brace == "{")
+    return _JsonValue(start, end, [] if brace in ("{", "[") else None, brace == "{")
 
 
-def _added(text: str, container: _Value, key: str | None, value: Any) -> str:
+def _added(text: str, container: _JsonValue, key: str | None, value: Any) -> str:
     """Append a member or item to a container."""
     newline, unit = _newline(text), _unit(text, container)
     name = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}: "
@@ -309,7 +309,7 @@ def _added(text: str, container: _Value, key: str | None, value: Any) -> str:
     return _spliced(text, [*comma, (end, end, f"{newline}{indent}{name}{written}{trailing}")])
 
 
-def _first_added(text: str, container: _Value, name: str, value: Any) -> str:
+def _first_added(text: str, container: _JsonValue, name: str, value: Any) -> str:
     newline, unit = _newline(text), _unit(text, container)
     outer = _indent_at(text, container.start)
     if not container.is_object and not container.comments:  # lists are written on one line
@@ -322,7 +322,7 @@ def _first_added(text: str, container: _Value, name: str, value: Any) -> str:
     return _spliced(text, [(start, container.end - 1, f"{newline}{indent}{name}{written}{newline}{outer}")])
 
 
-def _past_comments(text: str, end: int, container: _Value) -> int:
+def _past_comments(text: str, end: int, container: _JsonValue) -> int:
     """Offset after the comments that follow on the same line."""
     for start, stop in container.comments:
         if start >= end and not text[end:start].strip(_BLANKS):
@@ -380,7 +380,7 @@ def _indent_at(text: str, offset: int) -> str:
     return match.group() if match else ""
 
 
-def _unit(text: str, container: _Value) -> str:
+def _unit(text: str, container: _JsonValue) -> str:
     """Indentation per level, taken from the container's entries, else from the first indented line."""
     outer = _indent_at(text, container.start)
     for entry in container.entries or []:

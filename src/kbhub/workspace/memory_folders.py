@@ -69,7 +69,7 @@ class Files(Protocol):
 
 
 @struct
-class Shelf:
+class MemoryFolder:
     """A folder of memories."""
 
     scope: Scope
@@ -166,7 +166,7 @@ def project_folders(data: Path) -> list[Path]:
     return [top / name for name in sorted(_names(top) - {USER_ID})]
 
 
-def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scope: Scope) -> Shelf:
+def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scope: Scope) -> MemoryFolder:
     """Return the folder for new memories of a scope, created if necessary except for shared ones.
 
     Raises:
@@ -178,24 +178,24 @@ def shelf_for_writing(discovery: Discovery, data: Path, settings: Settings, scop
     if scope == "team":
         raise UsageError(NO_TEAM)
     if scope == "user":
-        return Shelf("user", _user_base(private_directory(memories_folder(data) / USER_ID)))
+        return MemoryFolder("user", _user_base(private_directory(memories_folder(data) / USER_ID)))
     identity = identify(discovery.workspace)
     if identity is None:
         raise UsageError("No project here to remember for. Use the scope `user`, or name a project with --root.")
-    return Shelf("project", _project_base(make_project_folder(data, identity)))
+    return MemoryFolder("project", _project_base(make_project_folder(data, identity)))
 
 
-def shelves(discovery: Discovery, settings: Settings) -> list[Shelf]:
+def shelves(discovery: Discovery, settings: Settings) -> list[MemoryFolder]:
     """Return the active folders of memories, the project's first."""
     scopes: dict[str, Scope] = {MEMORY_ID: "project", USER_ID: "user"}
-    active = [Shelf(scopes[base.id], base) for base in discovery.bases if base.origin == "memory"]
+    active = [MemoryFolder(scopes[base.id], base) for base in discovery.bases if base.origin == "memory"]
     project = _project(discovery)
     if settings.memory.shared and project and (project.path / SHARED_FOLDER).is_dir():
-        active.insert(min(1, len(active)), Shelf("shared", project, f"{SHARED_FOLDER}/"))
+        active.insert(min(1, len(active)), MemoryFolder("shared", project, f"{SHARED_FOLDER}/"))
     return active
 
 
-def _shared_shelf(discovery: Discovery, settings: Settings) -> Shelf:
+def _shared_shelf(discovery: Discovery, settings: Settings) -> MemoryFolder:
     if not settings.memory.shared:
         raise UsageError(
             'Shared memories are off, because they are written into the project. To allow them, set `"memory": '
@@ -209,7 +209,7 @@ def _shared_shelf(discovery: Discovery, settings: Settings) -> Shelf:
     folder = project.path / SHARED_FOLDER
     if os.path.realpath(folder) != str(folder):
         raise UsageError(f"{folder} is a link. Shared memories are only written to a real folder of the project base.")
-    return Shelf("shared", project, f"{SHARED_FOLDER}/")
+    return MemoryFolder("shared", project, f"{SHARED_FOLDER}/")
 
 
 def _project(discovery: Discovery) -> Base | None:

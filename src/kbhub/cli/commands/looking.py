@@ -16,7 +16,7 @@ from kbhub.cli.console import complain, show_text
 from kbhub.cli.hubs import hub_options
 from kbhub.cli.options import Places
 from kbhub.errors import UsageError
-from kbhub.hub import Hub
+from kbhub.hub import HubCore
 from kbhub.server.daemon.link import ConnectOptions
 from kbhub.server.daemon.page import serve_by_daemon
 from kbhub.ui.access import door_at
@@ -27,7 +27,7 @@ from kbhub.workspace.places import data_dir
 if TYPE_CHECKING:
     import socket
 
-    from kbhub.ui.access import Door
+    from kbhub.ui.access import PageAddress
 
 USED_TWICE = (
     "The address was used a second time, so the first visit has ended. If only you opened it, in two browsers, go on "
@@ -73,7 +73,7 @@ def ui(
         if not no_open and not open_browser(door.address, file):
             complain("No browser found. Open the address yourself.")
 
-    def changed(now: Door) -> None:
+    def changed(now: PageAddress) -> None:
         nonlocal door
         door = now
         file.unlink(missing_ok=True)
@@ -91,7 +91,7 @@ def ui(
             complain(
                 "The daemon has stopped; this process serves the page now. Open tabs keep working, or use this address:"
             )
-        serve(Hub(options), _bound_again(door.port), door, ready, changed)
+        serve(HubCore(options), _bound_again(door.port), door, ready, changed)
     except KeyboardInterrupt:
         pass
     finally:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kbhub.setup.clients import Client
-    from kbhub.setup.plan import Step, Task
+    from kbhub.setup.plan import PlannedStep, Step
 
 
 NO_CLIENT = "No MCP client found on this machine. Name one: kbhub setup --client NAME (`kbhub setup --help` lists them)"
@@ -83,7 +83,7 @@ def setup(
     if common.verbose:
         log_to_stderr()
     machine = Machine(Path.home(), dict(os.environ), this_platform())
-    tasks: list[Task] = []
+    tasks: list[PlannedStep] = []
     notes: tuple[str, ...] = ()
     chosen, how = chosen_clients(machine, client), launch(this_installation(), machine)
     by_hand = pastes(client, (*how.argv, SERVE), remove=remove)

@@ -15,7 +15,7 @@ from kbhub.documents.sources.converted import decode_as, document_of_markdown
 from kbhub.documents.sources.html_source import plain_tags
 from kbhub.documents.sources.html_tables import MAX_SPAN, Cell, Table
 from kbhub.documents.sources.inline import Inline
-from kbhub.documents.sources.markdown_writing import Writer, escaped, fenced
+from kbhub.documents.sources.markdown_writing import MarkdownWriter, escaped, fenced
 
 if TYPE_CHECKING:
     from kbhub.types import Document
@@ -112,7 +112,7 @@ class _Page(HTMLParser):
 
     def __init__(self, room: int, *, keeps_navigation: bool = False) -> None:
         super().__init__(convert_charrefs=True)
-        self.writer = Writer(room)
+        self.writer = MarkdownWriter(room)
         self.inline = Inline()
         self.keeps_navigation = keeps_navigation
         self.meta: _Attributes = {}

@@ -123,7 +123,7 @@ class _Scope:
     """Name of a container → how many are open."""
 
 
-class Writer:
+class MarkdownWriter:
     """Markdown being written.
 
     Args:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from kbhub.documents.text_editing import Text
     from kbhub.editing.paths import Location
     from kbhub.editing.relinking import Rewritten
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.sync.sync import Progress
     from kbhub.types import Base
 
@@ -63,7 +63,7 @@ _PROBLEMS = frozenset(("front-matter", "encoding"))
 _TAG_KEYS = ("tags", "tag")
 
 
-class _Told:
+class _AuditProgress:
     """How much is checked, in checks of one document each.
 
     Args:
@@ -82,7 +82,7 @@ class _Told:
 
 
 def audit(
-    hub: Hub,
+    hub: HubCore,
     names: Iterable[str] = (),
     *,
     checks: Iterable[str] = (),
@@ -122,7 +122,7 @@ def audit(
     while True:
         audited = [material for name, material in bases.items() if name in chosen]
         notes: list[str] = []
-        told = _Told(progress, len(selected) * sum(len(material.documents) for material in audited))
+        told = _AuditProgress(progress, len(selected) * sum(len(material.documents) for material in audited))
         try:
             findings = [one for one in _findings(hub, audited, bases, selected, notes, told) if one.check in selected]
             break
@@ -157,12 +157,12 @@ def audit(
 
 
 def _findings(
-    hub: Hub,
+    hub: HubCore,
     audited: Sequence[Material],
     bases: Mapping[str, Material],
     selected: frozenset[str],
     notes: list[str],
-    told: _Told,
+    told: _AuditProgress,
 ) -> Iterator[AuditFinding]:
     """Run the requested checks, and maybe some that come with them."""
     usual = usual_tags(bases) if "tags" in selected else {}
@@ -188,7 +188,7 @@ def _checks_of_base(
     selected: frozenset[str],
     usual: Mapping[str, str],
     notes: list[str],
-    told: _Told,
+    told: _AuditProgress,
 ) -> Iterator[tuple[frozenset[str], Callable[[], Iterable[AuditFinding]]]]:
     """Yield the checks of a base, by the names of what they find."""
 
@@ -209,7 +209,7 @@ def _checks_of_base(
 
 
 def _checks_of_all(
-    hub: Hub, audited: Sequence[Material], notes: list[str]
+    hub: HubCore, audited: Sequence[Material], notes: list[str]
 ) -> Iterator[tuple[frozenset[str], Callable[[], Iterable[AuditFinding]]]]:
     """Yield the checks across bases, by the names of what they find."""
 
@@ -223,7 +223,7 @@ def _checks_of_all(
     yield frozenset(("memories",)), lambda: memory_findings(hub, {material.base.id: material for material in audited})
 
 
-def _passed_over(hub: Hub, audited: Sequence[Material]) -> dict[str, dict[str, int]]:
+def _passed_over(hub: HubCore, audited: Sequence[Material]) -> dict[str, dict[str, int]]:
     return {material.base.id: counts for material in audited if (counts := passed_over(hub, material.base))}
 
 
@@ -238,7 +238,7 @@ def _counts(findings: Sequence[AuditFinding]) -> tuple[CheckCount, ...]:
     return tuple(count for count in counts if count.total)
 
 
-def fix(hub: Hub, report: AuditReport, *, dry_run: bool = False) -> Fixed:
+def fix(hub: HubCore, report: AuditReport, *, dry_run: bool = False) -> Fixed:
     """Apply the safe fixes of an audit in writable bases, and index the changes.
 
     Args:
@@ -276,7 +276,7 @@ def fix(hub: Hub, report: AuditReport, *, dry_run: bool = False) -> Fixed:
 
 
 def _fix(
-    hub: Hub, base: Base, path: str, findings: Sequence[AuditFinding], *, dry_run: bool
+    hub: HubCore, base: Base, path: str, findings: Sequence[AuditFinding], *, dry_run: bool
 ) -> tuple[list[Change], list[int | None]]:
     place = find_document(hub, f"{base.id}@{path}")
     with writing(hub, base, place.ref), refusing(place.ref), open_folder(base, place.folders) as folder:

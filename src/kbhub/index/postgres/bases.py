@@ -48,7 +48,7 @@ class SharedBase:
 
 
 @struct
-class Member:
+class RoleRights:
     """A role and what it may do with a base."""
 
     role: str
@@ -245,12 +245,12 @@ def revoke(server: Server, role: str, name: str | None = None) -> bool:
         return bool(row and row[0])
 
 
-def members(server: Server, name: str | None = None) -> list[Member]:
+def members(server: Server, name: str | None = None) -> list[RoleRights]:
     """Return who may do what with a base, or create bases. Raises as `grant` does."""
     names = {number: rights for rights, number in RIGHTS.items()}
     with _ruling(server, name) as (connection, number):
         rows = connection.execute("SELECT role, rights FROM kbhub.members(%s)", (number,)).fetchall()
-    return [Member(role, names[rights]) for role, rights in rows]
+    return [RoleRights(role, names[rights]) for role, rights in rows]
 
 
 @contextmanager

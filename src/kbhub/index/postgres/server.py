@@ -51,7 +51,7 @@ LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
 
 
 @struct
-class Session:
+class DatabaseSession:
     """Who one is in a database."""
 
     role: str
@@ -168,7 +168,7 @@ class Server:
         except UnicodeError as error:
             raise EngineUnavailable(self.name, "its host name is invalid", "Fix the URL.") from error
 
-    def session(self) -> Session:
+    def session(self) -> DatabaseSession:
         """Open a connection and return who one is there, for `doctor`.
 
         Raises:
@@ -185,7 +185,7 @@ class Server:
                 and connection.execute("SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid()").fetchone()
             )
             local = all(is_local(host) for host in str(connection.info.host or "").split(","))
-            return Session(str(role), version.split()[0], tls[0] if tls else None, float(now), local)
+            return DatabaseSession(str(role), version.split()[0], tls[0] if tls else None, float(now), local)
 
     def close(self) -> None:
         """Close all connections."""

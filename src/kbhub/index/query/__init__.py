@@ -1,7 +1,7 @@
 """Parse user text into terms, FTS5 expressions and filters, and cut excerpts. Accepts any string."""
 
 from kbhub.index.query.excerpts import excerpt, spans
-from kbhub.index.query.filtering import Filter, Value, selected_bases
+from kbhub.index.query.filtering import Filter, FilterValue, selected_bases
 from kbhub.index.query.parsing import (
     MAX_CHARACTERS,
     MAX_TERMS,
@@ -34,9 +34,9 @@ __all__ = [
     "STOP_WORDS",
     "TOKENIZER",
     "Filter",
+    "FilterValue",
     "ParsedQuery",
     "Term",
-    "Value",
     "beginning",
     "cased_parts",
     "excerpt",

@@ -55,7 +55,7 @@ _WILD = re.compile(r"[*?\[]")
 
 
 @struct
-class Value:
+class FilterValue:
     """One value of a filter."""
 
     text: str
@@ -78,7 +78,7 @@ class Filter:
 
     key: str
     """Folded; `tag`, `path`, `base`, `kind`, `age`, or a key of the front matter (`a.b` of a nested one)."""
-    values: tuple[Value, ...]
+    values: tuple[FilterValue, ...]
     """Alternatives, any of which must match."""
     excluded: bool = False
     """Whether matching documents are excluded instead."""
@@ -191,32 +191,32 @@ def selected_bases(filters: Iterable[Filter], names: Collection[str]) -> bool:
     )
 
 
-def _value(key: str, operator: str, written: str) -> Value:
+def _value(key: str, operator: str, written: str) -> FilterValue:
     quoted = written.startswith('"')
     text = written.strip('"') if quoted else written
     comparable = _is_age if key == "age" else _is_comparable
     if key in ALWAYS and key != "age":
-        return Value(operator + text)
+        return FilterValue(operator + text)
     if not quoted and not operator and ".." in text:
         lower, _, upper = text.partition("..")
-        value = Value(lower, "..", upper)
+        value = FilterValue(lower, "..", upper)
         if comparable(value):
             return value
     for comparison in COMPARISONS:
-        if operator == comparison and comparable(Value(text)):
-            return Value(text, comparison)
-    return Value(operator + text)
+        if operator == comparison and comparable(FilterValue(text)):
+            return FilterValue(text, comparison)
+    return FilterValue(operator + text)
 
 
-def _ends(value: Value) -> list[str]:
+def _ends(value: FilterValue) -> list[str]:
     return [end for end in (value.text, value.upper) if end] if value.operator == ".." else [value.text]
 
 
-def _is_comparable(value: Value) -> bool:
+def _is_comparable(value: FilterValue) -> bool:
     ends = _ends(value)
     return bool(ends) and all(number_of(end) is not None or date_of(end) is not None for end in ends)
 
 
-def _is_age(value: Value) -> bool:
+def _is_age(value: FilterValue) -> bool:
     ends = _ends(value)
     return bool(ends) and all(days_of(end) is not None for end in ends)

@@ -13,13 +13,13 @@ from kbhub.memory.querylog.gaps import QUESTION_CHARACTERS, close_answered, find
 from kbhub.memory.querylog.log import Maintained, Unanswered
 from kbhub.memory.querylog.promotion import follow, may_promote, promote
 from kbhub.memory.querylog.recording import log_of
-from kbhub.memory.querylog.topics import Deadline, Topics
+from kbhub.memory.querylog.topics import TimeLimit, Topics
 from kbhub.models.embedding import PACKAGED_SHA256, packaged_embedder
 from kbhub.search.memory_boost import timestamp
 from kbhub.values import DAY_SECONDS
 
 if TYPE_CHECKING:
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.index.querylog import QueryLog
     from kbhub.memory.querylog.log import Gaps
     from kbhub.models.embedding import Embedder
@@ -41,7 +41,7 @@ MOST_UNANSWERED = 20
 _DONE = "maintained"
 
 
-def maintain(hub: Hub, *, at_most_every: float = 0.0, seconds: float = MOST_SECONDS) -> Maintained:
+def maintain(hub: HubCore, *, at_most_every: float = 0.0, seconds: float = MOST_SECONDS) -> Maintained:
     """Expire old queries, find recurring ones, and update gaps and promoted memories.
 
     Indexes are used as they are. If query logging is off, only old queries are expired.
@@ -67,10 +67,10 @@ def maintain(hub: Hub, *, at_most_every: float = 0.0, seconds: float = MOST_SECO
         expired = queries.expire(now - settings.log.days * DAY_SECONDS, MOST_QUERIES)
         if not settings.log.queries:
             return Maintained(ran=True, expired=expired)
-        return _maintained(hub, queries, Deadline(seconds)).model_copy(update={"expired": expired})
+        return _maintained(hub, queries, TimeLimit(seconds)).model_copy(update={"expired": expired})
 
 
-def _maintained(hub: Hub, queries: QueryLog, deadline: Deadline) -> Maintained:
+def _maintained(hub: HubCore, queries: QueryLog, deadline: TimeLimit) -> Maintained:
     # numpy takes 0.1 s to load, and logging queries does not need it.
     from kbhub.memory.querylog.clusters import SIMILARITY, clusters  # noqa: PLC0415
 
@@ -103,7 +103,7 @@ def _maintained(hub: Hub, queries: QueryLog, deadline: Deadline) -> Maintained:
     )
 
 
-def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:
+def gaps_and_unanswered(hub: HubCore, *, every: bool = False) -> Gaps:
     """Return the gaps, and the questions that may become gaps.
 
     Args:
@@ -120,7 +120,7 @@ def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:
     distinct = queries.distinct(MOST_DISTINCT) if gaps.logged and queries.exists() else []
     known = Topics(queries, "gap", embedder.embed, SIMILARITY)
     recurring = clusters(distinct, embedder.embed([query.subject for query in distinct]), least=1) if distinct else []
-    deadline = Deadline(MOST_SECONDS)
+    deadline = TimeLimit(MOST_SECONDS)
     candidates = (
         cluster
         for cluster in recurring
@@ -147,7 +147,7 @@ def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:
     return gaps.model_copy(update={"unanswered": unanswered, "rule": rule})
 
 
-def _packaged(hub: Hub) -> Embedder:
+def _packaged(hub: HubCore) -> Embedder:
     """Return the embedder that `SIMILARITY` was chosen for; the hub's, which may be loaded, if it is the same."""
     try:
         embedder = hub.embedder()

@@ -14,14 +14,14 @@ from kbhub.index.query import normalise, parsed
 from kbhub.index.querylog import QueryLog
 from kbhub.index.references import parse_reference
 from kbhub.models.embedding import PACKAGED_SHA256
-from kbhub.search.querylog import MODEL_DIGITS, Session, log_path, question_vector
+from kbhub.search.querylog import MODEL_DIGITS, LogSession, log_path, question_vector
 from kbhub.values import struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.types import Query, SearchResult
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ _ENDS = "?!.,;: "
 class _Note:
     """A queued entry and its hub."""
 
-    hub: Hub
+    hub: HubCore
     entry: Asked | Opening
 
 
@@ -60,7 +60,7 @@ _writer: list[threading.Thread] = []
 
 
 def record(
-    hub: Hub, result: SearchResult, query: Query, client: str | None = None, *, took: float | None = None
+    hub: HubCore, result: SearchResult, query: Query, client: str | None = None, *, took: float | None = None
 ) -> None:
     """Queue a query of the user or an agent for the log. Returns at once and never fails.
 
@@ -87,13 +87,13 @@ def record(
         score=result.hits[0].score if result.hits else None,
         client=client or USER,
         hits=tuple(dict.fromkeys(hit.ref for hit in result.hits))[:TOP_HITS],  # several chunks may have one ref
-        session=hub.state(Session).at(hub.options.clock()),
+        session=hub.state(LogSession).at(hub.options.clock()),
         took=took,
     )
     _put(_Note(hub, entry))
 
 
-def note_read(hub: Hub, refs: str | Iterable[str], client: str | None = None, *, remembered: bool = False) -> None:
+def note_read(hub: HubCore, refs: str | Iterable[str], client: str | None = None, *, remembered: bool = False) -> None:
     """Log that documents were read, which marks them as answers to the query that listed them. Returns at once.
 
     They are also learned as answers to what the session asked in vain before, see `search.learned`.
@@ -107,7 +107,7 @@ def note_read(hub: Hub, refs: str | Iterable[str], client: str | None = None, *,
     now = hub.options.clock()
     for ref in [refs] if isinstance(refs, str) else refs:
         meanings = tuple(dict.fromkeys(meaning.target for meaning in parse_reference(ref)))
-        _put(_Note(hub, Opening(now, meanings, client or USER, hub.state(Session).at(now), remembered=remembered)))
+        _put(_Note(hub, Opening(now, meanings, client or USER, hub.state(LogSession).at(now), remembered=remembered)))
 
 
 def flush() -> None:
@@ -126,7 +126,7 @@ def flush() -> None:
                 _waiting.extendleft(reversed(batch))
 
 
-def log_of(hub: Hub) -> QueryLog:
+def log_of(hub: HubCore) -> QueryLog:
     """Return the log of a hub's project, after writing this process's queued entries."""
     flush()
     return QueryLog(log_path(hub))
@@ -154,7 +154,7 @@ def _write_later() -> None:
     flush()
 
 
-def _path_if_wanted(hub: Hub) -> Path | None:
+def _path_if_wanted(hub: HubCore) -> Path | None:
     try:
         return log_path(hub) if hub.config().settings.log.queries else None
     except KbhubError:  # unknown whether the user wants a log

@@ -26,7 +26,7 @@ ID_CHARACTERS = 8
 """Length of an id: 40 bits, as for memories."""
 
 
-class Deadline:
+class TimeLimit:
     """A time limit.
 
     Args:

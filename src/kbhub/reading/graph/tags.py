@@ -14,7 +14,7 @@ from kbhub.reading.reports import TagCount, TaggedDocument, Tags
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.reading.graph.building import Graph, Node
     from kbhub.reading.graph.neighbours import Hop
     from kbhub.reading.graph.tagging import TagTable
@@ -36,7 +36,7 @@ _FOLLOWED: tuple[EdgeKind, ...] = ("link", "backlink", "related")
 
 
 def tags(
-    hub: Hub,
+    hub: HubCore,
     names: Sequence[str] = (),
     *,
     bases: Iterable[str] = (),

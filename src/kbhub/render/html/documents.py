@@ -98,27 +98,27 @@ class Addresses:
 
 
 @struct
-class Part:
+class LineRange:
     """Lines of a document that are shown at once, 1-based and inclusive."""
 
     start: int
     end: int
 
 
-def part_with(document: Document, line: int) -> Part:
+def part_with(document: Document, line: int) -> LineRange:
     """Return the part of a document that has a line: all of it, unless it is long."""
     lines, start, size = document.lines, document.body + 1, 0
     for number in range(document.body + 1, len(lines) + 1):
         size += len(lines[number - 1]) + 1
         if size > PART_CHARACTERS and number > start:
             if line < number:
-                return Part(start, number - 1)
+                return LineRange(start, number - 1)
             start, size = number, len(lines[number - 1])
-    return Part(start, max(len(lines), document.body))
+    return LineRange(start, max(len(lines), document.body))
 
 
 def document_html(
-    document: Document, part: Part, addresses: Addresses, found: Sequence[tuple[int, int]] = ()
+    document: Document, part: LineRange, addresses: Addresses, found: Sequence[tuple[int, int]] = ()
 ) -> Markup:
     """Return lines of a document as HTML.
 

@@ -10,7 +10,7 @@ from kbhub.values import DAY_SECONDS, struct
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kbhub.memory.known import Known
+    from kbhub.memory.known import StoredMemory
 
 WIDTH, HEIGHT = 300.0, 60.0
 """Units of a plot's view box."""
@@ -43,7 +43,7 @@ class Column:
     total: int
 
 
-def strength_curve(memory: Known, now: float) -> Curve:
+def strength_curve(memory: StoredMemory, now: float) -> Curve:
     """Return how the strength of a memory falls after its last use, if it is not used again.
 
     Args:

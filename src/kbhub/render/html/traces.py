@@ -18,7 +18,7 @@ WHOLE = 100.0
 
 
 @struct
-class Part:
+class TracePart:
     """What a signal adds to a score, and where that lies in the bar."""
 
     name: str
@@ -36,7 +36,7 @@ class Part:
 class BarOfTrace:
     """A trace, to be drawn."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[TracePart, ...]
     factors: tuple[tuple[str, float], ...]
     score: float
 
@@ -60,7 +60,7 @@ def traced(hit: Hit) -> BarOfTrace:
     for signal in signals:
         width = max(0.0, signal.contribution) * scale
         parts.append(
-            Part(
+            TracePart(
                 name=signal.name,
                 tone=TONES.get(signal.name, "evidence"),
                 rank=signal.rank,

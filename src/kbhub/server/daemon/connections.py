@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kbhub import __version__
 from kbhub.errors import ConfigError, KbhubError, UsageError
-from kbhub.hub import Hub, HubOptions
+from kbhub.hub import HubCore, HubOptions
 from kbhub.server.daemon.link import GREETING_BYTES, GREETING_SECONDS, LINK, OURS, PASSED_ON
-from kbhub.server.hooking import Hooking, Told
+from kbhub.server.hooking import Hooking, HookMessage
 from kbhub.server.server import KbhubServer, create_server
 from kbhub.server.wire import PROTOCOLS, converse
 from kbhub.ui.loopback import bind_port
@@ -32,7 +32,7 @@ from kbhub.workspace.places import cache_dir
 if TYPE_CHECKING:
     from anyio.abc import ByteStream
 
-    from kbhub.index.shared import Shared
+    from kbhub.index.shared import SharedState
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class Connections:
     def __init__(
         self,
         token: str,
-        shared: Shared,
+        shared: SharedState,
         base_env: dict[str, str],
         status: Callable[[], dict[str, Any]],
         dismissed: Callable[[Dismissal], None],
@@ -247,12 +247,12 @@ class Connections:
         identity = greeting.model_dump_json(exclude={"token"}).encode()
         key = hmac.digest(self._token.encode(), b"request state\0" + identity, "sha256")
         return create_server(
-            Hub(options), structured=greeting.wanted.structured, request_state=RequestStateSecurity(keys=[key])
+            HubCore(options), structured=greeting.wanted.structured, request_state=RequestStateSecurity(keys=[key])
         )
 
     def _hooked(self, greeting: Greeting, hook: HookModel) -> dict[str, Any]:
         """Answer a hook; whatever fails is silence."""
-        told = Told(hook.event, hook.client, hook.data.encode("utf-8", "replace"))
+        told = HookMessage(hook.event, hook.client, hook.data.encode("utf-8", "replace"))
         try:
             output = self.hooking.answered(told, self._base_env | greeting.env, str(greeting.cwd))
         except (KbhubError, ValueError) as error:
@@ -269,14 +269,14 @@ class Connections:
 
         lock = anyio.Lock()
 
-        async def changed(door: access.Door) -> None:
+        async def changed(door: access.PageAddress) -> None:
             async with lock:
                 await stream.send(_line({OURS: "ui", "page": door._asdict()}))
 
-        door = access.Door(**wanted.model_dump())
+        door = access.PageAddress(**wanted.model_dump())
         try:
             options = replace(self._options(greeting), serve=False, ask_roots=False)
-            page = await run_sync(lambda: serving.Page(Hub(options), bind_port(door.port), door, changed))
+            page = await run_sync(lambda: serving.PageServer(HubCore(options), bind_port(door.port), door, changed))
         except KbhubError as error:
             await stream.send(_line(_refusal("failed", str(error))))
             return

@@ -80,6 +80,6 @@ def _answered(event: str, client: str, data: bytes, env: Mapping[str, str], limi
 
         begin(folder, {"ends": True}, env)
     # All of a hub: on a slow machine the time is over before it is loaded, so the daemon comes first.
-    from kbhub.server.hooking import Hooking, Told  # noqa: PLC0415
+    from kbhub.server.hooking import Hooking, HookMessage  # noqa: PLC0415
 
-    return Hooking().answered(Told(event, client, data), dict(env))
+    return Hooking().answered(HookMessage(event, client, data), dict(env))

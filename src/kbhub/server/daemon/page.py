@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kbhub import __version__
 from kbhub.server.daemon.folder import DaemonFolder, read_token, running
 from kbhub.server.daemon.link import OURS, Refused, dial, greet, greeting
-from kbhub.ui.access import Door
+from kbhub.ui.access import PageAddress
 from kbhub.workspace.places import data_dir
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ KIND = "ui"
 def serve_by_daemon(
     wanted: ConnectOptions,
     env: Mapping[str, str],
-    door: Door,
+    door: PageAddress,
     ready: Callable[[], object],
-    changed: Callable[[Door], object],
+    changed: Callable[[PageAddress], object],
 ) -> bool:
     """Have the running daemon serve the page; blocks until the daemon ends, or until this process is interrupted.
 
@@ -53,7 +53,7 @@ def serve_by_daemon(
                 said = json.loads(line)
                 if said.get(OURS) != KIND:
                     break  # it is leaving
-                changed(Door(**said["page"]))
+                changed(PageAddress(**said["page"]))
     except (OSError, Refused):
         return False
     return True

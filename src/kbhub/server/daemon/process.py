@@ -26,7 +26,7 @@ from anyio.to_thread import run_sync
 from kbhub import __version__
 from kbhub.errors import ConfigError
 from kbhub.hub import HubOptions
-from kbhub.index.shared import Shared
+from kbhub.index.shared import SharedState
 from kbhub.memory.querylog.recording import flush
 from kbhub.server.daemon.announcing import make_token, process_mark, write_record
 from kbhub.server.daemon.connections import Connections, Dismissal
@@ -78,7 +78,7 @@ class Daemon:
     def __init__(self, start: Start, folder: DaemonFolder, options: HubOptions) -> None:
         self._start, self._folder, self._options = start, folder, options
         self._settings = _settings(options)
-        self._shared = Shared()
+        self._shared = SharedState()
         self._token = make_token(folder)
         self._began = time.monotonic()
         self._used = time.monotonic()

@@ -19,7 +19,7 @@ from kbhub.render import status_answers
 from kbhub.render.model import sentences
 from kbhub.render.words import warnings_text
 from kbhub.search import outside
-from kbhub.search.querylog import Session
+from kbhub.search.querylog import LogSession
 from kbhub.server.confirming import TrustQuestion
 from kbhub.server.parameters import as_list, cleaned
 from kbhub.server.roots import RootsQuestion
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
 
     from kbhub.frozen import Model
-    from kbhub.hub import Hub
+    from kbhub.hub import HubCore
     from kbhub.server.notifications import Announcer
     from kbhub.sync.sync import Progress
     from kbhub.sync.watch import Changes
@@ -67,7 +67,7 @@ class Calls:
         structured: whether results carry structured content beside their text.
     """
 
-    def __init__(self, hub: Hub, announcer: Announcer, *, structured: bool = False) -> None:
+    def __init__(self, hub: HubCore, announcer: Announcer, *, structured: bool = False) -> None:
         self.hub, self.announcer, self.structured = hub, announcer, structured
         self.start_over()
 
@@ -81,7 +81,7 @@ class Calls:
         self._waited = 0.0
         """Seconds waited for first indexes."""
         # Over HTTP connections cannot be told apart.
-        self.hub.state(Session).name = secrets.token_hex(8) if self.hub.options.ask_roots else ""
+        self.hub.state(LogSession).name = secrets.token_hex(8) if self.hub.options.ask_roots else ""
 
     def begin(self) -> None:
         """Start indexing and watching, once; not before the handshake is done."""

@@ -17,7 +17,7 @@ from kbhub.memory.querylog.recording import note_read
 from kbhub.memory.remember import remember
 from kbhub.memory.results import Forgotten, MemoryList, Remembered
 from kbhub.render.memory_answers import forgotten_answer, memories_answer, remembered_answer
-from kbhub.search.querylog import Session
+from kbhub.search.querylog import LogSession
 from kbhub.server.apps import shows_views, with_memories
 from kbhub.server.confirming import confirm
 from kbhub.server.parameters import Names, as_list, brief, cleaned
@@ -78,7 +78,7 @@ class Memories:
                 supersedes=cleaned(list(options.supersedes)),
                 namespace=options.namespace,
                 client=client_name(context),
-                session=calls.hub.state(Session).name or None,
+                session=calls.hub.state(LogSession).name or None,
             )
         )
         await calls.run(partial(note_read, calls.hub, cleaned(about), client_name(context), remembered=True))

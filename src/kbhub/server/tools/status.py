@@ -47,7 +47,7 @@ class Statuses:
         return calls.result(status_answers.status_answer(status), status)
 
 
-class Auditing:
+class AuditTool:
     """Audits documents."""
 
     def __init__(self, calls: Calls) -> None:
