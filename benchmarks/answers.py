@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kbhub.answers import AskOptions
 from kbhub.answers.answer import estimated_tokens
-from kbhub.answers.asking import answer_without_client, prepare
+from kbhub.answers.question import answer_without_client, prepare
 from kbhub.evaluation.corpus import Corpus, Setup, open_corpus
 from kbhub.evaluation.datasets import Dataset, EvalQuery, best_answer, load_dataset
 

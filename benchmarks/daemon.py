@@ -23,7 +23,7 @@ from pathlib import Path
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
 from kbhub.server.daemon.folder import DaemonFolder, read_record
-from kbhub.server.daemon.starting import stop
+from kbhub.server.daemon.launch import stop
 
 WORDS = [
     "deploy",

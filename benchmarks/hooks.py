@@ -35,7 +35,7 @@ from kbhub.hooks.consent import let_speak
 from kbhub.hub import HubOptions
 from kbhub.memory.remember import remember
 from kbhub.server.daemon.folder import DaemonFolder
-from kbhub.server.daemon.starting import begin, running, stop
+from kbhub.server.daemon.launch import begin, running, stop
 
 PACKAGES = ("anyio", "httpx", "pydantic")
 """Installed packages whose source is the code of a repository."""

@@ -25,11 +25,11 @@ from kbhub.evaluation.metrics import METRICS, judge
 from kbhub.hub import HubCore
 from kbhub.index.logged import Asked, Opening
 from kbhub.index.querylog import QueryLog
-from kbhub.memory.querylog.recording import flush, note_read, record
+from kbhub.memory.querylog.recorder import flush, note_read, record
 from kbhub.models.embedding import PACKAGED_SHA256
-from kbhub.search.learned import learned
 from kbhub.search.querylog import MODEL_DIGITS, LogSession, log_path, question_vector
 from kbhub.search.search import search
+from kbhub.search.usage import learned
 from kbhub.types import Query
 
 DAY = 86_400

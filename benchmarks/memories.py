@@ -13,11 +13,11 @@ from pathlib import Path
 from bench.common import environment
 from kbhub.api import Hub
 from kbhub.hub import HubOptions
-from kbhub.memory.changing import forget
+from kbhub.memory.changes import forget
 from kbhub.memory.documents import new_file, slug
-from kbhub.memory.likeness import id_of
-from kbhub.memory.listing import memories
+from kbhub.memory.lists import memories
 from kbhub.memory.remember import remember
+from kbhub.memory.similarity import id_of
 from kbhub.search.memory_boost import timestamp
 from kbhub.types import Query
 

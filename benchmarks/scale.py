@@ -27,7 +27,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbhub.workspace.process_tuning import be_frugal, serve_frugally
+from kbhub.workspace.process_limits import be_frugal, serve_frugally
 
 be_frugal(os.environ)  # as kbhub's own processes do, before numpy is imported
 
@@ -237,7 +237,7 @@ def _memory(pid: int, what: str) -> float:
 
 def build(work: Path, names: list[str]) -> dict[str, Any]:
     """Make an index as `kbhub index` does, and note when which phase began."""
-    from kbhub.index.sqlite import packing, writer
+    from kbhub.index.sqlite import pack, writer
 
     hub = _hub(work, names)
     hub.embedder().embed(["warm"])
@@ -266,7 +266,7 @@ def build(work: Path, names: list[str]) -> dict[str, Any]:
 
         return wrapped
 
-    writer.pack = named("packing", packing.pack)
+    writer.pack = named("packing", pack.pack)
     writer.IndexWriter.tidy = named("finishing", writer.IndexWriter.tidy)
     (report,) = hub.sync(progress=progress)
     wall, cpu = time.perf_counter() - started, cpu_seconds() - began

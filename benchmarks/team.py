@@ -37,10 +37,10 @@ from kbhub.hub import HubCore, HubOptions
 from kbhub.index.postgres import Server
 from kbhub.index.postgres import bases as team
 from kbhub.reading.graph.tags import tags
-from kbhub.reading.listing import list_documents
+from kbhub.reading.lists import list_documents
 from kbhub.search.search import search
 from kbhub.sync.bases import sync
-from kbhub.sync.publishing import publish
+from kbhub.sync.publish import publish
 from kbhub.types import Query
 
 PARTS = 10
@@ -244,7 +244,7 @@ import sys
 from pathlib import Path
 from kbhub.hub import Hub, HubOptions
 from kbhub.index.postgres import Server
-from kbhub.sync.publishing import publish
+from kbhub.sync.publish import publish
 folder, url = sys.argv[1:]
 hub = Hub(HubOptions(bases={"notes": Path(folder)}, cwd=Path(folder), cache=Path(folder).parent / "cache"))
 (base,) = hub.select(["notes"])

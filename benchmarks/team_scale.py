@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kbhub.workspace.process_tuning import be_frugal, serve_frugally
+from kbhub.workspace.process_limits import be_frugal, serve_frugally
 
 be_frugal(os.environ)  # as kbhub's own processes do, before numpy is imported
 
@@ -32,7 +32,7 @@ from bench.processes import memory_of
 from kbhub.hub import HubCore, HubOptions
 from kbhub.index.postgres import reader
 from kbhub.search.search import search
-from kbhub.sync.publishing import publish
+from kbhub.sync.publish import publish
 from kbhub.types import Query
 from team import QUESTIONS, Stand
 

@@ -166,7 +166,7 @@ def mode(request):
 def nothing_to_note():
     """What a test asked and could not be noted is not tried again beside the next one."""
     yield
-    if recording := sys.modules.get("kbhub.memory.querylog.recording"):
+    if recording := sys.modules.get("kbhub.memory.querylog.recorder"):
         recording._waiting.clear()
 
 

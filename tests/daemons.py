@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kbhub.server.daemon.folder import DaemonFolder, is_held, read_record
-from kbhub.server.daemon.starting import stop
+from kbhub.server.daemon.launch import stop
 
 SOURCE = str(Path(__file__).parent.parent / "src")
 PATIENCE = 60

@@ -18,7 +18,7 @@ import pytest
 from kbhub.hub import HubCore, HubOptions
 from kbhub.index.postgres.bases import init
 from kbhub.index.postgres.server import Server
-from kbhub.sync.publishing import publish
+from kbhub.sync.publish import publish
 
 if TYPE_CHECKING:
     from conftest import Environment

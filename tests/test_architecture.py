@@ -127,17 +127,17 @@ def test_only_the_server_imports_the_protocol():
     users = {module(path) for path in FILES if spoken.search(path.read_text("utf-8"))}
 
     assert {name for name in users if room(name) != "server"} == LATE
-    assert not {"kbhub.server.daemon.connecting", "kbhub.server.daemon.proxy"} & users
+    assert not {"kbhub.server.daemon.connect", "kbhub.server.daemon.proxy"} & users
 
 
 WEIGHT = {
     "files": 420,
-    "lines": 74775,
-    "code lines": 48013,
+    "lines": 74819,
+    "code lines": 48057,
     "files under 60 lines": 27,
-    "class names in two files": 28,
-    "modules in -ing": 74,
-    "test lines": 55740,
+    "class names in two files": 0,
+    "modules in -ing": 4,
+    "test lines": 55743,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

@@ -11,7 +11,7 @@ import pytest
 import kbhub.documents.sources.isolated
 import kbhub.workspace.formats
 from kbhub.editing.documents import write_document
-from kbhub.editing.renaming import rename
+from kbhub.editing.renames import rename
 from kbhub.errors import WriteRefused
 from kbhub.render.terminal import report_text
 from kbhub.sync.deleted_texts import change_keeping

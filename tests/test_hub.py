@@ -16,8 +16,8 @@ import pytest
 
 import kbhub.hub
 import kbhub.sync.bases
-import kbhub.sync.comparing
-import kbhub.sync.indexing
+import kbhub.sync.comparison
+import kbhub.sync.indexer
 from conftest import HOUR_NS
 from corpus import sentences
 from kbhub.errors import BaseNotFound, ConfigError
@@ -29,8 +29,8 @@ from kbhub.types import Query
 def no_pause(monkeypatch):
     """Every call looks again, so that tests need not wait."""
     monkeypatch.setattr(kbhub.hub, "REDISCOVER_SECONDS", 0.0)
-    monkeypatch.setattr(kbhub.sync.comparing, "QUICK_SECONDS", 60.0)
-    monkeypatch.setattr(kbhub.sync.comparing, "WATCHED_SECONDS", 0.0)
+    monkeypatch.setattr(kbhub.sync.comparison, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(kbhub.sync.comparison, "WATCHED_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -475,7 +475,7 @@ def test_freshen_takes_up_a_small_change_and_leaves_a_large_one(two, monkeypatch
 
 def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index(environment, monkeypatch):
     """Files indexed as soon as they were written may have changed since; that hides none that has."""
-    monkeypatch.setattr(kbhub.sync.indexing, "RACY_NS", 10 * HOUR_NS)
+    monkeypatch.setattr(kbhub.sync.indexer, "RACY_NS", 10 * HOUR_NS)
     hub = environment.hub()
     for number in range(kbhub.sync.bases.FRESHEN_CHANGES + 40):
         environment.write(f"knowledge/{number}.md", f"# Note {number}\n\nalpha\n")
@@ -491,7 +491,7 @@ def test_a_changed_file_is_found_among_many_that_are_younger_than_their_index(en
 def test_an_answer_says_that_too_many_young_files_are_not_looked_at(environment, monkeypatch):
     """What is left to the background is told until that is done."""
     monkeypatch.setattr(kbhub.sync.bases, "FRESHEN_YOUNG", 3)
-    monkeypatch.setattr(kbhub.sync.indexing, "RACY_NS", 10 * HOUR_NS)
+    monkeypatch.setattr(kbhub.sync.indexer, "RACY_NS", 10 * HOUR_NS)
     hub = environment.hub()
     for number in range(5):
         environment.write(f"knowledge/{number}.md", "alpha")

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from documents.secret_corpus import TOKENS, secrets
-from kbhub.documents.sources.reading import parse_source
+from kbhub.documents.sources.source import parse_source
 from kbhub.editing.audit import audit
 from kbhub.editing.distil import distil
 from kbhub.errors import SecretFound
-from kbhub.memory.listing import memories
+from kbhub.memory.lists import memories
 from kbhub.memory.remember import remember
 from kbhub.memory.transfer import export, import_
 from kbhub.sync.bases import sync

@@ -10,11 +10,11 @@ from functools import partial
 from kbhub.editing import delete_document, rename, write_document
 from kbhub.editing.audit import audit
 from kbhub.errors import KbhubError
-from kbhub.memory.changing import forget
-from kbhub.memory.listing import memories
+from kbhub.memory.changes import forget
+from kbhub.memory.lists import memories
 from kbhub.memory.remember import remember
 from kbhub.reading.graph import related, tags
-from kbhub.reading.listing import list_documents
+from kbhub.reading.lists import list_documents
 from kbhub.types import Query
 
 THREADS, ACTS = 6, 40

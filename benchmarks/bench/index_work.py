@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from kbhub.workspace.process_tuning import be_frugal
+from kbhub.workspace.process_limits import be_frugal
 
 be_frugal(os.environ)  # as every process of kbhub does first; with the threads of numpy, none could be forked
 
@@ -33,7 +33,7 @@ from kbhub.documents.chunking import chunk_document
 from kbhub.documents.markdown import parse_document
 from kbhub.hub import HubOptions
 from kbhub.models.embedding import PACKAGED_MODEL, open_embedder
-from kbhub.sync.indexing import embedded_text
+from kbhub.sync.indexer import embedded_text
 
 if TYPE_CHECKING:
     from multiprocessing.queues import SimpleQueue

@@ -7,15 +7,15 @@ The Python API is what `__all__` lists: it is stable within a major version. Eve
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kbhub.answers.answer import Answer, AskOptions
-    from kbhub.answers.asking import ask
+    from kbhub.answers.question import ask
     from kbhub.api import Hub
     from kbhub.errors import KbhubError
-    from kbhub.memory.changing import forget
-    from kbhub.memory.listing import memories
+    from kbhub.memory.changes import forget
+    from kbhub.memory.lists import memories
     from kbhub.memory.memory_tool import memory_tool
     from kbhub.memory.remember import remember
     from kbhub.memory.results import Forgotten, Memory, MemoryList, Remembered
-    from kbhub.reading.reading import ReadOptions
+    from kbhub.reading.read import ReadOptions
     from kbhub.reading.reports import Reading, ReadResult, Status
     from kbhub.sync.report import SyncReport
     from kbhub.types import Hit, Query, SearchResult

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kbhub import hub as state
 from kbhub.hub import HubOptions
-from kbhub.reading.listing import status
-from kbhub.reading.reading import read
+from kbhub.reading.lists import status
+from kbhub.reading.read import read
 from kbhub.search.search import search
 from kbhub.sync.bases import freshen, sync
 from kbhub.workspace.discovery import parse_base_arguments
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Self
 
-    from kbhub.reading.reading import ReadOptions
+    from kbhub.reading.read import ReadOptions
     from kbhub.reading.reports import ReadResult, Status
     from kbhub.sync.bases import StaleBase
     from kbhub.sync.report import SyncReport

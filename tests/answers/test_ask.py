@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from ask_documents import QUESTION, write_documents
 from kbhub.answers import AskOptions, Prepared, answer_without_client, ask, prepare
 from kbhub.answers.answer import estimated_tokens
-from kbhub.answers.asking import NO_CLIENT, NO_OLLAMA, NOT_COVERED_TEXT
 from kbhub.answers.prompts import request_of
+from kbhub.answers.question import NO_CLIENT, NO_OLLAMA, NOT_COVERED_TEXT
 from kbhub.errors import BaseNotFound, UsageError
-from kbhub.memory.listing import memories
+from kbhub.memory.lists import memories
 from kbhub.memory.remember import remember
 from kbhub.render.answers import answer_for_model, answer_markdown, answer_notes, answer_text
 from ollama_server import running_ollama

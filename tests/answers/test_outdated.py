@@ -10,8 +10,8 @@ import pytest
 from mcp import Client
 
 from kbhub.answers import AskOptions, ask
-from kbhub.answers.asking import prepare
 from kbhub.answers.prompts import request_of
+from kbhub.answers.question import prepare
 from kbhub.server.server import create_server
 from kbhub.types import Query
 from test_server import text_of

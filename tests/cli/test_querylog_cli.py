@@ -11,7 +11,7 @@ import pytest
 
 from conftest import Clock
 from kbhub.memory.querylog.log import Maintained
-from kbhub.memory.querylog.recording import flush, record
+from kbhub.memory.querylog.recorder import flush, record
 from kbhub.reading.reports import Gap, QuerySummary
 from kbhub.render.memories import maintained_lines, summary_lines
 from kbhub.types import Query

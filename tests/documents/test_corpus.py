@@ -29,7 +29,7 @@ from kbhub.documents.sources.parts import chunk_parts
 from kbhub.documents.sources.pptx import read_pptx
 from kbhub.documents.sources.text_formats import read_text
 from kbhub.documents.sources.xlsx import read_xlsx
-from kbhub.reading.reading import ReadOptions
+from kbhub.reading.read import ReadOptions
 from kbhub.types import Query
 from kbhub.workspace.formats import KINDS_OF_PARTS, kind_of
 

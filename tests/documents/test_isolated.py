@@ -12,7 +12,7 @@ import time
 import pytest
 
 import kbhub.documents.sources.isolated
-from kbhub.documents.packing import MOST_BYTES, packed, unpacked
+from kbhub.documents.plain_data import MOST_BYTES, packed, unpacked
 from kbhub.documents.sources.isolated import GREETING, IsolatedParser
 from kbhub.documents.sources.packages import XML_BYTES
 from kbhub.types import Document
@@ -366,7 +366,7 @@ def test_a_parser_may_not_leave_its_process(tmp_path, statement):
     place = tmp_path / "there.txt"
     place.write_text("secret")
     script = (
-        "import os, socket, subprocess, sys\nfrom kbhub.documents.sources.parsing import _confine\n_confine()\n"
+        "import os, socket, subprocess, sys\nfrom kbhub.documents.sources.parser_process import _confine\n_confine()\n"
         f"try:\n    {statement}\nexcept PermissionError as error:\n    print('may not' in str(error))\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(place)], capture_output=True, text=True, timeout=60)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kbhub.documents.sources.sessions
-from kbhub.documents.sources.reading import chunks_of, parse_source, read_source
-from kbhub.reading.reading import ReadOptions
+from kbhub.documents.sources.source import chunks_of, parse_source, read_source
+from kbhub.reading.read import ReadOptions
 from kbhub.types import Base, Query
 
 BASE = Base(id="logs", path=Path("/logs"), origin="config", kind="session")

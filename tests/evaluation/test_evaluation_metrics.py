@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from kbhub.errors import DatasetError
-from kbhub.evaluation.asking import QueryResult
 from kbhub.evaluation.datasets import EvalQuery
 from kbhub.evaluation.metrics import METRICS, area_under_curve, judge, randomisation_p
+from kbhub.evaluation.queries import QueryResult
 from kbhub.evaluation.report import read_run, run_file, write_run
 
 

@@ -11,7 +11,7 @@ from hook_events import edit, event, reading
 from kbhub.errors import UsageError
 from kbhub.hooks.consent import let_speak, may_speak
 from kbhub.hooks.delivery import deliver
-from kbhub.memory.changing import forget
+from kbhub.memory.changes import forget
 from kbhub.memory.remember import remember
 
 PITFALL = "Run the tests with make check, never with pytest alone."

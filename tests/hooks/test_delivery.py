@@ -10,8 +10,8 @@ from conftest import synced
 from hook_events import CLIENTS, EDITS, edit, event, reading
 from kbhub.hooks.consent import let_speak
 from kbhub.hooks.delivery import BUDGETS, SESSION_TOKENS, deliver
-from kbhub.hooks.quoting import tokens
-from kbhub.memory.changing import forget
+from kbhub.hooks.quotes import tokens
+from kbhub.memory.changes import forget
 from kbhub.memory.remember import remember
 
 REFUND_PROMPT = "On which day are refunds booked in the ledger?"

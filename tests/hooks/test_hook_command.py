@@ -18,20 +18,21 @@ from kbhub.hooks.inbox import waiting
 from kbhub.hooks.state import hooks_state
 from kbhub.memory.remember import remember
 from kbhub.server.daemon.folder import DaemonRecord, read_record, running
-from kbhub.server.daemon.starting import stop
+from kbhub.server.daemon.launch import stop
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written for systems with Unix sockets and signals")
 
 PROMPT = "On which day are refunds booked in the ledger?"
 
 ALONE = """
-from kbhub.server.daemon import hooking, starting
-starting.begin = lambda *_: None
+from kbhub.server.daemon import launch
+from kbhub.server.daemon import hook_client
+launch.begin = lambda *_: None
 """
 """`kbhub` that starts no daemon."""
 
 PATIENT = f"""{ALONE}
-hooking.SECONDS = 60.0
+hook_client.SECONDS = 60.0
 from kbhub.__main__ import main
 main()
 """
@@ -39,7 +40,7 @@ main()
 
 CUT_SHORT = """
 import sys
-sys.modules["kbhub.server.hooking"] = None
+sys.modules["kbhub.server.hook_endpoint"] = None
 from kbhub.__main__ import main
 main()
 """
@@ -211,7 +212,7 @@ def test_an_input_that_never_ends_costs_the_time_limit(environment):
 
 def test_whatever_takes_too_long_ends_with_nothing(shop, environment):
     slow = (
-        f"{ALONE}\nimport sys, time; from kbhub.server.hooking import Hooking\n"
+        f"{ALONE}\nimport sys, time; from kbhub.server.hook_endpoint import Hooking\n"
         "Hooking.answered = lambda *_: time.sleep(600)\n"
         "from kbhub.__main__ import main; sys.exit(main())"
     )

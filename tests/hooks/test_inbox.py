@@ -12,8 +12,8 @@ from kbhub.errors import KbhubError, UsageError
 from kbhub.hooks import inbox as inboxes
 from kbhub.hooks.delivery import deliver
 from kbhub.hooks.inbox import MOST_WAITING, propose, settle, waiting
-from kbhub.hooks.proposing import suggested
-from kbhub.memory.listing import memories
+from kbhub.hooks.proposals import suggested
+from kbhub.memory.lists import memories
 from kbhub.memory.remember import remember
 from kbhub.types import Query
 

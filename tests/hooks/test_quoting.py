@@ -13,7 +13,7 @@ from kbhub.errors import UsageError
 from kbhub.hooks.consent import let_speak
 from kbhub.hooks.delivery import deliver
 from kbhub.hooks.events import answer
-from kbhub.hooks.quoting import as_data, inert, named
+from kbhub.hooks.quotes import as_data, inert, named
 from kbhub.memory.remember import remember
 
 ORDERS = (

@@ -15,7 +15,7 @@ from corpus import EMBEDDER, make_index, sentences
 from kbhub.errors import IndexUnavailable
 from kbhub.index.columns import growing, written
 from kbhub.index.query import parse_query
-from kbhub.index.sqlite import IndexWriter, SqliteIndex, columns, packing
+from kbhub.index.sqlite import IndexWriter, SqliteIndex, columns, pack
 from kbhub.index.sqlite.columns import totals
 from kbhub.index.sqlite.schema import open_writer
 from kbhub.index.sqlite.soundness import remedy
@@ -33,7 +33,7 @@ QUERIES = [
 @pytest.fixture
 def small(monkeypatch):
     """Pack indexes of a few hundred chunks, terms that one in twenty chunks has among what is packed."""
-    monkeypatch.setattr(packing, "PACKED_FROM", 100)
+    monkeypatch.setattr(pack, "PACKED_FROM", 100)
     monkeypatch.setattr(columns, "COMMON", 20)
 
 
@@ -98,7 +98,7 @@ def test_a_base_that_is_too_large_for_one_index_says_so(small, tmp_path):
     index = make_index(tmp_path / "a.db", sentences(300))
     connection = open_writer(index.path)
     connection.limit(apsw.SQLITE_LIMIT_LENGTH, 1000)
-    with pytest.raises(apsw.TooBigError) as refused, packing.Packing(connection) as new, connection:
+    with pytest.raises(apsw.TooBigError) as refused, pack.Packing(connection) as new, connection:
         new.write()
     connection.close()
 
@@ -161,7 +161,7 @@ def test_signatures_of_another_embedder_are_not_used(small, tmp_path):
         assert index.semantic(EMBEDDER.embed(["deploy"])[0], 10) == []
     tidied(index)
     with SqliteIndex(index.path, "project").snapshot():
-        assert packing.is_loose(apsw.Connection(str(index.path))) is False
+        assert pack.is_loose(apsw.Connection(str(index.path))) is False
 
 
 def test_tables_that_differ_are_made_anew_when_they_are_packed(small, environment):

@@ -15,7 +15,7 @@ from conftest import DAY
 from kbhub.index.lessons import LISTED_FIRST
 from kbhub.index.querylog import READ_SECONDS, QueryLog
 from kbhub.memory.querylog.log import clear_log
-from kbhub.memory.querylog.recording import flush, log_path, note_read, record
+from kbhub.memory.querylog.recorder import flush, log_path, note_read, record
 from kbhub.search.querylog import LogSession
 from kbhub.types import Query
 

@@ -12,10 +12,10 @@ import pytest
 from conftest import START
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.sqlite import index_path
-from kbhub.memory.changing import forget
-from kbhub.memory.known import count_read, count_refs
-from kbhub.memory.listing import memories
-from kbhub.memory.moving import move
+from kbhub.memory.catalog import count_read, count_refs
+from kbhub.memory.changes import forget
+from kbhub.memory.lists import memories
+from kbhub.memory.moves import move
 from kbhub.memory.remember import remember
 from kbhub.memory.subjects import definition, subjects_changed
 from kbhub.search.memory_boost import standings, uses_of

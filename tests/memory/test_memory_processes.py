@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kbhub.memory.listing import memories
+from kbhub.memory.lists import memories
 from kbhub.memory.remember import remember
 
 SOURCE = Path(__file__).parents[2] / "src"

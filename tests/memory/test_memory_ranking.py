@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conftest import DAY, Clock
-from kbhub.memory.known import count_refs
+from kbhub.memory.catalog import count_refs
 from kbhub.memory.remember import remember
 from kbhub.types import Query
 

@@ -8,9 +8,9 @@ import pytest
 
 from kbhub import memory_tool
 from kbhub.errors import KbhubError, SecretFound, UsageError, WriteRefused
-from kbhub.memory.listing import memories
+from kbhub.memory.lists import memories
 from kbhub.memory.remember import remember
-from kbhub.memory.restoring import trashed
+from kbhub.memory.trash import trashed
 from kbhub.search.search import search
 from kbhub.types import Query
 from trees import snapshot

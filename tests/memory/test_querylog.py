@@ -19,12 +19,12 @@ from kbhub.errors import QueryLogUnavailable
 from kbhub.evaluation.corpus import logged_dataset
 from kbhub.index.logged import Asked, Distinct
 from kbhub.index.querylog import JOURNAL_BYTES, QueryLog
-from kbhub.memory.querylog import maintenance, recording
+from kbhub.memory.querylog import maintenance, recorder
 from kbhub.memory.querylog.clusters import clusters
 from kbhub.memory.querylog.gaps import summary
 from kbhub.memory.querylog.log import clear_log, show_log
 from kbhub.memory.querylog.maintenance import maintain
-from kbhub.memory.querylog.recording import flush, log_of, log_path, note_read, record
+from kbhub.memory.querylog.recorder import flush, log_of, log_path, note_read, record
 from kbhub.types import Query, SearchResult
 
 ROLLBACK = "# Rollback\n\nTo roll back a release, run `deploy rollback` with the previous version number.\n"
@@ -145,10 +145,10 @@ def test_noting_costs_a_search_nothing(hub):
 
 def test_the_thread_writes_what_waits(hub, monkeypatch):
     """Nobody need call anything for a note to be written."""
-    monkeypatch.setattr(recording, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(recorder, "WRITE_SECONDS", 0.0)
     flush()
     ask(hub, "rollback")
-    for thread in list(recording._writer):
+    for thread in list(recorder._writer):
         thread.join(60)
 
     assert QueryLog(log_path(hub)).count() == 1
@@ -314,7 +314,7 @@ def test_a_log_of_a_later_version_is_left_alone(hub):
     with pytest.raises(QueryLogUnavailable, match="format 99"):
         show_log(hub)
     assert summary(hub).asked == 0
-    recording._waiting.clear()
+    recorder._waiting.clear()
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")

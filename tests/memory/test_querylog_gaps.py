@@ -10,14 +10,14 @@ import pytest
 from conftest import DAY
 from kbhub.errors import UsageError
 from kbhub.index.querylog import ONCE_SECONDS, QueryLog
-from kbhub.memory.changing import forget, rewrite
-from kbhub.memory.known import all_known
-from kbhub.memory.listing import memories
+from kbhub.memory.catalog import all_known
+from kbhub.memory.changes import forget, rewrite
+from kbhub.memory.lists import memories
 from kbhub.memory.querylog import promotion
 from kbhub.memory.querylog.gaps import close_gap, list_gaps, summary
 from kbhub.memory.querylog.log import clear_log, show_log
 from kbhub.memory.querylog.maintenance import maintain
-from kbhub.memory.querylog.recording import log_path, record
+from kbhub.memory.querylog.recorder import log_path, record
 from kbhub.memory.remember import remember
 from kbhub.types import Query
 

@@ -6,12 +6,12 @@ import pytest
 
 from kbhub.errors import MemoryNotFound, UsageError, WriteRefused
 from kbhub.memory.alike import alike
-from kbhub.memory.changing import forget
-from kbhub.memory.known import all_known
-from kbhub.memory.listing import memories
-from kbhub.memory.moving import refile
+from kbhub.memory.catalog import all_known
+from kbhub.memory.changes import forget
+from kbhub.memory.lists import memories
+from kbhub.memory.moves import refile
 from kbhub.memory.remember import remember
-from kbhub.memory.restoring import restore, trashed
+from kbhub.memory.trash import restore, trashed
 from kbhub.search.search import search
 
 

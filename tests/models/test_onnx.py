@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-import kbhub.models.onnx_embedding
+import kbhub.models.onnx
 from kbhub.errors import EmbedderError
 from kbhub.index.transformer_vectors import TransformerVectors
 from kbhub.models.embedding import open_embedder, own_model, packaged_embedder
-from kbhub.models.onnx_embedding import MiniLMEmbedder, installed_model, minilm
+from kbhub.models.onnx import MiniLMEmbedder, installed_model, minilm
 from kbhub.search.rerank_transformer import SIGNAL, mix, share
 from kbhub.search.scores import Fused, SignalPart
 from kbhub.sync.background import Background
@@ -44,7 +44,7 @@ QUESTION = "how do we roll back a release"
 @pytest.fixture
 def without_the_extra(monkeypatch):
     """As if `kbhub[onnx]` were not installed."""
-    monkeypatch.setattr(kbhub.models.onnx_embedding, "find_spec", lambda name: None)
+    monkeypatch.setattr(kbhub.models.onnx, "find_spec", lambda name: None)
     minilm.cache_clear()
     yield
     minilm.cache_clear()
@@ -141,7 +141,7 @@ def test_another_model_file_is_refused(tmp_path):
 def test_nothing_is_reported_and_nothing_is_left(tmp_path):
     """The runtime is told to send nothing before it is loaded, and leaves no file in the home directory."""
     program = (
-        "import os, sys; from kbhub.models.onnx_embedding import minilm\n"
+        "import os, sys; from kbhub.models.onnx import minilm\n"
         "assert 'onnxruntime' not in sys.modules\n"
         "minilm().embed(['text']); print(os.environ['ORT_DISABLE_TELEMETRY'])"
     )

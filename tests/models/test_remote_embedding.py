@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from kbhub.errors import EmbedderError
-from kbhub.models import remote_embedding
+from kbhub.models import remote
 from kbhub.models.embedding import is_remote, open_embedder, own_model, packaged_embedder
-from kbhub.models.remote_embedding import BATCH_TEXTS, FAILED_SECONDS, FORMATS, PAUSES, format_of, open_remote
+from kbhub.models.remote import BATCH_TEXTS, FAILED_SECONDS, FORMATS, PAUSES, format_of, open_remote
 from kbhub.types import Query
 from kbhub.workspace.settings import EmbedderSettings
 from ollama_server import CONTEXT_LETTERS, DIMENSIONS, running_ollama
@@ -240,7 +240,7 @@ def test_a_server_that_failed_is_left_alone_for_a_moment(server):
 def test_indexing_goes_on_behind_a_query_that_was_given_up(server, embedder, monkeypatch):
     """It has time, and waits until the server is free again."""
     assert embedder.embed_query("warm up").any()
-    monkeypatch.setattr(remote_embedding, "QUERY_SECONDS", 0.1)
+    monkeypatch.setattr(remote, "QUERY_SECONDS", 0.1)
     server.silent = True
     with pytest.raises(EmbedderError):
         embedder.embed_query("x")
@@ -259,7 +259,7 @@ def test_indexing_goes_on_behind_a_query_that_was_given_up(server, embedder, mon
 def test_a_query_waits_only_so_long(server, embedder, monkeypatch, way):
     """A server that hangs makes a search one by keywords."""
     assert embedder.embed_query("warm up").any()
-    monkeypatch.setattr(remote_embedding, "QUERY_SECONDS", 0.2)
+    monkeypatch.setattr(remote, "QUERY_SECONDS", 0.2)
     setattr(server, way, True)
     started = time.monotonic()
     with pytest.raises(EmbedderError, match=r"took longer than 0.2 s"):

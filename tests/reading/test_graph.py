@@ -7,7 +7,7 @@ import pytest
 from conftest import synced
 from kbhub.errors import DocumentNotFound, IndexUnavailable, UsageError
 from kbhub.reading.graph import backlinks, related, resolved_links
-from kbhub.reading.graph.building import graph_of
+from kbhub.reading.graph.builder import graph_of
 from trees import snapshot
 
 DEPLOY = """---

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbhub.reading.graph import PathTable
-from kbhub.reading.graph.resolving import MOST_OTHERS
+from kbhub.reading.graph.targets import MOST_OTHERS
 
 PATHS = [
     "README.md",

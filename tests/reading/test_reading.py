@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-import kbhub.reading.reading
+import kbhub.reading.read
 from kbhub.index.references import ParsedRef, parse_reference
 
 DEPLOY = """---
@@ -261,7 +261,7 @@ def test_what_does_not_fit_is_continued(hub, environment):
         if ref is None:
             break
         reading = read(hub, ref)
-        assert len(reading.text.encode()) <= kbhub.reading.reading.ANSWER_BYTES
+        assert len(reading.text.encode()) <= kbhub.reading.read.ANSWER_BYTES
         got += reading.text.split("\n")
         ref = reading.rest
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kbhub.errors import UsageError
-from kbhub.reading.reading import ANSWER_BYTES, FRAME_BYTES, LEAST_BYTES, ReadOptions, fit
+from kbhub.reading.read import ANSWER_BYTES, FRAME_BYTES, LEAST_BYTES, ReadOptions, fit
 
 STEPS = 2_000
 """Bound of the loops that read on."""

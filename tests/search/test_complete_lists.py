@@ -10,7 +10,7 @@ import shutil
 
 import pytest
 
-from kbhub.reading.reading import make_cursor
+from kbhub.reading.read import make_cursor
 from kbhub.render import model
 from kbhub.search.notes import ENDS_WITH_BOTH, ENDS_WITH_NEAREST
 from kbhub.search.retrieval import RANKED

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 from mcp import Client
 
-import kbhub.search.outside
-from kbhub.search.outside import outside
+import kbhub.search.base_suggestions
+from kbhub.search.base_suggestions import outside
 from kbhub.server.server import create_server
 
 HERE = (
@@ -172,7 +172,7 @@ def test_the_look_is_bounded_and_says_so(project, monkeypatch):
     """What was not looked at may hold more."""
     for number in range(30):
         project.write(f"wiki/n{number}.md", "# N\n")
-    monkeypatch.setattr(kbhub.search.outside, "MOST_ENTRIES", 20)
+    monkeypatch.setattr(kbhub.search.base_suggestions, "MOST_ENTRIES", 20)
 
     (note,) = notes_of(project)
     assert note.startswith("At least ")

@@ -23,7 +23,7 @@ from mcp.types import (
 )
 
 import kbhub
-import kbhub.answers.asking
+import kbhub.answers.question
 import kbhub.server.tools.sampling
 from ask_documents import QUESTION, write_documents
 from kbhub.answers import Answer
@@ -158,8 +158,8 @@ async def test_a_slow_model_is_given_up(hub, monkeypatch):
 async def test_the_retry_neither_searches_again_nor_changes_the_prompt(hub, monkeypatch):
     """What was chosen travels sealed with the call: documents that change meanwhile change nothing."""
     prepared = []
-    prepare = kbhub.answers.asking.prepare
-    monkeypatch.setattr("kbhub.server.tools.asking.prepare", lambda *a, **k: prepared.append(1) or prepare(*a, **k))
+    prepare = kbhub.answers.question.prepare
+    monkeypatch.setattr("kbhub.server.tools.ask.prepare", lambda *a, **k: prepared.append(1) or prepare(*a, **k))
     rollback = next(base.path for base in hub.discovery().bases) / "runbooks/rollback.md"
 
     class Changing(Model):

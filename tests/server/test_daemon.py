@@ -34,12 +34,12 @@ from daemons import (
     windows,
 )
 from kbhub.cli.run import app
-from kbhub.server.daemon import connecting
-from kbhub.server.daemon.announcing import process_mark, write_record
+from kbhub.server.daemon import connect
 from kbhub.server.daemon.folder import DaemonRecord, is_held, read_record, try_lock
-from kbhub.server.daemon.link import GREETING_BYTES, ConnectOptions, Refused, dial, greet
+from kbhub.server.daemon.launch import newer, stop
+from kbhub.server.daemon.protocol import GREETING_BYTES, ConnectOptions, Refused, dial, greet
 from kbhub.server.daemon.proxy import READING_TOOLS, Pending
-from kbhub.server.daemon.starting import newer, stop
+from kbhub.server.daemon.record import process_mark, write_record
 from kbhub.server.session import tools_of
 from kbhub.server.tools.calls import Calls
 from kbhub.workspace.tool_names import CORE
@@ -307,17 +307,17 @@ def test_the_command_line_that_is_read_at_a_glance_is_read_alike(monkeypatch):
     ]
     for line in lines:
         app(line)
-        assert connecting.wanted(line) == taken[-1]
+        assert connect.wanted(line) == taken[-1]
     for line in (["serve"], ["serve", "--connect", "--help"], ["serve", "--connect", "--protocol", "x"]):
-        assert connecting.wanted(line) is None
-    assert connecting.wanted(["serve", "--connect", "--root"]) is None
-    assert connecting.wanted(["search", "--connect"]) is None
-    assert ConnectOptions() == connecting.wanted(["serve", "--connect"])
+        assert connect.wanted(line) is None
+    assert connect.wanted(["serve", "--connect", "--root"]) is None
+    assert connect.wanted(["search", "--connect"]) is None
+    assert ConnectOptions() == connect.wanted(["serve", "--connect"])
 
 
 def test_a_window_loads_nothing_heavy():
     """Its memory and its start are what the daemon is for."""
-    code = "import sys, kbhub.__main__, kbhub.server.daemon.connecting; print(*sys.modules)"
+    code = "import sys, kbhub.__main__, kbhub.server.daemon.connect; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONPATH": SOURCE}, capture_output=True, text=True, check=True
     )
@@ -401,8 +401,8 @@ def test_a_process_that_only_has_the_number_is_left_alone(environment):
 @pytest.mark.slow
 def test_a_daemon_that_does_not_answer_is_ended_by_a_signal(place, begin, monkeypatch):
     """It is proved to be the one that wrote the record."""
-    monkeypatch.setattr("kbhub.server.daemon.link.GREETING_SECONDS", 0.2)
-    monkeypatch.setattr("kbhub.server.daemon.starting.SIGNAL_SECONDS", 0.5)
+    monkeypatch.setattr("kbhub.server.daemon.protocol.GREETING_SECONDS", 0.2)
+    monkeypatch.setattr("kbhub.server.daemon.launch.SIGNAL_SECONDS", 0.5)
     window = begin()
     window.handshake()
     old = pid_of(place)

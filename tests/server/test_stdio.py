@@ -328,7 +328,7 @@ def test_what_is_loaded_ahead_does_without_numpy(environment):
         "create_server(hub)._begin()\n"
         "behind = freshen(hub, max_age=0)\n"
         "late = {'numpy', 'tokenizers'} & set(sys.modules)\n"
-        "early = {'apsw', 'kbhub.server.tools.searching', 'kbhub.server.tools.reading'}"
+        "early = {'apsw', 'kbhub.server.tools.search', 'kbhub.server.tools.read'}"
         " - set(sys.modules)\n"
         "print(*behind, *late, *early)"
     )

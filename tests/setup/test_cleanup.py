@@ -11,7 +11,7 @@ from filelock import FileLock
 
 from conftest import DAY
 from kbhub.models.inference import StoredAnswers
-from kbhub.render.listing import cleanup_text
+from kbhub.render.lists import cleanup_text
 from kbhub.search.expansion import Expansion
 from kbhub.setup.cleanup import RESTING_SECONDS, delete, examine_cache
 from kbhub.workspace.places import data_dir

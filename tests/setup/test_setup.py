@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from kbhub.setup.clients import CLIENTS
-from kbhub.setup.launching import launch, this_installation
+from kbhub.setup.launch import launch, this_installation
 from kbhub.setup.machine import Machine
 from kbhub.workspace.jsonc import parse_jsonc
 from setup_machine import (

@@ -9,10 +9,10 @@ from typing import get_args
 import pytest
 
 from kbhub.setup.clients import CLIENTS, ClientName, client_named
-from kbhub.setup.launching import Installation, launch
+from kbhub.setup.launch import Installation, launch
 from kbhub.setup.machine import Machine, Platform
 from kbhub.setup.plan import Registration, carry_out
-from kbhub.setup.registering import chosen_clients, project_tasks, user_tasks
+from kbhub.setup.registration import chosen_clients, project_tasks, user_tasks
 from kbhub.setup.targets import registrations, unregistered
 from trees import snapshot
 

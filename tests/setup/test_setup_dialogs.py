@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbhub.setup.dialogs import DIALOGS
-from kbhub.setup.launching import launch, this_installation
+from kbhub.setup.launch import launch, this_installation
 from kbhub.setup.machine import Machine
 from setup_machine import CURSOR, Account, make_account
 from trees import snapshot

@@ -18,7 +18,7 @@ from kbhub.documents.walk import Limits
 from kbhub.index.sqlite import IndexWriter, SqliteIndex, index_path
 from kbhub.models.embedding import packaged_embedder
 from kbhub.sync.background import Background
-from kbhub.sync.comparing import MOST_PATHS, Comparisons, compare_some
+from kbhub.sync.comparison import MOST_PATHS, Comparisons, compare_some
 from kbhub.sync.sync import compare, sync_base
 from kbhub.sync.watch import changes_of
 from kbhub.types import Base, Query

@@ -11,7 +11,7 @@ from kbhub.errors import EngineUnavailable
 from kbhub.index.postgres import bases as team
 from kbhub.index.postgres.schema import TABLES
 from kbhub.search.search import search
-from kbhub.sync.publishing import publish
+from kbhub.sync.publish import publish
 
 pytestmark = pytest.mark.parametrize("running", [16, 18], indirect=True, ids="postgres{}".format)
 

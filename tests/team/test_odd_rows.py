@@ -9,23 +9,23 @@ import psycopg
 import pytest
 
 from corpus import sentences
-from kbhub.answers.asking import ask
+from kbhub.answers.question import ask
 from kbhub.cli.overview import overview
 from kbhub.editing.audit import audit
 from kbhub.editing.checks import warnings_about
 from kbhub.editing.folder import docid_of
 from kbhub.errors import KbhubError
+from kbhub.hooks.deliveries import SessionLog
 from kbhub.hooks.delivery import considered
 from kbhub.hooks.events import event_of
-from kbhub.hooks.told import SessionLog
 from kbhub.index.postgres import reader, writer
 from kbhub.index.postgres.schema import TABLES
-from kbhub.memory.listing import memories
+from kbhub.memory.lists import memories
 from kbhub.reading.graph.faults import backlinks
 from kbhub.reading.graph.neighbours import related
 from kbhub.reading.graph.tags import tags
-from kbhub.reading.listing import list_documents, status
-from kbhub.reading.reading import read
+from kbhub.reading.lists import list_documents, status
+from kbhub.reading.read import read
 from kbhub.reading.whole import open_whole
 from kbhub.search.search import search
 from kbhub.server.resources.documents import complete_path, complete_tag, page_of_documents

@@ -20,13 +20,13 @@ import pytest
 
 from corpus import sentences
 from documents.secret_corpus import secrets
-from kbhub.editing.pulling import Pulled, pull
+from kbhub.editing.pull import Pulled, pull
 from kbhub.errors import EngineUnavailable, IndexUnavailable
 from kbhub.index.postgres import PostgresIndex
 from kbhub.index.postgres import bases as team
 from kbhub.index.postgres.schema import TABLES
 from kbhub.search.search import search
-from kbhub.sync.publishing import publish
+from kbhub.sync.publish import publish
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "team-hub"
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "team.md"
@@ -259,7 +259,7 @@ import json, sys
 from pathlib import Path
 from kbhub.hub import Hub, HubOptions
 from kbhub.index.postgres.server import Server
-from kbhub.sync.publishing import publish
+from kbhub.sync.publish import publish
 folder, url, cache = sys.argv[1:]
 hub = Hub(HubOptions(bases={"notes": Path(folder)}, cwd=Path(folder), cache=Path(cache)))
 (base,) = hub.select(["notes"])

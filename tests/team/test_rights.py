@@ -14,11 +14,11 @@ from kbhub.errors import EngineUnavailable, UsageError
 from kbhub.index.postgres import bases as team
 from kbhub.index.postgres.schema import TABLES, VERSION
 from kbhub.reading.graph.tags import tags
-from kbhub.reading.listing import list_documents
+from kbhub.reading.lists import list_documents
 from kbhub.search.search import search
 from kbhub.server.resources.documents import complete_path
 from kbhub.sync.bases import sync
-from kbhub.sync.publishing import publish
+from kbhub.sync.publish import publish
 from kbhub.types import Query
 
 BASES, ROLES, STEPS = 6, 5, 40

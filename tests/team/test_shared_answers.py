@@ -11,15 +11,15 @@ import pytest
 
 from conftest import DAY
 from corpus import EMBEDDER, sentences
-from kbhub.answers.asking import ask
-from kbhub.index import auditing, catalogue, staleness
+from kbhub.answers.question import ask
+from kbhub.index import catalogue, staleness, texts
 from kbhub.index.postgres import reader, writer
 from kbhub.index.query import parse_query
 from kbhub.index.selection import known_keys, newest
 from kbhub.reading.graph.neighbours import related
 from kbhub.reading.graph.tags import tags
-from kbhub.reading.listing import list_documents
-from kbhub.reading.reading import read
+from kbhub.reading.lists import list_documents
+from kbhub.reading.read import read
 from kbhub.search.search import search
 from kbhub.sync.bases import sync
 from kbhub.types import Query
@@ -93,12 +93,12 @@ def reads(index) -> dict:
         ),
         "problems": index.problems(),
         "keys": sorted(index.text_keys().values()),
-        "contents": auditing.contents(index),
-        "texts": list(auditing.texts(index, paths)),
-        "bodies": list(auditing.bodies(index, paths)),
-        "links": auditing.link_rows(index),
-        "front matter": list(auditing.front_matter_of(index, "status")),
-        "vectors": sorted(auditing.chunk_vectors(index)),
+        "contents": texts.contents(index),
+        "texts": list(texts.texts(index, paths)),
+        "bodies": list(texts.bodies(index, paths)),
+        "links": texts.link_rows(index),
+        "front matter": list(texts.front_matter_of(index, "status")),
+        "vectors": sorted(texts.chunk_vectors(index)),
         "hashes": catalogue.content_hashes(index),
         "tags": catalogue.tag_counts(index),
         "names": list(catalogue.document_names(index)),

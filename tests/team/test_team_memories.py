@@ -9,9 +9,9 @@ import pytest
 
 from kbhub.errors import EngineUnavailable, MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.postgres import bases as team
-from kbhub.memory.changing import forget
-from kbhub.memory.known import all_known
-from kbhub.memory.listing import memories
+from kbhub.memory.catalog import all_known
+from kbhub.memory.changes import forget
+from kbhub.memory.lists import memories
 from kbhub.memory.remember import remember
 from kbhub.search.search import search
 

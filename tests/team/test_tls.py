@@ -13,7 +13,7 @@ from anyio.from_thread import start_blocking_portal
 
 from kbhub.errors import EngineUnavailable
 from kbhub.index.postgres.server import Server
-from kbhub.sync.publishing import publish, shared_bases
+from kbhub.sync.publish import publish, shared_bases
 
 NAME = "kb.example"
 """What the certificate says; no such host is looked up, as the URL has its address."""

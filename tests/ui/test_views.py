@@ -11,7 +11,7 @@ from mcp.client.extension import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 from playwright.sync_api import expect
 
-from kbhub.memory.listing import memories
+from kbhub.memory.lists import memories
 from kbhub.server.server import create_server
 
 HOST = """<!doctype html><meta charset=utf-8><title>host</title>

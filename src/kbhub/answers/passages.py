@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.answers.answer import Passage, estimated_tokens
 from kbhub.documents.sources.text_formats import parse_text
-from kbhub.reading.reading import ReadOptions, read
+from kbhub.reading.read import ReadOptions, read
 from kbhub.search.evidence import QueryTerms
 from kbhub.search.rerank_text import same_text
 from kbhub.values import struct

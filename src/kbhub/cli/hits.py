@@ -187,7 +187,7 @@ def _shown(hub: HubCore, hit: Hit, terms: tuple[Term, ...], options: Hits, query
 def _document(hub: HubCore, hit: Hit) -> list[str] | None:
     """Return the lines of a hit's document as it is on disk now; None if it is gone since it was indexed."""
     # Its models take 50 ms to load, and excerpts are in the index.
-    from kbhub.reading.reading import ReadOptions, read  # noqa: PLC0415
+    from kbhub.reading.read import ReadOptions, read  # noqa: PLC0415
 
     result = read(hub, [hit.docid], ReadOptions(answer_bytes=sys.maxsize))
     if not result.readings:

@@ -12,7 +12,7 @@ from kbhub.cli.options import log_to_stderr
 from kbhub.errors import KbhubError, UsageError
 from kbhub.hub import HubOptions
 from kbhub.render.words import warnings_text
-from kbhub.search import outside
+from kbhub.search import base_suggestions
 from kbhub.sync.bases import freshen, sync
 from kbhub.sync.first_index import Patience, first_indexes
 from kbhub.values import counted
@@ -151,7 +151,7 @@ def complain_nothing(hub: HubCore) -> None:
             "No knowledge is active here: no project, and no base in the global config. Change to a project, name one "
             "with --root DIR, or add a folder of notes with `kbhub bases add DIR`."
         )
-    complain_all(outside.outside(hub))
+    complain_all(base_suggestions.outside(hub))
 
 
 def complain_broken(hub: HubCore) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kbhub.cli import INTERRUPTED, UNWRITTEN
 from kbhub.cli.quick import ALONE, arranged, quickly
 from kbhub.errors import KbhubError
-from kbhub.workspace.process_tuning import be_frugal, collect_rarely, end_frugally
+from kbhub.workspace.process_limits import be_frugal, collect_rarely, end_frugally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +108,7 @@ def _connected(given: list[str]) -> int | None:
     if "--connect" not in given:
         return None
     # Every window of an editor runs this: it is to be as small and as quick as can be.
-    from kbhub.server.daemon.connecting import MODE, connect, wanted  # noqa: PLC0415
+    from kbhub.server.daemon.connect import MODE, connect, wanted  # noqa: PLC0415
 
     asked = None if sys.stdin.isatty() else wanted(given)
     if asked is None:
@@ -123,7 +123,7 @@ def _served(given: list[str]) -> int | None:
     if given != ["serve"] or sys.stdin.isatty():
         return None
     # A client waits for it, and no other command needs it.
-    from kbhub.cli.serving import serve  # noqa: PLC0415
+    from kbhub.cli.plain_serve import serve  # noqa: PLC0415
 
     return serve()
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from kbhub.errors import BaseUnavailable, IndexUnavailable
 from kbhub.hooks.state import hooks_state
 from kbhub.index.catalogue import tag_counts
-from kbhub.memory.known import all_known
+from kbhub.memory.catalog import all_known
 from kbhub.memory.querylog.gaps import summary
-from kbhub.reading.listing import status
+from kbhub.reading.lists import status
 from kbhub.reading.reports import DaemonStatus, MemorySummary, TagUse
 from kbhub.render.hooks import summary_line
+from kbhub.search.base_suggestions import outside
 from kbhub.search.memory_boost import FADING_DAYS
-from kbhub.search.outside import outside
 from kbhub.server.daemon.folder import DaemonFolder, running
-from kbhub.sync.comparing import behind_of, compare
+from kbhub.sync.comparison import behind_of, compare
 from kbhub.values import DAY_SECONDS, counted
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Create, change, delete, restore and rename documents, leaving everything else in them untouched."""
 
 from kbhub.editing.documents import Written, write_document
-from kbhub.editing.renaming import Renamed, rename
+from kbhub.editing.renames import Renamed, rename
 from kbhub.editing.trash import Deleted, Restored, TrashEntry, delete_document, empty_trash, restore, trash
 
 __all__ = [

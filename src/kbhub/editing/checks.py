@@ -9,11 +9,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kbhub.errors import IndexUnavailable
-from kbhub.index.auditing import front_matter_of, link_rows
 from kbhub.index.catalogue import document_names, tag_counts_without
 from kbhub.index.references import ref_of
+from kbhub.index.texts import front_matter_of, link_rows
 from kbhub.reading.code_references import Sources
-from kbhub.reading.graph.resolving import PathTable, folded
+from kbhub.reading.graph.targets import PathTable, folded
 from kbhub.values import struct
 from kbhub.workspace.project import PROJECT_ID
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kbhub.hub import HubCore
     from kbhub.index import Index
-    from kbhub.reading.graph.resolving import LinkKind
+    from kbhub.reading.graph.targets import LinkKind
     from kbhub.types import Base, Document
 
 

@@ -14,7 +14,7 @@ from kbhub.editing import write_document
 from kbhub.editing.paths import why_not_writable
 from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
-from kbhub.models.onnx_embedding import MINILM
+from kbhub.models.onnx import MINILM
 from kbhub.search.search import search
 from kbhub.sync.bases import freshen
 from kbhub.types import Query

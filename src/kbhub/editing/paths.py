@@ -12,9 +12,9 @@ from kbhub.documents.filters import Filters, belongs
 from kbhub.documents.walk import MAX_DEPTH, excluded_by, open_contained
 from kbhub.errors import BaseNotFound, DocumentNotFound, IndexUnavailable, PathNotContained, WriteRefused
 from kbhub.index.references import check_length, named_base, ref_of, unknown_base, why_no_base
-from kbhub.reading.listing import typed_into
+from kbhub.reading.lists import typed_into
 from kbhub.values import struct
-from kbhub.workspace.checking import nearest
+from kbhub.workspace.field_checks import nearest
 from kbhub.workspace.formats import MARKDOWN_SUFFIX, is_markdown, markdown_paths
 from kbhub.workspace.memory_folders import MEMORY_ID, USER_ID
 from kbhub.workspace.places import is_directory

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.blocks import heading_end, is_item, scan_blocks
 from kbhub.documents.frontmatter import read_front_matter
-from kbhub.documents.text_editing import Text, lines_of
+from kbhub.documents.text_edits import Text, lines_of
 from kbhub.errors import WriteRefused
 from kbhub.values import struct
 

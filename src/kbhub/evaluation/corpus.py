@@ -15,7 +15,7 @@ from kbhub.errors import BaseUnavailable, DatasetError, IndexUnavailable, PathNo
 from kbhub.evaluation.datasets import MOST_BYTES, MOST_FILES, Dataset, EvalDocument, EvalQuery
 from kbhub.hub import HubCore, HubOptions
 from kbhub.index.references import ref_of
-from kbhub.memory.querylog.recording import log_of
+from kbhub.memory.querylog.recorder import log_of
 from kbhub.sync.bases import sync
 from kbhub.sync.transformer import embed_ahead
 from kbhub.values import struct

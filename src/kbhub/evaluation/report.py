@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from kbhub.evaluation.asking import QueryResult
+    from kbhub.evaluation.queries import QueryResult
 
 
 SCORE_STEP = 1e-6

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import IndexUnavailable
 from kbhub.hooks.consent import may_speak
+from kbhub.hooks.deliveries import sweep, told
 from kbhub.hooks.events import words_like_files
 from kbhub.hooks.inbox import waiting
-from kbhub.hooks.quoting import as_data, inert, named, tokens
+from kbhub.hooks.quotes import as_data, inert, named, tokens
 from kbhub.hooks.subjects import concerned, may_be_delivered
-from kbhub.hooks.told import sweep, told
 from kbhub.index.catalogue import content_hashes
-from kbhub.memory.known import all_known, ref
+from kbhub.memory.catalog import all_known, ref
 from kbhub.memory.store import read
 from kbhub.search.search import search
 from kbhub.types import Query
@@ -25,10 +25,10 @@ from kbhub.workspace.project import PROJECT_ID
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from kbhub.hooks.deliveries import SessionLog
     from kbhub.hooks.events import Event, EventName
-    from kbhub.hooks.told import SessionLog
     from kbhub.hub import HubCore
-    from kbhub.memory.known import StoredMemory
+    from kbhub.memory.catalog import StoredMemory
     from kbhub.types import Hit
 
 BUDGETS: dict[EventName, int] = {"session-start": 250, "prompt": 300, "tool": 250}

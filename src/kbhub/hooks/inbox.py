@@ -13,12 +13,12 @@ from pydantic import Field, ValidationError
 from kbhub.documents.sources.sessions import read_transcript
 from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
-from kbhub.hooks.proposing import Suggested, Why, suggested
-from kbhub.hooks.told import project_folder
-from kbhub.memory.known import all_known
-from kbhub.memory.likeness import wording
+from kbhub.hooks.deliveries import project_folder
+from kbhub.hooks.proposals import Suggested, Why, suggested
+from kbhub.memory.catalog import all_known
 from kbhub.memory.remember import remember
 from kbhub.memory.results import Remembered
+from kbhub.memory.similarity import wording
 from kbhub.memory.store import read
 from kbhub.search.memory_boost import timestamp
 from kbhub.workspace.atomic_writes import write_atomically

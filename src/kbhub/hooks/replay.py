@@ -11,10 +11,10 @@ from kbhub.documents.sources.sessions import read_transcript
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.hooks.consent import may_speak
+from kbhub.hooks.deliveries import SessionLog
 from kbhub.hooks.delivery import considered
 from kbhub.hooks.events import Event, EventName, HookClient, named_files
-from kbhub.hooks.proposing import suggested
-from kbhub.hooks.told import SessionLog
+from kbhub.hooks.proposals import suggested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from kbhub.frozen import Model
 from kbhub.hooks.consent import may_speak
+from kbhub.hooks.deliveries import KEPT_DAYS, counted
 from kbhub.hooks.inbox import waiting
-from kbhub.hooks.told import KEPT_DAYS, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import IndexUnavailable
 from kbhub.hooks.consent import project_root
-from kbhub.index.auditing import front_matter_of
 from kbhub.index.catalogue import paths_beginning
 from kbhub.index.references import ref_of
-from kbhub.memory.known import all_known, ref
+from kbhub.index.texts import front_matter_of
+from kbhub.memory.catalog import all_known, ref
 from kbhub.values import struct
 from kbhub.workspace.project import PROJECT_ID
 from kbhub.workspace.project_identity import identify
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kbhub.hooks.events import Event
     from kbhub.hub import HubCore
-    from kbhub.memory.known import StoredMemory
+    from kbhub.memory.catalog import StoredMemory
     from kbhub.types import Base
 
 MOST_DOCUMENTS = 5

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbhub.index.ranking import K1, B
+from kbhub.index.weights import K1, B
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.index.postings import Postings
-    from kbhub.index.ranking import Key, Place
+    from kbhub.index.weights import Key, Place
 
     Places = Callable[[Sequence[Key]], Mapping[Key, Place]]
     "Returns the positions of chunks."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbhub.index.engine import numbers
-from kbhub.index.query.filtering import (
+from kbhub.index.query.filters import (
     ANY,
     date_of,
     days_of,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.index.engine import Index
-    from kbhub.index.query.filtering import Filter, FilterValue
-    from kbhub.index.query.parsing import Term
+    from kbhub.index.query.filters import Filter, FilterValue
+    from kbhub.index.query.parser import Term
 
 DATED = "coalesce(dated, committed, abs(mtime_ns) / 1000000000)"
 """Date of a document in seconds since the epoch: its own, else its last commit, else its mtime."""

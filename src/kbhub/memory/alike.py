@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.errors import IndexUnavailable
-from kbhub.memory.likeness import NEAR_SIMILARITY
+from kbhub.memory.similarity import NEAR_SIMILARITY
 from kbhub.reading.graph.nearness import means_of, vector_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kbhub.hub import HubCore
-    from kbhub.memory.known import StoredMemory
+    from kbhub.memory.catalog import StoredMemory
 
 MOST_ALIKE = 20
 """Limit of pairs."""

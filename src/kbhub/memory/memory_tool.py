@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from kbhub.errors import UsageError, WriteRefused
-from kbhub.memory.changing import bring_in_step, forget, rewrite
+from kbhub.memory.catalog import all_known, ref
+from kbhub.memory.changes import bring_in_step, forget, rewrite
 from kbhub.memory.documents import checked_namespace
-from kbhub.memory.known import all_known, ref
 from kbhub.memory.remember import remember
 from kbhub.memory.store import read
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kbhub.hub import HubCore
-    from kbhub.memory.known import StoredMemory
+    from kbhub.memory.catalog import StoredMemory
     from kbhub.search.memory_boost import Facts
 
 ROOT = "/memories"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from kbhub.documents.secrets import refuse_secrets
 from kbhub.errors import MemoriesUnavailable, UsageError, WriteRefused
-from kbhub.memory.changing import MemoryInput, as_it_is, bring_in_step, change, strengthen, supersede
+from kbhub.memory.catalog import active_shelves, known_as_stored, located, ref, shelf_to_write, shortened, unindexed
+from kbhub.memory.changes import MemoryInput, as_it_is, bring_in_step, change, strengthen, supersede
 from kbhub.memory.documents import (
     checked_namespace,
     checked_tags,
@@ -19,9 +20,8 @@ from kbhub.memory.documents import (
     slug,
     title_of,
 )
-from kbhub.memory.known import active_shelves, known_as_stored, located, ref, shelf_to_write, shortened, unindexed
-from kbhub.memory.likeness import NEAR_SHOWN, filed, ids_of, nearest, wording
 from kbhub.memory.results import Near, Remembered
+from kbhub.memory.similarity import NEAR_SHOWN, filed, ids_of, nearest, wording
 from kbhub.memory.store import MemoryFile, create, locked, sweep, taken_ids
 from kbhub.memory.subjects import hashes_of
 from kbhub.search.memory_boost import timestamp

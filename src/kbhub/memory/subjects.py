@@ -14,8 +14,8 @@ from kbhub.documents.blocks import section
 from kbhub.documents.markdown import parse_document
 from kbhub.documents.walk import open_contained
 from kbhub.errors import KbhubError, UsageError
+from kbhub.memory.catalog import all_known, ref
 from kbhub.memory.documents import MAX_SUBJECTS
-from kbhub.memory.known import all_known, ref
 from kbhub.memory.results import ChangedSubject
 from kbhub.types import Base
 from kbhub.workspace.project_identity import identify

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from io import BytesIO
 from typing import TYPE_CHECKING, cast
 
-from kbhub.documents.sources.reading import read_source
+from kbhub.documents.sources.source import read_source
 from kbhub.errors import EmbedderError, IndexUnavailable, WriteRefused
 from kbhub.index.postgres.bases import changing, takes_memories
 from kbhub.index.postgres.writer import PostgresWriter
-from kbhub.sync.indexing import keyed_texts, new_document, stored_vectors
+from kbhub.sync.indexer import keyed_texts, new_document, stored_vectors
 from kbhub.types import FileEntry
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from kbhub.documents.secrets import masked, refuse_secrets
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import KbhubError, SecretFound, UsageError, WriteRefused
 from kbhub.index.uses import Use
-from kbhub.memory.changing import bring_in_step
+from kbhub.memory.catalog import active_shelves, all_known, known_as_stored, shelf_to_write
+from kbhub.memory.changes import bring_in_step
 from kbhub.memory.documents import (
     MAX_FILE_BYTES,
     MAX_TAG_CHARACTERS,
@@ -25,14 +26,13 @@ from kbhub.memory.documents import (
     slug,
     title_of,
 )
-from kbhub.memory.known import active_shelves, all_known, known_as_stored, shelf_to_write
-from kbhub.memory.likeness import ID_CHARACTERS, filed, ids_of, wording
-from kbhub.memory.moving import follow
+from kbhub.memory.moves import follow
 from kbhub.memory.results import Exported, Imported, Incoming, Record
+from kbhub.memory.similarity import ID_CHARACTERS, filed, ids_of, wording
 from kbhub.memory.store import create, locked, read, taken_ids, with_id
 from kbhub.search.memory_boost import facts_of, timestamp, uses_of
 from kbhub.types import Base, Problem
-from kbhub.workspace.checking import first_error
+from kbhub.workspace.field_checks import first_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

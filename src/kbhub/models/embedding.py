@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kbhub.errors import EmbedderError
-from kbhub.models.onnx_embedding import INSTALL, MINILM, installed_model, minilm
+from kbhub.models.onnx import INSTALL, MINILM, installed_model, minilm
 from kbhub.workspace.places import is_directory
 from kbhub.workspace.settings import EmbedderSettings
 
@@ -176,7 +176,7 @@ def open_embedder(
         return minilm()
     if is_remote(model):
         # Imports numpy, httpx and the client of Ollama, which only such models need.
-        from kbhub.models.remote_embedding import open_remote  # noqa: PLC0415
+        from kbhub.models.remote import open_remote  # noqa: PLC0415
 
         return open_remote(model, settings or EmbedderSettings(), env or {})
     folder = Path(os.path.expanduser(model))  # noqa: PTH111 - Path.expanduser raises for unknown users

@@ -27,8 +27,8 @@ from kbhub.index.references import (
     short_docid,
     why_no_base,
 )
-from kbhub.reading.listing import typed_into
-from kbhub.sync.opening import Opener
+from kbhub.reading.lists import typed_into
+from kbhub.sync.document_access import Opener
 from kbhub.values import struct
 from kbhub.workspace.formats import markdown_paths
 from kbhub.workspace.places import is_directory
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from kbhub.hub import HubCore
     from kbhub.index import Index
-    from kbhub.sync.opening import Opened
+    from kbhub.sync.document_access import Opened
     from kbhub.types import Base
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.blocks import section
 from kbhub.errors import DocumentNotFound, IndexUnavailable
 from kbhub.index.staleness import outdated
-from kbhub.reading.reading import HASH_DIGITS, lines_of
+from kbhub.reading.read import HASH_DIGITS, lines_of
 from kbhub.reading.resolver import folded, resolver_of
 from kbhub.values import struct
 from kbhub.workspace.discovery import matching

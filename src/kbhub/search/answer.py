@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable, KbhubError
 from kbhub.index.query import parsed
 from kbhub.index.sqlite.reader import NOT_THERE
-from kbhub.models.onnx_embedding import minilm
+from kbhub.models.onnx import minilm
+from kbhub.search.base_suggestions import outside
 from kbhub.search.confidence import PACKAGED
 from kbhub.search.find import Dependencies, find
 from kbhub.search.hits import OpenBase
-from kbhub.search.learned import learned
 from kbhub.search.memory_boost import standings, uses_of
 from kbhub.search.notes import leading_notes, notes_on, unfinished
-from kbhub.search.outside import outside
 from kbhub.search.rerank_transformer import TransformerRanking
 from kbhub.search.retrieval import keyword_ranking
+from kbhub.search.usage import learned
 from kbhub.sync.bases import SyncState
 from kbhub.sync.deleted_texts import DeletedTexts
 from kbhub.sync.first_index import is_in_progress

@@ -22,12 +22,9 @@ from kbhub.search.days import asked_time, own_time, without_time
 from kbhub.search.evidence import AMOUNTS
 from kbhub.search.fusion import fuse
 from kbhub.search.hits import HitContext, OpenBase, ReadCache, age_days, described, grouped
-from kbhub.search.learned import SIGNAL as LEARNED
-from kbhub.search.learned import best_of, found_again, lifted
 from kbhub.search.names import SIGNAL as NAME
 from kbhub.search.names import is_name, named_first
 from kbhub.search.notes import ENDS_WITH_BOTH, ENDS_WITH_NEAREST
-from kbhub.search.remaining import Remaining
 from kbhub.search.rerank_text import LOOKED_AT, Ranked, answer_confidence, rerank
 from kbhub.search.rerank_transformer import SIGNAL as SECOND_LOOK
 from kbhub.search.rerank_transformer import candidates, mix, share
@@ -43,8 +40,11 @@ from kbhub.search.retrieval import (
 )
 from kbhub.search.scores import SIGNALS, Fused, RankedPage, SignalPart, best_first
 from kbhub.search.spelling import PUNCTUATION, corrected, corrections
+from kbhub.search.unranked import Remaining
 from kbhub.search.updates import SIGNAL as NEWER
 from kbhub.search.updates import newer_first
+from kbhub.search.usage import SIGNAL as LEARNED
+from kbhub.search.usage import best_of, found_again, lifted
 from kbhub.types import Correction, Mode
 from kbhub.values import struct
 
@@ -55,11 +55,11 @@ if TYPE_CHECKING:
 
     from kbhub.index import ChunkRow, DocumentRow, Index
     from kbhub.index.query import ParsedQuery, Term
-    from kbhub.index.ranking import Key
     from kbhub.index.rows import Selection
+    from kbhub.index.weights import Key
     from kbhub.search.hits import Group
-    from kbhub.search.learned import UsageMatch, UsageRecord
     from kbhub.search.spelling import Respelling
+    from kbhub.search.usage import UsageMatch, UsageRecord
     from kbhub.types import Base, Query
 
     Rerank = Callable[[str, Sequence[OpenBase], Sequence[Key]], Mapping[Key, float]]

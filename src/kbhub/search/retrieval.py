@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.index.bm25 import NO_CHUNKS, Ranking, numbered, scores, spread, union
-from kbhub.index.ranking import inverse_document_frequency
 from kbhub.index.signatures import likely
+from kbhub.index.weights import inverse_document_frequency
 from kbhub.models.vectors import quantise
 from kbhub.search.names import is_name
 from kbhub.search.scores import RANKED
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from kbhub.index.columns import Columns
     from kbhub.index.postings import Postings
     from kbhub.index.query import Term
-    from kbhub.index.ranking import Key, Place
     from kbhub.index.rows import Selection
+    from kbhub.index.weights import Key, Place
 
 EACH = 10
 """Chunks per document if hits are documents: a change log with a word in each of 160 sections hid every other document

@@ -17,9 +17,9 @@ from kbhub.errors import IndexUnavailable, PathNotContained
 from kbhub.index.query import normalise, parsed
 from kbhub.index.sqlite import IndexWriter, SqliteIndex
 from kbhub.search.hits import OpenBase
-from kbhub.sync.comparing import scan_base
+from kbhub.sync.comparison import scan_base
 from kbhub.sync.deleted_texts import DeletedTexts
-from kbhub.sync.indexing import DocumentReader, Embedding
+from kbhub.sync.indexer import DocumentReader, Embedding
 from kbhub.values import record
 from kbhub.workspace.formats import is_converted, kind_of
 

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from kbhub.errors import UsageError
 from kbhub.server.frames import too_much
-from kbhub.workspace.checking import nearest, shown
+from kbhub.workspace.field_checks import nearest, shown
 from kbhub.workspace.tool_names import ALL, MEANT
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from mcp.types import ToolAnnotations
 from kbhub.server.parameters import Arguments
 from kbhub.server.prompts import prompts_of
 from kbhub.server.resources.documents import Resources
-from kbhub.server.tools.asking import Asking
+from kbhub.server.tools.ask import Asking
 from kbhub.server.tools.calls import Calls
 from kbhub.server.tools.memories import Memories
-from kbhub.server.tools.reading import GraphTools, ReadTool
-from kbhub.server.tools.searching import Searching
+from kbhub.server.tools.read import GraphTools, ReadTool
+from kbhub.server.tools.search import Searching
 from kbhub.server.tools.status import AuditTool, Statuses
-from kbhub.server.tools.writing import Writing
+from kbhub.server.tools.write import Writing
 from kbhub.values import struct
 from kbhub.workspace.tool_names import ALL, TOOLS
 

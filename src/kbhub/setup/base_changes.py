@@ -14,7 +14,7 @@ from kbhub.frozen import Model
 from kbhub.setup.bases import config_file, edit_config, places_of, portable, team_engine, unknown_base
 from kbhub.values import struct
 from kbhub.workspace.config import directory_identity, folder_of, id_fault
-from kbhub.workspace.config_editing import add_item, remove_value, rename_key, set_value
+from kbhub.workspace.config_edits import add_item, remove_value, rename_key, set_value
 from kbhub.workspace.discovery import EVERYWHERE
 from kbhub.workspace.engine_urls import database_name, engine_fault, is_engine_url, shown_url, split_engine_url
 from kbhub.workspace.places import expand, is_directory, why_no_directory

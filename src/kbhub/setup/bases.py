@@ -12,11 +12,11 @@ from pydantic import Field
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.hub import HubCore
-from kbhub.reading.listing import status
+from kbhub.reading.lists import status
 from kbhub.types import Origin
-from kbhub.workspace.checking import nearest
 from kbhub.workspace.config import checked_config, config_path, folder_of
-from kbhub.workspace.config_editing import alone, edit_file
+from kbhub.workspace.config_edits import alone, edit_file
+from kbhub.workspace.field_checks import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -63,10 +63,10 @@ def team_engine() -> Any:
         UsageError: its driver is not installed.
     """
     try:
-        from kbhub.sync import publishing  # noqa: PLC0415 - the driver is an extra
+        from kbhub.sync import publish  # noqa: PLC0415 - the driver is an extra
     except ModuleNotFoundError as error:
         raise UsageError("Shared bases need the extra `postgres`. Install kbhub[postgres].") from error
-    return publishing
+    return publish
 
 
 def portable(folder: Path, home: Path) -> str:

@@ -15,7 +15,7 @@ from kbhub.setup.bases import config_file, edit_config, unknown_base
 from kbhub.setup.init import create_file
 from kbhub.values import struct
 from kbhub.workspace.config import folder_of
-from kbhub.workspace.config_editing import alone, edit_file, remove_value, set_value
+from kbhub.workspace.config_edits import alone, edit_file, remove_value, set_value
 from kbhub.workspace.config_files import checked
 from kbhub.workspace.discovery import covers, plain
 from kbhub.workspace.jsonc import read_jsonc

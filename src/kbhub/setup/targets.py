@@ -10,7 +10,7 @@ from kbhub.errors import ConfigError
 from kbhub.setup.clients import CLIENTS, SERVER
 from kbhub.setup.entries import decode, parse, servers
 from kbhub.setup.files import read_bytes
-from kbhub.setup.launching import RELOCATABLE, major_version
+from kbhub.setup.launch import RELOCATABLE, major_version
 from kbhub.setup.machine import Machine, this_platform
 from kbhub.setup.plan import Registration
 from kbhub.values import struct

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, EmbedderError, IndexUnavailable
 from kbhub.index.sqlite import noted_damage
-from kbhub.sync.comparing import PASSED_OVER, Comparisons
+from kbhub.sync.comparison import PASSED_OVER, Comparisons
 from kbhub.values import struct
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from kbhub.hub import HubCore
     from kbhub.models.embedding import Embedder
-    from kbhub.sync.comparing import Difference
+    from kbhub.sync.comparison import Difference
     from kbhub.sync.report import SyncReport
     from kbhub.sync.sync import Progress
     from kbhub.types import Base

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import IndexUnavailable
 from kbhub.sync.bases import SyncState
-from kbhub.sync.comparing import PROGRESS, SYNCED
+from kbhub.sync.comparison import PROGRESS, SYNCED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,7 +19,7 @@ from kbhub.errors import EmbedderError, IndexUnavailable
 from kbhub.index.references import chunk_key, embedded_text
 from kbhub.index.sqlite import IndexWriter, noted_damage, remedy, set_aside
 from kbhub.sync import workers
-from kbhub.sync.comparing import (
+from kbhub.sync.comparison import (
     IN_STEP,
     PASSED_OVER,
     PROGRESS,
@@ -31,7 +31,7 @@ from kbhub.sync.comparing import (
     scan_base,
 )
 from kbhub.sync.deleted_texts import DeletedTexts
-from kbhub.sync.indexing import (
+from kbhub.sync.indexer import (
     NOTHING,
     DocumentReader,
     Read,

@@ -12,7 +12,7 @@ from kbhub.errors import IndexUnavailable
 from kbhub.index.references import embedded_text
 from kbhub.index.rows import title_above
 from kbhub.index.transformer_vectors import TransformerVectors
-from kbhub.models.onnx_embedding import MINILM, installed_model, minilm
+from kbhub.models.onnx import MINILM, installed_model, minilm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

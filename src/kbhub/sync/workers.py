@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from kbhub.models.embedding import StaticEmbedder
 from kbhub.sync.deleted_texts import DeletedTexts
-from kbhub.sync.indexing import DocumentReader, Embedding, Read
+from kbhub.sync.indexer import DocumentReader, Embedding, Read
 from kbhub.values import struct
 from kbhub.workspace.child_processes import Fork, answering, can_fork, end, greeting, start
 from kbhub.workspace.formats import converts

@@ -21,7 +21,7 @@ from kbhub.errors import (
     WriteRefused,
 )
 from kbhub.render.html.templates import STATIC
-from kbhub.ui import asking, gaps, graph, health, memories, reading, searching
+from kbhub.ui import ask, documents, gaps, graph, health, memories, search
 from kbhub.ui.site import Site, site_of
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ STATUSES: Mapping[type[KbhubError], int] = {
 """Kind of error → status of HTTP; 503 for others, which say what is not available."""
 
 ROUTES = (
-    Route("/", searching.search_page),
-    Route("/compare", searching.compare_page),
-    Route("/documents", reading.documents_page),
-    Route("/read", reading.document_page),
-    Route("/image", reading.image),
+    Route("/", search.search_page),
+    Route("/compare", search.compare_page),
+    Route("/documents", documents.documents_page),
+    Route("/read", documents.document_page),
+    Route("/image", documents.image),
     Route("/graph", graph.graph_page),
     Route("/graph/data", graph.graph_data),
     Route("/memories", memories.memories_page),
@@ -68,8 +68,8 @@ ROUTES = (
     Route("/health/repair", health.repaired, methods=["POST"]),
     Route("/health/fix", health.fix, methods=["POST"]),
     Route("/events", health.events),
-    Route("/ask", asking.ask_page),
-    Route("/ask/stream", asking.stream),
+    Route("/ask", ask.ask_page),
+    Route("/ask/stream", ask.stream),
 )
 
 

@@ -18,7 +18,7 @@ from kbhub.memory.querylog.gaps import close_gap
 from kbhub.memory.querylog.log import show_log
 from kbhub.memory.querylog.maintenance import gaps_and_unanswered
 from kbhub.render.html.plots import HEIGHT, WIDTH, columns
-from kbhub.ui.reading import read_address
+from kbhub.ui.documents import read_address
 from kbhub.ui.site import site_of
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import anyio.to_thread
 from starlette.responses import RedirectResponse, StreamingResponse
 
 from kbhub.errors import ConfigError, WriteRefused
-from kbhub.evaluation.kept import kept_reports
-from kbhub.reading.listing import status
+from kbhub.evaluation.history import kept_reports
+from kbhub.reading.lists import status
 from kbhub.render.html.plots import WIDTH
-from kbhub.search.outside import outside
+from kbhub.search.base_suggestions import outside
 from kbhub.setup.doctor import examine, repair
 from kbhub.ui.site import site_of
 

@@ -10,16 +10,16 @@ from starlette.responses import RedirectResponse
 
 from kbhub.errors import UsageError, WriteRefused
 from kbhub.memory.alike import alike
-from kbhub.memory.changing import forget
-from kbhub.memory.known import active_shelves, all_known, described, located, matching
-from kbhub.memory.known import ref as ref_of_known
-from kbhub.memory.likeness import NEAR_SHOWN, nearest
-from kbhub.memory.listing import memories
-from kbhub.memory.moving import refile
+from kbhub.memory.catalog import active_shelves, all_known, described, located, matching
+from kbhub.memory.catalog import ref as ref_of_known
+from kbhub.memory.changes import forget
+from kbhub.memory.lists import memories
+from kbhub.memory.moves import refile
 from kbhub.memory.remember import remember
-from kbhub.memory.restoring import restore, trashed
+from kbhub.memory.similarity import NEAR_SHOWN, nearest
 from kbhub.memory.store import read
 from kbhub.memory.subjects import subjects_changed
+from kbhub.memory.trash import restore, trashed
 from kbhub.render.html.plots import strength_curve
 from kbhub.ui.site import number_of, site_of
 from kbhub.workspace.memory_folders import Scope
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from kbhub.hub import HubCore
-    from kbhub.memory.known import StoredMemory
+    from kbhub.memory.catalog import StoredMemory
     from kbhub.memory.results import ChangedSubject
     from kbhub.ui.site import Site
 

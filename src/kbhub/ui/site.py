@@ -12,11 +12,11 @@ from starlette.responses import HTMLResponse
 
 from kbhub import __version__
 from kbhub.errors import IndexUnavailable, KbhubError
-from kbhub.memory.querylog import recording
+from kbhub.memory.querylog import recorder
 from kbhub.memory.querylog.maintenance import maintain
 from kbhub.render.html.templates import environment, rendered
 from kbhub.sync.background import Background
-from kbhub.ui.auditing import SharedAudit
+from kbhub.ui.audit import SharedAudit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +73,7 @@ class Site:
         self.auditing.end()
         self.answering.shutdown(wait=False, cancel_futures=True)
         self.background.stop(STOP_SECONDS)
-        recording.flush()
+        recorder.flush()
 
     def look(self) -> None:
         """Compare the bases with their files in the background, unless that was done a moment ago."""

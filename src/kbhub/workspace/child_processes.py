@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kbhub import __version__
-from kbhub.workspace.process_tuning import be_frugal
+from kbhub.workspace.process_limits import be_frugal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

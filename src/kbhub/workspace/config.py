@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, get_args
 from kbhub.errors import ConfigError
 from kbhub.types import Mode, Problem
 from kbhub.values import struct
-from kbhub.workspace.checking import (
+from kbhub.workspace.config_files import checked
+from kbhub.workspace.engine_urls import engine_fault, split_engine_url
+from kbhub.workspace.field_checks import (
     choice,
     few,
     in_file,
@@ -25,8 +27,6 @@ from kbhub.workspace.checking import (
     plainly,
     unknown_fields,
 )
-from kbhub.workspace.config_files import checked
-from kbhub.workspace.engine_urls import engine_fault, split_engine_url
 from kbhub.workspace.jsonc import read_jsonc
 from kbhub.workspace.places import data_dir, expand
 from kbhub.workspace.pointer import check_patterns, unknown_message

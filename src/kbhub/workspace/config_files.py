@@ -6,13 +6,13 @@ import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbhub.errors import ConfigError
-from kbhub.workspace.checking import cut, first_error, plainly, shown
+from kbhub.workspace.field_checks import cut, first_error, plainly, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from kbhub.workspace.checking import Converter
+    from kbhub.workspace.field_checks import Converter
 
 T = TypeVar("T")
 

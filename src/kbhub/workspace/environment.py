@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDic
 from pydantic_settings.exceptions import SettingsError
 
 from kbhub.errors import ConfigError
-from kbhub.workspace.checking import first_error, in_file
+from kbhub.workspace.field_checks import first_error, in_file
 from kbhub.workspace.settings import ENV_PREFIX, Settings
 from kbhub.workspace.validation import NAMES, adapter
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from kbhub.errors import ConfigError
 from kbhub.types import Problem
-from kbhub.workspace.checking import few, in_file, unknown_fields
 from kbhub.workspace.config_files import checked
+from kbhub.workspace.field_checks import few, in_file, unknown_fields
 from kbhub.workspace.jsonc import read_jsonc
 from kbhub.workspace.settings import MAX_RULES, Pointer
 

@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from kbhub.types import Mode  # noqa: TC001 - pydantic reads it
-from kbhub.workspace.checking import Declared, with_examples
+from kbhub.workspace.field_checks import Declared, with_examples
 
 if TYPE_CHECKING:
     from pydantic import Field

@@ -16,7 +16,7 @@ import filelock
 from kbhub.errors import ConfigError
 from kbhub.values import Value
 from kbhub.workspace.atomic_writes import write_atomically
-from kbhub.workspace.checking import choice, plain_text, plainly, shown
+from kbhub.workspace.field_checks import choice, plain_text, plainly, shown
 from kbhub.workspace.files import read_regular
 from kbhub.workspace.places import private_directory
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, Discriminator, Field, Tag, TypeAdapter, ValidationError
 
 from kbhub.types import Mode
-from kbhub.workspace.checking import path_text
+from kbhub.workspace.field_checks import path_text
 from kbhub.workspace.settings import RESERVED_IDS, BaseEntry
 from kbhub.workspace.tool_names import ToolName
 

@@ -14,8 +14,8 @@ from kbhub.cli.options import Common, Formats
 from kbhub.cli.output import present
 from kbhub.errors import UsageError
 from kbhub.hub import HubCore
-from kbhub.reading.listing import list_documents
-from kbhub.render.listing import (
+from kbhub.reading.lists import list_documents
+from kbhub.render.lists import (
     base_text,
     bases_listing,
     bases_text,

@@ -21,17 +21,17 @@ from kbhub.cli.overview import overview
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.hooks.consent import let_speak
-from kbhub.hooks.told import mark_read
+from kbhub.hooks.deliveries import mark_read
 from kbhub.hub import HubCore
-from kbhub.memory.known import count_read
-from kbhub.memory.querylog.recording import flush, note_read
-from kbhub.reading.reading import ReadOptions, by_index
-from kbhub.reading.reading import read as read_refs
+from kbhub.memory.catalog import count_read
+from kbhub.memory.querylog.recorder import flush, note_read
+from kbhub.reading.read import ReadOptions, by_index
+from kbhub.reading.read import read as read_refs
 from kbhub.render import pages
-from kbhub.render.listing import status_listing
+from kbhub.render.lists import status_listing
 from kbhub.render.terminal import Painter, init_text, read_text, status_text, trust_text
 from kbhub.render.words import neutralised
-from kbhub.search.outside import choices, outside
+from kbhub.search.base_suggestions import choices, outside
 from kbhub.setup.init import make_knowledge, point_to
 from kbhub.workspace.pointer import POINTER_NAMES
 from kbhub.workspace.project import PROJECT_ID, find_pointer, trust_pointer
@@ -40,7 +40,7 @@ from kbhub.workspace.trust import Grant, identity
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kbhub.search.outside import Suggestion
+    from kbhub.search.base_suggestions import Suggestion
     from kbhub.workspace.trust import TrustStore
 
 

@@ -20,7 +20,7 @@ from kbhub.hooks.replay import replay
 from kbhub.hooks.state import hooks_state
 from kbhub.hub import HubCore
 from kbhub.render.hooks import inbox_text, replayed_text, settled_text, state_text
-from kbhub.server.daemon.hooking import run
+from kbhub.server.daemon.hook_client import run
 from kbhub.setup.hooks import hooked_clients
 from kbhub.workspace.places import expand
 

@@ -14,20 +14,20 @@ from kbhub.cli.options import AllowSecret, Common, Formats, argument, optional, 
 from kbhub.cli.output import present
 from kbhub.errors import UsageError
 from kbhub.hub import HubCore
-from kbhub.memory.changing import forget as forget_memories
+from kbhub.memory.changes import forget as forget_memories
 from kbhub.memory.documents import MAX_TEXT_BYTES
-from kbhub.memory.listing import LISTED
-from kbhub.memory.listing import memories as list_memories
+from kbhub.memory.lists import LISTED
+from kbhub.memory.lists import memories as list_memories
 from kbhub.memory.memory_tool import memory_tool
-from kbhub.memory.moving import move as move_memories
-from kbhub.memory.querylog.recording import flush, note_read
+from kbhub.memory.moves import move as move_memories
+from kbhub.memory.querylog.recorder import flush, note_read
 from kbhub.memory.remember import remember as remember_text
-from kbhub.memory.restoring import restore as restore_memory
-from kbhub.memory.restoring import trashed
 from kbhub.memory.results import TrashedList
 from kbhub.memory.transfer import MAX_IMPORT_BYTES
 from kbhub.memory.transfer import export as export_memories
 from kbhub.memory.transfer import import_ as import_memories
+from kbhub.memory.trash import restore as restore_memory
+from kbhub.memory.trash import trashed
 from kbhub.render.memories import (
     forgotten_text,
     imported_text,

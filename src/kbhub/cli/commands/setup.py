@@ -22,10 +22,10 @@ from kbhub.setup.clients import CLIENTS
 from kbhub.setup.dialogs import AnyName, pastes
 from kbhub.setup.hooks import HOOKED, hooks_tasks
 from kbhub.setup.instructions import agents_tasks, skill_tasks
-from kbhub.setup.launching import launch, this_installation
+from kbhub.setup.launch import launch, this_installation
 from kbhub.setup.machine import Machine, this_platform
 from kbhub.setup.plan import SetupReport, carry_out
-from kbhub.setup.registering import chosen_clients, project_tasks, user_tasks, without_project_file
+from kbhub.setup.registration import chosen_clients, project_tasks, user_tasks, without_project_file
 from kbhub.setup.targets import SERVE
 from kbhub.workspace.discovery import find_workspace
 from kbhub.workspace.places import WORKING_DIRECTORY_GONE, working_directory

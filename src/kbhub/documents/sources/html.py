@@ -15,7 +15,7 @@ from kbhub.documents.sources.converted import decode_as, document_of_markdown
 from kbhub.documents.sources.html_source import plain_tags
 from kbhub.documents.sources.html_tables import MAX_SPAN, Cell, Table
 from kbhub.documents.sources.inline import Inline
-from kbhub.documents.sources.markdown_writing import MarkdownWriter, escaped, fenced
+from kbhub.documents.sources.markdown_writer import MarkdownWriter, escaped, fenced
 
 if TYPE_CHECKING:
     from kbhub.types import Document

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kbhub.documents.sources.markdown_writing import cell_text, pipe_table
+from kbhub.documents.sources.markdown_writer import cell_text, pipe_table
 
 MAX_SPAN = 1000
 """Rows or columns of a cell at most, as in browsers."""

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from kbhub.documents.sources.markdown_writing import code_span
+from kbhub.documents.sources.markdown_writer import code_span
 
 LINK_CHARACTERS = 2000
 """Longest destination of a link, as the parser of Markdown reads it."""

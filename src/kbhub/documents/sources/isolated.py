@@ -1,7 +1,7 @@
 """Parse files of converted formats in a process of its own, as such files are untrusted and their parsers are large.
 
-The process (`parsing.py`) gets the bytes of a file and answers with JSON. It may crash, hang or be taken over: that
-costs its file, which is reported, and the next file gets a new process.
+The process (`parser_process.py`) gets the bytes of a file and answers with JSON. It may crash, hang or be taken over:
+that costs its file, which is reported, and the next file gets a new process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 import time
 from typing import IO, TYPE_CHECKING
 
-from kbhub.documents.packing import MOST_BYTES, unpacked, unreadable
+from kbhub.documents.plain_data import MOST_BYTES, unpacked, unreadable
 from kbhub.workspace.child_processes import end, greeting, start
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class IsolatedParser:
 
 
 def _greeted() -> subprocess.Popen[bytes]:
-    process = start("kbhub.documents.sources.parsing")
+    process = start("kbhub.documents.sources.parser_process")
     assert process.stdout is not None
     timer = threading.Timer(PARSE_SECONDS, process.kill)
     timer.daemon = True

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kbhub.documents.sources.converted import decode_as, document_of_markdown, plain_document, storable
 from kbhub.documents.sources.html import markdown_of
-from kbhub.documents.sources.markdown_writing import closed
+from kbhub.documents.sources.markdown_writer import closed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

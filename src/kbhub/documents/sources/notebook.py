@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kbhub.documents.frontmatter import FrontMatter, read_front_matter
 from kbhub.documents.sources.converted import document_of_markdown, plain_document, storable
 from kbhub.documents.sources.html import markdown_of
-from kbhub.documents.sources.markdown_writing import closed, fenced
+from kbhub.documents.sources.markdown_writer import closed, fenced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pypdf
 
-from kbhub.documents.packing import unreadable
+from kbhub.documents.plain_data import unreadable
 from kbhub.documents.sources.parts import Part, document_of_parts
 
 if TYPE_CHECKING:

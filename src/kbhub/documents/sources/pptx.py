@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pptx
 from pptx.shapes.group import GroupShape
 
-from kbhub.documents.sources.markdown_writing import cell_text, escaped, pipe_table
+from kbhub.documents.sources.markdown_writer import cell_text, escaped, pipe_table
 from kbhub.documents.sources.packages import metadata_of, open_package
 from kbhub.documents.sources.parts import Part, document_of_parts
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import openpyxl
 
 from kbhub.documents.sources.converted import document_of_markdown
-from kbhub.documents.sources.markdown_writing import cell_text, escaped, pipe_table
+from kbhub.documents.sources.markdown_writer import cell_text, escaped, pipe_table
 from kbhub.documents.sources.packages import metadata_of, open_package
 
 if TYPE_CHECKING:

@@ -1,6 +1,5 @@
 """Audit: checks of the documents of bases, and fixes for what is safe to fix."""
 
-from kbhub.editing.audit.auditing import audit, fix
 from kbhub.editing.audit.material import (
     CHECKS,
     SEVERITIES,
@@ -12,6 +11,7 @@ from kbhub.editing.audit.material import (
     Fixed,
     Severity,
 )
+from kbhub.editing.audit.run import audit, fix
 
 __all__ = [
     "CHECKS",

@@ -11,13 +11,13 @@ from kbhub.documents.secrets import find_secrets
 from kbhub.documents.sources.text_formats import parse_text
 from kbhub.editing.audit.material import Fix, ListEntry, front_lines, front_matter_entries, line_of
 from kbhub.editing.checks import tag_form
-from kbhub.index.auditing import bodies, front_matter_of, texts
 from kbhub.index.staleness import ENDED, SUPERSEDED_KEYS, UNTIL_KEYS, outdated, settled, written_statuses
+from kbhub.index.texts import bodies, front_matter_of, texts
 from kbhub.memory.subjects import subjects_changed
 from kbhub.reading.code_references import RefState, Sources
-from kbhub.reading.graph.building import Edge, WrittenLink, graph_of
+from kbhub.reading.graph.builder import Edge, WrittenLink, graph_of
 from kbhub.reading.graph.faults import Faults
-from kbhub.reading.graph.resolving import folded, stem
+from kbhub.reading.graph.targets import folded, stem
 from kbhub.search.hits import STALE_DAYS, age_days
 from kbhub.workspace.formats import is_converted, is_markdown
 from kbhub.workspace.project import PROJECT_ID

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kbhub.index.auditing import bodies
+from kbhub.index.texts import bodies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ def duplicate_findings(materials: Sequence[Material]) -> tuple[list[AuditFinding
             elif material.documents[path].size:
                 findings.append(_finding(material, path, *first[row.hash], likeness=None))
     # numpy takes 0.1 s to load, and no other check needs it.
-    from kbhub.editing.audit.likeness import alike  # noqa: PLC0415
+    from kbhub.editing.audit.near_duplicates import alike  # noqa: PLC0415
 
     pairs, complete = alike(_texts(distinct), NEARLY)
     findings += [_finding(*distinct[pair.other], *distinct[pair.one], likeness=pair.likeness) for pair in pairs]

@@ -9,7 +9,7 @@ import numpy as np
 
 from kbhub.index.columns import encoded, growing
 from kbhub.index.query import tokens
-from kbhub.index.ranking import FTS_WEIGHTS
+from kbhub.index.weights import FTS_WEIGHTS
 from kbhub.values import struct
 
 if TYPE_CHECKING:

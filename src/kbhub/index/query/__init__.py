@@ -1,8 +1,8 @@
 """Parse user text into terms, FTS5 expressions and filters, and cut excerpts. Accepts any string."""
 
 from kbhub.index.query.excerpts import excerpt, spans
-from kbhub.index.query.filtering import Filter, FilterValue, selected_bases
-from kbhub.index.query.parsing import (
+from kbhub.index.query.filters import Filter, FilterValue, selected_bases
+from kbhub.index.query.parser import (
     MAX_CHARACTERS,
     MAX_TERMS,
     ParsedQuery,

@@ -15,7 +15,7 @@ from kbhub.index.query.tokens import MAX_CASED, RUN, cased_parts, cased_words, n
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterator
 
-    from kbhub.index.query.parsing import Term
+    from kbhub.index.query.parser import Term
 
 
 WORDS = 16_384

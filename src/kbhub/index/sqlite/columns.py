@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbhub.index.columns import growing, made, written
-from kbhub.index.ranking import FTS_COLUMNS, FTS_WEIGHTS
 from kbhub.index.signatures import Signatures, roomy, sign
+from kbhub.index.weights import FTS_COLUMNS, FTS_WEIGHTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -8,7 +8,7 @@ import numpy as np
 
 from kbhub.index.columns import growing
 from kbhub.index.postings import Postings
-from kbhub.index.ranking import FTS_WEIGHTS, K1, B, inverse_document_frequency
+from kbhub.index.weights import FTS_WEIGHTS, K1, B, inverse_document_frequency
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

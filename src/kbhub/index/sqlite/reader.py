@@ -13,7 +13,6 @@ import apsw
 
 from kbhub.errors import IndexUnavailable
 from kbhub.index.engine import WORD, Index, Snapshot, numbers
-from kbhub.index.ranking import FTS_WEIGHTS
 from kbhub.index.sqlite.schema import (
     ANOTHERS,
     NAME,
@@ -24,6 +23,7 @@ from kbhub.index.sqlite.schema import (
     stored_vectors,
 )
 from kbhub.index.sqlite.soundness import faults
+from kbhub.index.weights import FTS_WEIGHTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

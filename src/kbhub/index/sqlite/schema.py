@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from kbhub.index.query import TOKENIZER
-from kbhub.index.ranking import FTS_COLUMNS
+from kbhub.index.weights import FTS_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

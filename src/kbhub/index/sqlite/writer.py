@@ -11,7 +11,7 @@ import apsw
 
 from kbhub.index.new_documents import properties, searched_texts
 from kbhub.index.rows import title_above
-from kbhub.index.sqlite.packing import Packing, is_loose
+from kbhub.index.sqlite.pack import Packing, is_loose
 from kbhub.index.sqlite.schema import open_writer
 from kbhub.index.sqlite.soundness import faults
 

@@ -10,7 +10,7 @@ from kbhub.documents.blocks import anchor, section
 from kbhub.documents.markdown import parse_document
 from kbhub.documents.walk import open_contained
 from kbhub.errors import KbhubError
-from kbhub.memory.known import active_shelves
+from kbhub.memory.catalog import active_shelves
 from kbhub.memory.store import read
 from kbhub.search.search import search
 from kbhub.types import Query

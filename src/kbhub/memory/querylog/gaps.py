@@ -9,7 +9,7 @@ from kbhub.errors import QueryLogUnavailable, UsageError
 from kbhub.index.logged import Topic
 from kbhub.memory.querylog.answers import answer_anywhere
 from kbhub.memory.querylog.log import Gaps
-from kbhub.memory.querylog.recording import log_of
+from kbhub.memory.querylog.recorder import log_of
 from kbhub.memory.querylog.topics import topic_id, topic_key
 from kbhub.reading.reports import Gap, QuerySummary
 from kbhub.search.memory_boost import timestamp

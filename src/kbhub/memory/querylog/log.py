@@ -10,7 +10,7 @@ from pydantic import Field
 from kbhub.errors import QueryLogUnavailable
 from kbhub.frozen import Model
 from kbhub.index.querylog import QueryLog
-from kbhub.memory.querylog.recording import flush, log_of
+from kbhub.memory.querylog.recorder import flush, log_of
 from kbhub.reading.reports import Gap
 from kbhub.search.memory_boost import timestamp
 from kbhub.search.querylog import logs_folder

@@ -12,7 +12,7 @@ from kbhub.memory.querylog.answers import answer_anywhere
 from kbhub.memory.querylog.gaps import QUESTION_CHARACTERS, close_answered, find_gaps, list_gaps
 from kbhub.memory.querylog.log import Maintained, Unanswered
 from kbhub.memory.querylog.promotion import follow, may_promote, promote
-from kbhub.memory.querylog.recording import log_of
+from kbhub.memory.querylog.recorder import log_of
 from kbhub.memory.querylog.topics import TimeLimit, Topics
 from kbhub.models.embedding import PACKAGED_SHA256, packaged_embedder
 from kbhub.search.memory_boost import timestamp

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from kbhub.errors import BaseUnavailable, MemoryNotFound, UsageError, WriteRefused
 from kbhub.index.logged import Topic
-from kbhub.memory.changing import bring_in_step, forget, rewrite
-from kbhub.memory.known import active_shelves, known
+from kbhub.memory.catalog import active_shelves, known
+from kbhub.memory.changes import bring_in_step, forget, rewrite
 from kbhub.memory.querylog.answers import answer_in_documents, digest, is_known, target_of, text_at
-from kbhub.memory.querylog.recording import key_of
+from kbhub.memory.querylog.recorder import key_of
 from kbhub.memory.querylog.topics import topic_id, topic_key
 from kbhub.memory.remember import remember
 from kbhub.memory.store import read
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kbhub.hub import HubCore
     from kbhub.index.logged import State
     from kbhub.index.querylog import QueryLog
-    from kbhub.memory.known import StoredMemory
+    from kbhub.memory.catalog import StoredMemory
     from kbhub.memory.querylog.clusters import Cluster
     from kbhub.memory.querylog.topics import TimeLimit, Topics
 

@@ -2,8 +2,8 @@
 
 from kbhub.reading.graph.faults import ResolvedLink, backlinks, resolved_links
 from kbhub.reading.graph.neighbours import related
-from kbhub.reading.graph.resolving import PathTable, Resolution
 from kbhub.reading.graph.tags import tags
+from kbhub.reading.graph.targets import PathTable, Resolution
 from kbhub.reading.reports import (
     EDGE_KINDS,
     EdgeKind,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kbhub.errors import IndexUnavailable
-from kbhub.reading.graph.building import found_document, graph_of, in_project, inside_of, places_on_disk
-from kbhub.reading.graph.resolving import PATH_KINDS, folded
+from kbhub.reading.graph.builder import found_document, graph_of, in_project, inside_of, places_on_disk
+from kbhub.reading.graph.targets import PATH_KINDS, folded
 from kbhub.values import struct
 from kbhub.workspace.formats import SKIPPED_FOLDERS, is_markdown
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kbhub.hub import HubCore
-    from kbhub.reading.graph.building import Edge, Graph, Node
-    from kbhub.reading.graph.resolving import LinkKind
+    from kbhub.reading.graph.builder import Edge, Graph, Node
+    from kbhub.reading.graph.targets import LinkKind
     from kbhub.types import Base
 
 MOST_FILES = 50_000

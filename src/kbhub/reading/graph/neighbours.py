@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from kbhub.errors import IndexUnavailable, UsageError
-from kbhub.reading.graph.building import found_document, graph_of, unread
+from kbhub.reading.graph.builder import found_document, graph_of, unread
 from kbhub.reading.graph.faults import Faults
 from kbhub.reading.reports import EDGE_KINDS, LeftLink, Neighbour, Related
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from kbhub.hub import HubCore
-    from kbhub.reading.graph.building import Edge, Graph, Node
+    from kbhub.reading.graph.builder import Edge, Graph, Node
     from kbhub.reading.reports import EdgeKind
 
 

@@ -10,7 +10,7 @@ from kbhub.values import DAY_SECONDS, struct
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kbhub.memory.known import StoredMemory
+    from kbhub.memory.catalog import StoredMemory
 
 WIDTH, HEIGHT = 300.0, 60.0
 """Units of a plot's view box."""

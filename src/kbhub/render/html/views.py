@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from markupsafe import Markup
 
-from kbhub.memory.known import all_known
+from kbhub.memory.catalog import all_known
 from kbhub.render.html.plots import strength_curve
 from kbhub.render.html.templates import STATIC, rendered
 from kbhub.render.html.traces import traced

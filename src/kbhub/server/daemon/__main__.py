@@ -9,7 +9,7 @@ import time
 from kbhub.errors import KbhubError
 from kbhub.server.daemon.folder import DaemonFolder, Lock, try_lock
 from kbhub.workspace.places import data_dir
-from kbhub.workspace.process_tuning import be_frugal
+from kbhub.workspace.process_limits import be_frugal
 
 LOCK_SECONDS = 15.0
 """How long to wait for a daemon that is ending."""
@@ -30,10 +30,10 @@ def main() -> int:
         sys.stderr.write("another daemon is running and does not stop\n")
         return TAKEN
     # The SDK takes half a second to import: a process that comes second need not.
-    from kbhub.server.daemon import asked, process  # noqa: PLC0415
+    from kbhub.server.daemon import process, start_options  # noqa: PLC0415
 
     try:
-        process.run(asked.Start.model_validate_json(sys.argv[1]), folder, lock)
+        process.run(start_options.Start.model_validate_json(sys.argv[1]), folder, lock)
     except KbhubError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from kbhub import __version__
 from kbhub.errors import ConfigError, KbhubError, UsageError
 from kbhub.hub import HubCore, HubOptions
-from kbhub.server.daemon.link import GREETING_BYTES, GREETING_SECONDS, LINK, OURS, PASSED_ON
-from kbhub.server.hooking import Hooking, HookMessage
+from kbhub.server.daemon.protocol import GREETING_BYTES, GREETING_SECONDS, LINK, OURS, PASSED_ON
+from kbhub.server.hook_endpoint import Hooking, HookMessage
 from kbhub.server.server import KbhubServer, create_server
 from kbhub.server.wire import PROTOCOLS, converse
 from kbhub.ui.loopback import bind_port
@@ -265,7 +265,7 @@ class Connections:
     ) -> None:
         """Serve the page of `kbhub ui` for as long as the command is there."""
         # Few daemons serve a page, which loads templates and the web framework.
-        from kbhub.ui import access, serving  # noqa: PLC0415
+        from kbhub.ui import access, serve  # noqa: PLC0415
 
         lock = anyio.Lock()
 
@@ -276,7 +276,7 @@ class Connections:
         door = access.PageAddress(**wanted.model_dump())
         try:
             options = replace(self._options(greeting), serve=False, ask_roots=False)
-            page = await run_sync(lambda: serving.PageServer(HubCore(options), bind_port(door.port), door, changed))
+            page = await run_sync(lambda: serve.PageServer(HubCore(options), bind_port(door.port), door, changed))
         except KbhubError as error:
             await stream.send(_line(_refusal("failed", str(error))))
             return

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from kbhub import __version__
 from kbhub.server.daemon.folder import DaemonFolder, read_token, running
-from kbhub.server.daemon.link import OURS, Refused, dial, greet, greeting
+from kbhub.server.daemon.protocol import OURS, Refused, dial, greet, greeting
 from kbhub.ui.access import PageAddress
 from kbhub.workspace.places import data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kbhub.server.daemon.link import ConnectOptions
+    from kbhub.server.daemon.protocol import ConnectOptions
 
 KIND = "ui"
 """Of the greeting."""

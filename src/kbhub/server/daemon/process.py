@@ -27,23 +27,23 @@ from kbhub import __version__
 from kbhub.errors import ConfigError
 from kbhub.hub import HubOptions
 from kbhub.index.shared import SharedState
-from kbhub.memory.querylog.recording import flush
-from kbhub.server.daemon.announcing import make_token, process_mark, write_record
+from kbhub.memory.querylog.recorder import flush
 from kbhub.server.daemon.connections import Connections, Dismissal
 from kbhub.server.daemon.folder import DaemonFolder, DaemonRecord
 from kbhub.server.daemon.http import MCP_PATH, Guarded, bind_path, mcp_app
+from kbhub.server.daemon.record import make_token, process_mark, write_record
 from kbhub.server.daemon.workspaces import Workspaces
 from kbhub.server.stdio import LOG_FORMAT
 from kbhub.ui.loopback import HOST, HttpServer, bind_port
 from kbhub.workspace.config import load_config
-from kbhub.workspace.process_tuning import serve_frugally
+from kbhub.workspace.process_limits import serve_frugally
 from kbhub.workspace.settings import ServeSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kbhub.server.daemon.asked import Http, Start
     from kbhub.server.daemon.folder import Lock
+    from kbhub.server.daemon.start_options import Http, Start
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
-from kbhub.server.daemon.link import OURS, DaemonLink
+from kbhub.server.daemon.protocol import OURS, DaemonLink
 from kbhub.server.frames import Frame, frames, refusal
 from kbhub.workspace.tool_names import ALL, WRITERS
 

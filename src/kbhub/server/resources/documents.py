@@ -29,9 +29,9 @@ from kbhub.documents.safe_text import TITLE_BYTES, one_line
 from kbhub.errors import BaseNotFound, DocumentNotFound, IndexUnavailable, KbhubError, PathNotContained, UsageError
 from kbhub.index import catalogue
 from kbhub.index.references import ref_of
-from kbhub.memory import known
+from kbhub.memory import catalog
 from kbhub.server.resources.addresses import from_template_value, parse_uri, template_value, uri_of
-from kbhub.sync.opening import Opener
+from kbhub.sync.document_access import Opener
 from kbhub.values import struct
 from kbhub.workspace.formats import is_converted, is_markdown, kind_of
 
@@ -128,7 +128,7 @@ def read_document(hub: HubCore, uri: str) -> tuple[str, str]:
     for path in dict.fromkeys(forms):
         if opener.has(base, path):
             text = _text(hub, opener, base, path, uri)
-            known.count_refs(hub, (ref_of(base, path, hub.select()),))
+            catalog.count_refs(hub, (ref_of(base, path, hub.select()),))
             return text, media_type(base, path)
     raise DocumentNotFound(uri, f"the base {base.id!r} has no document at that path")
 

@@ -13,14 +13,14 @@ from anyio.to_thread import run_sync
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
 from kbhub.errors import KbhubError
-from kbhub.memory.querylog import recording
+from kbhub.memory.querylog import recorder
 from kbhub.memory.querylog.maintenance import maintain
 from kbhub.render import status_answers
 from kbhub.render.model import sentences
 from kbhub.render.words import warnings_text
-from kbhub.search import outside
+from kbhub.search import base_suggestions
 from kbhub.search.querylog import LogSession
-from kbhub.server.confirming import TrustQuestion
+from kbhub.server.elicitation import TrustQuestion
 from kbhub.server.parameters import as_list, cleaned
 from kbhub.server.roots import RootsQuestion
 from kbhub.server.tools.results import text_result
@@ -95,7 +95,7 @@ class Calls:
         """Stop both, and flush the query log, because the process may end right afterwards."""
         self.watcher.stop(0)
         self.background.stop(STOP_SECONDS)
-        recording.flush()
+        recorder.flush()
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run blocking work on a thread; a cancelled call or an ending server does not wait for it."""
@@ -258,7 +258,7 @@ class Calls:
 
     async def nothing(self, empty: Model | Value) -> CallToolResult:
         """Return that no base is active, with an empty result."""
-        discovery, notes = await self.discovery(), await self.run(outside.outside, self.hub)
+        discovery, notes = await self.discovery(), await self.run(base_suggestions.outside, self.hub)
         return self.result(status_answers.nothing_here(discovery, notes), empty)
 
     def _tidy(self, *, at_most_every: float, seconds: float) -> bool:

@@ -20,8 +20,8 @@ from mcp.types import (
 from pydantic import ValidationError
 
 from kbhub.answers.answer import Prepared
-from kbhub.answers.asking import ModelText
 from kbhub.answers.prompts import request_of
+from kbhub.answers.question import ModelText
 from kbhub.documents.safe_text import one_line
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from pydantic import Field
 
 from kbhub.editing.audit import AuditReport, audit
 from kbhub.memory.querylog.gaps import summary
-from kbhub.reading.listing import status as status_of
+from kbhub.reading.lists import status as status_of
 from kbhub.reading.reports import Status
 from kbhub.render import status_answers
 from kbhub.render.audit import audit_for_model
-from kbhub.search.outside import outside
+from kbhub.search.base_suggestions import outside
 from kbhub.server.parameters import Names, brief, cleaned
 from kbhub.server.tools.calls import Calls
 

@@ -6,6 +6,6 @@ own folders and files, indexes and their remains; never a document, a configurat
 
 from __future__ import annotations
 
-from kbhub.setup.doctor.repairing import examine, repair
+from kbhub.setup.doctor.repairs import examine, repair
 
 __all__ = ["examine", "repair"]

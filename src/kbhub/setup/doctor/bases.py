@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from kbhub.errors import BaseUnavailable, ConfigError, EmbedderError, IndexUnavailable
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.reading.reports import Finding
-from kbhub.search.outside import is_empty, outside
-from kbhub.sync.comparing import behind_of, compare
+from kbhub.search.base_suggestions import is_empty, outside
+from kbhub.sync.comparison import behind_of, compare
 from kbhub.sync.lock import is_being_indexed
 from kbhub.values import counted
 from kbhub.workspace.places import is_directory

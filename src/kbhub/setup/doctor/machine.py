@@ -12,7 +12,7 @@ from kbhub.index.sqlite import probe
 from kbhub.models.embedding import PACKAGED_MODEL, PACKAGED_NAME, PACKAGED_SHA256, sha256
 from kbhub.models.inference.calls import Deadline
 from kbhub.models.inference.server import Ollama
-from kbhub.models.onnx_embedding import minilm
+from kbhub.models.onnx import minilm
 from kbhub.reading.reports import Finding
 from kbhub.sync.transformer import embedded, is_used
 from kbhub.sync.watch import POLL_SECONDS, remote_system, watched_folders

@@ -1,0 +1,357 @@
+"""From question to answer: search, choose passages, write the answer, check it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from kbhub.answers.answer import Answer, AskOptions, Passage, Prepared, Reference, Source, Weight, estimated_tokens
+from kbhub.answers.budget import SEARCHED_HITS, fitting, in_short, nearest, packed, tiered
+from kbhub.answers.citations import Checked, check
+from kbhub.answers.extractive import best_line, extract
+from kbhub.answers.prompts import request_of, says_no_answer
+from kbhub.errors import EmbedderError, ModelUnavailable, UsageError
+from kbhub.index.query import beginning
+from kbhub.memory.catalog import count_refs
+from kbhub.memory.querylog.recorder import record
+from kbhub.models.embedding import StaticEmbedder, packaged_embedder
+from kbhub.models.inference import Deadline, Ollama, Prompt
+from kbhub.search.llm_assistance import search_assisted
+from kbhub.search.notes import LEADING_NOTES, is_unfinished
+from kbhub.search.search import term_weights
+from kbhub.types import Query
+from kbhub.values import struct
+from kbhub.workspace.settings import DEFAULT_OLLAMA_MODEL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from kbhub.answers.answer import Outcome, Writer
+    from kbhub.hub import HubCore
+    from kbhub.models.embedding import Embedder
+    from kbhub.types import SearchResult
+
+
+SHOWN_PASSAGES, SHOWN_TOKENS = 3, 900
+"""Limits of direct passages shown verbatim with an answer, and of their estimated tokens; the first is always shown."""
+
+NOT_COVERED_TEXT = "Most likely, nothing in these bases covers this, or not in these words."
+NOT_SEEN_TEXT = "Nothing that was searched covers this."
+NOT_YET_TEXT = "Nothing found yet that covers this."
+NOT_SEARCHED_TEXT = "No base could be searched."
+NOT_ANSWERED_TEXT = "The nearest passages do not answer this."
+
+
+PROMPT_TOKENS = 3_000
+"""Estimated tokens of the passages sent to a model: with the rules and 500 tokens of answer they fit the context of
+4,096 that local models are run with.
+"""
+
+BUDGET = 2_000
+"""Estimated tokens of passages if no answer is to be written and no budget is given."""
+
+ROOMY = 400
+"""Tokens that fit a passage of some lines with its reference, however long the names."""
+
+NOTHING_FITS = "No passage fits in a budget of {budget} tokens with its reference; {roomy} would hold a few lines."
+
+FORCED = "You requested it."
+
+NO_CLIENT = "No client model is available here; that takes an MCP client that offers sampling."
+
+CONFIGURED = "An Ollama model is configured (`answers.model`)."
+
+NO_OLLAMA = "No Ollama model is configured (`answers.model`)."
+
+
+@struct
+class ModelText:
+    """A model's text."""
+
+    text: str
+    by: Writer
+    model: str | None
+
+
+def finish_written(prepared: Prepared, written: ModelText, why: Sequence[str]) -> Answer | str:
+    """Build an answer from a model's text.
+
+    Args:
+        prepared: the question and its passages.
+        written: the text as the model wrote it.
+        why: why this writer.
+
+    Returns:
+        The answer, or why the text is unusable.
+    """
+    if says_no_answer(written.text):
+        return _answer(prepared, "not_answered", NOT_ANSWERED_TEXT, written.by, why, model=written.model)
+    sent = [passage for passage in prepared.passages if passage.number in prepared.sent]
+    checked = check(written.text, sent, prepared.options.max_tokens)
+    if checked is None:
+        return "what it wrote cites too little of the passages" if written.text.strip() else "it wrote nothing"
+    return _answer(prepared, "written", checked.text, written.by, why, model=written.model, checked=checked)
+
+
+def finish_unwritten(prepared: Prepared, why: Sequence[str] = ()) -> Answer:
+    """Build an answer of passages alone, or one that says there are none."""
+    text = ""
+    if prepared.outcome == "not_covered":
+        text = NOT_COVERED_TEXT if prepared.verdict else NOT_SEEN_TEXT  # no verdict: some bases were not searched
+        text = NOT_YET_TEXT if is_unfinished(prepared.notes) else text
+        text = text if prepared.searched else NOT_SEARCHED_TEXT
+    return _answer(prepared, prepared.outcome or "passages", text, "none", why)
+
+
+def finish_extracted(prepared: Prepared, embedder: Embedder | None, why: Sequence[str]) -> Answer:
+    """Build an answer from sentences of the passages, or of passages alone if they have no sentence.
+
+    Args:
+        prepared: the question and its passages.
+        embedder: as for `extract`.
+        why: why no model wrote it.
+    """
+    draft = extract(prepared, embedder)
+    if draft is None:
+        return finish_unwritten(prepared, (*why, "The passages have no sentence to quote."))
+    checked = Checked(draft.text, draft.support, 0, ())
+    return _answer(prepared, "written", draft.text, "extractive", why, checked=checked, sent=False)
+
+
+def _answer(
+    prepared: Prepared,
+    outcome: Outcome,
+    text: str,
+    by: Writer,
+    why: Sequence[str],
+    *,
+    model: str | None = None,
+    checked: Checked | None = None,
+    sent: bool = True,
+) -> Answer:
+    support = checked.support if checked else ()
+    cited = {quote.number for quote in support}
+    received = set(prepared.sent) if sent and by in ("sampling", "ollama") else set()
+    passages = prepared.passages if outcome == "passages" else _shown(prepared, cited if by == "extractive" else ())
+    return Answer(
+        question=prepared.question,
+        outcome=outcome,
+        text=text,
+        written_by=by,
+        model=model,
+        why=tuple(why),
+        verdict=prepared.verdict,
+        references=tuple(
+            Reference(
+                **passage.model_dump(include=set(Source.model_fields)),
+                sent=passage.number in received,
+                cited=passage.number in cited,
+            )
+            for passage in prepared.passages
+        ),
+        passages=passages,
+        support=support,
+        unmatched=prepared.unmatched,
+        removed=checked.removed if checked else 0,
+        dropped=checked.dropped if checked else (),
+        tokens=estimated_tokens(text) + sum(estimated_tokens(passage.readable) for passage in passages),
+        searched=prepared.searched,
+        skipped=prepared.skipped,
+        notes=prepared.notes,
+    )
+
+
+def _shown(prepared: Prepared, quoted: Collection[int]) -> tuple[Passage, ...]:
+    """Return the passages to show whole: unquoted direct ones, or the nearest if none covers the question."""
+    if prepared.outcome == "not_covered":
+        return prepared.passages[:1]
+    room = SHOWN_TOKENS
+    shown: list[Passage] = []
+    for passage in prepared.passages:
+        size = estimated_tokens(passage.readable)
+        if passage.number in quoted or passage.tier != "direct":
+            continue
+        if len(shown) < SHOWN_PASSAGES and (size <= room or not (shown or quoted)):
+            shown.append(passage)
+            room -= size
+    return tuple(shown)
+
+
+def ask(
+    hub: HubCore,
+    question: str,
+    *,
+    queries: Sequence[str] = (),
+    bases: Sequence[str] = (),
+    options: AskOptions | None = None,
+    asker: str | None = None,
+) -> Answer:
+    """Answer a question from the bases, by a local model if there is one, else by their own sentences.
+
+    Args:
+        hub: what knows the bases; its indexes are taken as they are.
+        question: what is asked.
+        queries: other wordings of the question, as of `Query`.
+        bases: ids of the bases to look in; none for all.
+        options: how to answer.
+        asker: as for `prepare`.
+
+    Raises:
+        UsageError: there is no question, or the options contradict each other.
+        BaseNotFound: a base is not active.
+    """
+    prepared = prepare(hub, question, queries=queries, bases=bases, options=options, asker=asker)
+    why = (NO_CLIENT,) if prepared.options.written_by == "sampling" else ()
+    return answer_without_client(hub, prepared, why)
+
+
+def prepare(
+    hub: HubCore,
+    question: str,
+    *,
+    queries: Sequence[str] = (),
+    bases: Sequence[str] = (),
+    options: AskOptions | None = None,
+    asker: str | None = None,
+) -> Prepared:
+    """Search, and choose the passages that answer a question.
+
+    Args:
+        hub: hub to search with.
+        question: the question.
+        queries: other wordings of the question, as of `Query`.
+        bases: ids of the bases to search; none for all.
+        options: how to answer.
+        asker: name for the query log: an MCP client, or `USER`; None to skip logging.
+
+    Returns:
+        All that a writer needs, without another look at the bases.
+
+    Raises:
+        UsageError, BaseNotFound: as for `ask`.
+    """
+    options = options or AskOptions()
+    _check(question, options)
+    question = question.encode("utf-8", "replace").decode("utf-8").strip()
+    mode = hub.config().settings.search.mode
+    query = Query(
+        text=question,
+        queries=tuple(queries),
+        bases=tuple(bases),
+        mode=mode,
+        limit=SEARCHED_HITS,
+        granularity="chunk",
+    )
+    began = time.perf_counter()
+    result = search_assisted(hub, query)
+    if asker:
+        record(hub, result, query, asker, took=time.perf_counter() - began)
+    prepared = Prepared(
+        question=beginning(question),
+        options=options,
+        verdict=result.verdict,
+        searched=result.searched,
+        skipped=result.skipped,
+        unmatched=result.unmatched,
+        notes=tuple(note for note in result.notes if note not in LEADING_NOTES),
+    )
+    covered = result.verdict != "none" and any(hit.score >= options.threshold for hit in result.hits)
+    if not covered:
+        candidates = nearest(hub, result)
+        weighted = prepared.model_copy(update={"passages": candidates, "weights": _weights(hub, result, queries)})
+        line = best_line(weighted, _sentence_embedder(hub)) if candidates else None
+        return prepared.model_copy(
+            update={"outcome": "not_covered", "passages": in_short(hub, result, candidates, line)}
+        )
+    if options.budget or options.written_by == "none":
+        budget = options.budget or BUDGET
+        passages = packed(hub, result, options, budget)
+        notes = prepared.notes if passages else (NOTHING_FITS.format(budget=budget, roomy=ROOMY), *prepared.notes)
+        return prepared.model_copy(update={"outcome": "passages", "passages": passages, "notes": notes})
+    passages = tiered(hub, result, options)
+    sent = fitting(passages, PROMPT_TOKENS)
+    return prepared.model_copy(update={"passages": passages, "sent": sent, "weights": _weights(hub, result, queries)})
+
+
+def answer_without_client(
+    hub: HubCore, prepared: Prepared, why: Sequence[str] = (), *, on_text: Callable[[str], object] | None = None
+) -> Answer:
+    """Answer a prepared question, with a local model if one is configured, else by quoting sentences.
+
+    Args:
+        hub: hub it was prepared with.
+        prepared: the question with its passages.
+        why: why the client's own model did not write, if it should have.
+        on_text: called with each piece that a local model writes, before its citations are checked.
+    """
+    reasons = list(why)
+    writer = prepared.options.written_by
+    if prepared.outcome:
+        return counted(hub, finish_unwritten(prepared, [FORCED] if writer == "none" else []))
+    if writer in (None, "ollama"):
+        finished = _by_ollama(hub, prepared, [*reasons, FORCED if writer else CONFIGURED], on_text)
+        if not isinstance(finished, str):
+            return counted(hub, finished)
+        reasons.append(finished)
+    if writer == "extractive":
+        reasons.append(FORCED)
+    return counted(hub, finish_extracted(prepared, _sentence_embedder(hub), reasons))
+
+
+def counted(hub: HubCore, answer: Answer) -> Answer:
+    """Count a use of each memory that an answer cites or returns as a passage; return the answer."""
+    refs = {reference.ref for reference in answer.references if reference.cited or answer.outcome == "passages"}
+    count_refs(hub, refs)
+    return answer
+
+
+def _by_ollama(
+    hub: HubCore, prepared: Prepared, why: Sequence[str], on_text: Callable[[str], object] | None
+) -> Answer | str:
+    """Return the answer of a local model, or why there is none."""
+    settings = hub.config().settings.answers
+    model = settings.model or (DEFAULT_OLLAMA_MODEL if prepared.options.written_by else None)
+    if model is None:
+        return NO_OLLAMA
+    request = request_of(prepared)
+    try:
+        text = Ollama(hub.options.env).generate(
+            model,
+            Prompt(request.system, request.prompt),
+            Deadline(settings.seconds, "answers.seconds"),
+            most_tokens=request.max_tokens,
+            on_text=on_text,
+        )
+    except ModelUnavailable as error:
+        return str(error)
+    finished = finish_written(prepared, ModelText(text, "ollama", model), why)
+    return f"The Ollama model {model!r} was asked, but {finished}." if isinstance(finished, str) else finished
+
+
+def _check(question: str, options: AskOptions) -> None:
+    if not question.strip():
+        raise UsageError("No question given.")
+    if options.direct_threshold < options.threshold:
+        raise UsageError(
+            f"direct_threshold ({options.direct_threshold:g}) is below threshold ({options.threshold:g}). Set it "
+            "to at least the threshold."
+        )
+    if options.budget and options.written_by not in (None, "none"):
+        raise UsageError(
+            f"A budget returns passages, so there is no answer by {options.written_by}. Use only one of the two."
+        )
+
+
+def _weights(hub: HubCore, result: SearchResult, queries: Sequence[str]) -> tuple[Weight, ...]:
+    """Weigh the words of the question and its other wordings over the bases that were searched."""
+    terms = term_weights(hub, result.searched, " ".join((result.query, *queries)))
+    return tuple(Weight(text=term.text, stems=term.stems, weight=term.weight) for term in terms)
+
+
+def _sentence_embedder(hub: HubCore) -> Embedder | None:
+    """Return the embedder for sentences, which is the packaged model, or None if embedding is off."""
+    try:
+        own = hub.embedder()
+    except EmbedderError:
+        return None
+    return own if own is None or isinstance(own, StaticEmbedder) else packaged_embedder()

@@ -1,0 +1,262 @@
+"""Commands that change documents: write, delete, restore, rename, distil."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import pyperclip
+from cyclopts import Parameter
+from cyclopts.validators import Number
+from pydantic import Field
+
+from kbhub import editing
+from kbhub.cli.console import complain, show_json, show_text
+from kbhub.cli.hubs import hub_options
+from kbhub.cli.options import AllowSecret, Common, argument, optional, standard_input
+from kbhub.editing.distil import distil as save_answer
+from kbhub.editing.trash import TrashEntry
+from kbhub.errors import KbhubError, UsageError
+from kbhub.frozen import Model
+from kbhub.hub import HubCore
+from kbhub.render.edits import deleted_text, renamed_text, restored_text, trash_text, written_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class TrashResult(Model):
+    """What `kbhub restore` listed, or deleted for good."""
+
+    entries: tuple[TrashEntry, ...] = Field((), description="What is in the trash, with `--list`, newest first.")
+    removed: tuple[TrashEntry, ...] = Field((), description="What was deleted for good.")
+
+
+def write(
+    ref: str,
+    /,
+    *,
+    text: Annotated[str | None, Parameter(metavar="TEXT", allow_leading_hyphen=True)] = None,
+    stdin: Annotated[bool, Parameter(name="-")] = False,
+    mode: Literal["create", "update", "append"] = "create",
+    section: Annotated[str | None, Parameter(metavar="HEADING", allow_leading_hyphen=True)] = None,
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", metavar="KEY=VALUE")] = (),
+    unset: Annotated[tuple[str, ...], Parameter(name="--unset", metavar="KEY")] = (),
+    based_on: Annotated[str | None, Parameter(metavar="HASH")] = None,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Create or change a document, leaving the rest of it byte for byte the same.
+
+    REF is a path in the project base, ID@PATH in another writable base, or a path from the working directory into the
+    folder of a base. `update` replaces everything below the front matter, or one section; with only --set and --unset,
+    it changes just those keys.
+
+    Example: kbhub write runbooks/rollback.md --mode append --section Log --text "- Rolled back on Friday."
+
+    Args:
+        ref: The document, or where to create it.
+        text: Markdown to write.
+        stdin: Read the text from standard input.
+        mode: What to do: `create` fails if the document exists, the others if it does not.
+        section: Section to update or append to: its heading, or "Heading > Subheading".
+        set_: Set a key of the front matter; VALUE is JSON or text; may be repeated.
+        unset: Remove a key of the front matter; may be repeated.
+        based_on: Fail unless the document still has this content hash.
+        common: Options of every command.
+    """
+    if stdin and text is not None:
+        raise UsageError("--text cannot be used with `-`.")
+    hub = HubCore(hub_options(common))
+    done = editing.write_document(
+        hub,
+        argument(ref),
+        text=standard_input(hub.config().settings.limits.file_bytes, "a document") if stdin else optional(text),
+        front_matter={**_assigned(set_), **dict.fromkeys(unset)},
+        section=optional(section),
+        mode=mode,
+        based_on=based_on,
+    )
+    if common.json:
+        show_json(done.model_dump_json(indent=2))
+    else:
+        show_text(written_text(done))
+        _complain_all(done.warnings)
+    return 0
+
+
+def delete(
+    ref: str,
+    /,
+    *,
+    based_on: Annotated[str | None, Parameter(metavar="HASH")] = None,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Move a document to kbhub's trash, and list the links this breaks.
+
+    Example: kbhub delete drafts/idea.md
+
+    Args:
+        ref: The document: a path, ID@PATH or a docid.
+        based_on: Fail unless the document still has this content hash.
+        common: Options of every command.
+    """
+    done = editing.delete_document(HubCore(hub_options(common)), argument(ref), based_on)
+    if common.json:
+        show_json(done.model_dump_json(indent=2))
+    else:
+        show_text(deleted_text(done))
+        _complain_all(f"{link}: this link is broken now." for link in done.broken)
+    return 0
+
+
+def restore(
+    name: str | None = None,
+    /,
+    *,
+    list_: Annotated[bool, Parameter(name="--list")] = False,
+    empty_older_than: Annotated[float | None, Parameter(metavar="DAYS", validator=Number(gte=0))] = None,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Restore a deleted document. Never overwrites a file.
+
+    Example: kbhub restore drafts/idea.md
+
+    Args:
+        name: Its name in the trash or its former ref, with or without the suffix.
+        list_: List the trash.
+        empty_older_than: Delete for good what has been in the trash for more than this many days; 0 empties it.
+        common: Options of every command.
+    """
+    if (name is not None) + list_ + (empty_older_than is not None) != 1:
+        raise UsageError("Give exactly one of NAME, --list and --empty-older-than DAYS.")
+    hub = HubCore(hub_options(common))
+    if name is not None:
+        done = editing.restore(hub, argument(name))
+        if common.json:
+            show_json(done.model_dump_json(indent=2))
+        else:
+            show_text(restored_text(done))
+        return 0
+    removed = () if empty_older_than is None else editing.empty_trash(hub, older_than_days=empty_older_than)
+    result = TrashResult(entries=editing.trash(hub) if list_ else (), removed=removed)
+    if common.json:
+        show_json(result.model_dump_json(indent=2))
+    else:
+        show_text(trash_text(result.entries if list_ else result.removed, emptied=not list_))
+    return 0
+
+
+def rename(
+    ref: str,
+    new: str,
+    /,
+    *,
+    update_links: bool = False,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Move a document to another path in its base, and list the links this breaks.
+
+    Example: kbhub rename rollback.md runbooks/ --update-links
+
+    Args:
+        ref: The document: a path, ID@PATH or a docid.
+        new: The new path; a trailing slash means the folder to move it to.
+        update_links: Update the links to it in all writable documents.
+        common: Options of every command.
+
+    Returns:
+        The exit code: 1 if some links could not be updated.
+    """
+    done = editing.rename(HubCore(hub_options(common)), argument(ref), argument(new), update_links=update_links)
+    if common.json:
+        show_json(done.model_dump_json(indent=2))
+    else:
+        show_text(renamed_text(done))
+        _complain_all(f"{problem.subject}: {problem.message}" for problem in done.not_updated)
+        if done.links and not update_links:
+            complain("The links were not changed. Use --update-links when renaming to update them.")
+    return 1 if update_links and done.not_updated else 0
+
+
+def _assigned(assignments: Iterable[str]) -> dict[str, Any]:
+    """Return the keys and values of `KEY=VALUE`; a value that is not JSON is text."""
+    values: dict[str, Any] = {}
+    for assignment in assignments:
+        key, mark, value = argument(assignment).partition("=")
+        if not mark or not key.strip():
+            raise UsageError(f"Invalid --set {assignment!r}: expected KEY=VALUE.")
+        try:
+            values[key.strip()] = json.loads(value)
+        except ValueError:
+            values[key.strip()] = value
+        if values[key.strip()] is None:
+            raise UsageError(f"Invalid --set {assignment!r}: no value. To remove a key, use --unset {key.strip()}.")
+    return values
+
+
+def _complain_all(messages: Iterable[str]) -> None:
+    for message in messages:
+        complain(message)
+
+
+def distil(
+    model: str,
+    text: str | None = None,
+    /,
+    *,
+    base_id: Annotated[str | None, Parameter(name="--in", metavar="BASE")] = None,
+    allow_secret: AllowSecret = False,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Save a chat answer as a document, with links to documents similar in meaning.
+
+    The text is taken from the argument, standard input (unless it is a terminal), or the clipboard, in this order. It
+    is saved in llm-completions/MODEL/ of the project base if that is writable, otherwise in a base in the data
+    directory.
+
+    Example: kbhub distil claude < answer.md
+
+    Args:
+        model: The model that answered: a name or an alias, c (claude), x (codex), g (gemini) or one from the config.
+        text: The answer.
+        base_id: Save the answer in this base.
+        allow_secret: Save it even if it looks like it contains a credential.
+        common: Options of every command.
+    """
+    hub = HubCore(hub_options(common))
+    given = _text(text, hub.config().settings.limits.file_bytes)
+    saved = save_answer(hub, model, given, base=base_id, allow_secret=allow_secret)
+    if common.json:
+        show_json(saved.model_dump_json(indent=2))
+        return 0
+    show_text(f"Saved {saved.ref}")
+    if saved.related:
+        show_text(f"related: {', '.join(saved.related)}")
+    for note in saved.notes:
+        complain(note)
+    return 0
+
+
+def _text(text: str | None, most: int) -> str:
+    if text is not None:
+        return argument(text)
+    if sys.stdin is not None and not sys.stdin.isatty():
+        given = standard_input(most, "a document")
+        if not given.strip():
+            raise UsageError("Nothing to save: standard input is empty.")
+        return given
+    return _clipboard()
+
+
+def _clipboard() -> str:
+    try:
+        found = str(pyperclip.paste())
+    except (pyperclip.PyperclipException, OSError) as error:
+        raise KbhubError(
+            "Nothing to save: the clipboard cannot be read here. Give the text as an argument or on standard "
+            "input. On Linux, install wl-clipboard, xclip or xsel to make the clipboard readable."
+        ) from error
+    if not found.strip():
+        raise UsageError("Nothing to save: the clipboard is empty. Give the text as an argument or on standard input.")
+    return found

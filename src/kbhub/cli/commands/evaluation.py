@@ -1,0 +1,297 @@
+"""Measure search, and run models in pipelines: eval, rerank, embed."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+from pydantic import Field
+
+from kbhub.cli.console import complain, progress_bars, show, show_json, show_text
+from kbhub.cli.hubs import decoded, hub_options
+from kbhub.cli.options import Common
+from kbhub.documents.markdown import decode
+from kbhub.errors import UsageError
+from kbhub.evaluation import Options, load_dataset
+from kbhub.evaluation import evaluate as measure
+from kbhub.evaluation.corpus import Setup, logged_dataset
+from kbhub.evaluation.history import keep
+from kbhub.frozen import Model
+from kbhub.hub import HubCore
+from kbhub.index.query import excerpt, parsed
+from kbhub.models.inference import Ollama, StoredAnswers
+from kbhub.render.evaluation import evaluation_text
+from kbhub.render.words import one_line
+from kbhub.search.evidence import AMOUNTS
+from kbhub.search.names import SIGNAL as NAME
+from kbhub.search.rerank_llm import PASSAGE_CHARACTERS, grade
+from kbhub.search.rerank_transformer import SIGNAL as SECOND_LOOK
+from kbhub.search.scores import SIGNALS
+from kbhub.types import MOST_HITS
+from kbhub.workspace.files import read_regular
+
+if TYPE_CHECKING:
+    from kbhub.evaluation.queries import EvalMode
+
+
+LEAST_RESULTS = 10
+"""Results that the figures look at."""
+MOST_BASES = 100
+"""Bases that a corpus is cut into at most."""
+
+DEFAULT_MODES: tuple[EvalMode, ...] = ("keyword", "semantic", "hybrid")
+
+
+PATIENT_SECONDS = 60.0
+"""Longest wait for grades of files: who names them wants them all."""
+
+MOST_SECONDS = 3600.0
+"""Longest wait that can be asked for."""
+
+VECTOR_DIGITS = 6
+"""Digits of a component that are printed; a vector has no more to say."""
+
+NOT_GRADED = "-"
+"""What stands for a grade that is missing."""
+
+
+def evaluate(
+    *datasets: Path,
+    log: Annotated[bool, Parameter(name="--log")] = False,
+    mode: Annotated[tuple[Literal["naive", "keyword", "semantic", "rrf", "hybrid"], ...], Parameter()] = (),
+    without: Annotated[tuple[str, ...], Parameter(metavar="SIGNAL")] = (),
+    bases: Annotated[int, Parameter(metavar="N", validator=Number(gte=1, lte=MOST_BASES))] = 1,
+    wordings: bool = False,
+    transformer: bool = False,
+    none: Annotated[tuple[Path, ...], Parameter(metavar="DATASET")] = (),
+    limit: Annotated[int | None, Parameter(metavar="N", validator=Number(gte=1))] = None,
+    depth: Annotated[int, Parameter(metavar="N", validator=Number(gte=LEAST_RESULTS, lte=MOST_HITS))] = LEAST_RESULTS,
+    run: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    compare: Annotated[Path | None, Parameter(metavar="RUNFILE")] = None,
+    min_ndcg10: Annotated[float | None, Parameter(metavar="X", validator=Number(gte=0, lte=1))] = None,
+    without_answers: bool = False,
+    fresh: bool = False,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Measure search on data sets with known answers.
+
+    A data set is a BEIR folder (corpus.jsonl, queries.jsonl, qrels.tsv), or a folder of Markdown with a queries.jsonl
+    whose answers are files or sections. The bases of the project and your own bases are not used.
+
+    Example: kbhub eval ~/beir/scifact --mode keyword --mode hybrid
+
+    Args:
+        datasets: Folders to measure on.
+        log: Measure on the queries logged in this project, with the documents read afterwards as answers.
+        mode: Measure this mode; may be repeated. Default: keyword, semantic and hybrid. naive is plain full-text search
+            as a baseline; rrf is hybrid with fusion by ranks instead of values.
+        without: Also measure without this signal, or several separated by commas; may be repeated.
+        bases: Also measure with the documents split at random into N bases.
+        wordings: Also measure with the other wordings of each query in rewordings.jsonl, and with its hypothetical
+            answer.
+        transformer: Rerank with all-MiniLM-L6-v2, as searches do with `kbhub[onnx]` installed. Computes its vectors
+            first, about 20 per second.
+        none: Also run the queries of this other data set, which have no answer here, and show how well scores and
+            verdicts recognise that; may be repeated.
+        limit: Run only N queries of each data set, chosen at random.
+        depth: Results to request per query, and to write to run files.
+        run: Write a TREC run file; with several runs, one per run, with the data set and run in its name.
+        compare: Compare with a TREC run file by a paired randomisation test; with several runs, with the files of
+            --run.
+        min_ndcg10: Fail if nDCG@10 of hybrid (or of the given modes) is below this on any data set.
+        without_answers: Also run each query on bases of 10 to 1,000 documents, with and without its answer, and show
+            how well scores and verdicts tell the two apart.
+        fresh: Rebuild the indexes.
+        common: Options of every command.
+
+    Returns:
+        The exit code: 1 if a result is below the floor that was set.
+    """
+    if not datasets and not log:
+        raise UsageError(
+            "Nothing to measure. Name a data set: kbhub eval DATASET, or measure on logged queries: kbhub eval --log"
+        )
+    chosen = tuple(dict.fromkeys(mode)) or DEFAULT_MODES
+    signals = (*SIGNALS, *AMOUNTS, NAME, SECOND_LOOK)
+    for name in (name.strip() for group in without for name in group.split(",")):
+        if name not in signals:
+            raise UsageError(f"Unknown signal {name!r}. Signals: {', '.join(signals)}.")
+    options = Options(
+        modes=chosen,
+        main=chosen if mode else ("hybrid",),
+        without=tuple(tuple(part.strip() for part in signals.split(",") if part.strip()) for signals in without),
+        parts=bases,
+        wordings=wordings,
+        depth=depth,
+        limit=limit,
+        run=run,
+        compare=compare,
+        floor=min_ndcg10,
+        without_answers=without_answers,
+    )
+    judged, unanswerable = [load_dataset(folder) for folder in datasets], [load_dataset(folder) for folder in none]
+    if wordings and not any(query.wordings for dataset in judged for query in dataset.queries):
+        raise UsageError(
+            "No data set given has other wordings. Add a `rewordings.jsonl` with `id` and `queries` to one."
+        )
+    judged += [logged_dataset(HubCore(hub_options(common)))] if log else []
+    with progress_bars("") as progress:
+        places = common.cache_dir, common.config
+        setup = Setup(dict(os.environ), *places, fresh=fresh, transformer=transformer, progress=progress)
+        report = measure(judged, unanswerable, options, setup)
+    with suppress(OSError):
+        keep(setup, report, time.time())
+    if common.json:
+        show_json(report.model_dump_json(indent=2))
+    else:
+        show_text(evaluation_text(report))
+    return 1 if report.below else 0
+
+
+class GradedFile(Model):
+    """A file and its grade."""
+
+    file: str = Field(description="The file as named in the command.")
+    grade: int | None = Field(description="0 to 3; null if the time ran out or the model gave none.")
+
+
+class RerankResult(Model):
+    """What `kbhub rerank` found."""
+
+    query: str = Field(description="The query.")
+    model: str = Field(description="The model.")
+    files: tuple[GradedFile, ...] = Field(description="Best first.")
+    note: str | None = Field(None, description="Why some files have no grade.")
+
+
+class EmbedResult(Model):
+    """What `kbhub embed` made."""
+
+    embedder: str = Field(description="Name of the model.")
+    dimensions: int = Field(description="Length of each vector.")
+    vectors: tuple[tuple[float, ...], ...] = Field(
+        description="One vector per text, of length 1; all zeros if the model knows none of the words."
+    )
+
+
+def rerank(
+    query: str,
+    *files: Path,
+    model: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    seconds: Annotated[float, Parameter(metavar="N", validator=Number(gt=0, lte=MOST_SECONDS))] = PATIENT_SECONDS,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Order text files by how well they answer a query, using an Ollama model.
+
+    Each file is graded from 0 (off topic) to 3 (answers the query). Of a long file, the part with the most words of the
+    query is graded. Files of equal grade keep their order.
+
+    Example: kbhub rerank "how do we roll back" runbooks/*.md
+
+    Args:
+        query: The query.
+        files: Text files to order.
+        model: Ollama model to use instead of the one in the config.
+        seconds: Timeout; files not graded by then come last.
+        common: Options of every command.
+
+    Returns:
+        The exit code: 1 if none was graded.
+    """
+    if not files:
+        raise UsageError("Nothing to rerank. Usage: kbhub rerank QUERY FILE…")
+    hub = HubCore(hub_options(common))
+    settings = hub.config().settings
+    wanted = replace(settings.rerank, seconds=seconds, model=model or settings.rerank.model)
+    passages = [_passage(file, query, settings.limits.file_bytes) for file in files]
+    found = grade(query, passages, wanted, Ollama(hub.options.env), StoredAnswers(hub.cache))
+    if not found.grades and found.fault:
+        raise found.fault
+    order = sorted(range(len(files)), key=lambda number: -found.grades.get(number, -1))  # a stable sort
+    result = RerankResult(
+        query=query,
+        model=wanted.model,
+        files=tuple(GradedFile(file=_name(files[number]), grade=found.grades.get(number)) for number in order),
+        note=str(found.fault) if found.fault else None,
+    )
+    if common.json:
+        show_json(result.model_dump_json(indent=2))
+        return 0
+    lines = (f"{NOT_GRADED if file.grade is None else file.grade}\t{one_line(file.file)}" for file in result.files)
+    show("\n".join(lines))
+    if result.note:
+        complain(f"{len(found.grades)} of {len(files)} files graded: {result.note}")
+    return 0
+
+
+def embed(
+    *texts: str,
+    query: bool = False,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Print the vector of each text, one JSON list per line.
+
+    Uses the embedder set in the config. Without TEXT, all of standard input is one text.
+
+    Example: kbhub embed --query "how do we roll back"
+
+    Args:
+        texts: Texts to embed.
+        query: Embed them as queries instead of documents, if the model distinguishes the two.
+        common: Options of every command.
+    """
+    hub = HubCore(hub_options(common))
+    embedder = hub.embedder()
+    if embedder is None:
+        raise UsageError(
+            "No embedder: `embedder.model` in the config is `none`. Name a model there, or remove the line to use "
+            "the default."
+        )
+    given = [*map(decoded, texts)] or [_standard_input(hub.config().settings.limits.file_bytes)]
+    rows = [embedder.embed_query(text) for text in given] if query else list(embedder.embed(given))
+    vectors = tuple(tuple(round(float(value), VECTOR_DIGITS) for value in row) for row in rows)
+    if common.json:
+        made = EmbedResult(embedder=embedder.name, dimensions=len(vectors[0]), vectors=vectors)
+        show_json(made.model_dump_json())
+    else:
+        show("\n".join(json.dumps(vector, separators=(",", ":")) for vector in vectors))
+    for number, vector in enumerate(vectors, 1):
+        if not any(vector):
+            complain(f"Text {number} has no vector: the embedding model knows none of its words.")
+    return 0
+
+
+def _passage(file: Path, query: str, limit: int) -> str:
+    """Return the part of a file to be judged.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        text, _ = decode(read_regular(file, limit))
+    except OSError as error:
+        why = f"it is larger than {limit} bytes (`limits.fileBytes`)" if error.errno == errno.EFBIG else error.strerror
+        raise UsageError(f"Cannot read {_name(file)}: {why}.") from error
+    return excerpt(text, parsed(query).terms, PASSAGE_CHARACTERS)[0]
+
+
+def _standard_input(limit: int) -> str:
+    data = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read(limit + 1)
+    if not data.strip():
+        raise UsageError('No text to embed. Give it as an argument or on standard input: kbhub embed "TEXT"')
+    if len(data) > limit:
+        raise UsageError(f"Standard input is larger than {limit} bytes (`limits.fileBytes`).")
+    return data.decode("utf-8", "replace")
+
+
+def _name(file: Path) -> str:
+    return os.fsencode(file).decode("utf-8", "replace")

@@ -1,0 +1,437 @@
+"""Bases that a team shares in PostgreSQL: publish, pull, team."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+from cyclopts.validators import Number
+from pydantic import Field
+
+from kbhub.cli import INTERRUPTED
+from kbhub.cli.console import complain, progress_bars, show_json, show_text, terminal_width
+from kbhub.cli.hubs import complain_all, hub_options
+from kbhub.cli.options import AllowSecret, Common
+from kbhub.editing.pull import pull as pull_files
+from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
+from kbhub.frozen import Model
+from kbhub.hub import HubCore
+from kbhub.render.layout import table
+from kbhub.render.terminal import report_text
+from kbhub.setup.bases import team_engine
+from kbhub.sync.report import SyncReport
+from kbhub.sync.watch import until_changed
+from kbhub.values import counted
+from kbhub.workspace.engine_urls import engine_fault, is_engine_url, split_engine_url
+from kbhub.workspace.project import PROJECT_ID
+
+if TYPE_CHECKING:
+    from kbhub.types import Base
+
+DEADLINE_SECONDS = 10.0
+"""How long a command waits for the database, unless `--timeout` says otherwise: a person waits, not an agent."""
+
+LOOK_SECONDS = 30.0
+"""How often `--watch` looks for changes of which no event came, as on network file systems."""
+
+Url = Annotated[str, Parameter(name="--to", metavar="URL")]
+Seconds = Annotated[float, Parameter(metavar="SECONDS", validator=Number(gt=0))]
+
+
+class Shared(Model):
+    """A shared base that one may read."""
+
+    name: str = Field(description="Its name in the database.")
+    description: str | None = Field(None, description="What the base is about.")
+    memories: bool = Field(False, description="Whether agents may remember in it.")
+    rights: Literal["reader", "author", "admin"] = Field(description="What you may do with it.")
+    documents: int = Field(description="Number of documents.")
+    published: str | None = Field(None, description="When it was last synced (ISO 8601, UTC).")
+    publisher: str | None = Field(None, description="Who synced it, and from where.")
+
+
+class Published(Model):
+    """What `kbhub publish` did, or found."""
+
+    database: str = Field(description="The database, without options.")
+    dry_run: bool = Field(False, description="Whether everything was rolled back.")
+    report: SyncReport | None = Field(None, description="What was done.")
+    removed: int | None = Field(None, description="Documents of the removed base.")
+    bases: tuple[Shared, ...] | None = Field(None, description="With `--status`, the bases that you may read.")
+
+
+class Member(Model):
+    """A role with rights on a base."""
+
+    role: str = Field(description="Role of the database.")
+    rights: Literal["reader", "author", "admin"] = Field(description="What it may do.")
+
+
+class Members(Model):
+    """What `kbhub team list` shows."""
+
+    base: str | None = Field(description="The base; null for roles that may create bases.")
+    members: tuple[Member, ...] = Field(description="By role.")
+
+
+def publish(
+    base: Annotated[str | None, Parameter(metavar="BASE")] = None,
+    /,
+    *,
+    to: Url,
+    watch: bool = False,
+    full: bool = False,
+    dry_run: bool = False,
+    status: bool = False,
+    remove: bool = False,
+    description: Annotated[str | None, Parameter(metavar="TEXT")] = None,
+    memories: Annotated[bool | None, Parameter(negative="--no-memories")] = None,
+    allow_secret: AllowSecret = False,
+    timeout: Seconds = DEADLINE_SECONDS,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Publish a base to a team's PostgreSQL database, or sync it there.
+
+    Sends only what changed, in one transaction, so readers never see a half-written base. Only one publisher can run at
+    a time; another one gets an error that names the first. Needs kbhub[postgres].
+
+    Example: kbhub publish handbook --to postgresql://kb.example/team
+
+    Args:
+        base: Id of the base, and its name in the database unless the URL ends in #NAME.
+        to: URL of the database. Put the password in ~/.pgpass, a service file or PGPASSWORD, not in the URL.
+        watch: Keep publishing changes until Ctrl-C.
+        full: Read every file again, and recompute every vector.
+        dry_run: Show what would be published, then roll it back.
+        status: List the bases in the database that you may read.
+        remove: Remove the base from the database; your files are kept.
+        description: What the base is about, for people and agents.
+        memories: Create a base without a folder, for memories of agents (scope `team`); --no-memories ends that.
+        allow_secret: Also publish what looks like a credential.
+        timeout: Timeout for the database, in seconds.
+        common: Options of every command.
+
+    Returns:
+        The exit code: 130 if interrupted.
+    """
+    engine, server, shared_as = _server(to, timeout)
+    if status:
+        listed = tuple(Shared(**_fields(one, Shared)) for one in engine.shared_bases(server))
+        return _present(common, Published(database=server.name, bases=listed), lambda: _bases_text(listed, server.name))
+    if memories is not None or (base is None and description is not None):
+        return _describe(engine, server, base or shared_as, description, memories)
+    if base is None:
+        raise UsageError("No base given. Name one to publish; `kbhub bases list` shows them.")
+    if remove:
+        name = shared_as or base
+        removed = engine.remove(server, name)
+        text = f"{name}: removed from {server.name}, {counted(removed, 'document')}; your files are not touched"
+        return _present(common, Published(database=server.name, removed=removed), lambda: text)
+    hub = HubCore(hub_options(common))
+    (chosen,) = hub.select([base])
+    name = shared_as or _own_name(hub, chosen)
+    try:
+        _publish_once(engine, server, hub, chosen, name, common, full=full, dry_run=dry_run, allow_secret=allow_secret)
+        if description is not None and not dry_run:
+            engine.describe(server, name, description=description)
+        while watch and not dry_run:
+            until_changed(chosen, LOOK_SECONDS)
+            try:
+                _publish_once(engine, server, hub, chosen, name, common, quiet=True, allow_secret=allow_secret)
+            except EngineUnavailable as error:
+                complain(str(error))
+                time.sleep(DEADLINE_SECONDS)
+    except KeyboardInterrupt:
+        complain("Interrupted. The transaction was rolled back; what was published before is kept.")
+        return INTERRUPTED
+    return 0
+
+
+def pull(
+    url: Annotated[str, Parameter(metavar="URL")],
+    base: Annotated[str, Parameter(metavar="BASE")],
+    folder: Annotated[Path, Parameter(metavar="DIR")],
+    /,
+    *,
+    timeout: Seconds = DEADLINE_SECONDS,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Write the files of a shared base to a folder, byte for byte. Existing files are never changed.
+
+    Skips and reports what could do harm: hidden files and folders, files that are not documents, paths through links,
+    and unsafe names, such as those of options, devices and shell variables or with invisible characters.
+
+    Example: kbhub pull postgresql://kb.example/team handbook ~/handbook
+
+    Args:
+        url: URL of the database.
+        base: Name of the base there.
+        folder: The folder; created if missing.
+        timeout: Timeout for the database, in seconds.
+        common: Options of every command.
+
+    Returns:
+        The exit code: 1 if a file exists with other content, the base lacks one, or one was skipped.
+    """
+    engine, server, _ = _server(url, timeout)
+    target = Path(os.path.abspath(folder))  # noqa: PTH100 - pathlib keeps `..`
+    done = pull_files(engine.PostgresIndex(target, base, server, base), target)
+    skipped = f", {len(done.refused)} skipped" if done.refused else ""
+    text = f"{counted(done.written, 'file')} written to {folder}, {done.same} already there{skipped}"
+    code = _present(common, done, lambda: text)
+    if not common.json:
+        complain_all(f"{path}: exists with other content; not changed." for path in done.kept)
+        complain_all(f"{path}: the base does not have this file." for path in done.lacking)
+        complain_all(f"{one.subject}: skipped, because {one.message}." for one in done.refused)
+    return 1 if done.kept or done.lacking or done.refused else code
+
+
+team_app = App(
+    name="team",
+    help="Set up a PostgreSQL database for shared bases, and manage who may use them. Needs kbhub[postgres].",
+    usage="kbhub team COMMAND",
+)
+
+
+def team_init(
+    url: Annotated[str | None, Parameter(metavar="URL")] = None,
+    /,
+    *,
+    sql: bool = False,
+    admin: Annotated[str | None, Parameter(metavar="ROLE")] = None,
+    timeout: Seconds = DEADLINE_SECONDS,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Create kbhub's schema in a database, or upgrade it to this version.
+
+    Whoever runs this may create bases, and allow others to. Outside the schema `kbhub`, a role without login,
+    `kbhub_owner`, is created to own the tables. In a database with nothing else in it, a superuser also hides
+    PostgreSQL's counts of rows and sizes from other roles.
+
+    Example: kbhub team init postgresql://kb.example/team
+
+    Args:
+        url: URL of the database. Optional with --sql; the SQL is then for a database without the schema.
+        sql: Print the SQL without running it, for an administrator to run.
+        admin: With --sql, the role that may create bases (the one that runs it).
+        timeout: Timeout for the database, in seconds.
+        common: Options of every command.
+    """
+    if admin and not sql:
+        raise UsageError("--admin requires --sql; without it, whoever runs this is the admin.")
+    if url is None:
+        if not sql:
+            raise UsageError(
+                "No database given. Name it, such as postgresql://kb.example/team, or print the SQL with --sql."
+            )
+        show_text(team_engine().init_sql(admin=admin))
+        return 0
+    engine, server, _ = _server(url, timeout)
+    if sql:
+        show_text(engine.init_sql(server, admin))
+        return 0
+    before, closed = engine.init(server)
+    if before == engine.VERSION:
+        show_text(f"{server.name} already has schema {before}; nothing was changed")
+    else:
+        show_text(f"{server.name}: schema {engine.VERSION}, {f'it was {before}' if before else 'new'}")
+    if not closed:
+        show_text(
+            "Roles that may connect see how many rows all bases have together. To hide that, give kbhub a database of "
+            "its own, and run this as a superuser."
+        )
+    del common
+    return 0
+
+
+def team_grant(
+    url: Annotated[str, Parameter(metavar="URL")],
+    role: Annotated[str, Parameter(metavar="ROLE")],
+    rights: Annotated[Literal["reader", "author", "admin"], Parameter(metavar="RIGHTS")],
+    /,
+    *,
+    base: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    timeout: Seconds = DEADLINE_SECONDS,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Allow a role of the database to read, write or administer a base.
+
+    A reader can search and read. An author can also publish, or remember where that is allowed. An admin can also grant
+    rights, remove the base, and forget memories of others. A role can be a group.
+
+    Example: kbhub team grant postgresql://kb.example/team everybody reader --base handbook
+
+    Args:
+        url: URL of the database.
+        role: An existing role; `CREATE ROLE` creates one.
+        rights: What it may do: `reader`, `author` or `admin`.
+        base: Name of the base there. Without it, an admin may create bases.
+        timeout: Timeout for the database, in seconds.
+        common: Options of every command.
+    """
+    engine, server, shared_as = _server(url, timeout)
+    engine.grant(server, role, rights, base or shared_as)
+    del common
+    what = f"{rights} of {base or shared_as}" if base or shared_as else "may create bases"
+    show_text(f"{role}: {what}")
+    return 0
+
+
+def team_revoke(
+    url: Annotated[str, Parameter(metavar="URL")],
+    role: Annotated[str, Parameter(metavar="ROLE")],
+    /,
+    *,
+    base: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    timeout: Seconds = DEADLINE_SECONDS,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """Revoke a role's rights on a base, from its next query on.
+
+    Example: kbhub team revoke postgresql://kb.example/team everybody --base handbook
+
+    Args:
+        url: URL of the database.
+        role: The role.
+        base: Name of the base there. Without it, the right to create bases.
+        timeout: Timeout for the database, in seconds.
+        common: Options of every command.
+
+    Returns:
+        The exit code: 1 if the role had none.
+    """
+    engine, server, shared_as = _server(url, timeout)
+    had = engine.revoke(server, role, base or shared_as)
+    del common
+    show_text(f"{role}: {'revoked' if had else 'had no rights of its own there'}")
+    return 0 if had else 1
+
+
+def team_list(
+    url: Annotated[str, Parameter(metavar="URL")],
+    /,
+    *,
+    base: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    timeout: Seconds = DEADLINE_SECONDS,
+    common: Common = Common(),  # noqa: B008 - frozen
+) -> int:
+    """List the rights of all roles on a base. Only its admins can.
+
+    Example: kbhub team list postgresql://kb.example/team --base handbook
+
+    Args:
+        url: URL of the database.
+        base: Name of the base there. Without it, who may create bases.
+        timeout: Timeout for the database, in seconds.
+        common: Options of every command.
+    """
+    engine, server, shared_as = _server(url, timeout)
+    name = base or shared_as
+    found = tuple(Member(**_fields(one, Member)) for one in engine.members(server, name))
+    rows = [(one.role, one.rights) for one in found]
+    return _present(common, Members(base=name, members=found), lambda: "\n".join(table([("role", "rights"), *rows])))
+
+
+for _name, _usage in {
+    "init": "kbhub team init [OPTIONS] [URL]",
+    "grant": "kbhub team grant [OPTIONS] URL ROLE RIGHTS",
+    "revoke": "kbhub team revoke [OPTIONS] URL ROLE",
+    "list": "kbhub team list [OPTIONS] URL",
+}.items():
+    team_app.command(f"{__name__}:team_{_name}", name=_name, usage=_usage)
+
+
+def _publish_once(
+    engine: Any,
+    server: Any,
+    hub: HubCore,
+    base: Base,
+    name: str,
+    common: Common,
+    *,
+    full: bool = False,
+    dry_run: bool = False,
+    quiet: bool = False,
+    allow_secret: bool = False,
+) -> None:
+    """Publish, and say what was done; with `quiet` only if that is anything."""
+    try:
+        embedder = hub.embedder()
+    except EmbedderError as error:
+        complain(f"Published for keyword search only: {error}")
+        embedder = None
+    with progress_bars("publishing ") as progress:
+        report = engine.publish(
+            base,
+            server,
+            name,
+            embedder,
+            hub.limits(),
+            full=full,
+            dry_run=dry_run,
+            allow_secret=allow_secret,
+            progress=progress,
+        )
+    report = report.model_copy(update={"base": name})
+    if quiet and not (report.added or report.changed or report.removed):
+        return
+    undone = " (dry run; nothing was changed)" if dry_run else ""
+    _present(
+        common,
+        Published(database=server.name, dry_run=dry_run, report=report),
+        lambda: f"{report_text(report)}{undone}",
+    )
+    sys.stdout.flush()  # with --watch, a log that is written to has it at once
+
+
+def _describe(engine: Any, server: Any, name: str | None, description: str | None, memories: bool | None) -> int:
+    if name is None:
+        raise UsageError("No name for the base in the database. End the URL with #NAME.")
+    engine.describe(server, name, description=description, memories=memories)
+    state = "" if memories is None else f"; agents may {'' if memories else 'not '}remember in it"
+    show_text(f"{server.name}#{name}: {description or 'description unchanged'}{state}")
+    return 0
+
+
+def _own_name(hub: HubCore, base: Base) -> str:
+    if base.engine:
+        raise UsageError(f"The base {base.id!r} is itself a shared base. Publish the folder that its publisher has.")
+    directory = hub.discovery().workspace.directory
+    return directory.name if base.id == PROJECT_ID and directory else base.id
+
+
+def _server(url: str, timeout: float) -> tuple[Any, Any, str | None]:
+    """Return the engine, the database of a URL, and the name of the base in it if the URL has one."""
+    if fault := engine_fault(url):
+        hint = "" if is_engine_url(url) or "@" in url else f" (it is {url[:60]!r})"
+        raise UsageError(f"The URL of the database {fault}{hint}.")
+    engine = team_engine()
+    database, shared_as = split_engine_url(url)
+    return engine, engine.Server(database, timeout, os.environ), shared_as
+
+
+def _fields(value: Any, model: type[Model]) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in model.model_fields}
+
+
+def _present(common: Common, result: Model, text: Any) -> int:
+    if common.json:
+        show_json(result.model_dump_json(indent=2))
+    else:
+        show_text(text())
+    return 0
+
+
+def _bases_text(bases: tuple[Shared, ...], database: str) -> str:
+    if not bases:
+        return f"{database} has no base that you may read"
+    rows = [
+        (one.name, one.rights, str(one.documents), one.published or "never", one.publisher or "", one.description or "")
+        for one in bases
+    ]
+    header = ("base", "rights", "documents", "published", "by", "about")
+    return "\n".join(table([header, *rows], right=frozenset({2}), width=terminal_width()))

@@ -1,0 +1,111 @@
+"""The page for people: ui."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from kbhub.cli.commands.daemon import MOST_PORT
+from kbhub.cli.console import complain, show_text
+from kbhub.cli.hubs import hub_options
+from kbhub.cli.options import Places
+from kbhub.errors import UsageError
+from kbhub.hub import HubCore
+from kbhub.server.daemon.page import serve_by_daemon
+from kbhub.server.daemon.protocol import ConnectOptions
+from kbhub.ui.access import door_at
+from kbhub.ui.loopback import bind_port
+from kbhub.ui.serve import open_browser, serve
+from kbhub.workspace.places import data_dir
+
+if TYPE_CHECKING:
+    import socket
+
+    from kbhub.ui.access import PageAddress
+
+USED_TWICE = (
+    "The address was used a second time, so the first visit has ended. If only you opened it, in two browsers, go on "
+    "with the new address below. If not, somebody else knew it and may have seen the page: close it with Ctrl-C."
+)
+
+TAKE_OVER_SECONDS = 10.0
+"""How long a daemon that ends may keep the port."""
+
+
+def ui(
+    *,
+    port: Annotated[int, Parameter(metavar="N", validator=Number(gte=0, lte=MOST_PORT))] = 0,
+    no_open: Annotated[bool, Parameter(name="--no-open")] = False,
+    read_only: bool = False,
+    places: Places = Places(),  # noqa: B008 - frozen
+) -> int:
+    """Open kbhub in the browser: search with explanations, answers, documents and their graph, memories, gaps, health.
+
+    Served on this machine only, until Ctrl-C, by the shared daemon if one is running. Only the printed address gives
+    access, and only once.
+
+    Example: kbhub ui
+
+    Args:
+        port: Port to listen on; 0 picks a free one.
+        no_open: Print the address without opening a browser.
+        read_only: Disable everything that writes.
+        places: Options of every command.
+    """
+    options = replace(hub_options(places), read_only=read_only)
+    bound = bind_port(port)
+    door = door_at(bound.getsockname()[1])
+
+    file = data_dir(os.environ) / "ui" / f"open-{door.port}.html"
+
+    def say_address() -> None:
+        show_text(door.address)
+        sys.stdout.flush()  # a program that reads it would wait for ever
+
+    def ready() -> None:
+        say_address()
+        if not no_open and not open_browser(door.address, file):
+            complain("No browser found. Open the address yourself.")
+
+    def changed(now: PageAddress) -> None:
+        nonlocal door
+        door = now
+        file.unlink(missing_ok=True)
+        if door.token:
+            complain(USED_TWICE)
+            say_address()
+
+    config, cache = (str(place) if place else None for place in (places.config, places.cache_dir))
+    wanted = ConnectOptions(places.root, config, cache, places.base, read_only=read_only)
+    bound.close()  # for the daemon; nobody else knows the port
+    try:
+        if serve_by_daemon(wanted, os.environ, door, ready, changed):
+            no_open = True
+            door = door_at(door.port, door.session, door.spent)
+            complain(
+                "The daemon has stopped; this process serves the page now. Open tabs keep working, or use this address:"
+            )
+        serve(HubCore(options), _bound_again(door.port), door, ready, changed)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        file.unlink(missing_ok=True)
+    return 0
+
+
+def _bound_again(port: int) -> socket.socket:
+    """Bind the port once whoever had it has let it go."""
+    end = time.monotonic() + TAKE_OVER_SECONDS
+    while True:
+        try:
+            return bind_port(port)
+        except UsageError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)

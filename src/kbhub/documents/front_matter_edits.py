@@ -1,0 +1,365 @@
+"""Edit keys of a document's front matter without touching any other line.
+
+Loading and dumping the whole block would reformat it. Instead, the YAML parser's marks locate a key's value, and only
+that is replaced. The result is parsed again, and the edit is refused if any other key has changed its value.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceStartEvent,
+)
+
+from kbhub.documents.frontmatter import FrontMatter, read_front_matter
+from kbhub.documents.text_edits import Text, check_writable_text, lines_of
+from kbhub.errors import WriteRefused
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+MAX_DEPTH = 20
+"""Nesting levels of a new value; real ones have two."""
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_ONE_LINE = 1 << 30
+"""Line width for dumped YAML, so that nothing is folded."""
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_BREAKS_OF_YAML = re.compile("[\x85\u2028\u2029]")
+"""Line breaks in YAML only, which make its line numbers differ from ours."""
+
+_Point = tuple[int, int]
+"""Line and column, from 0."""
+
+
+@struct
+class _Value:
+    """The position of a value."""
+
+    start: _Point
+    end: _Point
+    flow: bool
+    """Whether it is in flow style (brackets)."""
+    block: bool
+    """Whether it is a collection on lines of its own."""
+    items: tuple[_Value, ...] = ()
+    """Items of a list."""
+    scalar: bool = False
+
+
+@struct
+class _Entry:
+    """One key with its value."""
+
+    key: str
+    start: _Point
+    key_end: _Point
+    value: _Value
+
+
+def with_values(ref: str, text: Text, values: Mapping[str, Any]) -> Text:
+    """Set and remove keys of a document's front matter, which is added if there is none.
+
+    Args:
+        ref: the document, for messages.
+        text: its text.
+        values: key → JSON value; None removes the key. A key that already has the value is left alone.
+
+    Raises:
+        WriteRefused: the front matter cannot be parsed, or not changed without touching other keys.
+    """
+    for key, value in values.items():
+        check_key(ref, key)
+        check_value(ref, key, value)
+    front = read_front_matter(text.bare)
+    if front.problem:
+        raise WriteRefused(ref, f"{front.problem[0].lower()}{front.problem[1:].rstrip('.')}")
+    if not front.closing:
+        return _with_new_front_matter(text, {key: value for key, value in values.items() if value is not None})
+    expected = dict(front.values)
+    for key, value in values.items():
+        text, expected = _with_value(ref, text, key, value, expected)
+    after = read_front_matter(text.bare)
+    if after.problem or not _same(after.values, expected):
+        raise WriteRefused(ref, "its front matter cannot be changed without touching other keys; edit it by hand")
+    return text
+
+
+def with_texts(ref: str, text: Text, key: str, changes: Mapping[str, str]) -> Text:
+    """Replace strings under a key in place, a single one or those of a list; comments next to them are kept.
+
+    Args:
+        ref: the document, for messages.
+        text: its text, with valid front matter.
+        key: the key as written there.
+        changes: old string → new string.
+
+    Raises:
+        WriteRefused: the front matter cannot be changed without touching other keys.
+    """
+    values = read_front_matter(text.bare).values
+    is_list = isinstance(values[key], list)
+    old = values[key] if is_list else [values[key]]
+    new = [changes.get(item, item) if isinstance(item, str) else item for item in old]
+    value = new if is_list else new[0]
+    place = next(entry.value for entry in reversed(_entries(ref, text)) if entry.key == key)
+    places = place.items if is_list else (place,)
+    changed = text
+    if len(places) == len(old):
+        for item, before, after in reversed(list(zip(places, old, new, strict=True))):
+            if before != after and item.scalar and item.start[0] == item.end[0]:
+                line = changed.lines[item.start[0]]
+                written = line[item.start[1] : item.end[1]]
+                within = line[: item.start[1]] + _as_quoted(written, after) + line[item.end[1] :]
+                changed = changed.replaced(item.start[0], item.start[0] + 1, (within,))
+    if _same(read_front_matter(changed.bare).values, {**values, key: value}):
+        return changed
+    return with_values(ref, text, {key: value})
+
+
+def _as_quoted(written: str, new: str) -> str:
+    """Write a text in the quotes of the one that it replaces."""
+    mark = written[:1]
+    if mark in ("'", '"') and written.endswith(mark) and new.isprintable() and not set(new) & set("'\"\\"):
+        return f"{mark}{new}{mark}"
+    return _yaml(new)
+
+
+def front_matter_of(text: Text) -> FrontMatter:
+    """Parse the front matter of a text."""
+    return read_front_matter(text.bare)
+
+
+def written_lines(values: Mapping[str, Any], newline: str) -> tuple[str, ...]:
+    """Return the lines of a front matter block, including its two lines of dashes."""
+    inside = [f"{_yaml(key)}: {_yaml(value)}" for key, value in values.items()]
+    return tuple(line + newline for line in ("---", *inside, "---"))
+
+
+def check_key(ref: str, key: str) -> None:
+    """Raise `WriteRefused` if a string cannot be a front matter key."""
+    if not key.strip() or key != key.strip() or not key.isprintable():
+        raise WriteRefused(ref, f"{key!r} is not a valid key of front matter; use a word or two on one line")
+
+
+def check_value(ref: str, key: str, value: object, depth: int = 0) -> None:
+    """Raise `WriteRefused` if a value is not valid JSON, or nested too deeply."""
+    if depth > MAX_DEPTH:
+        raise WriteRefused(ref, f"the new value of {key!r} is nested deeper than {MAX_DEPTH} levels")
+    if isinstance(value, str):
+        check_writable_text(ref, value)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            check_value(ref, key, item, depth + 1)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            check_value(ref, key, name, depth + 1)
+            check_value(ref, key, item, depth + 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise WriteRefused(ref, f"the new value of {key!r} is not a number that a document can contain")
+    elif not (value is None or isinstance(value, bool | int | float)):
+        raise WriteRefused(ref, f"the new value of {key!r} is not text, a number, a list or an object")
+
+
+def _with_new_front_matter(text: Text, values: Mapping[str, Any]) -> Text:
+    if not values:
+        return text
+    newline = text.newline
+    lines = written_lines(values, newline)
+    blank = (newline,) if text.lines and text.lines[0].strip() else ()
+    return text.replaced(0, 0, (*lines, *blank))
+
+
+def _with_value(ref: str, text: Text, name: str, value: Any, values: dict[str, Any]) -> tuple[Text, dict[str, Any]]:
+    """Set or remove one key; return the text and the values it should now parse to."""
+    entries = _entries(ref, text)
+    matches = [entry for entry in entries if entry.key == name] or [
+        entry for entry in entries if entry.key.strip().casefold() == name.casefold()
+    ]
+    if value is None:
+        for entry in reversed(matches):
+            text = text.replaced(entry.start[0], _last_line(text, entry) + 1, ())
+        removed = {entry.key for entry in matches}
+        return text, {key: old for key, old in values.items() if key not in removed}
+    value = json.loads(json.dumps(value))
+    if not matches:
+        return _with_new_key(text, entries, name, value), {**values, name: value}
+    entry = matches[-1]
+    if entry.key in values and _same(values[entry.key], value):
+        return text, values
+    return _with_replaced(text, entry, values.get(entry.key), value), {**values, entry.key: value}
+
+
+def _with_new_key(text: Text, entries: Sequence[_Entry], name: str, value: Any) -> Text:
+    closing = read_front_matter(text.bare).closing
+    indent = " " * entries[0].start[1] if entries else ""
+    return text.replaced(closing, closing, (f"{indent}{_yaml(name)}: {_yaml(value)}{text.newline}",))
+
+
+def _with_replaced(text: Text, entry: _Entry, old: Any, value: Any) -> Text:
+    place = entry.value
+    if isinstance(value, list) and isinstance(old, list) and value and len(place.items) == len(old):
+        if place.block and (lines := _block_list(text, place, old, value)) is not None:
+            return text.replaced(place.start[0], _last_line(text, entry) + 1, lines)
+        if place.flow and place.start[0] == place.end[0] and all(item.scalar for item in place.items):
+            return _on_line(text, place, _flow_list(text, place, old, value))
+    if place.block:  # the old value begins on a line of its own: the new one goes after the colon
+        line, column = entry.key_end
+        colon = text.lines[line].index(":", column) + 1
+        changed = f"{text.lines[line][:colon]} {_yaml(value)}{text.lines[line][colon:]}"
+        between = text.lines[line + 1 : place.start[0]]
+        return text.replaced(line, _last_line(text, entry) + 1, (changed, *between))
+    return _on_line(text, place, _yaml(value), last=_last_line(text, entry))
+
+
+def _on_line(text: Text, place: _Value, written: str, last: int | None = None) -> Text:
+    """Replace a value, keeping the text before and after it."""
+    line, column = place.start
+    before = text.lines[line][:column]
+    last = place.end[0] if last is None else last
+    # A block scalar ends at the start of the next line; everything else ends within a line.
+    after = text.lines[last][place.end[1] if last == place.end[0] else len(text.bare[last]) :]
+    space = " " if before.endswith((":", "?")) else ""
+    return text.replaced(line, last + 1, (f"{before}{space}{written}{after}",))
+
+
+def _block_list(text: Text, place: _Value, old: Sequence[Any], new: Sequence[Any]) -> list[str] | None:
+    """Lines of a list with one scalar per line, unchanged for kept items; None if the list is not written so."""
+    chunks: dict[str, list[tuple[str, ...]]] = {}
+    after = place.start[0]
+    for item, value in zip(place.items, old, strict=True):
+        line = item.start[0]
+        if not item.scalar or item.start[0] != item.end[0] or line < after:
+            return None
+        # Comments belong to the item below them.
+        chunks.setdefault(_canonical(value), []).append(text.lines[after : line + 1])
+        after = line + 1
+    opening = text.lines[place.items[0].start[0]][: place.items[0].start[1]]
+    if opening.strip() != "-":
+        return None
+    lines: list[str] = []
+    for value in new:
+        kept = chunks.get(_canonical(value))
+        lines += kept.pop(0) if kept else [f"{opening}{_yaml(value)}{text.newline}"]
+    return lines
+
+
+def _flow_list(text: Text, place: _Value, old: Sequence[Any], new: Sequence[Any]) -> str:
+    """Write a list in brackets, with kept items as they were written."""
+    line = text.lines[place.start[0]]
+    written: dict[str, str] = {}
+    for item, value in zip(place.items, old, strict=True):
+        written[_canonical(value)] = line[item.start[1] : item.end[1]]
+    head, tail = "[", "]"
+    if place.items:
+        head = line[place.start[1] : place.items[0].start[1]]
+        tail = line[place.items[-1].end[1] : place.end[1]]
+    return head + ", ".join(written.get(_canonical(value)) or _flow_item(value) for value in new) + tail
+
+
+def _flow_item(value: Any) -> str:
+    """Write an item of a list in brackets, quoted if it contains brackets or commas."""
+    written = _yaml(value)
+    return _yaml([value])[1:-1] if isinstance(value, str) and set(written) & set("[]{},") else written
+
+
+def _entries(ref: str, text: Text) -> list[_Entry]:
+    """Locate the keys of front matter that is a mapping, or empty."""
+    bare = text.bare
+    closing = read_front_matter(bare).closing
+    inside = "\n".join(bare[1:closing])
+    if _BREAKS_OF_YAML.search(inside):
+        raise WriteRefused(ref, "its front matter contains unusual line breaks (U+0085, U+2028); edit it by hand")
+    events = (event for event in yaml.parse(inside, Loader=_LOADER) if isinstance(event, _NODES))
+    first = next(events, None)
+    if first is None:
+        return []
+    if not isinstance(first, MappingStartEvent) or first.flow_style:
+        raise WriteRefused(ref, "its front matter is written in braces; write one `key: value` per line")
+    entries: list[_Entry] = []
+    while not isinstance(key := next(events), MappingEndEvent):
+        if not isinstance(key, ScalarEvent):
+            raise WriteRefused(ref, "its front matter has keys that are not plain words; edit it by hand")
+        value = _value(next(events), events)
+        entries.append(_Entry(key.value, _point(key.start_mark), _point(key.end_mark), value))
+    return entries
+
+
+_NODES = (AliasEvent, ScalarEvent, CollectionStartEvent, CollectionEndEvent)
+
+
+def _value(first: Any, events: Iterator[Any]) -> _Value:
+    """Consume one value from the parser's events; `read_front_matter` has bounded its depth."""
+    start, end = _point(first.start_mark), _point(first.end_mark)
+    if not isinstance(first, CollectionStartEvent):
+        return _Value(start, end, flow=False, block=False, scalar=isinstance(first, ScalarEvent))
+    items: list[_Value] = []
+    while not isinstance(event := next(events), CollectionEndEvent):
+        items.append(_value(event, events))
+    if first.flow_style:
+        end = _point(event.end_mark)
+    elif items:
+        end = items[-1].end
+    listed = tuple(items) if isinstance(first, SequenceStartEvent) else ()
+    return _Value(start, end, flow=bool(first.flow_style), block=not first.flow_style, items=listed)
+
+
+def _point(mark: Any) -> _Point:
+    """Position of a mark in the document, whose front matter begins on the second line."""
+    return mark.line + 1, mark.column
+
+
+def _last_line(text: Text, entry: _Entry) -> int:
+    """Index of the last line of an entry, less the blank lines that end a block scalar."""
+    line, column = entry.value.end
+    if column == 0 and line > entry.start[0]:
+        line -= 1
+    while line > entry.start[0] and not text.lines[line].strip():
+        line -= 1
+    return line
+
+
+def _yaml(value: Any) -> str:
+    """Dump a value on one line, as plainly as it can be parsed back."""
+    if isinstance(value, str) and _is_date(value):
+        return value
+    style = '"' if isinstance(value, str) and len(lines_of(value)) > 1 else None
+    written = yaml.safe_dump(
+        value, default_flow_style=True, default_style=style, allow_unicode=True, width=_ONE_LINE, sort_keys=False
+    )
+    written = written.removesuffix("\n").removesuffix("\n...")
+    if "\n" in written:  # a string that YAML would write on several lines
+        written = json.dumps(value, ensure_ascii=False)
+    return written
+
+
+def _is_date(text: str) -> bool:
+    if not _DATE.fullmatch(text):
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Whether two values are equal and of the same types."""
+    return _canonical(left) == _canonical(right)

@@ -1,0 +1,358 @@
+"""Run all checks of an audit, and apply its safe fixes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from kbhub.documents.front_matter_edits import front_matter_of, with_texts, with_values
+from kbhub.documents.inline_tags import is_inline_tag
+from kbhub.documents.markdown import inline_tags_of
+from kbhub.documents.text_edits import text_of
+from kbhub.editing.audit.documents import (
+    file_findings,
+    image_findings,
+    memory_findings,
+    orphan_findings,
+    problem_findings,
+    ref_findings,
+    secret_findings,
+    stale_findings,
+    tag_findings,
+    title_findings,
+    usual_tags,
+)
+from kbhub.editing.audit.duplicates import duplicate_findings
+from kbhub.editing.audit.links import link_findings, unchecked_links
+from kbhub.editing.audit.material import (
+    CHECKS,
+    SEVERITIES,
+    AuditFinding,
+    AuditReport,
+    Change,
+    CheckCount,
+    Fixed,
+    Material,
+    material_of,
+)
+from kbhub.editing.folder import bring_in_step, changed_meanwhile, open_folder, read_for_change, refusing
+from kbhub.editing.link_rewrites import not_updated, relink
+from kbhub.editing.paths import find_document, why_not_writable
+from kbhub.errors import IndexUnavailable, KbhubError, UsageError, WriteRefused
+from kbhub.reading.lists import short_docids
+from kbhub.sync.bases import passed_over
+from kbhub.sync.lock import writing
+from kbhub.types import Problem, Skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from kbhub.documents.text_edits import Text
+    from kbhub.editing.link_rewrites import Rewritten
+    from kbhub.editing.paths import Location
+    from kbhub.hub import HubCore
+    from kbhub.sync.sync import Progress
+    from kbhub.types import Base
+
+
+_LINKS = frozenset(("links", "related", "headings", "ambiguous", "spelling"))
+_PROBLEMS = frozenset(("front-matter", "encoding"))
+
+
+_TAG_KEYS = ("tags", "tag")
+
+
+class _AuditProgress:
+    """How much is checked, in checks of one document each.
+
+    Args:
+        progress: see `audit`.
+        todo: all of it.
+    """
+
+    def __init__(self, progress: Progress | None, todo: int) -> None:
+        self._progress, self._todo, self.done = progress, todo, 0
+
+    def reach(self, check: str, done: int) -> None:
+        """Say how much is done, and which check comes or goes on."""
+        self.done = done
+        if self._progress:
+            self._progress(check, done, self._todo)
+
+
+def audit(
+    hub: HubCore,
+    names: Iterable[str] = (),
+    *,
+    checks: Iterable[str] = (),
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> AuditReport:
+    """Check the documents of bases. Nothing is changed.
+
+    Args:
+        hub: the hub; indexes are used as they are.
+        names: ids of the bases to check, none for all active ones. Links between all bases count in any case.
+        checks: names of checks, as in `CHECKS`; none for all.
+        limit: maximum number of findings, most severe first; all are counted.
+        progress: called with the name of a check, and how much of all is done: documents, once for each check.
+
+    Raises:
+        UsageError: a check does not exist, or `limit` is negative.
+        BaseNotFound: a base is not active.
+    """
+    selected = frozenset(checks) or frozenset(CHECKS)
+    if unknown := sorted(selected - CHECKS.keys()):
+        raise UsageError(f"Unknown check {unknown[0]!r}. Checks: {', '.join(CHECKS)}.")
+    if limit is not None and limit < 0:
+        raise UsageError(f"limit is {limit}; it must be 0 or more.")
+    bases: dict[str, Material] = {}
+    skipped: list[Skipped] = []
+    chosen = {base.id for base in hub.select(names)}
+    for base in hub.discovery().bases:
+        try:
+            bases[base.id] = material_of(hub, base)
+        except IndexUnavailable as error:
+            if base.id in chosen:
+                skipped.append(Skipped(base=base.id, reason=str(error)))
+    short = short_docids(row.docid for material in bases.values() for row in material.documents.values())
+    for material in bases.values():
+        material.short.update(short)
+    while True:
+        audited = [material for name, material in bases.items() if name in chosen]
+        notes: list[str] = []
+        told = _AuditProgress(progress, len(selected) * sum(len(material.documents) for material in audited))
+        try:
+            findings = [one for one in _findings(hub, audited, bases, selected, notes, told) if one.check in selected]
+            break
+        except IndexUnavailable as error:  # it turns out to be damaged
+            del bases[error.base]
+            if error.base in chosen:
+                skipped.append(Skipped(base=error.base, reason=str(error)))
+    order = {name: number for number, name in enumerate(bases)}
+    findings.sort(
+        key=lambda finding: (
+            SEVERITIES.index(finding.severity),
+            order[finding.base],
+            finding.path,
+            finding.line or 0,
+            finding.check,
+        )
+    )
+    writable = {name for name, material in bases.items() if why_not_writable(hub, material.base) is None}
+    report = AuditReport(
+        bases=tuple(material.base.id for material in audited),
+        documents=sum(len(material.documents) for material in audited),
+        checks=tuple(name for name in CHECKS if name in selected),
+        counts=_counts(findings),
+        findings=tuple(findings),
+        total=len(findings),
+        fixable=sum(finding.fix is not None and finding.base in writable for finding in findings),
+        notes=tuple(notes),
+        passed_over=_passed_over(hub, audited) if "files" in selected else {},
+        skipped=tuple(skipped),
+    )
+    return report.cut(limit)
+
+
+def _findings(
+    hub: HubCore,
+    audited: Sequence[Material],
+    bases: Mapping[str, Material],
+    selected: frozenset[str],
+    notes: list[str],
+    told: _AuditProgress,
+) -> Iterator[AuditFinding]:
+    """Run the requested checks, and maybe some that come with them."""
+    usual = usual_tags(bases) if "tags" in selected else {}
+    steps = [
+        (len(material.documents), names, check)
+        for material in audited
+        for names, check in _checks_of_base(material, bases, selected, usual, notes, told)
+    ]
+    steps += [
+        (sum(len(material.documents) for material in audited), *one) for one in _checks_of_all(hub, audited, notes)
+    ]
+    for size, names, check in steps:
+        if wanted := sorted(names & selected):
+            end = told.done + len(wanted) * size
+            told.reach(wanted[0], told.done)
+            yield from check()
+            told.reach(wanted[0], end)
+
+
+def _checks_of_base(
+    material: Material,
+    bases: Mapping[str, Material],
+    selected: frozenset[str],
+    usual: Mapping[str, str],
+    notes: list[str],
+    told: _AuditProgress,
+) -> Iterator[tuple[frozenset[str], Callable[[], Iterable[AuditFinding]]]]:
+    """Yield the checks of a base, by the names of what they find."""
+
+    def links() -> Iterator[AuditFinding]:
+        yield from link_findings(material, bases)
+        notes.extend(filter(None, [unchecked_links(material)]))
+        if "links" in selected:
+            yield from image_findings(material)
+
+    yield _LINKS, links
+    yield _PROBLEMS, lambda: problem_findings(material)
+    yield frozenset(("files",)), lambda: file_findings(material)
+    yield frozenset(("secrets",)), lambda: secret_findings(material, lambda: told.reach("secrets", told.done + 1))
+    yield frozenset(("titles",)), lambda: title_findings(material)
+    yield frozenset(("stale",)), lambda: stale_findings(material)
+    yield frozenset(("orphans",)), lambda: orphan_findings(material, bases)
+    yield frozenset(("tags",)), lambda: tag_findings(material, usual)
+
+
+def _checks_of_all(
+    hub: HubCore, audited: Sequence[Material], notes: list[str]
+) -> Iterator[tuple[frozenset[str], Callable[[], Iterable[AuditFinding]]]]:
+    """Yield the checks across bases, by the names of what they find."""
+
+    def noted(check: Callable[[Sequence[Material]], tuple[list[AuditFinding], list[str]]]) -> list[AuditFinding]:
+        findings, more = check(audited)
+        notes.extend(more)
+        return findings
+
+    yield frozenset(("refs",)), lambda: noted(ref_findings)
+    yield frozenset(("duplicates",)), lambda: noted(duplicate_findings)
+    yield frozenset(("memories",)), lambda: memory_findings(hub, {material.base.id: material for material in audited})
+
+
+def _passed_over(hub: HubCore, audited: Sequence[Material]) -> dict[str, dict[str, int]]:
+    return {material.base.id: counts for material in audited if (counts := passed_over(hub, material.base))}
+
+
+def _counts(findings: Sequence[AuditFinding]) -> tuple[CheckCount, ...]:
+    totals = Counter((finding.check, finding.severity) for finding in findings)
+    counts = (
+        CheckCount(
+            check=name, errors=totals[name, "error"], warnings=totals[name, "warning"], infos=totals[name, "info"]
+        )
+        for name in CHECKS
+    )
+    return tuple(count for count in counts if count.total)
+
+
+def fix(hub: HubCore, report: AuditReport, *, dry_run: bool = False) -> Fixed:
+    """Apply the safe fixes of an audit in writable bases, and index the changes.
+
+    Args:
+        hub: the hub.
+        report: result of `audit`, not cut to a limit.
+        dry_run: only report what would be changed.
+    """
+    by_document: dict[tuple[str, str], list[AuditFinding]] = defaultdict(list)
+    for finding in report.findings:
+        if finding.fix is not None:
+            by_document[finding.base, finding.path].append(finding)
+    bases = {base.id: base for base in hub.discovery().bases}
+    changes: list[Change] = []
+    failed: list[Problem] = []
+    refused: set[str] = set()
+    for (name, path), findings in by_document.items():
+        if name in refused or name not in bases:
+            continue
+        if reason := why_not_writable(hub, bases[name]):
+            refused.add(name)
+            failed.append(Problem(subject=name, message=f"{reason[0].upper()}{reason[1:]}."))
+            continue
+        try:
+            new, missed = _fix(hub, bases[name], path, findings, dry_run=dry_run)
+        except KbhubError as error:
+            failed.append(Problem(subject=findings[0].ref, message=str(error)))
+            continue
+        changes += new
+        if missed:
+            failed.append(Problem(subject=findings[0].ref, message=not_updated(missed)))
+    if not dry_run:
+        for name in dict.fromkeys(name for name, _ in by_document if name not in refused and name in bases):
+            bring_in_step(hub, bases[name], "")
+    return Fixed(changes=tuple(changes), failed=tuple(failed), dry_run=dry_run)
+
+
+def _fix(
+    hub: HubCore, base: Base, path: str, findings: Sequence[AuditFinding], *, dry_run: bool
+) -> tuple[list[Change], list[int | None]]:
+    place = find_document(hub, f"{base.id}@{path}")
+    with writing(hub, base, place.ref), refusing(place.ref), open_folder(base, place.folders) as folder:
+        content = read_for_change(folder, place, None)
+        text, changes, missed = _fixed_text(place, text_of(place.ref, content.data), findings)
+        if changes and not dry_run and not folder.replace(place.name, text.encoded(), content):
+            raise changed_meanwhile(place, content.hash)
+    return changes, missed
+
+
+def _fixed_text(
+    place: Location, text: Text, findings: Sequence[AuditFinding]
+) -> tuple[Text, list[Change], list[int | None]]:
+    """Return the fixed text, the changes, and the lines of links that could not be fixed."""
+    fixes = [(finding, finding.fix) for finding in findings if finding.fix]
+    targets = {(fix.kind, fix.before): fix.after for _, fix in fixes if fix.what != "tag"}
+    links: list[Rewritten] = []
+    missed: list[int | None] = []
+    if targets:
+        text, links, missed = relink(place.ref, text, lambda target, kind: targets.get((kind, target)))
+        if not links and not missed:
+            raise WriteRefused(place.ref, "its links could not be updated; fix them by hand")
+    changes = []
+    for link in links:
+        finding = next((finding for finding in findings if finding.line == link.line), findings[0])
+        changes.append(
+            Change(ref=finding.ref, line=link.line, check=finding.check, before=link.before, after=link.after)
+        )
+    tags = [(finding, fix) for finding, fix in fixes if fix.what == "tag"]
+    if tags:
+        renamed = {fix.before: fix.after for _, fix in tags}
+        text = _retagged(place.ref, text, renamed)
+        text = _retagged_inline(place.ref, text, renamed) if place.base.inline_tags else text
+    for finding, fix in tags:
+        changes.append(
+            Change(ref=finding.ref, line=finding.line, check=finding.check, before=fix.before, after=fix.after)
+        )
+    return text, changes, missed
+
+
+def _retagged(ref: str, text: Text, tags: Mapping[str, str]) -> Text:
+    """Rename tags in a document; raise `WriteRefused` if they cannot be changed one by one."""
+    front = front_matter_of(text)
+    expected = tuple(dict.fromkeys(tags.get(tag, tag) for tag in front.tags))
+    for key, value in front.values.items():
+        if key.strip().casefold() in _TAG_KEYS:
+            items = value if isinstance(value, list) else [value]
+            text = with_texts(ref, text, key, {old: _renamed(old, tags) for old in items if isinstance(old, str)})
+            new = front_matter_of(text).values[key]
+            if isinstance(new, list) and len(unique := list({repr(item): item for item in new}.values())) < len(new):
+                text = with_values(ref, text, {key: unique})
+    if tuple(front_matter_of(text).tags) != expected:
+        raise WriteRefused(ref, "its tags cannot be changed one by one; fix them by hand")
+    return text
+
+
+def _retagged_inline(ref: str, text: Text, tags: Mapping[str, str]) -> Text:
+    """Rename tags in the text of a document; raise `WriteRefused` if a new one cannot be written there."""
+    for one in reversed(inline_tags_of("\n".join(text.bare))):
+        new = tags.get(one.tag)
+        if new is None:
+            continue
+        if not is_inline_tag(new):
+            reason = f"line {one.line} has the tag #{one.tag}, and {new!r} cannot be written so; fix it by hand"
+            raise WriteRefused(ref, reason)
+        line = text.lines[one.line - 1]
+        changed = f"{line[: one.column]}{new}{line[one.column + len(one.tag) :]}"
+        text = text.replaced(one.line - 1, one.line, (changed,))
+    return text
+
+
+def _renamed(text: str, tags: Mapping[str, str]) -> str:
+    """Rename the tags in a text, which may hold several: `a, b` and `#a #b`."""
+    parts = re.split(r"([,#]|\s+(?=#))", text) if "," in text or "#" in text else [text]
+    for number, part in enumerate(parts):
+        tag = part.strip().strip("'\"").strip()
+        if tag in tags:
+            parts[number] = part.replace(tag, tags[tag])
+    return "".join(parts)

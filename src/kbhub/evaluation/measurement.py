@@ -1,0 +1,407 @@
+"""Run search modes over data sets and compute the metrics, also with the answers left out of the base."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kbhub.errors import DatasetError, UsageError
+from kbhub.evaluation.corpus import SEED, WRITTEN, Corpus, eval_folder, eval_hub, open_corpus, sample, sync_corpus
+from kbhub.evaluation.datasets import SECTION_MARK
+from kbhub.evaluation.metrics import METRICS, area_under_curve, judge, randomisation_p
+from kbhub.evaluation.queries import EvalMode, NaiveSearch, Plan, QueryResult, ask, ask_one
+from kbhub.evaluation.report import (
+    Comparison,
+    DatasetFigures,
+    EvalReport,
+    Figures,
+    MetricChange,
+    RunFigures,
+    Verdicts,
+    WithheldFigures,
+    read_run,
+    run_file,
+    write_run,
+)
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from kbhub.evaluation.corpus import Setup
+    from kbhub.evaluation.datasets import Dataset, EvalQuery
+
+
+SIZES = (10, 50, 200, 1000)
+"""Sizes, in documents, of the bases sampled from a data set; the whole data set is measured, too."""
+
+QUESTIONS = 60
+"""Maximum of questions per size; the random sample is the same in every run."""
+
+CUTS = {10: 40, 50: 10, 200: 4, 1000: 2}
+"""Number of document samples per size; with few documents, the choice matters more."""
+
+ANSWERS = 10
+"""A base keeps one of a question's relevant documents for every so many documents, and at least one."""
+
+
+DIGITS = 4
+"""Decimal digits of metrics in a report; milliseconds have two."""
+
+WITHIN = "queries without an answer"
+"""Name of the data set's own unanswerable queries as a source."""
+
+
+def withhold(
+    dataset: Dataset, queries: Sequence[EvalQuery], modes: Sequence[EvalMode], setup: Setup
+) -> tuple[WithheldFigures, ...]:
+    """Measure how well verdicts distinguish answered questions from the same questions without their answers.
+
+    Args:
+        dataset: the documents from which bases are sampled.
+        queries: queries with an answer.
+        modes: search modes; `naive` is skipped, since it has no verdict.
+        setup: how bases are created and opened.
+
+    Raises:
+        KbhubError: as for `open_corpus`.
+    """
+    judged = [mode for mode in modes if mode != "naive"]
+    chosen = sample(queries, QUESTIONS)
+    sizes = [size for size in SIZES if size < len(dataset.documents)]
+    figures: list[WithheldFigures] = []
+    for size in [*sizes, len(dataset.documents)]:
+        with tempfile.TemporaryDirectory(dir=eval_folder(setup), prefix="without-") as folder:
+            base = _ChangingBase(dataset, Path(folder), setup)
+            answers = _ask_twice(base, dataset, chosen, judged, size, setup)
+        figures += [_figures(size, mode, *answers[mode]) for mode in judged]
+    return tuple(figures)
+
+
+class _ChangingBase:
+    """A base whose documents change from question to question."""
+
+    def __init__(self, dataset: Dataset, folder: Path, setup: Setup) -> None:
+        self._documents = {document.id: document for document in dataset.documents}
+        self._folder, self._setup, self._name = folder / "all", setup, dataset.name
+        self._folder.mkdir()
+        hub = eval_hub({"all": self._folder}, folder / "index", len(self._documents), setup)
+        names = {("all", document.path): document.id for document in dataset.documents}
+        self.corpus = Corpus(hub, ("all",), names, 0, 0.0, ())
+        self._current: set[str] = set()
+
+    def hold(self, documents: set[str]) -> Corpus:
+        """Make the base consist of these documents."""
+        for name in self._current - documents:
+            (self._folder / self._documents[name].path).unlink()
+        for name in documents - self._current:
+            file = self._folder / self._documents[name].path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(self._documents[name].data)
+            os.utime(file, (WRITTEN, WRITTEN))
+        self._current = documents
+        sync_corpus(self.corpus.hub, ("all",))
+        return self.corpus
+
+
+def _ask_twice(
+    base: _ChangingBase,
+    dataset: Dataset,
+    queries: Sequence[EvalQuery],
+    modes: Sequence[EvalMode],
+    size: int,
+    setup: Setup,
+) -> dict[EvalMode, tuple[list[QueryResult], list[QueryResult]]]:
+    """Ask each question with and without its answer, and return mode → both lists of answers."""
+    answers: dict[EvalMode, tuple[list[QueryResult], list[QueryResult]]] = {mode: ([], []) for mode in modes}
+    all_ids = [document.id for document in dataset.documents]
+    cuts = CUTS.get(size, 1)
+    for asked, number in enumerate(sorted(range(len(queries)), key=lambda number: number % cuts), 1):
+        query = queries[number]
+        relevant = {name.partition(SECTION_MARK)[0] for name in query.gold} & set(all_ids)
+        generator = random.Random(f"{SEED} {size} {number % cuts}")  # noqa: S311 - a cut, no secret
+        cut = all_ids if size == len(all_ids) else generator.sample(all_ids, size)
+        without = set(cut) - relevant
+        answering = sorted(relevant) if size == len(all_ids) else sorted(relevant)[: max(1, size // ANSWERS)]
+        for variant, documents in enumerate((without | set(answering), without)):
+            corpus = base.hold(documents)
+            for mode in modes:
+                answers[mode][variant].append(ask_one(corpus, dataset, query, Plan(mode), 10))
+        if setup.progress:
+            setup.progress(f"{dataset.name} without answers, {size} documents", asked, len(queries))
+    return answers
+
+
+def _figures(
+    size: int, mode: EvalMode, answered: Sequence[QueryResult], withheld: Sequence[QueryResult]
+) -> WithheldFigures:
+    best, worst = (np.array([answer.best for answer in some]) for some in (answered, withheld))
+    return WithheldFigures(
+        documents=size,
+        mode=mode,
+        queries=len(answered),
+        auc=round(area_under_curve(best, worst), DIGITS),
+        answered_shares=_verdict_shares(answered),
+        withheld_shares=_verdict_shares(withheld),
+    )
+
+
+def _verdict_shares(answers: Sequence[QueryResult]) -> dict[str, float]:
+    counts = Counter(answer.verdict for answer in answers)
+    return {verdict: round(counts[verdict] / len(answers), DIGITS) for verdict in ("strong", "weak", "none")}
+
+
+@struct
+class Options:
+    """What to measure, and where to read and write runs."""
+
+    modes: tuple[EvalMode, ...] = ("keyword", "semantic", "hybrid")
+    main: tuple[EvalMode, ...] = ("hybrid",)
+    """Modes to which ablations, splits and the floor apply."""
+    without: tuple[tuple[str, ...], ...] = ()
+    """Ablations, each a set of signals left out together."""
+    parts: int = 1
+    """Number of bases into which the corpus is also split; 1 for no split."""
+    wordings: bool = False
+    """Whether to ask queries also with their other wordings."""
+    depth: int = 10
+    limit: int | None = None
+    """Maximum of queries per data set, sampled at random."""
+    run: Path | None = None
+    """File to write the rankings to."""
+    compare: Path | None = None
+    """File with an earlier run to compare with."""
+    floor: float | None = None
+    """Minimum nDCG@10 of the main modes."""
+    without_answers: bool = False
+    """Whether to ask each question also of bases without its answer."""
+
+    def plans(self) -> list[Plan]:
+        """Return the plans to run on each data set."""
+        main = [mode for mode in self.modes if mode in self.main and mode != "naive"]
+        plans = [Plan(mode) for mode in self.modes]
+        plans += [Plan(mode, signals) for mode in main for signals in self.without]
+        if self.wordings:
+            plans += [Plan(mode, wordings=True, passage=passage) for mode in main for passage in (False, True)]
+        if self.parts > 1:
+            plans += [Plan(mode, parts=self.parts) for mode in main]
+        return plans
+
+
+@dataclass(slots=True)
+class _Measured:
+    """A plan with its answers to the answerable queries."""
+
+    plan: Plan
+    answers: list[QueryResult]
+    values: NDArray[np.float64]
+    """Shape (queries, metrics)."""
+
+
+def evaluate(
+    datasets: Sequence[Dataset], unanswerable: Sequence[Dataset], options: Options, setup: Setup
+) -> EvalReport:
+    """Run all plans on all data sets.
+
+    Args:
+        datasets: the data sets.
+        unanswerable: data sets whose queries have no answer in the others.
+        options: what to measure.
+        setup: how corpora are created and opened.
+
+    Raises:
+        UsageError: two data sets have the same name.
+        DatasetError: a run file cannot be read or written.
+        KbhubError: as for `Hub.sync` and `Hub.search`.
+    """
+    for name, count in Counter(dataset.name for dataset in datasets).items():
+        if count > 1:
+            raise UsageError(f"Two data sets are named {name!r}. Rename one, so that their results can be told apart.")
+    plans = options.plans()
+    alone = len(datasets) == 1 and len(plans) == 1
+    measurements = [_Measurement(dataset, unanswerable, options, setup, alone=alone) for dataset in datasets]
+    for measurement in measurements:
+        measurement.check_files(plans)
+    figures = tuple(measurement.measure(plans) for measurement in measurements)
+    means: dict[str, dict[str, float]] = {}
+    if len(figures) > 1:
+        for plan in plans:
+            overall = [run.overall for figure in figures for run in figure.runs if run.name == plan.name]
+            means[plan.name] = {
+                metric: round(float(np.mean([getattr(run, metric) for run in overall])), DIGITS) for metric in METRICS
+            }
+    return EvalReport(datasets=figures, means=means, below=_below(figures, options))
+
+
+class _Measurement:
+    """Runs plans on one data set."""
+
+    def __init__(
+        self, dataset: Dataset, unanswerable: Sequence[Dataset], options: Options, setup: Setup, *, alone: bool
+    ) -> None:
+        self.dataset, self.options, self.setup, self.alone = dataset, options, setup, alone
+        self.queries = sample([query for query in dataset.queries if query.gold], options.limit)
+        own = sample([query for query in dataset.queries if not query.gold], options.limit)
+        self.unanswerable = {WITHIN: own} if own else {}
+        self.unanswerable |= {other.name: sample(other.queries, options.limit) for other in unanswerable}
+
+    def measure(self, plans: Sequence[Plan]) -> DatasetFigures:
+        """Run the plans and compute the figures."""
+        dataset, options = self.dataset, self.options
+        whole = open_corpus(dataset, self.setup)
+        measured: dict[Plan, _Measured] = {}
+        runs = []
+        for plan in plans:
+            corpus = whole if plan.parts == 1 else open_corpus(dataset, self.setup, plan.parts)
+            answers = self._ask(corpus, plan)
+            run = measured[plan] = _Measured(plan, answers, self._values([answer.ranked for answer in answers]))
+            if options.run:
+                write_run(self._file(options.run, plan), answers, plan.name)
+            runs.append(self._figures(run, _reference(plan, measured), corpus))
+        return DatasetFigures(
+            name=dataset.name,
+            documents=len(dataset.documents),
+            chunks=whole.chunks,
+            index_seconds=round(whole.index_seconds, 2),
+            gains="exponential" if dataset.exponential else "linear",
+            unit="document" if dataset.sections is None else "section",
+            runs=tuple(runs),
+            withheld=withhold(dataset, self.queries, options.modes, self.setup) if options.without_answers else (),
+            notes=(*dataset.notes, *whole.notes),
+        )
+
+    def _ask(self, corpus: Corpus, plan: Plan) -> list[QueryResult]:
+        depth = self.options.depth
+        if plan.mode == "naive":
+            return NaiveSearch(self.dataset).ask(self.queries, depth=depth)
+        return ask(corpus, self.dataset, self.queries, plan, depth=depth, progress=self.setup.progress)
+
+    def _values(self, rankings: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+        pairs = zip(rankings, self.queries, strict=True)
+        return np.array([judge(ranked, query.gold, exponential=self.dataset.exponential) for ranked, query in pairs])
+
+    def _figures(self, run: _Measured, reference: _Measured | None, corpus: Corpus) -> RunFigures:
+        plan = run.plan
+        strata = list(dict.fromkeys(query.stratum for query in self.queries if query.stratum))
+        strata_of_queries = np.array([query.stratum for query in self.queries])
+        return RunFigures(
+            name=plan.name,
+            mode=plan.mode,
+            without=plan.without,
+            bases=plan.parts,
+            overall=_means(run, np.full(len(self.queries), fill_value=True)),
+            strata={stratum: _means(run, strata_of_queries == stratum) for stratum in strata},
+            fell_back=sum(answer.fell_back for answer in run.answers),
+            comparison=_comparison(reference.plan.name, run.values, reference.values) if reference else None,
+            earlier=self._earlier(run),
+            verdicts=self._verdicts(run, corpus),
+        )
+
+    def _earlier(self, run: _Measured) -> Comparison | None:
+        file = self._earlier_file(run.plan)
+        if file is None:
+            return None
+        rankings = read_run(file)
+        if not any(query.id in rankings for query in self.queries):
+            raise DatasetError(file, f"has none of the queries of {self.dataset.name}")
+        values = self._values([rankings.get(query.id, ()) for query in self.queries])
+        return _comparison(str(file), run.values, values)
+
+    def _verdicts(self, run: _Measured, corpus: Corpus) -> tuple[Verdicts, ...]:
+        if run.plan.mode == "naive" or run.plan.without or run.plan.parts > 1:
+            return ()
+        verdicts = []
+        for source, queries in self.unanswerable.items():
+            others = ask(corpus, self.dataset, queries, run.plan, depth=1, progress=self.setup.progress)
+            best, worst = (np.array([answer.best for answer in group]) for group in (run.answers, others))
+            verdicts.append(
+                Verdicts(
+                    unanswerable=source,
+                    answerable_queries=len(run.answers),
+                    unanswerable_queries=len(others),
+                    auc=round(area_under_curve(best, worst), DIGITS),
+                    answerable_shares=_shares(run.answers),
+                    unanswerable_shares=_shares(others),
+                )
+            )
+        return tuple(verdicts)
+
+    def check_files(self, plans: Sequence[Plan]) -> None:
+        """Check before measuring that run files can be read and written.
+
+        Raises:
+            DatasetError: an earlier run, or the folder for a new one, does not exist.
+        """
+        if self.options.run and not self.options.run.parent.is_dir():
+            raise DatasetError(self.options.run, "cannot be written: its folder does not exist")
+        for plan in plans:
+            file = self._earlier_file(plan)
+            if file and not file.is_file():
+                raise DatasetError(
+                    file, f"does not exist, so {plan.name} on {self.dataset.name} cannot be compared with it"
+                )
+
+    def _earlier_file(self, plan: Plan) -> Path | None:
+        """Return the file of the earlier run: the named one or, of several, the one for this plan."""
+        file = self.options.compare
+        return file if file is None or file.is_file() else self._file(file, plan)
+
+    def _file(self, file: Path, plan: Plan) -> Path:
+        return run_file(file, self.dataset.name, plan.name, alone=self.alone)
+
+
+def _reference(plan: Plan, measured: Mapping[Plan, _Measured]) -> _Measured | None:
+    """Return the run to compare with: the same without ablation, split or wordings, else the first one."""
+    if plan.without or plan.parts > 1 or plan.wordings:
+        return measured[Plan(plan.mode)]
+    naive = measured.get(Plan("naive"))
+    first = naive or next(iter(measured.values()))
+    return None if first.plan == plan else first
+
+
+def _means(run: _Measured, selected: NDArray[np.bool_]) -> Figures:
+    answers = [answer for answer, counts in zip(run.answers, selected, strict=True) if counts]
+    times = np.array([answer.milliseconds for answer in answers])
+    means = run.values[selected].mean(axis=0)
+    return Figures(
+        queries=len(answers),
+        **{name: round(float(mean), DIGITS) for name, mean in zip(METRICS, means, strict=True)},
+        empty=round(sum(not answer.ranked for answer in answers) / len(answers), DIGITS),
+        p50_ms=round(float(np.percentile(times, 50)), 2),
+        p95_ms=round(float(np.percentile(times, 95)), 2),
+    )
+
+
+def _comparison(other: str, first: NDArray[np.float64], second: NDArray[np.float64]) -> Comparison:
+    differences, chances = (first - second).mean(axis=0), randomisation_p(first, second)
+    changes = {
+        name: MetricChange(difference=round(float(difference), DIGITS), p=round(float(p), DIGITS))
+        for name, difference, p in zip(METRICS, differences, chances, strict=True)
+    }
+    return Comparison(other=other, changes=changes)
+
+
+def _shares(answers: Sequence[QueryResult]) -> dict[str, float]:
+    counts = Counter(answer.verdict for answer in answers if answer.verdict)
+    return {verdict: round(count / len(answers), DIGITS) for verdict, count in counts.most_common()}
+
+
+def _below(figures: Sequence[DatasetFigures], options: Options) -> tuple[str, ...]:
+    floor = options.floor
+    if floor is None:
+        return ()
+    return tuple(
+        f"{dataset.name}, {run.name}: nDCG@10 is {run.overall.ndcg10:.4f}, below {floor:g}."
+        for dataset in figures
+        for run in dataset.runs
+        if run.mode in options.main and not run.without and run.bases == 1 and run.overall.ndcg10 < floor
+    )

@@ -1,0 +1,289 @@
+"""Parse user text into terms, exclusions and filters. Accepts any string.
+
+- `word`: a term; if FTS5 splits it (`NO_COLOR`, `/api/v1`, `--no-track`, `don't`), a phrase.
+- `"some words"`: a phrase, searched for verbatim.
+- `-word`, `-"some words"`: exclude documents with it.
+- `key:value`: a filter, see `filtering`; `-key:value` negates it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import field, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from kbhub.index.query.filters import ALWAYS, FILTER, Filter, joined, read_filter
+from kbhub.index.query.tokens import RUN, STOP_WORDS, cased_parts, normalise, paired, pairs, stems, tokens
+from kbhub.values import record, struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAX_TERMS = 64
+"""Most distinct terms that are looked up, so that a pasted page does not cost a lookup per word; the same limit applies
+to exclusions and to filters."""
+
+MAX_CHARACTERS = 20_000
+"""Most characters of a query that are read: ten pages. Each takes up to a kilobyte while parsing (apsw's tokens)."""
+
+FLAG_LETTERS = 2
+"""Letters after a dash that are command flags (`-m`, `-rf`) rather than an exclusion: hiding what was asked for is
+worse than showing too much."""
+
+_PIECE = re.compile(
+    rf'(?<!\S)(?P<filter>(?P<dash>-?){FILTER})|(?<!\S)-"(?P<no_phrase>[^"]*)"|"(?P<phrase>[^"]*)"|(?P<word>\S+)'
+)
+_EXCLUSION = re.compile(r"-([^\W\d_].*)", re.DOTALL)
+_PUNCTUATION = ".,;:!?()'\""
+
+
+@struct
+class Term:
+    """A searchable word or phrase of a query."""
+
+    text: str
+    """As typed."""
+    match: str
+    """The FTS5 expression: one phrase or prefix, so that one term is one FTS5 phrase."""
+    tokens: tuple[str, ...]
+    """Stems; two terms with the same stems are one."""
+    quoted: bool = False
+    """Whether it was quoted, and so is meant verbatim."""
+    apart: Term | None = None
+    """For a mixed-case identifier (`maxRetries`), the phrase of its words, which also finds `max_retries`."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is exactly one index token, not a prefix."""
+        return len(self.tokens) == 1 and not self.match.endswith(" *")
+
+    def words(self) -> tuple[Term, ...]:
+        """Return the single words of a phrase, as a fallback if the phrase occurs nowhere; at most `MAX_TERMS`."""
+        terms: dict[str, Term] = {}
+        for word, token in self._split():
+            terms.setdefault(token, Term(word, _quoted(word), (token,), self.quoted, _apart(word)))
+        return tuple(terms.values())[:MAX_TERMS]
+
+    def spread(self) -> str:
+        """Return the words so that they are parsed as one term in any context."""
+        return "".join(f"/{word}" for word, _ in self._split())
+
+    def _split(self) -> list[tuple[str, str]]:
+        raw = self.match.removesuffix(" *")[1:-1].replace('""', '"').encode("utf-8", "replace")
+        return [(raw[start:end].decode("utf-8", "replace"), token) for start, end, token in tokens(raw)]
+
+
+@struct
+class ParsedQuery:
+    """A parsed query."""
+
+    terms: tuple[Term, ...]
+    left_out: int = 0
+    """Number of distinct terms beyond `MAX_TERMS`, which are not looked up."""
+    unread: int = 0
+    """Number of characters beyond `MAX_CHARACTERS`, which are not read."""
+    excluded: tuple[Term, ...] = ()
+    """Terms that documents must not have."""
+    filters: tuple[Filter, ...] = ()
+    """Filters that documents must all match."""
+    keys: frozenset[str] = frozenset()
+    """Keys of words that would be filters if a document had such a key (`status:draft`) and are text here: look them up
+    in the indexes and parse again with those found."""
+    text: str = ""
+    """The query without filters, exclusions and quotes, but with stop words: the text to embed."""
+
+    def __str__(self) -> str:
+        """Return an equivalent query in query syntax."""
+        words = [_written(term, self.keys) for term in self.terms]
+        return " ".join([*words, *(f'-"{term.text}"' for term in self.excluded), *map(str, self.filters)])
+
+
+@record
+class _Found:
+    """What has been parsed so far."""
+
+    known: frozenset[str]
+    terms: dict[tuple[str, ...], Term] = field(default_factory=dict)
+    fallback: dict[tuple[str, ...], Term] = field(default_factory=dict)
+    excluded: dict[tuple[str, ...], Term] = field(default_factory=dict)
+    filters: dict[Filter, None] = field(default_factory=dict)
+    keys: set[str] = field(default_factory=set)
+    text: list[str] = field(default_factory=list)
+
+    def read(self, piece: re.Match[str]) -> None:
+        """Process one piece of a query."""
+        if piece["filter"] and self._filter(piece["key"], piece["values"], excluded=bool(piece["dash"])):
+            return
+        if piece["no_phrase"] is not None:
+            self.exclude(piece["no_phrase"], quoted=True)
+        elif piece["phrase"] is not None:
+            self.text.append(piece["phrase"])
+            self.add(_terms(piece["phrase"], phrase=True))
+        elif (piece.start() == 0 or piece.string[piece.start() - 1].isspace()) and (word := _excluded(piece.group())):
+            self.exclude(word, quoted=False)
+        else:
+            self.word(piece.group())
+
+    def word(self, text: str) -> None:
+        """Add the terms of a word."""
+        self.text.append(text)
+        for term in _terms(text, phrase=False):
+            self.add([term], stop=term.text.strip(_PUNCTUATION).lower() in STOP_WORDS)
+
+    def add(self, terms: Iterable[Term], *, stop: bool = False) -> None:
+        """Add terms; an existing one may become quoted."""
+        into = self.fallback if stop else self.terms
+        for term in terms:
+            kept = into.setdefault(term.tokens, term)
+            if term.quoted and not kept.quoted:
+                into[term.tokens] = replace(kept, quoted=True)
+
+    def exclude(self, text: str, *, quoted: bool) -> None:
+        """Add an exclusion, as a phrase."""
+        for term in _terms(text.replace('"', " "), phrase=True):
+            self.excluded.setdefault(term.tokens, replace(term, quoted=quoted))
+
+    def include_excluded(self) -> None:
+        """Search for the excluded terms, because there is nothing else."""
+        for term in self.excluded.values():
+            if term.quoted:
+                self.text.append(term.text)
+                self.add([term])
+            else:
+                self.word(term.text)
+        self.excluded = {}
+
+    def _filter(self, key: str, values: str, *, excluded: bool) -> bool:
+        """Add a word as a filter if it is one."""
+        parsed_filter = read_filter(key, values, excluded=excluded) if len(self.filters) < MAX_TERMS else None
+        if parsed_filter is None:
+            return False
+        if parsed_filter.key not in ALWAYS and parsed_filter.key not in self.known:
+            self.keys.add(parsed_filter.key)
+            return False
+        self.filters[parsed_filter] = None
+        return True
+
+
+def parse_query(text: str, known: frozenset[str] = frozenset()) -> ParsedQuery:
+    """Parse any string as a query.
+
+    Runs of Han and Kana become pairs of characters. Stop words are dropped unless quoted or alone. A query of nothing
+    but exclusions is searched for as plain text.
+
+    Args:
+        text: any string; FTS5 operators in it are plain text. Only the beginning of a long one is read.
+        known: folded front-matter keys that make `key:value` a filter, from the `keys` of the same query parsed without
+            them.
+
+    Returns:
+        Distinct terms, exclusions and filters in the order of the text.
+    """
+    read = beginning(text)
+    return _understood(read, len(text) - len(read), known)
+
+
+def parsed(text: str, known: frozenset[str] = frozenset()) -> ParsedQuery:
+    """Like `parse_query`, but cached: a query is parsed for search, excerpts and highlighting."""
+    read = beginning(text)
+    return _remembered(read, len(text) - len(read), known)
+
+
+def beginning(text: str) -> str:
+    """Return the part of a query that is read: at most `MAX_CHARACTERS`, cut between words if possible."""
+    if len(text) <= MAX_CHARACTERS:
+        return text
+    cut = text[:MAX_CHARACTERS]
+    words = cut if text[MAX_CHARACTERS].isspace() else cut.rpartition(cut.split()[-1])[0] if cut.strip() else ""
+    return words if words.strip() else cut
+
+
+def _understood(text: str, unread: int, known: frozenset[str]) -> ParsedQuery:
+    found = _Found(known)
+    for piece in _PIECE.finditer(normalise(text)):
+        found.read(piece)
+    if found.excluded and not (found.terms or found.fallback or found.filters):
+        found.include_excluded()
+    terms = tuple((found.terms or found.fallback).values())
+    return ParsedQuery(
+        terms[:MAX_TERMS],
+        max(0, len(terms) - MAX_TERMS),
+        unread,
+        tuple(found.excluded.values())[:MAX_TERMS],
+        joined(found.filters),
+        frozenset(found.keys),
+        " ".join(found.text),
+    )
+
+
+_remembered = lru_cache(maxsize=64)(_understood)
+
+
+def terms_of(words: Iterable[str]) -> tuple[Term, ...]:
+    """Return terms of words to highlight.
+
+    Args:
+        words: texts of terms; filters and exclusions are treated as plain words.
+    """
+    return tuple(term for word in words for term in _terms(word.replace('"', " "), phrase=True))
+
+
+def _excluded(word: str) -> str | None:
+    """Return what a single word excludes, or None if it is text."""
+    match = _EXCLUSION.fullmatch(word)
+    if match is None or "=" in word or (len(match[1]) <= FLAG_LETTERS and word.isascii()):
+        return None
+    return match[1]
+
+
+def _terms(text: str, *, phrase: bool) -> list[Term]:
+    """Make the terms of one piece of a query: one per Latin part, one per pair of Han or Kana."""
+    if phrase:
+        words, rest = _open_end(text)
+        word_stems = stems(words)
+        return [Term(text, _quoted(words) + rest, word_stems, quoted=True)] if word_stems else []
+    terms: list[Term] = []
+    at = 0
+    for run in [*RUN.finditer(text), None]:
+        plain = text[at : run.start() if run else len(text)]
+        if found := stems(plain):
+            apart = _apart(plain) if len(found) == 1 else None
+            terms.append(Term(plain.strip(), _quoted(plain), found, apart=apart))
+        if run is None:
+            break
+        at = run.end()
+        characters = run.group()
+        if len(characters) == 1:
+            terms.append(Term(characters, f"{_quoted(characters)} *", (characters,)))
+        terms += [Term(pair, _quoted(pair), (pair,)) for pair in pairs(characters)]
+    return terms
+
+
+def _apart(text: str) -> Term | None:
+    """Return the phrase of the words of a mixed-case identifier, or None if it is not one."""
+    word = text.strip("".join({character for character in text if not character.isalnum()}))
+    parts = " ".join(cased_parts(word))
+    return Term(text.strip(), _quoted(parts), stems(parts)) if parts else None
+
+
+def _open_end(text: str) -> tuple[str, str]:
+    """Return the indexed form of a phrase and a prefix mark, since a run at its end may continue in the text."""
+    words, end = paired(text).rstrip(), text.rstrip()[-2:]
+    if not RUN.fullmatch(end[-1:]):
+        return words, ""
+    return (words[:-1].rstrip(), "") if RUN.fullmatch(end) and len(end) == 2 else (words, " *")
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _written(term: Term, keys: frozenset[str]) -> str:
+    """Return a term in a form that is parsed as the same term in any context."""
+    if term.quoted:
+        return f'"{term.text}"'
+    again = parse_query(term.text)
+    same = [(parsed.tokens, parsed.quoted) for parsed in again.terms] == [(term.tokens, False)]
+    text = not again.filters and again.keys <= keys and _excluded(term.text) is None
+    return term.text if same and text and not re.search(r'["\s]', term.text) else term.spread()

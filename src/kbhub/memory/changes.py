@@ -1,0 +1,352 @@
+"""Changes to existing memories: text, tags, usage counts, supersession, and forgetting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from kbhub.errors import KbhubError, MemoriesUnavailable, UsageError, WriteRefused
+from kbhub.memory.catalog import (
+    StoredMemory,
+    all_known,
+    count_uses,
+    described,
+    known_as_stored,
+    located,
+    matching,
+    ref,
+    shortened,
+)
+from kbhub.memory.documents import changed_file, checked_namespace, title_of
+from kbhub.memory.results import Forgotten, Memory, Remembered
+from kbhub.memory.store import MemoryFile, discard, empty_trash, locked, read, replace
+from kbhub.memory.subjects import hashes_of
+from kbhub.search.memory_boost import timestamp, uses_of
+from kbhub.sync.bases import freshen, sync
+from kbhub.values import DAY_SECONDS, struct
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kbhub.hub import HubCore
+    from kbhub.search.memory_boost import Facts
+    from kbhub.workspace.memory_folders import MemoryFolder, Scope
+
+
+INDEXED_AT_ONCE = 2000
+"""Largest number of changed files that `remember` indexes itself; takes a few seconds."""
+
+PROVENANCE = ("by", "source", "session", "project")
+"""Fields that say on whose word the text of a memory rests."""
+
+UNCOUNTED = "Its use was not counted: the file of use counts cannot be written."
+
+
+Did = Literal["stored", "strengthened", "updated", "confirmed"]
+
+
+_ALL = "`everything`, or `--all` on the command line"
+"""How to ask for all memories of a scope."""
+
+
+@struct
+class MemoryInput:
+    """Validated input of `remember`."""
+
+    text: str
+    tags: tuple[str, ...]
+    about: Mapping[str, str]
+    """Subject → hash."""
+    namespace: str
+    supersedes: tuple[StoredMemory, ...]
+    fields: Mapping[str, Any]
+    """Additional front matter, such as author and origin."""
+
+
+def change(hub: HubCore, old: StoredMemory, wanted: MemoryInput) -> Remembered:
+    """Update the memory that was named, or confirm it if nothing changes."""
+    if any(_file(older) == _file(old) for older in wanted.supersedes):
+        raise UsageError(f"The memory {old.facts.id!r} cannot supersede itself.")
+
+    def fields(facts: Facts) -> dict[str, Any]:
+        changes: dict[str, Any] = {}
+        if wanted.tags:
+            changes["tags"] = wanted.tags
+        # It rests on the word of who wrote it last; maintenance tells promoted ones by their source.
+        if wanted.text and old.facts.source != "promoted":
+            changes |= {key: wanted.fields[key] for key in PROVENANCE}
+        if wanted.namespace:
+            changes["namespace"] = wanted.namespace
+        if wanted.about:
+            changes |= {"about": tuple(wanted.about), "about_hash": dict(wanted.about)}
+        if wanted.supersedes:
+            changes["supersedes"] = _joined(facts.supersedes, (older.facts.id for older in wanted.supersedes))
+        return changes
+
+    changed = bool(fields(old.facts) or wanted.text)
+    if changed:
+        rewrite(hub, old, fields, wanted.text)
+    return _counted(hub, old, wanted.supersedes, "updated" if changed else "confirmed", changed=changed)
+
+
+def strengthen(hub: HubCore, same: MemoryFile, wanted: MemoryInput) -> Remembered:
+    """Count a use of a memory with the same wording, and merge in new tags, subjects and supersessions."""
+    memory = known_as_stored(hub, same)
+    others = [older for older in wanted.supersedes if _file(older) != _file(memory)]
+
+    def fields(facts: Facts) -> dict[str, Any]:
+        changes: dict[str, Any] = {}
+        if (tags := _joined(facts.tags, wanted.tags)) != facts.tags:
+            changes["tags"] = tags
+        if fresh := {subject: digest for subject, digest in wanted.about.items() if subject not in facts.about}:
+            changes["about"] = (*facts.about, *fresh)
+            changes["about_hash"] = {**(facts.about_hash or {}), **fresh}
+        if others:
+            changes["supersedes"] = _joined(facts.supersedes, (older.facts.id for older in others))
+        return changes
+
+    changed, notes = bool(fields(memory.facts)), tuple[str, ...]()
+    if changed:
+        try:
+            rewrite(hub, memory, fields)
+        except WriteRefused as error:  # the text itself is already remembered
+            changed, notes = False, (str(error),)
+    return _counted(hub, memory, others, "strengthened", changed=changed, notes=notes)
+
+
+def _counted(
+    hub: HubCore,
+    memory: StoredMemory,
+    older: Iterable[StoredMemory],
+    did: Did,
+    *,
+    changed: bool,
+    notes: tuple[str, ...] = (),
+) -> Remembered:
+    """Mark superseded memories, count a use and build the result."""
+    superseded, unmarked = supersede(hub, older, memory.facts.id)
+    counted = count_uses(hub, [memory])
+    if changed:
+        bring_in_step(hub, memory.shelf)
+    return Remembered(
+        memory=as_it_is(hub, memory.shelf, memory.path),
+        did=did,
+        superseded=superseded,
+        notes=(*notes, *unmarked, *(() if counted else (UNCOUNTED,))),
+    )
+
+
+def rewrite(hub: HubCore, one: StoredMemory, fields: Callable[[Facts], Mapping[str, Any]], text: str = "") -> None:
+    """Edit a memory's file under its lock, leaving the rest of the file as it is.
+
+    Args:
+        hub: owner of the bases.
+        one: the memory.
+        fields: maps the current facts to the front matter fields to change.
+        text: the new text; empty keeps the current one.
+
+    Raises:
+        MemoriesUnavailable: the file is gone, or its front matter cannot be parsed.
+        WriteRefused: the file cannot be changed without losing content.
+    """
+    with locked(hub.data, one.shelf.place):
+        stored = read(one.shelf, one.path)
+        if stored is None:
+            raise MemoriesUnavailable(one.shelf.base.path / one.path, "the file is gone")
+        if stored.content.problem:
+            raise MemoriesUnavailable(one.shelf.base.path / one.path, stored.content.problem.rstrip("."))
+        changes = dict(fields(stored.content.facts))
+        if text and text != stored.content.body:
+            # Keep a title that somebody chose; one derived from the text follows it.
+            if stored.content.title in ("", title_of(stored.content.body)):
+                changes["title"] = title_of(text)
+            if stored.content.facts.about and "about" not in changes:
+                changes["about_hash"] = _hashes_of_existing(hub, stored.content.facts.about)
+        changes["updated"] = timestamp(hub.options.clock())
+        replace(stored, changed_file(ref(hub, one), stored.content, changes, text or None))
+
+
+def _hashes_of_existing(hub: HubCore, subjects: Sequence[str]) -> dict[str, str]:
+    hashes: dict[str, str] = {}
+    for subject in subjects:
+        try:
+            hashes |= hashes_of(hub, [subject])
+        except KbhubError:  # the subject is gone
+            continue
+    return hashes
+
+
+def supersede(hub: HubCore, older: Iterable[StoredMemory], successor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Mark older memories as superseded, each in its own file.
+
+    Returns:
+        The ids that were marked, and messages about those that could not be.
+    """
+    marked, notes = list[str](), list[str]()
+    for memory in older:
+        with locked(hub.data, memory.shelf.place):
+            stored = read(memory.shelf, memory.path)
+            if stored is None or stored.content.problem:
+                continue
+            marks = _joined(stored.content.facts.superseded_by, (successor,))
+            try:
+                replace(stored, changed_file(ref(hub, memory), stored.content, {"superseded_by": marks}))
+            except WriteRefused as error:
+                notes.append(str(error))
+                continue
+        marked.append(memory.facts.id)
+    return tuple(marked), tuple(notes)
+
+
+def bring_in_step(hub: HubCore, shelf: MemoryFolder, *, max_age: float | None = 0) -> None:
+    """Index what was written, unless the base is busy or has too many other changes."""
+    try:
+        if shelf.base.id not in {base.id for base in hub.discovery().bases}:
+            hub.rediscover()
+        for behind in freshen(hub, (shelf.base.id,), max_age=max_age):
+            if not behind.busy and behind.files <= INDEXED_AT_ONCE:
+                sync(hub, (shelf.base.id,))
+    except KbhubError:  # the memory is written; `status` reports what is wrong with the index
+        return
+
+
+def as_it_is(hub: HubCore, shelf: MemoryFolder, path: str) -> Memory:
+    """Return a memory with its full text, as its file is now."""
+    stored = read(shelf, path)
+    if stored is None:
+        raise MemoriesUnavailable(shelf.base.path / path, "it was deleted just now")
+    return described(hub, known_as_stored(hub, stored), text=stored.content.body)
+
+
+def _joined(old: Sequence[str], new: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*old, *new)))
+
+
+def _file(memory: StoredMemory) -> tuple[str, str]:
+    return memory.shelf.place, memory.path
+
+
+def forget(
+    hub: HubCore,
+    ids: Iterable[str] = (),
+    *,
+    tags: Iterable[str] = (),
+    namespace: str | None = None,
+    scope: Scope | None = None,
+    older_than: float | None = None,
+    everything: bool = False,
+) -> Forgotten:
+    """Forget memories that are named, or those that a filter chooses.
+
+    Args:
+        hub: what owns the bases.
+        ids: ids, refs or file names; all of them exist, or nothing is forgotten.
+        tags: those that have all of these.
+        namespace: those in this one, and in those below it; never a pattern.
+        scope: only of `project`, `user` or `shared`. A filter without it is about the project's.
+        older_than: those not used, changed or written for so many days.
+        everything: allows a filter that chooses all there are.
+
+    Raises:
+        UsageError: nothing is chosen, names and filters are mixed, or all would be forgotten without `everything`.
+        MemoryNotFound: there is no memory of one of the ids.
+        WriteRefused: the settings allow no writing.
+        MemoriesUnavailable: they cannot be moved.
+    """
+    chosen = to_forget(
+        hub, ids, tags=tags, namespace=namespace, scope=scope, older_than=older_than, everything=everything
+    )
+    return _discarded(hub, chosen)
+
+
+def to_forget(
+    hub: HubCore,
+    ids: Iterable[str] = (),
+    *,
+    tags: Iterable[str] = (),
+    namespace: str | None = None,
+    scope: Scope | None = None,
+    older_than: float | None = None,
+    everything: bool = False,
+) -> list[StoredMemory]:
+    """Return the memories that `forget` would forget; arguments and errors are the same."""
+    if hub.config().settings.read_only:
+        raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
+    names, tags = list(dict.fromkeys(ids)), list(tags)
+    filtered = bool(tags or namespace or older_than is not None)
+    if names and (filtered or everything):
+        raise UsageError("Give memory ids or filters, not both. Nothing was forgotten.")
+    if names:
+        every = all_known(hub, scope)
+        named = [located(hub, name, scope, every) for name in names]
+        return list({(memory.shelf.place, memory.path): memory for memory in named}.values())
+    return _filtered(hub, tags, namespace, scope, older_than, filtered=filtered, everything=everything)
+
+
+def _filtered(
+    hub: HubCore,
+    tags: Sequence[str],
+    namespace: str | None,
+    scope: Scope | None,
+    older_than: float | None,
+    *,
+    filtered: bool,
+    everything: bool,
+) -> list[StoredMemory]:
+    if older_than is not None and older_than < 0:
+        raise UsageError(f"{older_than} is not a valid number of days. Nothing was forgotten.")
+    every = all_known(hub, scope or "project")
+    before = None if older_than is None else hub.options.clock() - older_than * DAY_SECONDS
+    inside = checked_namespace(namespace) if namespace else None
+    chosen = matching(every, tags=tags, namespace=inside, before=before)
+    if not everything and not filtered:
+        raise UsageError(f"Name the memories to forget, or give a filter. To forget a whole scope, use {_ALL}.")
+    if not everything and chosen and len(chosen) == len(every) > 1:
+        raise UsageError(
+            f"That would forget all {len(every)} memories of the scope. Nothing was forgotten. Narrow the filter, "
+            f"or confirm that you mean all of them ({_ALL})."
+        )
+    return chosen
+
+
+def _discarded(hub: HubCore, chosen: Sequence[StoredMemory]) -> Forgotten:
+    data, now = hub.data, hub.options.clock()
+    days = hub.config().settings.memory.trash_days
+    forgotten: list[Memory] = []
+    trash: Path | None = None
+    for memory in chosen:
+        with locked(data, memory.shelf.place):
+            stored = read(memory.shelf, memory.path)
+            if stored is None:
+                continue  # another process was faster
+            forgotten.append(described(hub, known_as_stored(hub, stored), text=shortened(stored.content.body)))
+            trash = discard(stored, data, now)
+    unreleased = _release(hub, chosen)
+    for place in {memory.shelf.place for memory in chosen}:
+        uses_of(hub).forget(place, [memory.facts.id for memory in chosen if memory.shelf.place == place])
+    empty_trash(data, days, now)
+    for shelf in {memory.shelf.place: memory.shelf for memory in chosen}.values():
+        hub.rediscover()
+        bring_in_step(hub, shelf)
+    retention = (f"Kept for {days} days; to restore a memory, move its file back.",) if forgotten and days else ()
+    return Forgotten(memories=tuple(forgotten), trash=trash if days else None, notes=(*retention, *unreleased))
+
+
+def _release(hub: HubCore, forgotten: Iterable[StoredMemory]) -> list[str]:
+    """Unmark memories whose successor is gone; return why others could not be."""
+    notes: list[str] = []
+    lost = {memory.facts.id for memory in forgotten}
+    older = {name for memory in forgotten for name in memory.facts.supersedes}
+    if not older:
+        return notes
+    for memory in all_known(hub):
+        if memory.facts.id in older and lost & set(memory.facts.superseded_by):
+            with locked(hub.data, memory.shelf.place):
+                stored = read(memory.shelf, memory.path)
+                if stored and not stored.content.problem:
+                    left = tuple(name for name in stored.content.facts.superseded_by if name not in lost)
+                    try:
+                        replace(stored, changed_file(ref(hub, memory), stored.content, {"superseded_by": left}))
+                    except WriteRefused as error:
+                        notes.append(str(error))
+    return notes

@@ -1,0 +1,150 @@
+"""Listing memories, strongest first, and searching among them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbhub.memory.catalog import (
+    StoredMemory,
+    active_shelves,
+    all_known,
+    described,
+    known_as_stored,
+    matching,
+    shortened,
+)
+from kbhub.memory.changes import bring_in_step
+from kbhub.memory.documents import checked_namespace
+from kbhub.memory.results import Memory, MemoryList
+from kbhub.memory.store import read
+from kbhub.search.memory_boost import uses_of
+from kbhub.search.search import search
+from kbhub.types import Query
+from kbhub.workspace.memory_folders import described as described_folder
+from kbhub.workspace.memory_folders import project_folders
+from kbhub.workspace.project_identity import identify, path_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kbhub.hub import HubCore
+    from kbhub.index.uses import Use
+    from kbhub.types import Hit
+    from kbhub.workspace.memory_folders import MemoryFolder, Scope
+
+LISTED = 20
+"""Default number of memories in a list."""
+
+PAGE = 100
+"""Hits per search, as many as `Query` allows."""
+
+MOST_FOUND = 200
+"""Limit of hits that are considered: each is read, and later ones barely match the query."""
+
+
+def memories(
+    hub: HubCore,
+    query: str | None = None,
+    *,
+    scope: Scope | None = None,
+    tags: Iterable[str] = (),
+    namespace: str | None = None,
+    limit: int = LISTED,
+    offset: int = 0,
+    whole: bool = False,
+) -> MemoryList:
+    """List memories, the strongest first, or search among them. To be listed is no use.
+
+    Args:
+        hub: what owns the bases.
+        query: what to look for; none lists them.
+        scope: only `project`, `user` or `shared`.
+        tags: only those that have all of these.
+        namespace: only those in this one, and in those below it.
+        limit: memories to give.
+        offset: memories to leave out first.
+        whole: give all of their text.
+
+    Raises:
+        UsageError: the namespace cannot be one.
+    """
+    inside = checked_namespace(namespace) if namespace else None
+    if query is not None and query.strip():
+        hits = _matching_hits(hub, query, scope, tuple(tags), inside)
+        page = _described_hits(hub, hits[offset : offset + limit], whole=whole)
+        return MemoryList(memories=tuple(page), total=len(hits), notes=former(hub))
+    now = hub.options.clock()
+    every = matching(all_known(hub, scope), tags=tags, namespace=inside)
+    every.sort(
+        key=lambda memory: (bool(memory.facts.superseded_by), -memory.strength(now), -memory.last_use(), memory.path)
+    )
+    page = [described(hub, memory, text=_text(memory, whole=whole)) for memory in every[offset : offset + limit]]
+    return MemoryList(memories=tuple(page), total=len(every), notes=former(hub))
+
+
+def former(hub: HubCore) -> tuple[str, ...]:
+    """Return a note if this project has memories under its path, from before its first commit or its origin."""
+    workspace = hub.discovery().workspace
+    identity = identify(workspace)
+    if identity is None or identity.kind == "path" or workspace.directory is None:
+        return ()
+    before = path_identity(workspace.git_root or workspace.directory)
+    return tuple(
+        f"This project has memories from before, stored as {before.text}. Move them to {identity.text} with `kbhub "
+        f"memories move {before.digest}`."
+        for folder in project_folders(hub.data)
+        if described_folder(folder) == before and next(folder.glob("*.md"), None)
+    )
+
+
+def _matching_hits(
+    hub: HubCore, query: str, scope: Scope | None, tags: tuple[str, ...], namespace: str | None
+) -> list[tuple[MemoryFolder, Hit]]:
+    """Return the hits in memory folders; filters apply before the page is cut."""
+    shelves = active_shelves(hub, scope)
+    for shelf in shelves:
+        bring_in_step(hub, shelf, max_age=None)
+    return [
+        (shelf, hit)
+        for hit in _hits(hub, query, tuple(dict.fromkeys(shelf.base.id for shelf in shelves)))
+        for shelf in shelves
+        if hit.base == shelf.base.id and hit.path.startswith(shelf.prefix)
+        if not (tags or namespace is not None) or _fits(shelf, hit.path, tags, namespace)
+    ]
+
+
+def _hits(hub: HubCore, query: str, bases: tuple[str, ...]) -> list[Hit]:
+    hits: list[Hit] = []
+    while bases:
+        result = search(hub, Query(text=query, bases=bases, limit=PAGE, offset=len(hits)))
+        hits += result.hits
+        if not result.hits or len(hits) >= min(result.total, MOST_FOUND):
+            break
+    return hits
+
+
+def _fits(shelf: MemoryFolder, path: str, tags: tuple[str, ...], namespace: str | None) -> bool:
+    stored = read(shelf, path)
+    if stored is None:
+        return False
+    memory = StoredMemory(shelf, path, "", stored.content.facts, 0, None)
+    return bool(matching([memory], tags=tags, namespace=namespace))
+
+
+def _described_hits(hub: HubCore, hits: Iterable[tuple[MemoryFolder, Hit]], *, whole: bool) -> list[Memory]:
+    uses: dict[str, Mapping[str, Use]] = {}
+    described_hits = []
+    for shelf, hit in hits:
+        if stored := read(shelf, hit.path):
+            if shelf.place not in uses:
+                uses[shelf.place] = uses_of(hub).all(shelf.place)
+            memory = known_as_stored(hub, stored, uses[shelf.place])
+            text = stored.content.body if whole else shortened(stored.content.body)
+            described_hits.append(described(hub, memory, text=text, score=hit.score))
+    return described_hits
+
+
+def _text(memory: StoredMemory, *, whole: bool) -> str:
+    stored = read(memory.shelf, memory.path)
+    text = stored.content.body if stored else ""
+    return text if whole else shortened(text)

@@ -1,0 +1,365 @@
+"""Build the link graph of all active bases; each base is read once per index generation."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import threading
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from kbhub.errors import DocumentNotFound, IndexUnavailable
+from kbhub.index.references import ref_of
+from kbhub.index.texts import front_matter_of, link_rows, linked_documents
+from kbhub.reading.graph.tag_tree import TagTable
+from kbhub.reading.graph.targets import PathTable, Resolution, folded
+from kbhub.reading.lists import short_docids
+from kbhub.reading.resolver import resolver_of
+from kbhub.sync.first_index import first_indexes
+from kbhub.types import Skipped
+from kbhub.values import struct
+from kbhub.workspace.project import PROJECT_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from kbhub.hub import HubCore
+    from kbhub.index import Index
+    from kbhub.index.texts import LinkedDocument
+    from kbhub.reading.graph.nearness import Means
+    from kbhub.reading.graph.targets import LinkKind
+    from kbhub.types import Base
+
+
+RELATED = "related"
+"""Case-folded front-matter key whose entries are links."""
+
+MOST_ENTRIES = 1000
+"""Most entries of `related` per document; real documents have some ten."""
+
+_EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|mailto:")
+"""Prefix of an entry of `related` that is a URL."""
+
+Node = tuple[str, str]
+"""A document: (id of its base, path)."""
+
+
+_GUARD = threading.Lock()
+
+
+@struct
+class WrittenLink:
+    """A link as written in a document."""
+
+    path: str
+    """Path of the document."""
+    target: str
+    """Decoded path or name, without the fragment."""
+    fragment: str
+    text: str
+    """Link text."""
+    line: int | None
+    """From 1; None for a front-matter entry that was not found in the text."""
+    kind: LinkKind
+
+
+@dataclass(slots=True)
+class BaseLinks:
+    """The documents and links of one base, for one generation of its index."""
+
+    base: Base
+    generation: int
+    table: PathTable
+    documents: Mapping[str, LinkedDocument]
+    """By path, sorted."""
+    links: Sequence[tuple[WrittenLink, Resolution | None]]
+    """Each link with the document of this base it leads to, if any."""
+    means: Means | None = None
+    """Mean vectors of its documents; read lazily."""
+
+
+@struct
+class Edge:
+    """A link and its target."""
+
+    source: Node
+    link: WrittenLink
+    goal: Node | None
+    """None if the target is no document of an active base; see `graph.faults` for what it is then."""
+    by: str = ""
+    """See `Resolution.by`."""
+    others: tuple[Node, ...] = ()
+    """See `Resolution.others`."""
+
+
+@dataclass(eq=False)
+class Graph:
+    """All links between the documents of the active bases, for one state of their indexes."""
+
+    bases: Mapping[str, BaseLinks]
+    """By base id, the project base first."""
+    active: Sequence[Base]
+    """All bases a ref may name, including those with unreadable indexes."""
+    git_root: Path | None
+    """Git root of the workspace."""
+    skipped: tuple[Skipped, ...] = ()
+    """Bases with unreadable indexes."""
+    leaving: Mapping[Node, Sequence[Edge]] = field(default_factory=dict)
+    """Outgoing links of a document, in order; entries of `related` last."""
+    coming: Mapping[Node, Sequence[Edge]] = field(default_factory=dict)
+    """Links to a document from others."""
+
+    def document(self, node: Node) -> LinkedDocument:
+        """Return the indexed data of a document."""
+        return self.bases[node[0]].documents[node[1]]
+
+    def ref(self, node: Node) -> str:
+        """Return the ref of a document."""
+        return ref_of(self.bases[node[0]].base, node[1], self.active)
+
+    def docid(self, node: Node) -> str:
+        """Return the short docid of a document."""
+        whole, every = self.document(node).docid, self._docids
+        at = bisect_left(every, whole)
+        return short_docids(every[max(0, at - 1) : at + 2])[whole]
+
+    @cached_property
+    def tags(self) -> TagTable[Node]:
+        """The tags of all documents."""
+        return self.tags_in(self.bases)
+
+    def tags_in(self, bases: Iterable[str]) -> TagTable[Node]:
+        """Return the tags of the documents of some bases, by id."""
+        return TagTable(
+            ((name, path), row.tags) for name in bases for path, row in self.bases[name].documents.items() if row.tags
+        )
+
+    @cached_property
+    def _docids(self) -> list[str]:
+        return sorted({row.docid for base in self.bases.values() for row in base.documents.values()})
+
+
+@dataclass(slots=True)
+class _Held:
+    """What is cached from the last call for a hub."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    links: dict[tuple[str, Path], BaseLinks] = field(default_factory=dict)
+    state: tuple[Any, ...] = ()
+    graph: Graph | None = None
+
+
+_HELD: WeakKeyDictionary[HubCore, _Held] = WeakKeyDictionary()
+
+
+def unread(hub: HubCore, graph: Graph) -> tuple[Skipped, ...]:
+    """Return the bases that a graph lacks, or of which it may lack documents."""
+    unfinished = {
+        base: Skipped(base=base, reason=f"It is still being indexed ({done} of {todo} files).")
+        for base, (done, todo) in first_indexes(hub).items()
+    }
+    return (*(skipped for skipped in graph.skipped if skipped.base not in unfinished), *unfinished.values())
+
+
+def graph_of(hub: HubCore) -> Graph:
+    """Return the link graph of a hub's active bases, rebuilt only for changed indexes or bases.
+
+    Args:
+        hub: the hub; its indexes are not synced.
+    """
+    with _GUARD:
+        held = _HELD.setdefault(hub, _Held())
+    with held.lock:
+        discovery = hub.discovery()
+        links_by_base: dict[str, BaseLinks] = {}
+        skipped: list[Skipped] = []
+        for base in discovery.bases:
+            index = hub.index(base)
+            try:
+                links_by_base[base.id] = _links_of(base, index, held.links.get((base.id, index.path)))
+            except IndexUnavailable as error:
+                skipped.append(Skipped(base=base.id, reason=str(error)))
+        git_root = discovery.workspace.git_root
+        state = (
+            git_root,
+            tuple(skipped),
+            discovery.bases,
+            *(base_links.generation for base_links in links_by_base.values()),
+        )
+        if held.graph is None or held.state != state:
+            held.links = {
+                (base_links.base.id, hub.index(base_links.base).path): base_links
+                for base_links in links_by_base.values()
+            }
+            held.graph, held.state = _joined(links_by_base, discovery.bases, git_root, tuple(skipped)), state
+        return held.graph
+
+
+def _links_of(base: Base, index: Index, cached: BaseLinks | None) -> BaseLinks:
+    with index.snapshot():
+        generation = index.generation()
+        if cached is not None and cached.generation == generation and cached.base == base:
+            return cached
+        rows = linked_documents(index)
+        names = ((row.path, name) for row in rows.values() for name in (row.title, *row.aliases))
+        table = PathTable(rows, names)
+        written = [WrittenLink(*row) for row in link_rows(index)]  # type: ignore[arg-type]  # kinds come from the parser
+        written += _related_links(index)
+    links = [(link, table.resolve(link.path, link.target, link.kind)) for link in written]
+    return BaseLinks(base, generation, table, rows, links)
+
+
+def _related_links(index: Index) -> Iterator[WrittenLink]:
+    for path, front, text in front_matter_of(index, RELATED):
+        lines = text.split("\n")
+        start = next((at for at, line in enumerate(lines) if line.strip().casefold().startswith(RELATED)), len(lines))
+        value = next((value for key, value in front.items() if key.strip().casefold() == RELATED), None)
+        for entry in islice(dict.fromkeys(_entries(value)), MOST_ENTRIES):
+            target, _, fragment = plain_entry(entry).partition("#")
+            if (target or fragment) and not _EXTERNAL.match(target):
+                line = next((at + 1 for at in range(start, len(lines)) if entry in lines[at]), None)
+                yield WrittenLink(path, target.strip(), fragment.strip(), entry, line, "related")
+
+
+def _entries(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _entries(item)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield str(value).strip()
+
+
+def plain_entry(entry: str) -> str:
+    """Return the target of an entry of `related`, without Obsidian's brackets and link text."""
+    return entry.strip().removeprefix("[[").removesuffix("]]").partition("|")[0].strip()
+
+
+def _joined(
+    bases: Mapping[str, BaseLinks], active: Sequence[Base], git_root: Path | None, skipped: tuple[Skipped, ...]
+) -> Graph:
+    """Merge the links of all bases and resolve those between bases."""
+    crossing = _Crossing(bases, git_root)
+    leaving: dict[Node, list[Edge]] = defaultdict(list)
+    coming: dict[Node, list[Edge]] = defaultdict(list)
+    for name, base_links in bases.items():
+        for link, resolution in base_links.links:
+            source = (name, link.path)
+            edge = crossing.named(source, link)
+            if edge is None and resolution is not None:
+                others = tuple((name, path) for path in resolution.others)
+                edge = Edge(source, link, (name, resolution.path), resolution.by, others)
+            edge = edge or crossing.led_out(source, link) or Edge(source, link, None)
+            leaving[source].append(edge)
+            if edge.goal is not None and edge.goal != source:
+                coming[edge.goal].append(edge)
+    return Graph(bases, active, git_root, skipped, dict(leaving), dict(coming))
+
+
+class _Crossing:
+    """Resolves links to other bases."""
+
+    def __init__(self, bases: Mapping[str, BaseLinks], git_root: Path | None) -> None:
+        self._bases, self._git_root = bases, git_root
+        self._by_name = {folded(name): links for links in bases.values() for name in (links.base.id, *links.base.names)}
+        self._real: dict[str, str] = {}
+        """Folder as written in a link → real path."""
+
+    def named(self, source: Node, link: WrittenLink) -> Edge | None:
+        """Resolve `id@path`; None if the link is something else."""
+        name, mark, path = link.target.partition("@")
+        other = self._by_name.get(folded(name)) if mark else None
+        resolution = other.table.resolve("", path, "related") if other and path else None
+        if other is None or resolution is None:
+            return None
+        others = tuple((other.base.id, path) for path in resolution.others)
+        return Edge(source, link, (other.base.id, resolution.path), resolution.by, others)
+
+    def led_out(self, source: Node, link: WrittenLink) -> Edge | None:
+        """Resolve a path that leaves its base; None if it leads to no other base."""
+        for place in places_on_disk(self._bases[source[0]].base, link, self._git_root):
+            folder, name = posixpath.split(place)
+            for real in dict.fromkeys((place, posixpath.join(self._real_path(folder), name))):
+                for other in self._bases.values():
+                    inside = inside_of(other.base, real)
+                    document_path = None if inside is None else other.table.at(inside)
+                    if document_path is not None:
+                        return Edge(source, link, (other.base.id, document_path), "path")
+        return None
+
+    def _real_path(self, folder: str) -> str:
+        if folder not in self._real:
+            try:
+                self._real[folder] = os.path.realpath(folder).replace(os.sep, "/")
+            except (OSError, ValueError):  # not a possible file name
+                self._real[folder] = folder
+        return self._real[folder]
+
+
+def places_on_disk(base: Base, link: WrittenLink, git_root: Path | None) -> Iterator[str]:
+    """Yield the absolute paths, with `/`, that a link may mean, inside its base or not.
+
+    Args:
+        base: base of the document with the link.
+        link: the link.
+        git_root: git root of the workspace, from which GitHub resolves paths with a leading `/`.
+    """
+    root = base.path.as_posix()
+    folder = posixpath.join(root, posixpath.dirname(link.path))
+    starts = [folder] if link.target.startswith(("./", "../")) else [folder, root]
+    if link.target.startswith("/"):
+        starts = [root, *([git_root.as_posix()] if in_project(base, git_root) and git_root else [])]
+    for start in starts:
+        yield posixpath.normpath(posixpath.join(start, link.target.lstrip("/")))
+
+
+def in_project(base: Base, git_root: Path | None) -> bool:
+    """Whether a base is part of the workspace's own repository."""
+    own = base.id == PROJECT_ID or base.origin == "docs"
+    return own and git_root is not None and base.path.is_relative_to(git_root)
+
+
+def inside_of(base: Base, place: str) -> str | None:
+    """Return the path relative to a base of an absolute one, or None if it lies outside.
+
+    Args:
+        base: the base.
+        place: absolute path, with `/`.
+    """
+    root = base.path.as_posix()
+    if place == root:
+        return ""
+    prefix = root if root.endswith("/") else f"{root}/"
+    return place[len(prefix) :] if place.startswith(prefix) else None
+
+
+def found_document(hub: HubCore, graph: Graph, ref: str) -> Node:
+    """Return the document that a ref names, ignoring lines and heading.
+
+    Args:
+        hub: the hub.
+        graph: its link graph.
+        ref: in any form that `read` accepts for one document.
+
+    Raises:
+        DocumentNotFound: there is none, or it is not indexed yet.
+        AmbiguousReference: several documents match.
+    """
+    ref = ref.encode("utf-8", "replace").decode("utf-8")
+    resolver = resolver_of(hub)
+    with resolver.opened():
+        match = resolver.find(ref)
+        if match is None:
+            raise resolver.not_found(ref)
+        place = match[1]
+        base_links = graph.bases.get(place.base.id)
+        if base_links is None or place.path not in base_links.documents:
+            reason = f"it is not indexed yet; run `kbhub index {place.base.id}`"
+            raise DocumentNotFound(resolver.ref(place), reason)
+    return place.base.id, place.path

@@ -1,0 +1,356 @@
+"""Find the daemon, start it once for all concurrent windows, and stop it. Light: every editor window loads it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from kbhub import __version__
+from kbhub.server.daemon.folder import (
+    DaemonFolder,
+    DaemonRecord,
+    Lock,
+    is_held,
+    read_record,
+    read_token,
+    running,
+    try_lock,
+)
+from kbhub.server.daemon.protocol import DaemonLink, Refused, dial, greet, passed_on
+from kbhub.server.daemon.record import process_mark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+T = TypeVar("T")
+
+START_SECONDS = 30.0
+"""How long a client waits for a daemon to start; half a second is usual, and MCP clients wait this long."""
+
+AGAIN_SECONDS = 10.0
+"""Time after which a daemon that was started and is not there is started again by those who do not wait for it."""
+
+POLL_SECONDS = 0.01
+"""Interval of checks for the daemon, each of a file and a socket."""
+
+LEAVE_SECONDS = 20.0
+"""Time after which an ending daemon counts as stuck; it gives its calls five seconds."""
+
+KEPT = (
+    *("PATH", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "COMSPEC"),
+    *("PATHEXT", "WINDIR", "USERNAME", "PROGRAMDATA", "PYTHONPATH", "PYTHONHOME", "PYTHONUTF8", "PYTHONWARNINGS"),
+    *("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "VIRTUAL_ENV"),
+    *("HF_HOME", "HF_HUB_OFFLINE", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
+)
+"""Variables for a new daemon, besides those that clients pass on. It must not retain any window's secrets."""
+
+
+STOP_SECONDS = 10.0
+"""Time for a daemon to end on request: it gives its calls five seconds."""
+
+SIGNAL_SECONDS = 5.0
+"""Time for a daemon to end on a signal."""
+
+STOP_POLL_SECONDS = 0.02
+"""Interval of checks."""
+
+
+class DaemonUnavailable(Exception):
+    """Raised when there is no daemon and none can be started; the text says why."""
+
+
+def daemon_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Select the variables for a new daemon."""
+    return passed_on(env) | {name: value for name, value in env.items() if name in KEPT or name.startswith("LC_")}
+
+
+def reach(
+    folder: DaemonFolder, hello: Mapping[str, Any], start: Mapping[str, Any], env: Mapping[str, str]
+) -> DaemonLink:
+    """Open a wire to the daemon and greet it; start it if necessary, replace it if it is older than this kbhub.
+
+    Args:
+        folder: the daemon's folder.
+        hello: the client's greeting.
+        start: start parameters for a new daemon.
+        env: environment variables.
+
+    Raises:
+        Refused: the daemon refuses to serve this client.
+        DaemonUnavailable: there is none and none can be started.
+    """
+    try:
+        folder.make()
+        return _Start(folder, start, env).until(lambda: _greeted(folder, hello))
+    except (OSError, subprocess.SubprocessError) as error:
+        raise DaemonUnavailable(str(error)) from error
+
+
+def launch(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> DaemonRecord:
+    """Start a daemon and wait until it is ready.
+
+    Args:
+        folder: the daemon's folder; none is running there.
+        start: its start parameters.
+        env: environment variables.
+
+    Raises:
+        DaemonUnavailable: it does not start.
+    """
+
+    def ready() -> DaemonRecord | None:
+        record = read_record(folder)
+        return record if record and is_held(folder.lock) and _answers(folder, record) else None
+
+    try:
+        folder.make()
+        return _Start(folder, start, env).until(ready)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise DaemonUnavailable(str(error)) from error
+
+
+def begin(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> None:
+    """Start a daemon and do not wait for it, unless one was just started.
+
+    Args:
+        folder: the daemon's folder; none is running there.
+        start: its start parameters.
+        env: environment variables.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    folder.make()
+    try:
+        lately = time.time() - folder.crash.stat().st_mtime < AGAIN_SECONDS
+    except FileNotFoundError:
+        lately = False
+    if not lately and not is_held(folder.starting):
+        died = read_record(folder)
+        _spawn(folder, (died and died.start) or start, env)
+
+
+def newer(one: str, other: str) -> bool:
+    """Return whether a version is newer than another; False if they cannot be compared.
+
+    Args:
+        one: such as `1.12.0`.
+        other: the same.
+    """
+
+    def parts(version: str) -> list[int]:
+        return [int(part) for part in version.split(".")[:3] if part.isdigit()]
+
+    return parts(one) > parts(other)
+
+
+class _Start:
+    """Starts a daemon, as far as this process is involved.
+
+    Args:
+        folder: the daemon's folder.
+        start: its start parameters.
+        env: environment variables.
+    """
+
+    def __init__(self, folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> None:
+        self._folder, self._start, self._env = folder, start, env
+        self._lock: Lock | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def until(self, there: Callable[[], T | None]) -> T:
+        """Poll until something is there; start a daemon, unless another process does.
+
+        Raises:
+            DaemonUnavailable: timeout, or the started process has failed.
+        """
+        end = time.monotonic() + START_SECONDS
+        try:
+            while (value := there()) is None:
+                if time.monotonic() > end:
+                    raise DaemonUnavailable(f"it was not ready within {START_SECONDS:.0f} s; see {self._folder.log}")
+                if self._lock is None:
+                    # Check again with the lock: another window may have been faster.
+                    self._lock = try_lock(self._folder.starting)
+                    if self._lock:
+                        continue
+                elif self._child is None:
+                    died = read_record(self._folder)
+                    self._child = _spawn(self._folder, (died and died.start) or self._start, self._env)
+                elif self._child.poll():
+                    raise DaemonUnavailable(f"it exited immediately: {_last_words(self._folder)}")
+                time.sleep(POLL_SECONDS)
+            return value
+        finally:
+            if self._lock:
+                self._lock.release()
+
+
+def _greeted(folder: DaemonFolder, hello: Mapping[str, Any]) -> DaemonLink | None:
+    """Open a wire to a running daemon; None if one has to be started."""
+    record = read_record(folder)
+    token = read_token(folder)
+    if record is None or token is None or not is_held(folder.lock):
+        return None
+    if newer(__version__, record.version):
+        if record.start is None:
+            raise Refused("version", f"a daemon of kbhub {record.version} is running in a terminal; stop it there")
+        _send_away(folder, record, token)
+        return None
+    try:
+        link = dial(record.link)
+    except OSError:
+        return None
+    try:
+        greet(link, "hello", token, version=__version__, **hello)
+        return link
+    except OSError:  # it has just ended
+        link.close()
+        return None
+    except Refused as refusal:
+        link.close()
+        if refusal.reason == "leaving":
+            return None
+        raise
+
+
+def _send_away(folder: DaemonFolder, record: DaemonRecord, token: str) -> None:
+    """Let a daemon of an older version finish, and wait for that."""
+    try:
+        with dial(record.link) as link:
+            greet(link, "stop", token, why="upgrade")
+    except (OSError, Refused):  # it is ending already
+        pass
+    end = time.monotonic() + LEAVE_SECONDS
+    while is_held(folder.lock) and time.monotonic() < end:
+        time.sleep(POLL_SECONDS)
+
+
+def _answers(folder: DaemonFolder, record: DaemonRecord) -> bool:
+    token = read_token(folder)
+    try:
+        with dial(record.link) as link:
+            greet(link, "status", token or "")
+    except (OSError, Refused):
+        return False
+    return True
+
+
+def _spawn(folder: DaemonFolder, start: Mapping[str, Any], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start the daemon in a session of its own, so that it outlives its window.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    command = [sys.executable, "-P", "-m", "kbhub.server.daemon", json.dumps(dict(start))]
+    crash = os.open(folder.crash, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+    options: dict[str, Any] = {"start_new_session": True}
+    if sys.platform == "win32":
+        options = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
+    try:
+        return subprocess.Popen(  # noqa: S603 - our own program
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=crash,
+            stderr=crash,
+            cwd=folder.path,
+            env=daemon_environment(env),
+            **options,
+        )
+    finally:
+        os.close(crash)
+
+
+def _last_words(folder: DaemonFolder) -> str:
+    try:
+        lines = folder.crash.read_text("utf-8", "replace").strip().splitlines()
+    except OSError:
+        lines = []
+    return lines[-1] if lines else f"see {folder.log} for the cause"
+
+
+class StoppedDaemon(NamedTuple):
+    """The result of stopping the daemon."""
+
+    running: bool
+    """Whether there was a daemon."""
+    stopped: bool
+    """Whether there is none any more."""
+    pid: int | None
+    how: str
+    """`asked`, `signal` or `killed`; `none` if nothing was done."""
+    message: str
+    """For people."""
+
+
+def stop(folder: DaemonFolder, seconds: float = STOP_SECONDS) -> StoppedDaemon:
+    """End the daemon: by request, then by signal if its process is proved to be the recorded one.
+
+    Args:
+        folder: the daemon's folder.
+        seconds: time to end on request.
+    """
+    if not is_held(folder.lock):
+        return StoppedDaemon(False, True, None, "none", "No daemon is running.")
+    record = running(folder)
+    if record is None:
+        message = (
+            f"A daemon is starting, or holds {folder.lock} without having recorded its process. Try again in a moment."
+        )
+        return StoppedDaemon(True, False, None, "none", message)
+    if _asked(folder, record) and _gone(folder, seconds):
+        return StoppedDaemon(True, True, record.pid, "asked", f"Stopped the daemon (process {record.pid}).")
+    if not _is_it(record):
+        message = (
+            f"The daemon does not answer, and process {record.pid} is not provably the daemon. Stop it by other means."
+        )
+        return StoppedDaemon(True, False, record.pid, "none", message)
+    for number, how in _signals():
+        try:
+            os.kill(record.pid, number)
+        except OSError:
+            pass
+        if _gone(folder, SIGNAL_SECONDS):
+            message = f"The daemon (process {record.pid}) did not answer and was stopped by a signal."
+            return StoppedDaemon(True, True, record.pid, how, message)
+    return StoppedDaemon(True, False, record.pid, "killed", f"The daemon (process {record.pid}) does not stop.")
+
+
+def _asked(folder: DaemonFolder, record: DaemonRecord) -> bool:
+    token = read_token(folder)
+    if token is None:
+        return False
+    try:
+        with dial(record.link) as link:
+            greet(link, "stop", token, why="user")
+    except Refused as refusal:
+        return refusal.reason == "leaving"
+    except OSError:
+        return False
+    return True
+
+
+def _gone(folder: DaemonFolder, seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while is_held(folder.lock):
+        if time.monotonic() > end:
+            return False
+        time.sleep(STOP_POLL_SECONDS)
+    return True
+
+
+def _is_it(record: DaemonRecord) -> bool:
+    """Whether the process with the recorded id is the recorded one, by its start time."""
+    return record.mark is not None and process_mark(record.pid) == record.mark
+
+
+def _signals() -> list[tuple[signal.Signals, str]]:
+    if sys.platform == "win32":
+        return [(signal.SIGTERM, "killed")]
+    return [(signal.SIGTERM, "signal"), (signal.SIGKILL, "killed")]

@@ -1,0 +1,129 @@
+"""The tools `read`, `related` and `tags`."""
+
+from functools import partial
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult
+from pydantic import BeforeValidator, Field
+
+from kbhub.errors import UsageError
+from kbhub.hooks.deliveries import mark_read
+from kbhub.memory import catalog
+from kbhub.memory.querylog.recorder import note_read
+from kbhub.reading.graph import EDGE_KINDS, EdgeKind, Related, Tags, related, tags
+from kbhub.reading.graph.neighbours import LIMIT as RELATED_LIMIT
+from kbhub.reading.graph.neighbours import MOST_HOPS
+from kbhub.reading.graph.tags import LIMIT as TAGS_LIMIT
+from kbhub.reading.read import ReadOptions, by_index
+from kbhub.reading.read import read as read_refs
+from kbhub.reading.reports import ReadResult
+from kbhub.render import model
+from kbhub.render.graph import related_answer, tags_answer
+from kbhub.server.parameters import Names, as_list, brief, cleaned
+from kbhub.server.tools.calls import Calls, client_name
+
+MAX_REFS = 50
+"""Most refs per call; an answer has room for a few hundred lines of each."""
+
+
+Hops = Annotated[int, Field(ge=0, le=MOST_HOPS, description="Links to follow.")]
+
+
+class ReadTool:
+    """The tool `read`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def read(
+        self,
+        refs: Annotated[
+            str | list[str],
+            Field(
+                description="`path.md` or its end, `base@path.md`, a title or `#docid`; for a part, add `:from:count`, "
+                "`:from-to` or `#Heading`. Several: `runbooks/*.md`, `{a,b}.md`, a list, or with "
+                "commas."
+            ),
+        ],
+        context: Context[None, Any],
+        line_numbers: Annotated[bool, Field(description="Number the lines.")] = False,
+        cursor: Annotated[str | None, Field(description="From the last answer.")] = None,
+    ) -> Annotated[CallToolResult, ReadResult]:
+        """Read documents, or parts of them, as they are on disk. Use it to open what `search` or a link names."""
+        calls = self._calls
+        listed = [ref for ref in ([refs] if isinstance(refs, str) else refs) if ref.strip(" ,")]
+        if not listed:
+            raise UsageError("read requires at least one ref in `refs`; `search` finds refs.")
+        if sum(ref.count(",") for ref in listed) + len(listed) > MAX_REFS:
+            raise UsageError(f"read opens at most {MAX_REFS} refs per call. Split them into several calls.")
+        if not await calls.has_bases():
+            return await calls.nothing(ReadResult())
+        options = ReadOptions(line_numbers=line_numbers, cursor=cursor)
+        wanted = refs if isinstance(refs, str) else listed
+        result = await calls.run(read_refs, calls.hub, wanted, options)
+        if by_index(wanted, result):
+            await calls.freshen(context, first_index=True)
+            result = await calls.run(read_refs, calls.hub, wanted, options)
+        await calls.run(self._note, result, client_name(context))
+        text = model.read_answer(result, wanted, line_numbers=line_numbers)
+        return calls.result(text, result, is_error=not result.readings)
+
+    def _note(self, result: ReadResult, client: str | None) -> None:
+        catalog.count_read(self._calls.hub, result)
+        refs = [reading.ref for reading in result.readings]
+        note_read(self._calls.hub, refs, client)
+        mark_read(self._calls.hub, refs)
+
+
+class GraphTools:
+    """Follows links and tags."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def related(
+        self,
+        ref: Annotated[str, Field(description="One document, as for `read`.")],
+        context: Context[None, Any],
+        hops: Hops = 1,
+        kinds: Annotated[
+            list[EdgeKind] | None,
+            BeforeValidator(as_list),
+            Field(description="Only these kinds of relation.", json_schema_extra=brief()),
+        ] = None,
+        limit: Annotated[int, Field(ge=1, le=100, description="Per kind.")] = RELATED_LIMIT,
+    ) -> Annotated[CallToolResult, Related]:
+        """Show what is related to a document: links, backlinks, `related` of its front matter, shared tags, similar
+        meaning; and its broken links.
+        """
+        calls = self._calls
+        await calls.freshen(context, first_index=True)
+        result = await calls.run(
+            partial(related, calls.hub, ref, hops=hops, kinds=kinds or EDGE_KINDS, limit=limit),
+        )
+        return calls.result(*related_answer(result))
+
+    async def tags(
+        self,
+        context: Context[None, Any],
+        names: Annotated[Names | None, Field(description="Any of these tags; omit to list all tags.")] = None,
+        bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
+        hops: Hops = 1,
+        limit: Annotated[
+            int, Field(ge=1, description="Maximum number of tags or documents.", json_schema_extra=brief())
+        ] = TAGS_LIMIT,
+        everything: Annotated[bool, Field(description="No limit.")] = False,
+    ) -> Annotated[CallToolResult, Tags]:
+        """List all tags with counts or, given `names`, all documents that have them and what those link to: all about a
+        subject.
+        """
+        calls, chosen = self._calls, cleaned(bases)
+        if not await calls.has_bases():
+            return await calls.nothing(Tags())
+        await calls.freshen(context, chosen, first_index=True)
+        cleaned_names = cleaned(names)
+        result = await calls.run(
+            partial(tags, calls.hub, cleaned_names, bases=chosen, hops=hops, limit=limit, everything=everything)
+        )
+        return calls.result(*tags_answer(result, whole=everything))

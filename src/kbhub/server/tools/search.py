@@ -1,0 +1,146 @@
+"""The tool `search`."""
+
+# No `from __future__ import annotations`: the SDK builds the tools' schemas from the annotations at run time.
+
+import time
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from kbhub.frozen import Model
+from kbhub.hub import HubCore
+from kbhub.memory.querylog.recorder import record
+from kbhub.reading.read import ReadOptions, make_cursor, offset_of, read
+from kbhub.render import model
+from kbhub.search.llm_assistance import search_assisted
+from kbhub.server.apps import shows_views, with_hits
+from kbhub.server.parameters import Names, Wordings, brief, cleaned
+from kbhub.server.tools.calls import Calls, client_name
+from kbhub.server.tools.published import model_of
+from kbhub.types import Granularity, Hit, Mode, Query, SearchResult
+
+FULL_BYTES = 20_000
+"""Most UTF-8 bytes of whole chunks in one answer; with their context still less than `read` returns."""
+
+
+class SearchOptions(Model):
+    """Rarely needed."""
+
+    explain: bool = Field(
+        False,
+        description="Explain each hit's score: ranks, values and what each signal added.",
+        json_schema_extra=brief("Explain each score."),
+    )
+    full: bool = Field(False, description="Quote every hit in full.")
+    granularity: Granularity = Field(
+        "document", description="One hit per document, or one per chunk.", json_schema_extra=brief()
+    )
+    recency: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Prefer newer documents, from 0 (off) to 1 (half a year halves the score).",
+        json_schema_extra=brief(),
+    )
+    min_score: float = Field(0.0, ge=0, le=1, description="Skip hits with a lower score.", json_schema_extra=brief())
+    min_signals: int = Field(
+        1,
+        ge=1,
+        le=2,
+        description="Skip hits found by fewer signals, of keyword and semantic.",
+        json_schema_extra=brief(),
+    )
+    hyde: str = Field(
+        "",
+        description="A hypothetical answer to the query, in the words of the documents; it is searched for, too.",
+        json_schema_extra=brief("A hypothetical answer."),
+    )
+
+
+class Searching:
+    """The tool `search`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def search(
+        self,
+        query: Annotated[
+            str,
+            Field(
+                description="A question or words, in any language. Filters: `tag:ops path:api/ kind:memory "
+                'key:value -word "exact phrase"`.'
+            ),
+        ],
+        context: Context[None, Any],
+        queries: Wordings = None,
+        bases: Annotated[Names | None, Field(description="Only these, by id.")] = None,
+        mode: Annotated[Mode | None, Field(description="Default: hybrid.")] = None,
+        limit: Annotated[int | None, Field(ge=1, le=100, description="Hits per page.")] = None,
+        cursor: Annotated[str | None, Field(description="From the last answer.")] = None,
+        options: SearchOptions | None = None,
+    ) -> Annotated[CallToolResult, model_of(SearchResult)]:
+        """Search the Markdown knowledge of this project and its user. Use it first for questions that their notes,
+        decisions, guides or conventions may answer. Quotes the best hit; `read` opens the others.
+        """
+        calls, options = self._calls, options or SearchOptions()
+
+        settings = (await calls.settings()).search
+        asked = Query(
+            text=query,
+            queries=cleaned(queries),
+            passage=options.hyde,
+            bases=cleaned(bases),
+            mode=mode or settings.mode,
+            limit=limit or settings.limit,
+            **options.model_dump(exclude={"full", "hyde"}),
+        )
+        if cursor:
+            asked = asked.model_copy(update={"offset": offset_of(cursor, asked)})
+        if not await calls.has_bases():
+            return await calls.nothing(SearchResult(query=query, mode=asked.mode))
+        await calls.freshen(context, asked.bases, first_index=True)
+        try:
+            return await calls.run(self._answer, asked, options, client_name(context), shows_views(context))
+        finally:
+            calls.background.searched()
+
+    def _answer(self, asked: Query, options: SearchOptions, client: str | None, views: bool) -> CallToolResult:
+        found = self._found(asked.model_copy(update={"explain": asked.explain or views}), options, client)
+        result = without_traces(found) if views and not asked.explain else found
+        answer = model.search_answer(
+            result,
+            asked,
+            lambda offset: make_cursor(asked, offset),
+            full=options.full,
+        )
+        told = self._calls.result(*answer)
+        return with_hits(told, found) if views else told
+
+    def _found(self, asked: Query, options: SearchOptions, client: str | None) -> SearchResult:
+        began = time.perf_counter()
+        result = search_assisted(self._calls.hub, asked)
+        record(self._calls.hub, result, asked, client, took=time.perf_counter() - began)
+        return with_whole_chunks(self._calls.hub, result) if options.full else result
+
+
+def without_traces(result: SearchResult) -> SearchResult:
+    """Drop the traces, which were not requested."""
+    return result.model_copy(update={"hits": tuple(hit.model_copy(update={"trace": None}) for hit in result.hits)})
+
+
+def with_whole_chunks(hub: HubCore, result: SearchResult) -> SearchResult:
+    """Replace excerpts by the whole text of their chunks as on disk now, as far as there is room."""
+    refs = [f"{hit.docid}:{hit.start_line}-{hit.end_line}" for hit in result.hits]
+    if not refs:
+        return result
+    readings = read(hub, refs, ReadOptions(answer_bytes=FULL_BYTES)).readings
+    texts = {(reading.docid, reading.start_line): reading for reading in readings if not reading.rest}
+
+    def whole(hit: Hit) -> Hit:
+        reading = texts.get((hit.docid, hit.start_line))
+        return hit.model_copy(update={"excerpt": reading.text, "excerpt_line": reading.start_line}) if reading else hit
+
+    return result.model_copy(update={"hits": tuple(map(whole, result.hits))})

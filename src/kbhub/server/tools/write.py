@@ -1,0 +1,137 @@
+"""The tools `write_document`, `delete_document` and `rename_document`."""
+
+# No `from __future__ import annotations`: the SDK builds the tools' schemas from the annotations at run time.
+
+import json
+from functools import partial
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from kbhub.editing import Deleted, Renamed, Restored, Written, delete_document, rename, restore, write_document
+from kbhub.editing.documents import WriteMode
+from kbhub.errors import UsageError
+from kbhub.frozen import Model
+from kbhub.render.edit_answers import deleted_answer, renamed_answer, restored_answer, written_answer
+from kbhub.server.parameters import brief
+from kbhub.server.tools.calls import Calls, client_name
+
+BasedOn = Annotated[
+    str | None, Field(description="Hash from `read` or the last edit; fails if the file changed since.")
+]
+
+
+OneDocument = Annotated[str, Field(description="`path.md`, `base@path.md` or `#docid`.", json_schema_extra=brief())]
+
+
+MOST_TEXT_BYTES, MOST_FRONT_MATTER_BYTES = 1_000_000, 100_000
+"""Most UTF-8 bytes of a text, and of front matter as JSON, per call: ten times the longest document in the vaults at
+hand. The result is indexed at once, which takes up to eighty times as much memory."""
+
+
+class Removal(Model):
+    """What `delete_document` did: one of the two."""
+
+    deleted: Deleted | None = Field(None, description="What was deleted.")
+    restored: Restored | None = Field(None, description="What was restored.")
+
+
+class Writing:
+    """The writing tools."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def write_document(
+        self,
+        ref: Annotated[str, Field(description="`path.md`, `base@path.md`, or `#docid` of an existing one.")],
+        context: Context[None, Any],
+        text: Annotated[
+            str | None,
+            Field(
+                description=("Markdown. `update` replaces the body or `section` with it; `append` adds it at the end.")
+            ),
+        ] = None,
+        mode: Annotated[
+            WriteMode,
+            Field(
+                description="Create a new document, replace text, or append to it.",
+                json_schema_extra=brief(),
+            ),
+        ] = "create",
+        section: Annotated[str | None, Field(description="A heading, or `Above > Below`.")] = None,
+        front_matter: Annotated[
+            dict[str, Any] | None, Field(description="Keys to set, such as `tags`; null removes one.")
+        ] = None,
+        based_on: BasedOn = None,
+    ) -> Annotated[CallToolResult, Written]:
+        """Create or change a document; the rest of the file stays byte for byte the same. Reports broken links."""
+        calls = self._calls
+        _check_size(text or "", front_matter or {})
+        done = await calls.run(
+            partial(
+                write_document,
+                calls.hub,
+                ref,
+                text=text,
+                front_matter=front_matter,
+                section=section,
+                mode=mode,
+                based_on=based_on,
+                client=client_name(context),
+            )
+        )
+        await calls.run(calls.announcer.look)
+        return calls.result(written_answer(done), done)
+
+    async def delete_document(
+        self,
+        ref: OneDocument,
+        based_on: BasedOn = None,
+        restore: Annotated[bool, Field(description="Restore it, by its former ref or name in the trash.")] = False,
+    ) -> Annotated[CallToolResult, Removal]:
+        """Move a document to the trash. Lists the links this breaks."""
+        calls = self._calls
+        if restore:
+            done = Removal(restored=await calls.run(_restore, calls.hub, ref))
+        else:
+            done = Removal(deleted=await calls.run(delete_document, calls.hub, ref, based_on))
+        await calls.run(calls.announcer.look)
+        text = deleted_answer(done.deleted) if done.deleted else restored_answer(done.restored) if done.restored else ""
+        return calls.result(text, done)
+
+    async def rename_document(
+        self,
+        ref: OneDocument,
+        to: Annotated[str, Field(description="New path in its base, or a folder ending in `/`.")],
+        update_links: Annotated[bool, Field(description="Update the links to it; otherwise they are listed.")] = False,
+    ) -> Annotated[CallToolResult, Renamed]:
+        """Rename or move a document."""
+        calls = self._calls
+        done = await calls.run(partial(rename, calls.hub, ref, to, update_links=update_links))
+        await calls.run(calls.announcer.look)
+        return calls.result(renamed_answer(done), done)
+
+
+def _check_size(text: str, front_matter: dict[str, Any]) -> None:
+    """Reject oversized input; nothing is truncated.
+
+    Raises:
+        UsageError: says what to do instead.
+    """
+    if (size := len(text.encode("utf-8", "replace"))) > MOST_TEXT_BYTES:
+        raise UsageError(
+            f"The text has {size:,} bytes, but a call can write at most {MOST_TEXT_BYTES:,}. Nothing was written. "
+            "Split it into several documents, or `append` in several calls."
+        )
+    if (size := len(json.dumps(front_matter))) > MOST_FRONT_MATTER_BYTES:
+        raise UsageError(
+            f"The front matter has {size:,} bytes, but a call can write at most {MOST_FRONT_MATTER_BYTES:,}. "
+            "Nothing was written. Shorten it."
+        )
+
+
+_restore = restore
+"""The function, under a name that no parameter shadows."""

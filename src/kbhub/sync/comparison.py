@@ -1,0 +1,411 @@
+"""Compare the files of a base with its index: when, which, and what differs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, overload
+
+from kbhub.documents.scans import digest_of
+from kbhub.documents.traversal import Traversal
+from kbhub.documents.walk import is_relative
+from kbhub.errors import IndexUnavailable
+from kbhub.index.sqlite import SqliteIndex, noted_damage
+from kbhub.index.texts import differing
+from kbhub.sync.deleted_texts import DeletedTexts
+from kbhub.sync.lock import is_being_indexed
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+    from pathlib import Path
+
+    from kbhub.documents.scans import Scan
+    from kbhub.documents.walk import Limits
+    from kbhub.index import Index
+    from kbhub.types import Base, FileEntry
+
+
+SYNCED = "synced"
+"""`meta` key: time of the last complete sync."""
+
+PROGRESS = "progress"
+"""`meta` key: files done and files to do of the sync that is writing the index, for other processes to show."""
+
+PASSED_OVER = "passed_over"
+"""`meta` key: `Scan.passed_over` of the last sync that looked at all files, as JSON."""
+
+IN_STEP = "in_step"
+"""`meta` key: the `InStep` after the last sync that looked at all files, if each is in the index as it was then."""
+
+
+QUICK_SECONDS, COMPARING_SHARE = 0.02, 0.05
+"""A base compared within this CPU time is compared before every search, so new documents are found at once; a slower
+one as often as takes at most this share of the time."""
+
+WATCHED_SECONDS, WATCHED_SHARE = 5.0, 0.005
+"""A base whose file events are followed is compared before a search this often at most, and a slow one as often as
+takes at most this share of the time. Where eight clients looked at 12,000 files every 5 seconds, each look was an event
+for the others, and all of it took a tenth of two cores."""
+
+MOST_PATHS = 64
+"""Changed paths that are compared one by one, as many as a search waits for; with more, the whole base is compared."""
+
+
+@struct
+class Difference:
+    """The differences between the files of a base and its index."""
+
+    scan: Scan
+    suspects: tuple[FileEntry, ...]
+    """New files and files with another size or time, sorted by path."""
+    gone: tuple[str, ...]
+    """Indexed paths whose file is gone."""
+    new_index: bool
+    """Whether there is no readable index."""
+    generation: int = -1
+    """Generation of the compared index."""
+    digest: str = ""
+    """`digest_of` the files; empty if it was not needed."""
+    unreadable: tuple[FileEntry, ...] = ()
+    """Changed files that could not be read before and still cannot."""
+    paths: frozenset[str] | None = None
+    """The only paths compared; None if all were."""
+    young: int = 0
+    """How many suspects have the indexed size and time but were indexed within one clock tick of that time; most likely
+    unchanged."""
+
+    def __len__(self) -> int:
+        return len(self.suspects) + len(self.gone)
+
+    @property
+    def certain(self) -> int:
+        """Number of files that certainly changed."""
+        return len(self) - self.young
+
+
+@struct
+class InStep:
+    """A compact record that an index and its files were in sync."""
+
+    generation: int
+    """Generation of the index."""
+    digest: str
+    """`digest_of` the files."""
+
+    def __str__(self) -> str:
+        return f"{self.generation} {self.digest}"
+
+
+def in_step_of(found: Difference) -> InStep | None:
+    """Return the in-sync state that a full comparison found, or None if anything differs."""
+    if found.new_index or len(found) or found.unreadable:
+        return None
+    return InStep(found.generation, found.digest)
+
+
+def compare(base: Base, path: Path, limits: Limits, in_step: tuple[InStep, Index] | None = None) -> Difference:
+    """Find what `sync_base` would have to do; only stats files.
+
+    Args:
+        base: the base.
+        path: its index file.
+        limits: size limits on its files.
+        in_step: the last in-sync state and the open index, if known; if nothing changed since, the index is not read.
+
+    Raises:
+        BaseUnavailable: the folder of the base is gone.
+    """
+    keeping = DeletedTexts(limits.kept, base)
+    scan = scan_base(base, keeping, limits)
+    if noted_damage(path) is not None:
+        return _from_nothing(scan)
+    digest = "" if keeping.rules else digest_of(scan)
+    if in_step and digest and _is_still(digest, *in_step):
+        return Difference(scan, (), (), new_index=False, generation=in_step[0].generation, digest=digest)
+    index = SqliteIndex(path, base.id)
+    try:
+        with index.snapshot():
+            if digest and index.meta(IN_STEP) == str(InStep(index.generation(), digest)):
+                return Difference(scan, (), (), new_index=False, generation=index.generation(), digest=digest)
+            (differ, young, absent), generation = differing(index, scan.files), index.generation()
+            differ += young
+            if keeping.rules:
+                differ += filter(keeping.lacks, scan.files.keys() - differ)
+            different = [scan.entry(path) for path in sorted(differ)]
+            failed = {path for path, _ in index.problems()} if different else set()
+    except IndexUnavailable:
+        return _from_nothing(scan)
+    finally:
+        index.close()
+    # Files that still cannot be read are no work, or every search would retry them.
+    unreadable = _unreadable(base, keeping, limits, [entry for entry in different if entry.path in failed])
+    return Difference(
+        scan,
+        tuple(entry for entry in different if entry not in unreadable) if unreadable else tuple(different),
+        tuple(gone(absent, scan)),
+        new_index=False,
+        generation=generation,
+        digest=digest,
+        unreadable=unreadable,
+        young=len(set(young).difference(entry.path for entry in unreadable)) if young else 0,
+    )
+
+
+def scan_base(base: Base, keeping: DeletedTexts, limits: Limits, paths: Collection[str] | None = None) -> Scan:
+    """List the files of a base, unordered, and deleted files with kept texts.
+
+    Args:
+        base: the base.
+        keeping: the kept texts of the base.
+        limits: size limits on its files.
+        paths: only check these; the result is what a full scan would find for them if `Scan.frame` is the same for
+            both and not None.
+
+    Raises:
+        BaseUnavailable: the folder of the base is gone.
+    """
+    return keeping.with_gone(Traversal(base, limits.file_bytes, limits.files, limits.kind_bytes, paths).run())
+
+
+def _unreadable(base: Base, keeping: DeletedTexts, limits: Limits, failed: list[FileEntry]) -> tuple[FileEntry, ...]:
+    if not failed:
+        return ()
+    # Parsers take 50 ms to load, and a search of unchanged bases reads no document.
+    from kbhub.sync.indexer import DocumentReader  # noqa: PLC0415
+
+    files = DocumentReader(base, keeping, limits)
+    return tuple(entry for entry in failed if not files.can_read(entry))
+
+
+def _from_nothing(scan: Scan) -> Difference:
+    return Difference(scan, tuple(map(scan.entry, sorted(scan.files))), (), new_index=True)
+
+
+def _is_still(digest: str, in_step: InStep, index: Index) -> bool:
+    try:
+        with index.snapshot():
+            return in_step == InStep(index.generation(), digest)
+    except IndexUnavailable:
+        return False
+
+
+def compare_some(base: Base, index: Index, paths: Collection[str], frame: object, limits: Limits) -> Difference | None:
+    """Compare only the files that may have changed.
+
+    Args:
+        base: the base.
+        index: its index.
+        paths: paths that may have changed, relative to the base, with `/`; untrusted.
+        frame: `Scan.frame` of the last full comparison.
+        limits: size limits on its files.
+
+    Returns:
+        None if only a full comparison can tell: the frame differs, a path is a folder or symlink, texts of deleted
+        files are kept, or the index was never complete.
+
+    Raises:
+        BaseUnavailable: the folder of the base is gone.
+    """
+    keeping = DeletedTexts(limits.kept, base)
+    if frame is None or noted_damage(index.path) is not None or keeping.rules or not all(map(is_relative, paths)):
+        return None
+    scan = scan_base(base, keeping, limits, paths)
+    if scan.frame != frame:
+        return None
+    try:
+        with index.snapshot():
+            indexed = index.files(paths)
+            more = sum(path not in indexed for path in scan.files)
+            if (
+                index.meta(SYNCED) is None
+                or any(map(index.has_below, paths))
+                or (more and more + index.counts()[0] > limits.files)
+            ):
+                return None
+            generation = index.generation()
+    except IndexUnavailable:
+        return None
+    suspects = tuple(scan.entry(path) for path, file in sorted(scan.files.items()) if indexed.get(path) != file)
+    return Difference(
+        scan, suspects, tuple(gone(indexed, scan)), new_index=False, generation=generation, paths=frozenset(paths)
+    )
+
+
+def gone(known: Iterable[str], scan: Scan) -> list[str]:
+    """Return indexed paths whose files are gone; files in unlistable folders do not count as gone.
+
+    Args:
+        known: indexed paths.
+        scan: the result of a walk.
+    """
+    hidden = tuple(f"{folder}/" if folder else "" for folder in scan.unlisted)
+    return [path for path in known if path not in scan.files and not path.startswith(hidden or "\0")]
+
+
+def behind_of(found: Difference, index: Index) -> list[str]:
+    """Return the paths of files changed or deleted since they were indexed.
+
+    Not included: files indexed right after they were written (the next sync re-checks them), files indexed meanwhile,
+    and files that only lack a kept text.
+
+    Args:
+        found: the result of a comparison.
+        index: the compared index.
+
+    Raises:
+        IndexUnavailable: it cannot be read.
+    """
+    with index.snapshot():
+        indexed = index.files(entry.path for entry in found.suspects)
+    # An untrusted time is stored negated.
+    times = {path: (size, abs(mtime)) for path, (size, mtime) in indexed.items()}
+    changed = [entry.path for entry in found.suspects if times.get(entry.path) != (entry.size, abs(entry.mtime_ns))]
+    return [*changed, *found.gone]
+
+
+@struct
+class FileComparison:
+    """A full comparison of a base with its files."""
+
+    began: float
+    """By `time.perf_counter`, which has a high resolution everywhere."""
+    moment: float
+    """When it finished (monotonic)."""
+    cost: float
+    """CPU seconds it took."""
+    frame: object
+    """See `Scan.frame`."""
+    in_step: InStep | None
+    """The state that was compared, if nothing differed."""
+    passed_over: Mapping[str, int]
+    """See `Scan.passed_over`."""
+
+
+class Comparisons:
+    """The last comparison of each base, reused by the next one. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._last: dict[Path, FileComparison] = {}
+        self._turns: dict[Path, threading.Lock] = {}
+        """Index file → lock held while its base is compared."""
+        self._comparing: dict[Path, float] = {}
+        """Index files of bases being compared → start time, as in `FileComparison.began`."""
+        self._elsewhere: set[Path] = set()
+        """Index files last seen locked by another process."""
+
+    def passed_over(self, index: Path) -> Mapping[str, int] | None:
+        """Return the files that the last full comparison passed over, by suffix; None before the first.
+
+        Args:
+            index: the index file.
+        """
+        last = self._last.get(index)
+        return last.passed_over if last else None
+
+    def comparing_for(self, index: Path) -> float:
+        """Return for how many seconds a base has been compared by now; 0 if no comparison is running.
+
+        Args:
+            index: its index file.
+        """
+        began = self._comparing.get(index)
+        return 0.0 if began is None else time.perf_counter() - began
+
+    def due(self, index: Path, max_age: float | None, asked: float, *, watched: bool = False) -> bool:
+        """Return whether a full comparison of a base is due.
+
+        Args:
+            index: its index file.
+            max_age: seconds for which the last comparison is good enough; None for a time in proportion to its cost.
+            asked: when the caller asked, as in `FileComparison.began`; one that began later is always good enough.
+            watched: whether events have reported what changed since the last comparison, and all of that is indexed.
+        """
+        last = self._last.get(index)
+        if last is None:
+            return True
+        if last.began > asked:
+            return False
+        share = WATCHED_SHARE if watched else COMPARING_SHARE
+        fair = 0.0 if last.cost <= QUICK_SECONDS else last.cost / share
+        if watched:
+            fair = max(fair, WATCHED_SECONDS)
+        return time.monotonic() - last.moment >= (fair if max_age is None else max_age)
+
+    def is_elsewhere(self, index: Path) -> bool:
+        """Return whether another process is writing an index; if so, the next comparison starts from scratch.
+
+        Args:
+            index: the index file.
+        """
+        if is_being_indexed(index):
+            self._elsewhere.add(index)
+            self.forget(index)
+            return True
+        self._elsewhere.discard(index)
+        return False
+
+    def still_elsewhere(self, index: Path) -> bool:
+        """Like `is_elsewhere`, but only re-checks indexes last seen locked.
+
+        Avoids comparing files while another process indexes, and otherwise the 10 ms to import the lock library.
+        """
+        return index in self._elsewhere and self.is_elsewhere(index)
+
+    def forget(self, index: Path) -> None:
+        """Make the next comparison of a base due and complete."""
+        self._last.pop(index, None)
+
+    @overload
+    def compare(self, base: Base, index: Index, limits: Limits, paths: Collection[str] | None = None) -> Difference: ...
+
+    @overload
+    def compare(
+        self, base: Base, index: Index, limits: Limits, paths: Collection[str] | None, due: Callable[[], bool]
+    ) -> Difference | None: ...
+
+    def compare(
+        self,
+        base: Base,
+        index: Index,
+        limits: Limits,
+        paths: Collection[str] | None = None,
+        due: Callable[[], bool] | None = None,
+    ) -> Difference | None:
+        """Compare a base with its files, or with some of them if that is enough; one thread at a time.
+
+        Args:
+            base: the base.
+            index: its index.
+            limits: size limits on its files.
+            paths: paths that may have changed since the last comparison; None if any may.
+            due: for a full comparison, checked again under the lock: after waiting for another thread, it may no longer
+                be necessary.
+
+        Returns:
+            The difference, or None if it was no longer due.
+
+        Raises:
+            BaseUnavailable: its folder is gone.
+        """
+        with self._turns.setdefault(index.path, threading.Lock()):
+            if paths is None and due and not due():
+                return None
+            last = self._last.get(index.path)
+            if last and paths is not None and len(paths) <= MOST_PATHS:
+                partial = compare_some(base, index, paths, last.frame, limits)
+                if partial is not None:
+                    return partial
+            began, started = time.perf_counter(), time.thread_time()
+            in_step = last.in_step if last else None
+            self._comparing[index.path] = began
+            try:
+                difference = compare(base, index.path, limits, (in_step, index) if in_step else None)
+            finally:
+                self._comparing.pop(index.path, None)
+            in_step = in_step_of(difference)
+            cost = time.thread_time() - started
+            self._last[index.path] = FileComparison(
+                began, time.monotonic(), cost, difference.scan.frame, in_step, difference.scan.passed_over
+            )
+            return difference

@@ -1,0 +1,133 @@
+"""Open a document as it is now: from its file, whatever its kind, or from the kept text of a deleted file."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from dataclasses import replace
+from io import BytesIO
+from typing import TYPE_CHECKING, BinaryIO
+
+from kbhub.documents.plain_data import structured
+from kbhub.documents.sources.parts import PART_LEVEL
+from kbhub.documents.sources.source import read_source
+from kbhub.documents.walk import excluded_by, open_contained
+from kbhub.errors import IndexUnavailable
+from kbhub.index.catalogue import indexed_document
+from kbhub.sync.deleted_texts import DeletedTexts, deleted_words
+from kbhub.values import struct
+from kbhub.workspace.formats import KINDS_OF_PARTS, byte_limit, is_converted, kind_of, why_unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kbhub.documents.walk import Limits
+    from kbhub.index import Index
+    from kbhub.types import Base, Document
+
+_BLOCK = 1 << 20
+"""Bytes hashed at a time."""
+
+
+@struct
+class Opened:
+    """A document opened for reading."""
+
+    document: Document
+    digest: bytes
+    """SHA-256 of its file."""
+    deleted: str | None = None
+    """A sentence that the file is gone, since when, and that this is its kept text."""
+
+
+@struct
+class Opener:
+    """Opens documents of bases."""
+
+    limits: Limits
+    index_of: Callable[[Base], Index]
+    """Returns the index of a base, which for a shared one has the files."""
+
+    def has(self, base: Base, path: str) -> bool:
+        """Return whether a document exists, or its text is kept.
+
+        Args:
+            base: the base.
+            path: relative to the base, with `/`; untrusted.
+        """
+        if base.engine:
+            try:
+                return self._shared_content(base, path) is not None
+            except OSError:
+                return False
+        try:
+            open_contained(base, path).close()
+        except FileNotFoundError:
+            return DeletedTexts(self.limits.kept, base).load(path) is not None
+        except (OSError, ValueError):
+            return False
+        return self.excluded_by(base, path) is None
+
+    def excluded_by(self, base: Base, path: str) -> str | None:
+        """Return in words why an existing file is not part of a base, or None if it is."""
+        return excluded_by(base, path, max_bytes=self.limits.file_bytes, kind_bytes=self.limits.kind_bytes)
+
+    def open(self, base: Base, path: str, index: Index | None = None) -> Opened:
+        """Open a document.
+
+        Args:
+            base: the base.
+            path: relative to the base, with `/`; untrusted.
+            index: index of the base, in a snapshot, if readable; it has the text of files that are slow to parse.
+
+        Raises:
+            PathNotContained: the path is not inside the base.
+            OSError: the file does not exist and no text is kept, or it cannot be read.
+        """
+        if reason := why_unreadable(base, path):
+            raise OSError(errno.ENOSYS, reason, path)
+        if base.engine:
+            if (content := self._shared_content(base, path)) is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            return self._parsed(base, path, BytesIO(content))
+        try:
+            with open_contained(base, path) as file:
+                return self._read(base, path, file, index)
+        except FileNotFoundError:
+            if kept := DeletedTexts(self.limits.kept, base).load(path):
+                return Opened(kept.document, kept.digest, deleted_words(kept.gone))
+            raise
+
+    def _shared_content(self, base: Base, path: str) -> bytes | None:
+        index = self.index_of(base)
+        try:
+            with index.snapshot():
+                return index.file(path)
+        except IndexUnavailable as error:
+            raise OSError(errno.EIO, str(error), path) from error
+
+    def _read(self, base: Base, path: str, file: BinaryIO, index: Index | None) -> Opened:
+        kind = kind_of(base, path)
+        if index is not None and is_converted(kind):
+            status = os.fstat(file.fileno())
+            try:
+                level = PART_LEVEL if kind in KINDS_OF_PARTS else None
+                if indexed := indexed_document(index, path, status.st_size, status.st_mtime_ns, level):
+                    document, digest = indexed
+                    if not document.lines:
+                        problems = tuple(message for name, message in index.problems() if name == path)
+                        document = replace(document, problems=problems)
+                    return Opened(structured(document) if level is None else document, digest)
+            except IndexUnavailable:
+                pass  # read the file instead
+        return self._parsed(base, path, file)
+
+    def _parsed(self, base: Base, path: str, file: BinaryIO) -> Opened:
+        kind = kind_of(base, path)
+        digest = hashlib.sha256()
+        while block := file.read(_BLOCK):
+            digest.update(block)
+        file.seek(0)
+        document, _ = read_source(base, path, file, byte_limit(kind, self.limits.file_bytes, self.limits.kind_bytes))
+        return Opened(document, digest.digest())

@@ -1,0 +1,333 @@
+"""Turn a file of a base into what is written to its index."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import time
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from kbhub.documents.plain_data import packed
+from kbhub.documents.secrets import find_secrets
+from kbhub.documents.sources.isolated import IsolatedParser
+from kbhub.documents.sources.source import chunks_of, read_source
+from kbhub.documents.walk import KeptFolder, open_contained
+from kbhub.errors import EmbedderError, PathNotContained
+from kbhub.index import NewChunk, NewDocument
+from kbhub.index.references import chunk_key, document_id, embedded_text
+from kbhub.index.rows import title_above
+from kbhub.models.vectors import quantise
+from kbhub.sync.deleted_texts import is_gone
+from kbhub.types import Problem
+from kbhub.values import record, struct
+from kbhub.workspace.formats import byte_limit, is_converted, kind_of, why_unreadable
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from kbhub.documents.walk import Limits
+    from kbhub.models.embedding import Embedder
+    from kbhub.sync.deleted_texts import DeletedTexts
+    from kbhub.types import Base, Chunk, Document, FileEntry, Kind
+
+RACY_NS = 2_000_000_000
+"""A file changed less than this long (ns) before it was read may change again within one tick of its clock (2 s on
+FAT), so its time is stored negated, which no file has, and its content is compared next time."""
+
+LEFT_OUT = (
+    "Line {} looks like it contains a credential ({}), so it was not published. Remove it, or, if it is not a "
+    "credential, publish with `--allow-secret`."
+)
+"""Why a document is not published; takes the line and the kind."""
+
+_BLOCK = 1 << 20
+"""Bytes hashed at a time."""
+
+
+NOTHING: Mapping[str, tuple[int, int, bytes]] = MappingProxyType({})
+"""The known files of an index that does not exist yet."""
+
+
+@struct
+class Read:
+    """The result of reading some files."""
+
+    documents: tuple[NewDocument, ...]
+    same: tuple[FileEntry, ...]
+    """Files with unchanged content."""
+    vectors: Mapping[int, bytes | None]
+    """Key → int8 vector (None for "no vector") of chunks of the documents; missing keys are still to be computed."""
+    failed: tuple[Problem, ...]
+    """What could not be read or kept, and why."""
+    unread: frozenset[str]
+    """Paths of files that could not be read."""
+
+
+class Embedding:
+    """Computes the vectors of documents, each text once.
+
+    Args:
+        embedder: computes the vectors.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._made: set[int] = set()
+
+    def of(self, documents: Iterable[NewDocument]) -> dict[int, bytes | None]:
+        """Return the vectors of the chunks of documents by key, except those returned before.
+
+        An unusable model yields nothing; the caller will get its error when it tries itself.
+        """
+        texts = {key: text for document in documents for key, text in keyed_texts(document, self._made)}
+        try:
+            vectors = stored_vectors(self._embedder, texts)
+        except EmbedderError:
+            return {}
+        self._made.update(vectors)
+        return vectors
+
+
+@record
+class DocumentReader:
+    """Reads the files of a base, keeps texts if configured, and records what could not be read.
+
+    A context manager, as converted files are parsed by a process that is kept for the next ones.
+    """
+
+    base: Base
+    keeping: DeletedTexts
+    limits: Limits
+    failed: list[Problem] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
+    """Unreadable paths."""
+    refuse_secrets: bool = False
+    """Whether documents that seem to hold a credential are left out, as for others to read."""
+    parser: IsolatedParser = field(default_factory=IsolatedParser)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.parser.close()
+
+    def can_read(self, entry: FileEntry) -> bool:
+        """Return whether a file that was unreadable before can be opened now."""
+        if is_gone(entry.size) or why_unreadable(self.base, entry.path) is not None:
+            return False
+        try:
+            open_contained(self.base, entry.path).close()
+        except (OSError, PathNotContained):
+            return False
+        return True
+
+    def read(self, entry: FileEntry, known: bytes | None, folder: KeptFolder | None = None) -> NewDocument | None:
+        """Read a file, or the kept text of a deleted one.
+
+        Args:
+            entry: the file.
+            known: hash of the known content.
+            folder: that of the file before.
+
+        Returns:
+            The document; None if its content is unchanged or it cannot be read.
+        """
+        try:
+            if is_gone(entry.size):
+                self._note(entry.path, gone=True)
+                return self._kept(entry, known)
+            self._note(entry.path, gone=False)
+            if reason := why_unreadable(self.base, entry.path):
+                self._fail(entry, reason)
+                return None
+            kind = kind_of(self.base, entry.path)
+            limit = byte_limit(kind, self.limits.file_bytes, self.limits.kind_bytes)
+            with open_contained(self.base, entry.path, folder) as opened:
+                # Text is read once. A converted file may be large, and is often only hashed.
+                file = opened if is_converted(kind) else io.BytesIO(_read(opened, entry.size, limit))
+                # If it grows meanwhile, the hash covers less than was parsed, and the next sync reads it again.
+                digest = _digest(file)
+                if digest == known and not self.keeping.lacks(entry.path):
+                    return None
+                file.seek(0)
+                document, kind = read_source(self.base, entry.path, file, limit, self.parser)
+        except (OSError, PathNotContained) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            self._fail(entry, f"Cannot read it: {reason}.")
+            return None
+        if self.refuse_secrets and (found := find_secrets(text := "\n".join(document.lines))):
+            self._fail(entry, LEFT_OUT.format(found[0].line(text), found[0].kind))
+            return None
+        if self.keeping.wants(entry.path):
+            try:
+                self.keeping.save(entry, digest, kind, packed(document))
+            except OSError as error:
+                # Not `_fail`: it is indexed all the same.
+                self.failed.append(Problem(subject=entry.path, message=f"Cannot keep its text: {error.strerror}."))
+        return new_document(self.base, entry, document, kind, digest)
+
+    def read_all(
+        self,
+        entries: Sequence[FileEntry],
+        embedding: Embedding | None = None,
+        known: Mapping[str, tuple[int, int, bytes]] = NOTHING,
+    ) -> Read:
+        """Read files, or the kept texts of deleted ones.
+
+        Args:
+            entries: the files.
+            embedding: computes the vectors; None leaves them out.
+            known: path → known size, time and hash.
+        """
+        failed, unread = len(self.failed), set(self.unread)
+        documents, same = [], []
+        with KeptFolder() as folder:
+            for entry in entries:
+                previous = known.get(entry.path)
+                document = self.read(entry, previous[2] if previous else None, folder)
+                if document is not None:
+                    documents.append(document)
+                elif entry.path not in self.unread:
+                    same.append(entry)
+        return Read(
+            documents=tuple(documents),
+            same=tuple(same),
+            vectors=embedding.of(documents) if embedding else {},
+            failed=tuple(self.failed[failed:]),
+            unread=frozenset(self.unread - unread),
+        )
+
+    def _kept(self, entry: FileEntry, known: bytes | None) -> NewDocument | None:
+        kept = self.keeping.load(entry.path)
+        if kept is None:
+            self._fail(entry, "Its file is gone, and its kept text cannot be read.")
+            return None
+        if kept.digest == known:
+            return None
+        return new_document(self.base, entry, kept.document, kept.kind, kept.digest)
+
+    def _note(self, path: str, *, gone: bool) -> None:
+        with suppress(OSError):  # harmless: only the date is unknown then
+            self.keeping.note(path, gone=gone)
+
+    def _fail(self, entry: FileEntry, message: str) -> None:
+        self.unread.add(entry.path)
+        self.failed.append(Problem(subject=entry.path, message=message))
+
+
+def new_document(base: Base, entry: FileEntry, document: Document, kind: Kind, digest: bytes) -> NewDocument:
+    """Build a document as written to the index.
+
+    Args:
+        base: its base.
+        entry: its file as scanned.
+        document: the parsed document.
+        kind: its kind.
+        digest: SHA-256 of the file.
+    """
+    chunks = tuple(
+        NewChunk(
+            headings=chunk.headings,
+            start_line=chunk.start_line,
+            end_line=chunk.end_line,
+            prose=chunk.prose,
+            text=chunk.text,
+            key=chunk_key(_embedded(document.title, kind, chunk)),
+        )
+        for chunk in chunks_of(document, kind)
+    )
+    return NewDocument(
+        path=entry.path,
+        docid=document_id(base, entry.path),
+        size=entry.size,
+        mtime_ns=trusted_time(entry),
+        hash=digest,
+        title=document.title,
+        tags=document.tags,
+        aliases=document.aliases,
+        front_matter=document.front_matter,
+        dated=_dated(document.front_matter),
+        problem=" ".join(document.problems) or None,
+        chunks=chunks,
+        kind=kind,
+        links=document.links,
+    )
+
+
+def keyed_texts(document: NewDocument, known: Container[int] = ()) -> Iterator[tuple[int, str]]:
+    """Yield key and embedded text of each chunk of a document.
+
+    Args:
+        document: the document.
+        known: keys to leave out.
+    """
+    for chunk in document.chunks:
+        if chunk.key not in known:
+            yield chunk.key, _embedded(document.title, document.kind, chunk)
+
+
+def _embedded(title: str, kind: str, chunk: Chunk | NewChunk) -> str:
+    """Return the text that is embedded for a chunk."""
+    above = title_above(title, kind, chunk.start_line)
+    return embedded_text(above, chunk.headings, chunk.text[chunk.prose :])
+
+
+def stored_vectors(embedder: Embedder, texts: Mapping[int, str]) -> dict[int, bytes | None]:
+    """Compute the vectors of texts, in the format of the index.
+
+    Args:
+        embedder: computes the vectors.
+        texts: key → text.
+
+    Returns:
+        Key → int8 vector, or None if the embedder has none for a text.
+
+    Raises:
+        EmbedderError: the model cannot be loaded or does not answer.
+    """
+    if not texts:
+        return {}
+    vectors = embedder.embed(list(texts.values()))
+    return {
+        key: blob.tobytes() if known else None
+        for key, known, blob in zip(texts, np.any(vectors, axis=1).tolist(), quantise(vectors), strict=True)
+    }
+
+
+def _read(file: BinaryIO, size: int, limit: int) -> bytes:
+    """Read a file up to its limit and one byte; memory is taken for its size, unless it has grown."""
+    data = file.read(size + 1)
+    return data if len(data) <= size else data + file.read(max(0, limit - size))
+
+
+def _digest(file: BinaryIO) -> bytes:
+    digest = hashlib.sha256()
+    while block := file.read(_BLOCK):
+        digest.update(block)
+    return digest.digest()
+
+
+def trusted_time(entry: FileEntry) -> int:
+    """Return the time to store for a file, negated if the file may still change within the same tick."""
+    racy = entry.size >= 0 and abs(time.time_ns() - entry.mtime_ns) < RACY_NS
+    return -entry.mtime_ns if racy else entry.mtime_ns
+
+
+def _dated(front_matter: Mapping[str, Any]) -> int | None:
+    """Return a document's own date (`updated`, else `date`) in seconds since the epoch."""
+    for key in ("updated", "date"):
+        value = front_matter.get(key)
+        if isinstance(value, str):
+            try:
+                moment = datetime.fromisoformat(value.strip())
+            except ValueError:
+                continue
+            return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    return None

@@ -1,0 +1,261 @@
+"""Documents: their list, one rendered with everything around it, and its images."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from kbhub.documents.walk import open_contained
+from kbhub.errors import DocumentNotFound, KbhubError, UsageError
+from kbhub.memory.catalog import all_known, described
+from kbhub.memory.querylog.recorder import note_read
+from kbhub.reading.graph.builder import graph_of
+from kbhub.reading.graph.faults import Faults
+from kbhub.reading.graph.neighbours import related
+from kbhub.reading.lists import list_documents
+from kbhub.reading.whole import commits, open_whole
+from kbhub.render.html.documents import Addresses, LineRange, document_html, part_with, slug
+from kbhub.search.hits import STALE_DAYS
+from kbhub.ui.editors import editor_address
+from kbhub.ui.site import number_of, site_of
+from kbhub.values import DAY_SECONDS, struct
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+
+    from kbhub.memory.results import Memory
+    from kbhub.reading.lists import Listed
+    from kbhub.reading.reports import Neighbour, Related
+    from kbhub.reading.whole import Whole
+    from kbhub.ui.site import Site
+
+IMAGES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".avif": "image/avif",
+    ".svg": "image/svg+xml",
+}
+"""Suffix of a file that is served as an image → its type."""
+
+IMAGE_BYTES = 20_000_000
+
+IMAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+"""Of an image that is opened by itself: an SVG is a document, and could have scripts."""
+
+NEIGHBOURS = 12
+"""Neighbours of each kind beside a document."""
+
+KINDS = (("link", "Links to"), ("backlink", "Linked from"), ("related", "Related"), ("near", "Similar in meaning"))
+"""Kind of neighbour, and its title; those by tag are to be had by the tag."""
+
+LISTED = 500
+"""Documents of one page of the list."""
+
+
+@struct
+class Entry:
+    """A folder or a document of a list."""
+
+    name: str
+    address: str
+    count: int = 0
+    """Documents below a folder."""
+    listed: Listed | None = None
+
+
+def documents_page(request: Request) -> Response:
+    """List the bases, or what is in a folder of one."""
+    site = site_of(request)
+    site.look()
+    name, folder = request.query_params.get("base"), request.query_params.get("folder", "").strip("/")
+    if name is None and len(bases := site.bases()) == 1:
+        name = bases[0].id
+    if name is None:
+        return site.page(request, "documents.html", title="Documents", base=None, bases=_counted(site), entries=())
+    (base,) = site.hub.select([name])
+    prefix = f"{folder}/" if folder else ""
+    below = [one for one in list_documents(site.hub, base.id).documents if one.path.startswith(prefix)]
+    entries = _entries(base.id, prefix, below)
+    if not entries:
+        raise DocumentNotFound(f"{base.id}@{folder}", "it has no documents")
+    return site.page(
+        request,
+        "documents.html",
+        title=base.id,
+        base=base,
+        trail=_trail(base.id, folder),
+        entries=entries[:LISTED],
+        left=max(0, len(entries) - LISTED),
+    )
+
+
+def document_page(request: Request) -> Response:
+    """Show a document, with the lines that were asked for marked and what is around it."""
+    site, ref = site_of(request), request.query_params.get("ref", "")
+    if not ref.strip():
+        raise UsageError("No document given.")
+    whole = open_whole(site.hub, ref)
+    note_read(site.hub, whole.ref)
+    line = number_of(request.query_params.get("from", ""), whole.lines[0] if whole.lines else 1)
+    part = part_with(whole.document, line)
+    found = [whole.lines] if whole.lines and whole.lines != (1, len(whole.document.lines)) else []
+    around = _around(site, whole)
+    neighbours = around.neighbours if around else ()
+    age = _age(site, whole)
+    return site.page(
+        request,
+        "document.html",
+        title=whole.document.title,
+        whole=whole,
+        body=document_html(whole.document, part, _addresses(site, whole), found),
+        part=part,
+        titled=_begins_with_title(whole, part),
+        outline=[(heading, slug(heading.text)) for heading in whole.document.headings],
+        properties=_properties(whole),
+        neighbours=[(title, _of_kind(neighbours, kind)) for kind, title in KINDS],
+        totals=around.totals if around else {},
+        broken=[link for link in around.left if link.status == "broken"] if around else (),
+        memories=_memories_about(site, whole),
+        commits=commits(whole),
+        age=age,
+        stale=age is not None and age > STALE_DAYS,
+        editor=editor_address(site.hub, whole, line),
+    )
+
+
+def image(request: Request) -> Response:
+    """Return an image of a base; no other file is ever sent."""
+    site, path = site_of(request), request.query_params.get("path", "")
+    (base,) = site.hub.select([request.query_params.get("base", "")])
+    kind = IMAGES.get(posixpath.splitext(path)[1].lower())
+    if kind is None or base.engine:
+        raise DocumentNotFound(f"{base.id}@{path}", "it is not an image")
+    try:
+        with open_contained(base, path) as file:
+            data = file.read(IMAGE_BYTES + 1)
+    except OSError as error:
+        raise DocumentNotFound(f"{base.id}@{path}", error.strerror or "it cannot be read") from error
+    if len(data) > IMAGE_BYTES:
+        raise DocumentNotFound(f"{base.id}@{path}", f"it is larger than {IMAGE_BYTES} bytes")
+    headers = {"Content-Security-Policy": IMAGE_POLICY, "Cache-Control": "no-cache"}
+    return Response(data, media_type=kind, headers=headers)
+
+
+def read_address(ref: str) -> str:
+    """Return the address of a document in the page."""
+    return f"/read?{urlencode({'ref': ref})}"
+
+
+def _counted(site: Site) -> list[Entry]:
+    listed = list_documents(site.hub).documents
+    counts = {base.id: sum(one.base == base.id for one in listed) for base in site.bases()}
+    return [Entry(base.id, f"/documents?{urlencode({'base': base.id})}", counts[base.id]) for base in site.bases()]
+
+
+def _entries(base: str, prefix: str, below: Sequence[Listed]) -> list[Entry]:
+    folders: dict[str, int] = {}
+    documents = []
+    for one in below:
+        name, slash, _ = one.path[len(prefix) :].partition("/")
+        if slash:
+            folders[name] = folders.get(name, 0) + 1
+        else:
+            documents.append(Entry(name, read_address(one.ref), listed=one))
+    return [
+        *(
+            Entry(name, f"/documents?{urlencode({'base': base, 'folder': prefix + name})}", count)
+            for name, count in sorted(folders.items())
+        ),
+        *documents,
+    ]
+
+
+def _trail(base: str, folder: str) -> list[Entry]:
+    parts = folder.split("/") if folder else []
+    trail = [Entry(base, f"/documents?{urlencode({'base': base})}")]
+    for number, name in enumerate(parts, 1):
+        place = urlencode({"base": base, "folder": "/".join(parts[:number])})
+        trail.append(Entry(name, f"/documents?{place}"))
+    return trail
+
+
+def _addresses(site: Site, whole: Whole) -> Addresses:
+    """Resolve the links of a document as the link graph does."""
+    graph = graph_of(site.hub)
+    faults = Faults(graph)
+    edges = {edge.link.target: edge for edge in graph.leaving.get((whole.base.id, whole.path), ())}
+
+    def link(target: str, fragment: str) -> str | None:
+        edge = edges.get(target)
+        if target and (edge is None or edge.goal is None):
+            return None
+        ref = graph.ref(edge.goal) if target and edge and edge.goal else whole.ref
+        return read_address(f"{ref}#{fragment}" if fragment else ref)
+
+    def picture(path: str) -> str | None:
+        edge = edges.get(path)
+        if edge is not None and edge.goal is None and (attached := faults.verdict(edge)) and attached[0] == "file":
+            place = attached[1]
+        elif path.startswith("/"):
+            place = path.lstrip("/")
+        else:
+            place = posixpath.normpath(posixpath.join(posixpath.dirname(whole.path), path))
+        if place.startswith("..") or ":" in path or posixpath.splitext(place)[1].lower() not in IMAGES:
+            return None
+        return f"/image?{urlencode({'base': whole.base.id, 'path': place})}"
+
+    return Addresses(link, picture)
+
+
+def _around(site: Site, whole: Whole) -> Related | None:
+    """Return the neighbours of a document; None if it is in no index."""
+    try:
+        return related(site.hub, whole.ref, kinds=("link", "backlink", "related", "near"), limit=NEIGHBOURS)
+    except KbhubError:
+        return None
+
+
+def _of_kind(neighbours: Sequence[Neighbour], kind: str) -> list[Neighbour]:
+    """Return the neighbours of a kind, each once, whoever names whom."""
+    return list({neighbour.ref: neighbour for neighbour in neighbours if neighbour.kind == kind}.values())
+
+
+def _begins_with_title(whole: Whole, part: LineRange) -> bool:
+    """Return whether the text shows the title as its first heading, so that it need not stand above it as well."""
+    first = whole.document.headings[0] if whole.document.headings else None
+    return first is not None and first.level == 1 and first.text == whole.document.title and part.start <= first.line
+
+
+def _memories_about(site: Site, whole: Whole) -> list[Memory]:
+    """Return the memories whose subject is a document or a part of it."""
+    names = {whole.ref, whole.path, f"{whole.base.id}@{whole.path}"}
+    return [
+        described(site.hub, memory)
+        for memory in all_known(site.hub)
+        if any(about.partition("#")[0].partition("::")[0] in names for about in memory.facts.about)
+    ]
+
+
+def _properties(whole: Whole) -> list[tuple[str, str]]:
+    """Return the front matter, but for what is shown elsewhere."""
+    return [
+        (key, ", ".join(map(str, value)) if isinstance(value, list) else str(value))
+        for key, value in whole.document.front_matter.items()
+        if key.lower() not in ("title", "tags", "tag")
+    ]
+
+
+def _age(site: Site, whole: Whole) -> int | None:
+    """Return the days since a document was dated, committed or changed."""
+    if whole.row is None:
+        return None
+    moment = whole.row.dated or whole.row.committed or whole.row.mtime_ns / 1e9
+    return max(0, int((site.hub.options.clock() - moment) / DAY_SECONDS))

@@ -1,0 +1,251 @@
+"""The search page: hits as one types, facets, why a hit is where it is, and two of them side by side."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from kbhub.errors import IndexUnavailable, UsageError
+from kbhub.index.catalogue import tags_of
+from kbhub.index.query.filters import FILTER
+from kbhub.memory.querylog.recorder import record
+from kbhub.render.html.traces import BarOfTrace, traced
+from kbhub.search.notes import LEADING_NOTES
+from kbhub.search.search import search
+from kbhub.types import MOST_HITS, Query
+from kbhub.ui.site import number_of, site_of
+from kbhub.values import struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from kbhub.types import Hit, SearchResult
+    from kbhub.ui.site import Site
+
+PAGE = 20
+"""Hits of a page."""
+
+FACETED = 40
+"""Hits whose bases, kinds, tags and ages are counted."""
+
+SHOWN_TAGS = 12
+
+AGES = (("age:<7d", "last week", 7), ("age:<30d", "last month", 30), ("age:<1y", "last year", 365))
+"""Filter, label and days of each age."""
+
+EXAMPLES = (
+    ("kind:memory", "memories"),
+    ("age:<7d", "what changed this week"),
+    ('"exact phrase"', "words in this order"),
+    ("deploy -draft", "without a word"),
+)
+
+_FILTER_WORD = re.compile(rf"-?{FILTER}")
+
+
+@struct
+class Shown:
+    """A hit with its place, for `read`."""
+
+    hit: Hit
+
+    @property
+    def place(self) -> str:
+        """Its ref with its lines."""
+        return f"{self.hit.ref}:{self.hit.start_line}-{self.hit.end_line}"
+
+
+@struct
+class Facet:
+    """A value to narrow the search to."""
+
+    label: str
+    count: int
+    address: str
+
+
+def search_page(request: Request) -> Response:
+    """Answer a query, or show how to ask."""
+    site = site_of(request)
+    site.look()
+    asked = query_of(request, limit=FACETED)
+    bases = site.bases()
+    if not asked.text.strip():
+        return site.page(
+            request, "search.html", asked=asked, bases=bases, result=None, documents=site.documents(), examples=EXAMPLES
+        )
+    began = time.perf_counter()
+    result = search(site.hub, asked)
+    if "hx-request" not in request.headers:  # as one types, nothing is noted
+        record(site.hub, result, asked, took=time.perf_counter() - began)
+    shown = result.hits[:PAGE]
+    return site.page(
+        request,
+        "search.html",
+        asked=asked,
+        bases=bases,
+        result=result,
+        shown=[(Shown(hit), traced(hit)) for hit in shown],
+        notes=[note for note in result.notes if note not in LEADING_NOTES],
+        facets=list(_facets(site, asked, result)),
+        chosen=_chosen(asked),
+        counted_hits=len(result.hits),
+        next_page=address_of(asked, offset=asked.offset + PAGE) if len(result.hits) > PAGE else None,
+        previous_page=address_of(asked, offset=max(0, asked.offset - PAGE)),
+    )
+
+
+def compare_page(request: Request) -> Response:
+    """Show two hits of a query side by side, signal by signal."""
+    site = site_of(request)
+    ranks = sorted({number_of(rank) for rank in request.query_params.getlist("hit")})
+    if len(ranks) != 2:
+        raise UsageError(f"Select two hits to compare; {len(ranks)} are selected.")
+    if ranks[-1] > MOST_HITS or ranks[0] < 1:
+        raise UsageError(f"Only the first {MOST_HITS} hits can be compared.")
+    asked = query_of(request, limit=ranks[-1])
+    result = search(site.hub, asked.model_copy(update={"offset": 0}))
+    if len(result.hits) < ranks[-1]:
+        raise UsageError("The search returns fewer hits now. Go back and select again.")
+    hits = [result.hits[rank - 1] for rank in ranks]
+    first, second = (traced(hit) for hit in hits)
+    two = [(Shown(hit), trace, rank) for hit, trace, rank in zip(hits, (first, second), ranks, strict=True)]
+    return site.page(
+        request,
+        "compare.html",
+        asked=asked,
+        back=address_of(asked, offset=0),
+        two=two,
+        terms=result.terms,
+        rows=_rows(first, second),
+        conclusion=_conclusion(first, second),
+    )
+
+
+def query_of(request: Request, limit: int) -> Query:
+    """Return what a request asks.
+
+    Raises:
+        UsageError: a parameter has a value that it cannot have.
+    """
+    values = request.query_params
+    try:
+        return Query(
+            text=values.get("q", ""),
+            mode=values.get("mode", "hybrid"),  # type: ignore[arg-type]  # checked by the query
+            bases=tuple(values.getlist("base")),
+            limit=limit,
+            offset=number_of(values.get("offset", "")),
+            explain=True,
+        )
+    except ValueError as error:
+        raise UsageError(f"{error}.") from error
+
+
+def address_of(asked: Query, *, text: str | None = None, bases: Iterable[str] | None = None, offset: int = 0) -> str:
+    """Return the address of a query, changed in some way."""
+    chosen = asked.bases if bases is None else tuple(bases)
+    pairs: list[tuple[str, Any]] = [("q", asked.text if text is None else text)]
+    pairs += [("mode", asked.mode)] if asked.mode != "hybrid" else []
+    pairs += [("base", base) for base in chosen]
+    pairs += [("offset", offset)] if offset else []
+    return f"/?{urlencode(pairs)}"
+
+
+def _chosen(asked: Query) -> list[tuple[str, str]]:
+    """Return the filters of a query, each with the address of the same query without it."""
+    words = asked.text.split()
+    filters = [(word, " ".join(words[:at] + words[at + 1 :])) for at, word in enumerate(words) if _is_filter(word)]
+    chosen = [(word, address_of(asked, text=rest)) for word, rest in filters]
+    return chosen + [
+        (f"in {base}", address_of(asked, bases=[other for other in asked.bases if other != base]))
+        for base in asked.bases
+    ]
+
+
+def _is_filter(word: str) -> bool:
+    return _FILTER_WORD.fullmatch(word) is not None
+
+
+def _facets(site: Site, asked: Query, result: SearchResult) -> Iterable[tuple[str, list[Facet]]]:
+    """Yield the facets that would narrow the answer, with what each leaves."""
+    hits, words = result.hits, asked.text.split()
+
+    def added(word: str) -> str:
+        return address_of(asked, text=f"{asked.text} {word}")
+
+    by_base = Counter(hit.base for hit in hits)
+    if len(by_base) > 1:
+        yield "Base", [Facet(base, count, address_of(asked, bases=[base])) for base, count in by_base.most_common()]
+    by_kind = Counter(hit.kind for hit in hits)
+    if len(by_kind) > 1:
+        yield "Kind", [Facet(kind, count, added(f"kind:{kind}")) for kind, count in by_kind.most_common()]
+    tags = Counter(tag for tags in _tags(site, hits) for tag in tags)
+    narrowing = [(tag, count) for tag, count in tags.most_common() if f"tag:{tag}" not in words and " " not in tag]
+    if narrowing:
+        yield "Tag", [Facet(f"#{tag}", count, added(f"tag:{tag}")) for tag, count in narrowing[:SHOWN_TAGS]]
+    ages = [hit.age_days for hit in hits if hit.age_days is not None]
+    by_age = [
+        Facet(label, count, added(word))
+        for word, label, days in AGES
+        if 0 < (count := sum(age < days for age in ages)) < len(hits)
+    ]
+    if by_age and not any(word.startswith("age:") for word in words):
+        yield "Changed", by_age
+
+
+def _tags(site: Site, hits: Sequence[Hit]) -> Iterable[tuple[str, ...]]:
+    for base in site.bases():
+        if paths := [hit.path for hit in hits if hit.base == base.id]:
+            index = site.hub.index(base)
+            with suppress(IndexUnavailable), index.snapshot():
+                yield from tags_of(index, paths).values()
+
+
+@struct
+class Row:
+    """A line of the comparison."""
+
+    name: str
+    tone: str
+    first: str
+    second: str
+    difference: str
+
+
+def _rows(first: BarOfTrace, second: BarOfTrace) -> list[Row]:
+    names = {part.name: part.tone for trace in (first, second) for part in trace.parts}
+    rows = []
+    for name, tone in names.items():
+        one, two = first.adds(name), second.adds(name)
+        rows.append(Row(name, tone, _signed(one), _signed(two), _signed((one or 0) - (two or 0))))
+    factors = dict.fromkeys([*(name for name, _ in first.factors), *(name for name, _ in second.factors)])
+    for name in factors:
+        one, two = first.factor(name), second.factor(name)
+        rows.append(Row(name, "", f"× {one:.3f}", f"× {two:.3f}", f"× {one / two:.3f}" if two else "–"))
+    return rows
+
+
+def _signed(value: float | None) -> str:
+    return "–" if value is None else f"{value + 0.0:+.4f}"
+
+
+def _conclusion(first: BarOfTrace, second: BarOfTrace) -> str:
+    """Say which signal decides between two hits."""
+    differences = {
+        part.name: (first.adds(part.name) or 0) - (second.adds(part.name) or 0)
+        for trace in (first, second)
+        for part in trace.parts
+    }
+    name, value = max(differences.items(), key=lambda item: abs(item[1]), default=("", 0.0))
+    if not value:
+        return "Both have the same score; they are sorted by path."
+    side = "for the first" if value > 0 else "for the second, but the other signals outweigh it"
+    return f"Largest difference: {name}, {value:+.4f} {side}."
