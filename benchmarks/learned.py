@@ -22,7 +22,7 @@ from pathlib import Path
 from kbhub.evaluation.corpus import NOW, Corpus, Setup, open_corpus
 from kbhub.evaluation.datasets import Dataset, EvalQuery, load_dataset
 from kbhub.evaluation.metrics import METRICS, judge
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.index.logged import Asked, Opening
 from kbhub.index.querylog import QueryLog
 from kbhub.memory.querylog.recorder import flush, note_read, record
@@ -51,7 +51,7 @@ class Replay:
         self.now = float(NOW)
         options = corpus.hub.options
         env = {**options.env, "KBHUB_DATA_DIR": str(data)}
-        self.hub = HubCore(replace(options, env=env, clock=lambda: self.now))
+        self.hub = Hub(replace(options, env=env, clock=lambda: self.now))
         self._corpus, self._dataset = corpus, dataset
         self._places = {document: place for place, document in corpus.documents.items()}
 

@@ -33,7 +33,7 @@ import psycopg
 
 from bench.common import environment, parser, report_step, unpack
 from kbhub.evaluation.datasets import Dataset, load_dataset
-from kbhub.hub import HubCore, HubOptions
+from kbhub.hub import Hub, HubOptions
 from kbhub.index.postgres import Server
 from kbhub.index.postgres import bases as team
 from kbhub.reading.graph.tags import tags
@@ -96,7 +96,7 @@ class Stand:
     def server(self, database: str, role: str = "postgres") -> Server:
         return Server(self.url(database, role), SECONDS, os.environ)
 
-    def hub(self, bases: dict[str, Any]) -> HubCore:
+    def hub(self, bases: dict[str, Any]) -> Hub:
         home = Path(tempfile.mkdtemp(dir=self.folder))
         config = home / "kbhub.json"
         config.write_text(
@@ -110,13 +110,13 @@ class Stand:
                 }
             )
         )
-        return HubCore(HubOptions(env=environment(self.folder, home), home=home, cwd=home, config=config))
+        return Hub(HubOptions(env=environment(self.folder, home), home=home, cwd=home, config=config))
 
-    def publish(self, database: str, hub: HubCore) -> None:
+    def publish(self, database: str, hub: Hub) -> None:
         for base in hub.discovery().bases:
             publish(base, self.server(database), base.id, hub.embedder(), hub.limits())
 
-    def shared(self, database: str, names: Sequence[str], role: str = "postgres") -> HubCore:
+    def shared(self, database: str, names: Sequence[str], role: str = "postgres") -> Hub:
         entry = {"engine": self.url(database, role), "timeout": SECONDS}
         return self.hub(dict.fromkeys(names, entry) if names else {})
 
@@ -232,7 +232,7 @@ def compare_rights(stand: Stand, steps: int) -> None:
     print(f"{ROLES} roles, {BASES} bases, {steps} grants and revokes: {different} answers differ")
 
 
-def views(hub: HubCore, texts: Sequence[str]) -> list[str]:
+def views(hub: Hub, texts: Sequence[str]) -> list[str]:
     """What somebody sees: hits, scores, totals, corrections, lists and tags, without docids."""
     found = [search(hub, Query(text=text, limit=30)) for text in texts]
     plain = [one.model_dump_json() for one in (*found, list_documents(hub), tags(hub))]
@@ -441,7 +441,7 @@ def asked(folder: str, bases: dict[str, Any], seed: int) -> list[float]:
             )
         )
         options = HubOptions(env=environment(Path(folder), home), home=home, cwd=home, config=home / "kbhub.json")
-        hub, questions = HubCore(options), list(QUESTIONS)
+        hub, questions = Hub(options), list(QUESTIONS)
         random.Random(seed).shuffle(questions)
         took = []
         for text in (*questions, *questions, *questions):

@@ -29,7 +29,7 @@ import psycopg
 from bench.common import environment, load, parser, read_json, report_step, unpack
 from bench.figures import Series, cpu_seconds
 from bench.processes import memory_of
-from kbhub.hub import HubCore, HubOptions
+from kbhub.hub import Hub, HubOptions
 from kbhub.index.postgres import reader
 from kbhub.search.search import search
 from kbhub.sync.publish import publish
@@ -172,7 +172,7 @@ def settled(stand: Stand, database: str, seconds: float) -> Path:
 def asked(home: Path) -> dict[str, Any]:
     """Search in this process: the first time by words, then with meaning, then all questions three times."""
     serve_frugally()
-    hub = HubCore(HubOptions(env=environment(home, home), home=home, cwd=home, config=home / "kbhub.json"))
+    hub = Hub(HubOptions(env=environment(home, home), home=home, cwd=home, config=home / "kbhub.json"))
     series = {name: Series() for name in ("first, by words", "first, with meaning", "later", "keyword", "semantic")}
     for one in series.values():
         one.round()

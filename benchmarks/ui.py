@@ -25,7 +25,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from bench.common import environment, machine, parser, unpack
-from kbhub.hub import HubCore, HubOptions
+from kbhub.hub import Hub, HubOptions
 from kbhub.search.search import search
 from kbhub.sync.bases import sync
 from kbhub.types import Query
@@ -68,7 +68,7 @@ def main() -> None:
         config = {"bases": {"all": str(base)}, "repos": {"*": ["all"]}, "search": {"secondLook": False}}
         (home / ".kbhub.json").write_text(json.dumps(config))
         env = environment(folder, home)
-        hub = HubCore(HubOptions(env=env, home=home, cwd=home))
+        hub = Hub(HubOptions(env=env, home=home, cwd=home))
         (report,) = sync(hub)
         print(json.dumps(machine()))
         print(f"{report.added:,} documents, {report.chunks:,} chunks")
@@ -114,7 +114,7 @@ def shown(name: str, times: Sequence[float]) -> None:
     print(f"{name:<34} p50 {statistics.median(ordered):6.1f} ms   p95 {ordered[int(len(ordered) * 0.95)]:6.1f} ms")
 
 
-def measure_server(hub: HubCore, address: str, cookie: str, rounds: int) -> None:
+def measure_server(hub: Hub, address: str, cookie: str, rounds: int) -> None:
     """Search pages as one types and as one opens them, beside the search itself in this process."""
     for name, headers in (("as one types", {"HX-Request": "true"}), ("a whole page", {})):
         paths = [f"/?q={quote(text)}" for text in QUESTIONS]

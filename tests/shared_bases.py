@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import psycopg
 import pytest
 
-from kbhub.hub import HubCore, HubOptions
+from kbhub.hub import Hub, HubOptions
 from kbhub.index.postgres.bases import init
 from kbhub.index.postgres.server import Server
 from kbhub.sync.publish import publish
@@ -117,21 +117,21 @@ class Twin:
         """Write a note."""
         self.environment.write(f"{self.folder}/{path}", text)
 
-    def local(self, **changes) -> HubCore:
+    def local(self, **changes) -> Hub:
         """Open a hub with the folder."""
         return self.hub({self.name: str(self.folder)}, **changes)
 
-    def shared(self, role: str = "postgres", **entry) -> HubCore:
+    def shared(self, role: str = "postgres", **entry) -> Hub:
         """Open a hub with the shared base."""
         return self.hub({self.name: {"engine": self.database.url(role), "timeout": SECONDS, **entry}})
 
-    def hub(self, bases: dict, **changes) -> HubCore:
+    def hub(self, bases: dict, **changes) -> Hub:
         """Open a hub with some bases that are active everywhere."""
         home = self.environment.home
         config = home / f"config{next(_NUMBERS)}.json"
         config.write_text(json.dumps({"bases": bases, "repos": {"*": list(bases)}}))
         options = {"cwd": self.environment.project, "home": home, "env": self.environment.env, "config": config}
-        return HubCore(HubOptions(**{**options, **changes}))
+        return Hub(HubOptions(**{**options, **changes}))
 
     def publish(self, **options):
         """Publish the folder."""
@@ -148,6 +148,6 @@ def twin(environment, database) -> Twin:
     return made
 
 
-def base_of(hub: HubCore, name: str = "notes") -> Base:
+def base_of(hub: Hub, name: str = "notes") -> Base:
     """Return a base of a hub."""
     return hub.select([name])[0]

@@ -132,12 +132,12 @@ def test_only_the_server_imports_the_protocol():
 
 WEIGHT = {
     "files": 420,
-    "lines": 74819,
-    "code lines": 48057,
+    "lines": 74815,
+    "code lines": 48050,
     "files under 60 lines": 27,
     "class names in two files": 0,
     "modules in -ing": 4,
-    "test lines": 55743,
+    "test lines": 55744,
 }
 """Most of each. Lower a figure when it falls; raising one takes a reason in `docs/explanation/decisions.md`."""
 

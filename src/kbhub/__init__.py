@@ -48,16 +48,16 @@ __all__ = [
 ]
 
 _PLACES = {
-    "answers.asking": ("ask",),
+    "answers.question": ("ask",),
     "answers.answer": ("Answer", "AskOptions"),
     "errors": ("KbhubError",),
     "api": ("Hub",),
-    "memory.changing": ("forget",),
-    "memory.listing": ("memories",),
+    "memory.changes": ("forget",),
+    "memory.lists": ("memories",),
     "memory.memory_tool": ("memory_tool",),
     "memory.results": ("Forgotten", "Memory", "MemoryList", "Remembered"),
     "memory.remember": ("remember",),
-    "reading.reading": ("ReadOptions",),
+    "reading.read": ("ReadOptions",),
     "reading.reports": ("ReadResult", "Reading", "Status"),
     "sync.report": ("SyncReport",),
     "types": ("Hit", "Query", "SearchResult"),

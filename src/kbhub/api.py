@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kbhub.types import Query, SearchResult
 
 
-class Hub(state.HubCore):
+class KnowledgeHub(state.Hub):
     """All active bases of a workspace: search, read, index, status. Safe to use from several threads.
 
     Args:
@@ -121,3 +121,7 @@ class Hub(state.HubCore):
     ) -> tuple[StaleBase, ...]:
         """Sync bases with few changes, and return those with more; see `kbhub.sync.bases.freshen`."""
         return freshen(self, names, progress, max_age=max_age, changed=changed)
+
+
+Hub = KnowledgeHub
+"""The name by which the API has it."""

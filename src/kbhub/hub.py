@@ -68,7 +68,7 @@ class HubOptions:
     """Whether the client's roots may name the workspace; not if several clients share the hub."""
 
 
-class HubCore:
+class Hub:
     """The configuration, the active bases and what is open of them. Thread-safe.
 
     What can be done with a hub are functions of the rooms: `search(hub, query)`, `sync(hub)`, `read(hub, refs)`.

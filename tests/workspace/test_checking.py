@@ -10,7 +10,7 @@ import pickle
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -52,6 +52,7 @@ ENTRIES = (
 def test_what_is_plain_is_what_pydantic_says(declared, more, data):
     """Whatever the fields hold: also what is refused is refused by both."""
     value = data.draw(like(declared))
+    assume("\ud800" not in json.dumps(value, ensure_ascii=False))  # refused before either looks
     try:
         plain = plainly(declared, value, more)
     except ValueError:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kbhub.answers.answer import AskOptions, Tier
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.reading.graph import Neighbour
     from kbhub.types import Document, Hit, SearchResult
 
@@ -54,7 +54,7 @@ SECTION_SHARE = 0.5
 """Largest share of the room for a whole section; if it is longer, only the chunk of the hit is used."""
 
 
-def tiered(hub: HubCore, result: SearchResult, options: AskOptions) -> tuple[Passage, ...]:
+def tiered(hub: Hub, result: SearchResult, options: AskOptions) -> tuple[Passage, ...]:
     """Choose the passages for an answer.
 
     Args:
@@ -95,13 +95,13 @@ def by_strength(result: SearchResult, options: AskOptions) -> tuple[list[Hit], l
     return strong, used[len(strong) :]
 
 
-def nearest(hub: HubCore, result: SearchResult) -> tuple[Passage, ...]:
+def nearest(hub: Hub, result: SearchResult) -> tuple[Passage, ...]:
     """Return the nearest passages to a question that nothing covers."""
     texts = Texts(hub)
     return numbered(passage_of(hit, texts.part(hit), "nearest", "nearest available") for hit in result.hits[:NEAREST])
 
 
-def in_short(hub: HubCore, result: SearchResult, found: Sequence[Passage], line: int | None) -> tuple[Passage, ...]:
+def in_short(hub: Hub, result: SearchResult, found: Sequence[Passage], line: int | None) -> tuple[Passage, ...]:
     """Shorten the first of the nearest passages.
 
     Args:
@@ -127,7 +127,7 @@ def _passage(hit: Hit, part: PassageSpan, options: AskOptions) -> Passage:
 
 
 def neighbours(
-    hub: HubCore, direct: Sequence[Passage], result: SearchResult, texts: Texts, kept: ChosenSpans
+    hub: Hub, direct: Sequence[Passage], result: SearchResult, texts: Texts, kept: ChosenSpans
 ) -> Iterator[Passage]:
     """Yield a passage of each neighbour: its best hit, else the section that is linked, else its beginning.
 
@@ -161,7 +161,7 @@ def neighbours(
             yield linked
 
 
-def _linked(hub: HubCore, passage: Passage) -> tuple[Neighbour, ...]:
+def _linked(hub: Hub, passage: Passage) -> tuple[Neighbour, ...]:
     try:
         result = related(hub, passage.docid, hops=1, kinds=("link", "backlink", "related"), limit=NEIGHBOURS_LOOKED_AT)
     except DocumentNotFound:  # deleted since the search
@@ -169,7 +169,7 @@ def _linked(hub: HubCore, passage: Passage) -> tuple[Neighbour, ...]:
     return result.neighbours
 
 
-def _neighbour(hub: HubCore, texts: Texts, direct: Passage, neighbour: Neighbour, hit: Hit | None) -> Passage | None:
+def _neighbour(hub: Hub, texts: Texts, direct: Passage, neighbour: Neighbour, hit: Hit | None) -> Passage | None:
     how = {"link": "linked from", "backlink": "links to", "related": "related to"}[neighbour.kind]
     reason = f"{how} {direct.ref}"
     if hit:
@@ -197,7 +197,7 @@ def _neighbour(hub: HubCore, texts: Texts, direct: Passage, neighbour: Neighbour
     )
 
 
-def _outdated(hub: HubCore, base: str, path: str) -> str | None:
+def _outdated(hub: Hub, base: str, path: str) -> str | None:
     """Return why a document may no longer hold, or None if it does or its index cannot be read."""
     chosen = hub.select([base])[0]
     index = hub.index(chosen)
@@ -235,7 +235,7 @@ def fitting(passages: Sequence[Passage], room: int) -> tuple[int, ...]:
     return tuple(chosen)
 
 
-def packed(hub: HubCore, result: SearchResult, options: AskOptions, budget: int) -> tuple[Passage, ...]:
+def packed(hub: Hub, result: SearchResult, options: AskOptions, budget: int) -> tuple[Passage, ...]:
     """Choose passages for a budget: whole sections if they fit, without duplicates, best first.
 
     Neighbours of direct hits come before weaker hits. Passages that do not fit are cut to the lines that do.
@@ -260,7 +260,7 @@ def packed(hub: HubCore, result: SearchResult, options: AskOptions, budget: int)
 class _Packing:
     """The passages chosen so far, and the room left, in estimated tokens."""
 
-    def __init__(self, hub: HubCore, room: int) -> None:
+    def __init__(self, hub: Hub, room: int) -> None:
         self.texts = Texts(hub)
         self.passages: list[Passage] = []
         self._kept, self._room = ChosenSpans(), room

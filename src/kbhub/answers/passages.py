@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kbhub.answers.answer import Tier
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.search.evidence import Evidence
     from kbhub.types import Document, Hit
 
@@ -49,7 +49,7 @@ class Texts:
         hub: hub to read with.
     """
 
-    def __init__(self, hub: HubCore) -> None:
+    def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._documents: dict[str, Document | None] = {}
 

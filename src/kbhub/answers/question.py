@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from kbhub.answers.answer import Outcome, Writer
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.models.embedding import Embedder
     from kbhub.types import SearchResult
 
@@ -178,7 +178,7 @@ def _shown(prepared: Prepared, quoted: Collection[int]) -> tuple[Passage, ...]:
 
 
 def ask(
-    hub: HubCore,
+    hub: Hub,
     question: str,
     *,
     queries: Sequence[str] = (),
@@ -206,7 +206,7 @@ def ask(
 
 
 def prepare(
-    hub: HubCore,
+    hub: Hub,
     question: str,
     *,
     queries: Sequence[str] = (),
@@ -274,7 +274,7 @@ def prepare(
 
 
 def answer_without_client(
-    hub: HubCore, prepared: Prepared, why: Sequence[str] = (), *, on_text: Callable[[str], object] | None = None
+    hub: Hub, prepared: Prepared, why: Sequence[str] = (), *, on_text: Callable[[str], object] | None = None
 ) -> Answer:
     """Answer a prepared question, with a local model if one is configured, else by quoting sentences.
 
@@ -298,7 +298,7 @@ def answer_without_client(
     return counted(hub, finish_extracted(prepared, _sentence_embedder(hub), reasons))
 
 
-def counted(hub: HubCore, answer: Answer) -> Answer:
+def counted(hub: Hub, answer: Answer) -> Answer:
     """Count a use of each memory that an answer cites or returns as a passage; return the answer."""
     refs = {reference.ref for reference in answer.references if reference.cited or answer.outcome == "passages"}
     count_refs(hub, refs)
@@ -306,7 +306,7 @@ def counted(hub: HubCore, answer: Answer) -> Answer:
 
 
 def _by_ollama(
-    hub: HubCore, prepared: Prepared, why: Sequence[str], on_text: Callable[[str], object] | None
+    hub: Hub, prepared: Prepared, why: Sequence[str], on_text: Callable[[str], object] | None
 ) -> Answer | str:
     """Return the answer of a local model, or why there is none."""
     settings = hub.config().settings.answers
@@ -342,13 +342,13 @@ def _check(question: str, options: AskOptions) -> None:
         )
 
 
-def _weights(hub: HubCore, result: SearchResult, queries: Sequence[str]) -> tuple[Weight, ...]:
+def _weights(hub: Hub, result: SearchResult, queries: Sequence[str]) -> tuple[Weight, ...]:
     """Weigh the words of the question and its other wordings over the bases that were searched."""
     terms = term_weights(hub, result.searched, " ".join((result.query, *queries)))
     return tuple(Weight(text=term.text, stems=term.stems, weight=term.weight) for term in terms)
 
 
-def _sentence_embedder(hub: HubCore) -> Embedder | None:
+def _sentence_embedder(hub: Hub) -> Embedder | None:
     """Return the embedder for sentences, which is the packaged model, or None if embedding is off."""
     try:
         own = hub.embedder()

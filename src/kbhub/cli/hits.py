@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kbhub.cli.options import Hits
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index.query import Term
     from kbhub.reading.reports import Reading
     from kbhub.render.formats import Listing
@@ -33,7 +33,7 @@ SEPARATOR = "--"
 """Between groups of lines that do not follow each other, as grep has it."""
 
 
-def search_with(hub: HubCore, query: Query, options: Hits) -> SearchResult:
+def search_with(hub: Hub, query: Query, options: Hits) -> SearchResult:
     """Search, and return the hits that were asked for, with the text that was asked for as their excerpt.
 
     Args:
@@ -63,7 +63,7 @@ def search_with(hub: HubCore, query: Query, options: Hits) -> SearchResult:
     return result.model_copy(update={"hits": tuple(hits)})
 
 
-def hits_listing(hub: HubCore, result: SearchResult) -> Listing:
+def hits_listing(hub: Hub, result: SearchResult) -> Listing:
     """Return hits as records.
 
     Args:
@@ -146,7 +146,7 @@ def cut_reading(reading: Reading, first: int | None, count: int | None) -> Readi
     return reading.model_copy(update={"start_line": start, "end_line": end, "text": "\n".join(lines), "rest": rest})
 
 
-def _every_hit(hub: HubCore, query: Query) -> SearchResult:
+def _every_hit(hub: Hub, query: Query) -> SearchResult:
     """Search page by page until there are no more hits."""
     query = query.model_copy(update={"limit": MOST_HITS, "offset": 0})
     result = search(hub, query)
@@ -158,7 +158,7 @@ def _every_hit(hub: HubCore, query: Query) -> SearchResult:
     return result.model_copy(update={"hits": tuple(hits), "total": len(hits), "notes": notes})
 
 
-def _shown(hub: HubCore, hit: Hit, terms: tuple[Term, ...], options: Hits, query: Query, *, first: bool) -> Hit:
+def _shown(hub: Hub, hit: Hit, terms: tuple[Term, ...], options: Hits, query: Query, *, first: bool) -> Hit:
     """Return a hit with the text to be shown as its excerpt."""
     text, line = hit.excerpt, hit.excerpt_line
     document = _document(hub, hit) if options.full or options.around is not None else None
@@ -184,7 +184,7 @@ def _shown(hub: HubCore, hit: Hit, terms: tuple[Term, ...], options: Hits, query
     return hit.model_copy(update={"excerpt": text, "excerpt_line": line})
 
 
-def _document(hub: HubCore, hit: Hit) -> list[str] | None:
+def _document(hub: Hub, hit: Hit) -> list[str] | None:
     """Return the lines of a hit's document as it is on disk now; None if it is gone since it was indexed."""
     # Its models take 50 ms to load, and excerpts are in the index.
     from kbhub.reading.read import ReadOptions, read  # noqa: PLC0415

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kbhub.cli.options import Places
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.sync.bases import StaleBase
     from kbhub.sync.sync import Progress
     from kbhub.types import Problem
@@ -83,7 +83,7 @@ def decoded(argument: str) -> str:
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def bring_in_step(hub: HubCore, names: Sequence[str] = ()) -> None:
+def bring_in_step(hub: Hub, names: Sequence[str] = ()) -> None:
     """Sync bases with few changes, and report those that are too far behind."""
     most = hub.config().settings.limits.freshen_files
     with progress_bars() as progress:
@@ -97,7 +97,7 @@ def bring_in_step(hub: HubCore, names: Sequence[str] = ()) -> None:
             _sync_for_search(hub, behind, progress, most)
 
 
-def _sync_for_search(hub: HubCore, behind: StaleBase, progress: Progress | None, most: int) -> None:
+def _sync_for_search(hub: Hub, behind: StaleBase, progress: Progress | None, most: int) -> None:
     if progress is None and behind.files > most:
         complain(f"{behind.base}: indexing {behind.files} files…")
     try:
@@ -113,7 +113,7 @@ def _sync_for_search(hub: HubCore, behind: StaleBase, progress: Progress | None,
             complain(f"{report.base}: could not index {counted(len(report.failed), 'file')}; see `kbhub status`.")
 
 
-def _await_first_index(hub: HubCore, base: str, progress: Progress | None) -> bool:
+def _await_first_index(hub: Hub, base: str, progress: Progress | None) -> bool:
     """Wait for the first index of a base that another process makes; return whether that has ended."""
     patience = Patience()
     while files := first_indexes(hub, (base,)).get(base):
@@ -125,13 +125,13 @@ def _await_first_index(hub: HubCore, base: str, progress: Progress | None) -> bo
     return True
 
 
-def active_and_broken(hub: HubCore) -> list[str]:
+def active_and_broken(hub: Hub) -> list[str]:
     """Ids of the active bases, and of those that would be active if they could be used."""
     broken = (problem.subject for problem in hub.missing())
     return [*(base.id for base in hub.discovery().bases), *dict.fromkeys(broken)]
 
 
-def complain_nothing(hub: HubCore) -> None:
+def complain_nothing(hub: Hub) -> None:
     """Complain that no base is active, what was looked for, and what to do, unless kbhub is switched off here."""
     discovery = hub.discovery()
     # What was there and does not count has its reason behind it; the rest was not there.
@@ -154,12 +154,12 @@ def complain_nothing(hub: HubCore) -> None:
     complain_all(base_suggestions.outside(hub))
 
 
-def complain_broken(hub: HubCore) -> None:
+def complain_broken(hub: Hub) -> None:
     """Name the bases that would be active if they could be used."""
     complain_all(broken_bases(hub))
 
 
-def broken_bases(hub: HubCore) -> list[str]:
+def broken_bases(hub: Hub) -> list[str]:
     """Return what is wrong with each base that would be active otherwise, as a search notes it."""
     return [f"{problem.subject}: {problem.message}" for problem in hub.missing()]
 

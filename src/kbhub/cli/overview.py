@@ -22,7 +22,7 @@ from kbhub.sync.comparison import behind_of, compare
 from kbhub.values import DAY_SECONDS, counted
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.reading.reports import BaseStatus, Status
     from kbhub.types import Base
 
@@ -33,7 +33,7 @@ TAGS = 8
 """Tags that are named."""
 
 
-def overview(hub: HubCore) -> Status:
+def overview(hub: Hub) -> Status:
     """Return an overview of the workspace; reads the times of all files."""
     here = status(hub)
     return here.model_copy(
@@ -49,7 +49,7 @@ def overview(hub: HubCore) -> Status:
     )
 
 
-def _hooks(hub: HubCore) -> str:
+def _hooks(hub: Hub) -> str:
     state = hooks_state(hub, ())
     waiting = f"; {counted(state.proposals, 'proposed memory', 'proposed memories')}: `kbhub memories inbox`"
     return (summary_line(state) if state.deliveries else "") + (waiting if state.proposals else "")
@@ -72,7 +72,7 @@ def daemon_status(folder: DaemonFolder) -> DaemonStatus | None:
     return DaemonStatus(pid=record.pid, address=address, http=record.http, since=ready, version=record.version)
 
 
-def top_tags(hub: HubCore, bases: list[Base]) -> tuple[TagUse, ...]:
+def top_tags(hub: Hub, bases: list[Base]) -> tuple[TagUse, ...]:
     """Return the most frequent tags of some bases, equally frequent ones in alphabetical order."""
     counted: Counter[str] = Counter()
     for base in bases:
@@ -86,7 +86,7 @@ def top_tags(hub: HubCore, bases: list[Base]) -> tuple[TagUse, ...]:
     return tuple(TagUse(tag=str(tag), documents=count) for tag, count in ordered[:TAGS])
 
 
-def memory_summary(hub: HubCore) -> MemorySummary | None:
+def memory_summary(hub: Hub) -> MemorySummary | None:
     """Return the state of the memories of this project and its user; None if there are none."""
     now, known = hub.options.clock(), all_known(hub)
     if not known:
@@ -99,7 +99,7 @@ def memory_summary(hub: HubCore) -> MemorySummary | None:
     )
 
 
-def _compared(hub: HubCore, status: BaseStatus) -> BaseStatus:
+def _compared(hub: Hub, status: BaseStatus) -> BaseStatus:
     if status.index is None or status.indexing:
         return status
     index = hub.index(status.base)

@@ -20,7 +20,7 @@ from kbhub.workspace.project import PROJECT_ID
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index import Index
     from kbhub.reading.graph.targets import LinkKind
     from kbhub.types import Base, Document
@@ -47,7 +47,7 @@ RELATED: Final = "related"
 """Front matter key whose entries are links."""
 
 
-def warnings_about(hub: HubCore, base: Base, document: Document) -> tuple[str, ...]:
+def warnings_about(hub: Hub, base: Base, document: Document) -> tuple[str, ...]:
     """Return warnings about a document.
 
     Args:
@@ -68,7 +68,7 @@ def warnings_about(hub: HubCore, base: Base, document: Document) -> tuple[str, .
 class _Known:
     """The indexed documents, tags and titles that a document is compared with."""
 
-    def __init__(self, hub: HubCore, base: Base, path: str) -> None:
+    def __init__(self, hub: Hub, base: Base, path: str) -> None:
         self.base = base
         self.bases = hub.discovery().bases
         self.git = hub.discovery().workspace.git_root
@@ -158,7 +158,7 @@ def tag_form(tag: str) -> str:
     return text[:-1] if text.endswith("s") and not text.endswith("ss") and len(text) > 2 else text
 
 
-def _broken_refs(hub: HubCore, base: Base, document: Document) -> Iterator[str]:
+def _broken_refs(hub: Hub, base: Base, document: Document) -> Iterator[str]:
     """Yield a warning for each entry of `refs` whose file or symbol is not in the project."""
     refs = entries(document.front_matter.get("refs"))
     git = hub.discovery().workspace.git_root
@@ -188,7 +188,7 @@ class IncomingLink:
     kind: LinkKind
 
 
-def targets_of(hub: HubCore, base: Base) -> PathTable:
+def targets_of(hub: Hub, base: Base) -> PathTable:
     """Return the names by which links may refer to the documents of a base.
 
     Raises:
@@ -199,7 +199,7 @@ def targets_of(hub: HubCore, base: Base) -> PathTable:
         return PathTable(index.paths(), document_names(index))
 
 
-def incoming(hub: HubCore, base: Base, path: str) -> list[IncomingLink]:
+def incoming(hub: Hub, base: Base, path: str) -> list[IncomingLink]:
     """Find the links to a document, except its own; bases without a usable index are skipped.
 
     Args:

@@ -25,7 +25,7 @@ from kbhub.workspace.project import PROJECT_ID
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Base, Hit
 
 FOLDER = "llm-completions"
@@ -77,7 +77,7 @@ class Distilled(Model):
     notes: tuple[str, ...] = Field((), description="Notes, as sentences.")
 
 
-def distil(hub: HubCore, model: str, text: str, *, base: str | None = None, allow_secret: bool = False) -> Distilled:
+def distil(hub: Hub, model: str, text: str, *, base: str | None = None, allow_secret: bool = False) -> Distilled:
     """Save a chat answer as a document with front matter, and index it.
 
     Args:
@@ -155,7 +155,7 @@ def folder_name(model: str) -> str:
     return _UNSAFE.sub("-", model)[:MODEL_CHARACTERS].strip(".-_ ")
 
 
-def _home(hub: HubCore, base: str | None) -> Base:
+def _home(hub: Hub, base: str | None) -> Base:
     if base is not None:
         return hub.select((base,))[0]
     for candidate in hub.discovery().bases:
@@ -170,7 +170,7 @@ def _home(hub: HubCore, base: str | None) -> Base:
     return hub.select((COMPLETIONS_ID,))[0]
 
 
-def _related(hub: HubCore, home: Base, text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _related(hub: Hub, home: Base, text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return paths of related documents in the same base, and notes about the choice.
 
     Other bases and memories are excluded, since the base may be shared with people who must not see them.
@@ -185,7 +185,7 @@ def _related(hub: HubCore, home: Base, text: str) -> tuple[tuple[str, ...], tupl
     return near, tuple(_left_out(hub, home, result.hits[len(near) :], least, nothing=not near))
 
 
-def _left_out(hub: HubCore, home: Base, far: Sequence[Hit], least: float, *, nothing: bool) -> Iterator[str]:
+def _left_out(hub: Hub, home: Base, far: Sequence[Hit], least: float, *, nothing: bool) -> Iterator[str]:
     if far:
         names = ", ".join(f"{hit.path} ({_similarity(hit):.2f})" for hit in far)
         yield f"Not added as related, because their similarity is below {least:.2f}: {names}."

@@ -33,7 +33,7 @@ from kbhub.workspace.formats import is_converted, is_markdown, kind_of, name_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
 
 WriteMode = Literal["create", "update", "append"]
 Action = Literal["created", "updated", "appended", "unchanged"]
@@ -66,7 +66,7 @@ class _Edit:
 
 
 def write_document(
-    hub: HubCore,
+    hub: Hub,
     ref: str,
     *,
     text: str | None = None,
@@ -147,7 +147,7 @@ def _checked(
 
 
 def _new_document(
-    hub: HubCore, place: Location, edit: _Edit, client: str | None
+    hub: Hub, place: Location, edit: _Edit, client: str | None
 ) -> tuple[bytes, sections.TextChange | None]:
     """Build a new document: the given text, under default front matter unless it has its own."""
     assert edit.text is not None
@@ -191,7 +191,7 @@ def _create(place: Location, data: bytes) -> None:
 
 
 def _apply(
-    hub: HubCore, place: Location, edit: _Edit, based_on: str | None
+    hub: Hub, place: Location, edit: _Edit, based_on: str | None
 ) -> tuple[str, Text, sections.TextChange | None]:
     """Edit a document's file; return its former hash, its new text, and the change."""
     with open_folder(place.base, place.folders) as folder:
@@ -229,14 +229,14 @@ def _changed(place: Location, text: Text, edit: _Edit) -> tuple[Text, sections.T
     return after, sections.TextChange(after, change.start + moved, change.end + moved, change.lost)
 
 
-def _check_size(hub: HubCore, place: Location, data: bytes) -> None:
+def _check_size(hub: Hub, place: Location, data: bytes) -> None:
     limit = hub.config().settings.limits.file_bytes
     if len(data) > limit:
         raise WriteRefused(place.ref, f"with this text {too_large(len(data), limit)}; write several documents")
 
 
 def _answer(
-    hub: HubCore, place: Location, text: Text, change: sections.TextChange | None, *, action: Action, before: str | None
+    hub: Hub, place: Location, text: Text, change: sections.TextChange | None, *, action: Action, before: str | None
 ) -> Written:
     indexed = bring_in_step(hub, place.base, place.path)
     data = text.encoded()

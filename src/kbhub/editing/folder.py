@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kbhub.editing.paths import Location
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Base
 
 
@@ -360,7 +360,7 @@ def changed_meanwhile(place: Location, based_on: str) -> DocumentChanged:
     return DocumentChanged(place.ref, short_hash(based_on), "another", "changed by another program just now")
 
 
-def bring_in_step(hub: HubCore, base: Base, path: str, *, there: bool = True) -> bool:
+def bring_in_step(hub: Hub, base: Base, path: str, *, there: bool = True) -> bool:
     """Index the changes in a base.
 
     A base with very many changes is left to `kbhub index` or the background.
@@ -387,7 +387,7 @@ def bring_in_step(hub: HubCore, base: Base, path: str, *, there: bool = True) ->
         return False
 
 
-def docid_of(hub: HubCore, base: Base, path: str) -> str:
+def docid_of(hub: Hub, base: Base, path: str) -> str:
     """Return the short docid of a document, as in `search`."""
     with ExitStack() as stack:
         indexes = []

@@ -23,7 +23,7 @@ from kbhub.workspace.project import PROJECT_ID
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Base
 
 NAME_BYTES = 255
@@ -74,13 +74,13 @@ class Location:
         return "/".join(self.real) != self.path
 
 
-def check_writable(hub: HubCore, base: Base, ref: str) -> None:
+def check_writable(hub: Hub, base: Base, ref: str) -> None:
     """Raise `WriteRefused`, with a remedy, if documents of a base may not be written."""
     if reason := why_not_writable(hub, base):
         raise WriteRefused(ref, reason)
 
 
-def why_not_writable(hub: HubCore, base: Base) -> str | None:
+def why_not_writable(hub: Hub, base: Base) -> str | None:
     """Return why a base is not writable, with a remedy, or None if it is."""
     if hub.config().settings.read_only:
         return "kbhub is read-only; remove `readOnly` from the global config, or unset KBHUB_READ_ONLY"
@@ -110,7 +110,7 @@ def why_not_writable(hub: HubCore, base: Base) -> str | None:
     return f"{base.path} {why}; allow writing there with `kbhub trust --writable`"
 
 
-def find_document(hub: HubCore, ref: str) -> Location:
+def find_document(hub: Hub, ref: str) -> Location:
     """Look up a document to change, by its exact path or docid only.
 
     Args:
@@ -144,7 +144,7 @@ def find_document(hub: HubCore, ref: str) -> Location:
     raise DocumentNotFound(ref, reason, _elsewhere(hub, others, candidates))
 
 
-def new_place(hub: HubCore, ref: str) -> Location:
+def new_place(hub: Hub, ref: str) -> Location:
     """Return the location of a new document.
 
     Args:
@@ -200,13 +200,13 @@ def path_forms(path: str) -> list[str]:
     return [path for form in forms for path in markdown_paths(form)]
 
 
-def ref_forms(hub: HubCore, ref: str) -> list[str]:
+def ref_forms(hub: Hub, ref: str) -> list[str]:
     """Return the refs that a text may stand for, likeliest first: without suffix, or as a path from the shell."""
     typed = typed_into(hub.options.typed_in, ref, hub.discovery().bases)
     return [*path_forms(ref), *(f"{base.id}@{form}" for base, path in typed for form in path_forms(path))]
 
 
-def qualified(hub: HubCore, ref: str, base: Base) -> str:
+def qualified(hub: Hub, ref: str, base: Base) -> str:
     """Add the base id to a ref for a new document, keeping a trailing slash.
 
     Args:
@@ -222,7 +222,7 @@ def qualified(hub: HubCore, ref: str, base: Base) -> str:
     return f"{named.id}@{path}{slash if ref.endswith('/') and not path.endswith('/') else ''}"
 
 
-def _split_ref(hub: HubCore, ref: str) -> tuple[Base, str]:
+def _split_ref(hub: Hub, ref: str) -> tuple[Base, str]:
     """Split a ref into base and path; raise `BaseNotFound` if it names no base and there is no project base."""
     discovery = hub.discovery()
     name, mark, path = ref.partition("@")
@@ -235,7 +235,7 @@ def _split_ref(hub: HubCore, ref: str) -> tuple[Base, str]:
     return project, ref
 
 
-def _base_for_new(hub: HubCore, ref: str, home: Base | None = None) -> tuple[Base, str] | None:
+def _base_for_new(hub: Hub, ref: str, home: Base | None = None) -> tuple[Base, str] | None:
     """Return the base and path that a ref names by base id, or by a path from the working directory."""
     bases = hub.discovery().bases
     home = home or next((base for base in bases if base.id == PROJECT_ID), None)
@@ -254,7 +254,7 @@ def _base_for_new(hub: HubCore, ref: str, home: Base | None = None) -> tuple[Bas
     return None
 
 
-def _refuse_unknown_base(hub: HubCore, ref: str, home: Base | None) -> None:
+def _refuse_unknown_base(hub: Hub, ref: str, home: Base | None) -> None:
     """Raise an error for what looks like a mistyped or inactive base id, rather than create such a file."""
     discovery = hub.discovery()
     name = unknown_base(ref, discovery.bases)
@@ -270,7 +270,7 @@ def _refuse_unknown_base(hub: HubCore, ref: str, home: Base | None) -> None:
     raise BaseNotFound(name, ids, discovery.problem_of(name), hint)
 
 
-def _typed(hub: HubCore, text: str, ref: str) -> Location | None:
+def _typed(hub: Hub, text: str, ref: str) -> Location | None:
     """Find the document at a path relative to the shell's working directory."""
     for base, path in typed_into(hub.options.typed_in, text, hub.discovery().bases):
         if path and (place := _opened(hub, base, path_forms(path), ref)):
@@ -278,7 +278,7 @@ def _typed(hub: HubCore, text: str, ref: str) -> Location | None:
     return None
 
 
-def _opened(hub: HubCore, base: Base, candidates: list[str], ref: str) -> Location | None:
+def _opened(hub: Hub, base: Base, candidates: list[str], ref: str) -> Location | None:
     """Return the first existing document; raise `DocumentNotFound` if it is excluded from its base."""
     for candidate in candidates:
         try:
@@ -359,13 +359,13 @@ def _existing_folders(ref: str, base: Base, folders: list[str]) -> tuple[str, ..
     return (*spelt, *folders[len(spelt) :])
 
 
-def _place(hub: HubCore, base: Base, path: str) -> Location:
+def _place(hub: Hub, base: Base, path: str) -> Location:
     root = os.path.realpath(base.path)
     real = Path(os.path.realpath(os.path.join(root, path))).relative_to(root)  # noqa: PTH118
     return Location(base, path, real.parts, ref_of(base, path, hub.discovery().bases))
 
 
-def _by_docid(hub: HubCore, docid: str) -> tuple[Base, str]:
+def _by_docid(hub: Hub, docid: str) -> tuple[Base, str]:
     matches = []
     for base in hub.discovery().bases:
         index = hub.index(base)
@@ -382,7 +382,7 @@ def _by_docid(hub: HubCore, docid: str) -> tuple[Base, str]:
     return matches[0]
 
 
-def _elsewhere(hub: HubCore, others: Iterable[Base], candidates: list[str]) -> list[str]:
+def _elsewhere(hub: Hub, others: Iterable[Base], candidates: list[str]) -> list[str]:
     """Return refs of documents at the same path in other bases."""
     bases = hub.discovery().bases
     refs = []

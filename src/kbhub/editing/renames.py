@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from kbhub.editing.folder import Content
     from kbhub.editing.link_rewrites import Rewrite, Rewritten
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.reading.graph.targets import LinkKind
     from kbhub.types import Base
 
@@ -136,7 +136,7 @@ class _Move:
         return None if form == posixpath.normpath(target) else form
 
 
-def rename(hub: HubCore, ref: str, new: str, *, update_links: bool = False) -> Renamed:
+def rename(hub: Hub, ref: str, new: str, *, update_links: bool = False) -> Renamed:
     """Move a document to another path in its base.
 
     Args:
@@ -189,7 +189,7 @@ def rename(hub: HubCore, ref: str, new: str, *, update_links: bool = False) -> R
     )
 
 
-def _target(hub: HubCore, place: Location, new: str) -> Location:
+def _target(hub: Hub, place: Location, new: str) -> Location:
     new = qualified(hub, new, place.base)
     target = new_place(hub, f"{new}{place.name}" if new.endswith("/") else new)
     if target.base.id != place.base.id:
@@ -201,7 +201,7 @@ def _target(hub: HubCore, place: Location, new: str) -> Location:
     return target
 
 
-def _planned(hub: HubCore, place: Location, new: str) -> tuple[_Move | None, list[tuple[Base, str]]]:
+def _planned(hub: Hub, place: Location, new: str) -> tuple[_Move | None, list[tuple[Base, str]]]:
     """Find the other documents with links that the renaming breaks."""
     index = hub.index(place.base)
     try:
@@ -226,7 +226,7 @@ def _planned(hub: HubCore, place: Location, new: str) -> tuple[_Move | None, lis
     return move, affected
 
 
-def _documents_with_broken_links(hub: HubCore, move: _Move, home: Base) -> Iterator[str]:
+def _documents_with_broken_links(hub: Hub, move: _Move, home: Base) -> Iterator[str]:
     index = hub.index(home)
     with index.snapshot():
         links = links_of(index)
@@ -259,7 +259,7 @@ def _moved(place: Location, target: Location) -> Content:
 
 
 def _update_links(
-    hub: HubCore, move: _Move, base: Base, path: str, changes: list[LinkChange], problems: list[Problem], *, write: bool
+    hub: Hub, move: _Move, base: Base, path: str, changes: list[LinkChange], problems: list[Problem], *, write: bool
 ) -> None:
     """Rewrite the broken links of one document, or only list them; collect problems."""
     own = base.id == move.base.id and path == move.old

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kbhub.editing.folder import Content, Folder
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Base
 
 MAX_ENTRY_BYTES = 64 * 1024
@@ -95,7 +95,7 @@ class Restored(Model):
     indexed: bool = Field(description="Whether searches find it; if not, they do after the next sync.")
 
 
-def delete_document(hub: HubCore, ref: str, based_on: str | None = None) -> Deleted:
+def delete_document(hub: Hub, ref: str, based_on: str | None = None) -> Deleted:
     """Move a document to the trash.
 
     Args:
@@ -133,12 +133,12 @@ def delete_document(hub: HubCore, ref: str, based_on: str | None = None) -> Dele
     )
 
 
-def trash(hub: HubCore) -> tuple[TrashEntry, ...]:
+def trash(hub: Hub) -> tuple[TrashEntry, ...]:
     """Return the contents of the trash, latest first."""
     return tuple(sorted(_entries(hub), key=lambda entry: (entry.deleted, entry.id), reverse=True))
 
 
-def restore(hub: HubCore, name: str) -> Restored:
+def restore(hub: Hub, name: str) -> Restored:
     """Restore a deleted document to its place, never overwriting anything.
 
     Args:
@@ -183,7 +183,7 @@ def restore(hub: HubCore, name: str) -> Restored:
     )
 
 
-def empty_trash(hub: HubCore, *, older_than_days: float = 0.0) -> tuple[TrashEntry, ...]:
+def empty_trash(hub: Hub, *, older_than_days: float = 0.0) -> tuple[TrashEntry, ...]:
     """Delete documents from the trash for good; return them.
 
     Args:
@@ -197,18 +197,18 @@ def empty_trash(hub: HubCore, *, older_than_days: float = 0.0) -> tuple[TrashEnt
     return old
 
 
-def _folder(hub: HubCore) -> Path:
+def _folder(hub: Hub) -> Path:
     return hub.data / "trash"
 
 
-def _broken_by(hub: HubCore, place: Location) -> tuple[str, ...]:
+def _broken_by(hub: Hub, place: Location) -> tuple[str, ...]:
     bases = hub.discovery().bases
     links = incoming(hub, place.base, place.path)
     refs = [ref_of(link.base, link.path, bases) + (f":{link.line}" if link.line else " (related)") for link in links]
     return tuple(dict.fromkeys(refs))[:MAX_LINKS]
 
 
-def _place_of(hub: HubCore, base: Base, entry: TrashEntry) -> Location:
+def _place_of(hub: Hub, base: Base, entry: TrashEntry) -> Location:
     """Return the place of a deleted document, or raise if it may not be there."""
     try:
         place = new_place(hub, f"{base.id}@{entry.path}")
@@ -224,7 +224,7 @@ def _place_of(hub: HubCore, base: Base, entry: TrashEntry) -> Location:
     return place
 
 
-def _keep(hub: HubCore, place: Location, content: Content) -> Path:
+def _keep(hub: Hub, place: Location, content: Content) -> Path:
     """Write a document and its entry to the trash; both are on disk on return."""
     now = datetime.fromtimestamp(hub.options.clock(), UTC)
     root = private_directory(_folder(hub))
@@ -268,7 +268,7 @@ def _remove(folder: Folder, place: Location, content: Content, kept: Path) -> No
         raise
 
 
-def _entries(hub: HubCore) -> Iterator[TrashEntry]:
+def _entries(hub: Hub) -> Iterator[TrashEntry]:
     root = _folder(hub)
     try:
         names = [folder.name for folder in root.iterdir() if _NAME.fullmatch(folder.name)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kbhub.documents.walk import open_contained, scan
 from kbhub.errors import BaseUnavailable, DatasetError, IndexUnavailable, PathNotContained, UsageError
 from kbhub.evaluation.datasets import MOST_BYTES, MOST_FILES, Dataset, EvalDocument, EvalQuery
-from kbhub.hub import HubCore, HubOptions
+from kbhub.hub import Hub, HubOptions
 from kbhub.index.references import ref_of
 from kbhub.memory.querylog.recorder import log_of
 from kbhub.sync.bases import sync
@@ -73,7 +73,7 @@ class Setup:
 class Corpus:
     """A data set that is indexed and ready to search."""
 
-    hub: HubCore
+    hub: Hub
     bases: tuple[str, ...]
     documents: Mapping[tuple[str, str], str]
     """(base, path) → id of the document in the data set."""
@@ -133,7 +133,7 @@ def eval_folder(setup: Setup) -> Path:
         raise IndexUnavailable(FOLDER, f"{folder}: {error.strerror}") from error
 
 
-def eval_hub(bases: Mapping[str, Path], cache: Path, documents: int, setup: Setup) -> HubCore:
+def eval_hub(bases: Mapping[str, Path], cache: Path, documents: int, setup: Setup) -> Hub:
     """Open a hub with only these bases, isolated from the user's own.
 
     Args:
@@ -144,7 +144,7 @@ def eval_hub(bases: Mapping[str, Path], cache: Path, documents: int, setup: Setu
     """
     home = private_directory(eval_folder(setup) / "home")
     env = {name: value for name, value in setup.env.items() if name not in _PLACES}
-    return HubCore(
+    return Hub(
         HubOptions(
             config=setup.config,
             bases=bases,
@@ -200,7 +200,7 @@ def _write_files(folder: Path, shares: Mapping[str, Sequence[EvalDocument]]) -> 
 
 
 def sync_corpus(
-    hub: HubCore, bases: Sequence[str], *, full: bool = False, progress: Progress | None = None
+    hub: Hub, bases: Sequence[str], *, full: bool = False, progress: Progress | None = None
 ) -> tuple[int, tuple[str, ...]]:
     """Sync bases, waiting for other processes that index them.
 
@@ -208,7 +208,7 @@ def sync_corpus(
         hub: the hub with the bases.
         bases: ids of the bases.
         full: whether to reindex every file.
-        progress: as for `HubCore.sync`.
+        progress: as for `Hub.sync`.
 
     Returns:
         The total number of chunks, and notes on files that failed.
@@ -234,7 +234,7 @@ def _named(dataset: str, progress: Progress | None) -> Progress | None:
     return lambda _, done, todo: progress(f"indexing {dataset}", done, todo)
 
 
-def logged_dataset(hub: HubCore) -> Dataset:
+def logged_dataset(hub: Hub) -> Dataset:
     """Build a data set from the queries of which a hit was read, and the current documents.
 
     Equivalent queries are merged. Memories are left out, because they originate from queries.
@@ -272,7 +272,7 @@ def _judgements(log: QueryLog) -> tuple[dict[str, dict[str, None]], dict[str, st
     return gold, texts
 
 
-def _documents(hub: HubCore) -> tuple[list[EvalDocument], list[str]]:
+def _documents(hub: Hub) -> tuple[list[EvalDocument], list[str]]:
     documents, notes = [], []
     bases = hub.discovery().bases
     for number, base in enumerate(bases):

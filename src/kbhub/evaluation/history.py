@@ -15,7 +15,7 @@ from kbhub.workspace.places import private_directory
 
 if TYPE_CHECKING:
     from kbhub.evaluation.corpus import Setup
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
 
 REPORTS = "reports"
 
@@ -50,7 +50,7 @@ def keep(setup: Setup, report: EvalReport, now: float) -> None:
         old.unlink(missing_ok=True)
 
 
-def kept_reports(hub: HubCore) -> list[KeptReport]:
+def kept_reports(hub: Hub) -> list[KeptReport]:
     """Return the reports that were kept, the latest first; those of other versions are left out."""
     found = []
     for file in sorted((hub.cache / FOLDER / REPORTS).glob("*.json"), reverse=True):

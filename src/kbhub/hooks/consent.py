@@ -16,7 +16,7 @@ from kbhub.workspace.project_identity import identify
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Base, Workspace
     from kbhub.workspace.trust import Grant
 
@@ -26,7 +26,7 @@ def project_root(workspace: Workspace) -> Path | None:
     return workspace.git_root or workspace.directory
 
 
-def let_speak(hub: HubCore) -> Grant:
+def let_speak(hub: Hub) -> Grant:
     """Let the documents of the workspace's project reach agents without being asked for.
 
     Raises:
@@ -41,7 +41,7 @@ def let_speak(hub: HubCore) -> Grant:
     return hub.trust.add(root, root, use="documents", project=found.text if found else "")
 
 
-def may_speak(hub: HubCore) -> bool:
+def may_speak(hub: Hub) -> bool:
     """Return whether the user allowed the documents of the workspace's project to speak; so may no project at all."""
     workspace = hub.discovery().workspace
     root = project_root(workspace)
@@ -51,7 +51,7 @@ def may_speak(hub: HubCore) -> bool:
     return hub.trust.allows_documents(root, found.text if found else "")
 
 
-def speaking_bases(hub: HubCore) -> list[Base]:
+def speaking_bases(hub: Hub) -> list[Base]:
     """Return the bases whose documents may reach agents without being asked for.
 
     The user's own always, those in the project's folder where `may_speak` says so.

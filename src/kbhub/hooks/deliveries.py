@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
 
 FOLDER = "hooks"
 """In the data directory."""
@@ -62,7 +62,7 @@ class Counted:
     tokens: int = 0
 
 
-def told(hub: HubCore, session: str) -> SessionLog:
+def told(hub: Hub, session: str) -> SessionLog:
     """Return what a session was told; nothing if its file cannot be read."""
     name = hashlib.sha256(session.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     path = project_folder(hub) / f"{name}.jsonl"
@@ -71,7 +71,7 @@ def told(hub: HubCore, session: str) -> SessionLog:
     return SessionLog(path, refs, sum(line["tokens"] for line in lines))
 
 
-def mark_read(hub: HubCore, refs: Iterable[str]) -> None:
+def mark_read(hub: Hub, refs: Iterable[str]) -> None:
     """Count documents that were read after they had been delivered; never fails."""
     wanted = {_document(ref) for ref in refs}
     for path in _recent(project_folder(hub), hub.options.clock() - READ_DAYS * DAY_SECONDS):
@@ -82,7 +82,7 @@ def mark_read(hub: HubCore, refs: Iterable[str]) -> None:
             _append(path, {"at": round(hub.options.clock()), "read": new})
 
 
-def counted(hub: HubCore) -> Counted:
+def counted(hub: Hub) -> Counted:
     """Return how much was delivered in this project, and read of it."""
     totals = Counted()
     for path in _recent(project_folder(hub), 0.0):
@@ -98,7 +98,7 @@ def counted(hub: HubCore) -> Counted:
     return totals
 
 
-def sweep(hub: HubCore) -> None:
+def sweep(hub: Hub) -> None:
     """Delete the files of sessions that ended long ago."""
     folder = project_folder(hub)
     recent = set(_recent(folder, hub.options.clock() - KEPT_DAYS * DAY_SECONDS))
@@ -108,7 +108,7 @@ def sweep(hub: HubCore) -> None:
                 path.unlink()
 
 
-def project_folder(hub: HubCore) -> Path:
+def project_folder(hub: Hub) -> Path:
     """Return the folder of what belongs to the workspace's project, which may not exist."""
     found = identify(hub.discovery().workspace)
     return hub.data / FOLDER / (found.digest if found else "none")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kbhub.hooks.deliveries import SessionLog
     from kbhub.hooks.events import Event, EventName
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.memory.catalog import StoredMemory
     from kbhub.types import Hit
 
@@ -91,7 +91,7 @@ class Delivery:
     tokens: int
 
 
-def deliver(hub: HubCore, event: Event) -> Delivery | None:
+def deliver(hub: Hub, event: Event) -> Delivery | None:
     """Return what to say about an event, and note that it was said; None to stay silent.
 
     Args:
@@ -112,7 +112,7 @@ def deliver(hub: HubCore, event: Event) -> Delivery | None:
     return delivery
 
 
-def considered(hub: HubCore, event: Event, session: SessionLog, *, own_only: bool = False) -> Delivery | None:
+def considered(hub: Hub, event: Event, session: SessionLog, *, own_only: bool = False) -> Delivery | None:
     """Return what to say about an event; nothing is noted.
 
     Args:
@@ -156,7 +156,7 @@ def _fitted(parts: Iterable[_Part], room: int) -> Delivery | None:
     return Delivery("\n".join(said), tuple(refs), tokens("\n".join(said)))
 
 
-def _start(hub: HubCore, _: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
+def _start(hub: Hub, _: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
     """Say what there is, and the memories that hold for all work here."""
     parts = [] if own_only else [_Part(line) for line in _what_there_is(hub)]
     if count := 0 if own_only else len(waiting(hub)):
@@ -177,7 +177,7 @@ def _start(hub: HubCore, _: Event, known: frozenset[str], own_only: bool) -> lis
     return parts
 
 
-def _what_there_is(hub: HubCore) -> list[str]:
+def _what_there_is(hub: Hub) -> list[str]:
     """Name the bases with their number of documents."""
     counts = {}
     for base in hub.discovery().bases:
@@ -199,7 +199,7 @@ def _what_there_is(hub: HubCore) -> list[str]:
     ]
 
 
-def _prompt(hub: HubCore, event: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
+def _prompt(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
     """Say what is about a file that a prompt names, and the passages that answer it, if that is certain."""
     text = _SYNTAX.sub(" ", _CODE.sub(" ", event.prompt))
     words = text.split()[:PROMPT_WORDS]
@@ -252,12 +252,12 @@ def _address(hit: Hit) -> str:
     return f"{hit.ref}:{hit.start_line}:{hit.end_line - hit.start_line + 1}"
 
 
-def _tool(hub: HubCore, event: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
+def _tool(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
     """Say which memories and documents are about the file, or the symbol, that a tool works on."""
     return [_Part(HEAD), *_about(hub, event, known, own_only)]
 
 
-def _about(hub: HubCore, event: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
+def _about(hub: Hub, event: Event, known: frozenset[str], own_only: bool) -> list[_Part]:
     parts = []
     found = [one for one in concerned(hub, event, own_only=own_only) if one.ref not in known][:MOST_SUBJECTS]
     for one in found:
@@ -280,7 +280,7 @@ def _memory_part(memory: StoredMemory, name: str, about: str = "", *, limit: int
     return _Part(f'- read(refs="{name}"){subject}{more}:\n  {said}', name)
 
 
-_PARTS: dict[EventName, Callable[[HubCore, Event, frozenset[str], bool], list[_Part]]] = {
+_PARTS: dict[EventName, Callable[[Hub, Event, frozenset[str], bool], list[_Part]]] = {
     "session-start": _start,
     "prompt": _prompt,
     "tool": _tool,

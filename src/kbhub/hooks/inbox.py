@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kbhub.hooks.events import Event
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
 
 NAME = "inbox.json"
 """File of a project's proposals."""
@@ -69,7 +69,7 @@ class Settled(Model):
     left: int = Field(0, description="Number of proposals left.")
 
 
-def waiting(hub: HubCore) -> tuple[Proposal, ...]:
+def waiting(hub: Hub) -> tuple[Proposal, ...]:
     """Return the proposals of the project, oldest first; none if their file cannot be read."""
     try:
         return Inbox.model_validate_json(_path(hub).read_bytes()).proposals
@@ -77,7 +77,7 @@ def waiting(hub: HubCore) -> tuple[Proposal, ...]:
         return ()
 
 
-def propose(hub: HubCore, event: Event) -> tuple[Proposal, ...]:
+def propose(hub: Hub, event: Event) -> tuple[Proposal, ...]:
     """Read the log of a session that ended, and put what it suggests into the inbox.
 
     Args:
@@ -98,7 +98,7 @@ def propose(hub: HubCore, event: Event) -> tuple[Proposal, ...]:
     return put(hub, event, suggested(turns))
 
 
-def put(hub: HubCore, event: Event, found: Sequence[Suggested]) -> tuple[Proposal, ...]:
+def put(hub: Hub, event: Event, found: Sequence[Suggested]) -> tuple[Proposal, ...]:
     """Put suggestions into the inbox, except those that wait there or are remembered already."""
     if not found:
         return ()
@@ -114,7 +114,7 @@ def put(hub: HubCore, event: Event, found: Sequence[Suggested]) -> tuple[Proposa
     return tuple(new)
 
 
-def settle(hub: HubCore, names: Sequence[str], *, accept: bool) -> Settled:
+def settle(hub: Hub, names: Sequence[str], *, accept: bool) -> Settled:
     """Remember proposals, or drop them.
 
     Args:
@@ -148,7 +148,7 @@ def settle(hub: HubCore, names: Sequence[str], *, accept: bool) -> Settled:
     return Settled(accepted=tuple(accepted), dismissed=tuple(dismissed), left=left)
 
 
-def _proposal(hub: HubCore, event: Event, one: Suggested) -> Proposal:
+def _proposal(hub: Hub, event: Event, one: Suggested) -> Proposal:
     name = hashlib.sha256(f"{event.session}\0{one.text}".encode("utf-8", "replace")).hexdigest()[:ID_DIGITS]
     line = f", line {one.line}" if one.line else ""
     return Proposal(
@@ -165,12 +165,12 @@ def _proposal(hub: HubCore, event: Event, one: Suggested) -> Proposal:
 _SAID: dict[Why, str] = {"asked": "asked for", "decided": "decided", "corrected": "corrected"}
 
 
-def _path(hub: HubCore) -> Path:
+def _path(hub: Hub) -> Path:
     return project_folder(hub) / NAME
 
 
 @contextmanager
-def _changing(hub: HubCore) -> Iterator[list[Proposal]]:
+def _changing(hub: Hub) -> Iterator[list[Proposal]]:
     """Lock the inbox, and write the changed list, also if not all of a change succeeded.
 
     Raises:

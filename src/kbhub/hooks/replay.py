@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kbhub.documents.sources.sessions import Transcript
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
 
 _CLIENTS: dict[str, HookClient] = {"Claude Code": "claude-code", "Codex": "codex", "Gemini CLI": "gemini-cli"}
 
@@ -52,7 +52,7 @@ class Replayed(Model):
     notes: tuple[str, ...] = Field((), description="Notes, as sentences.")
 
 
-def replay(hub: HubCore, path: Path) -> Replayed:
+def replay(hub: Hub, path: Path) -> Replayed:
     """Replay a session's log against what is known now.
 
     Args:
@@ -95,7 +95,7 @@ def replay(hub: HubCore, path: Path) -> Replayed:
     )
 
 
-def _events(hub: HubCore, transcript: Transcript) -> Iterator[tuple[int, str, Event]]:
+def _events(hub: Hub, transcript: Transcript) -> Iterator[tuple[int, str, Event]]:
     client = _CLIENTS.get(transcript.agent, "claude-code")
     directory = hub.discovery().workspace.directory
     cwd = transcript.folder if Path(transcript.folder or "?").is_dir() else str(directory or "")

@@ -14,7 +14,7 @@ from kbhub.hooks.inbox import waiting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
 
 
 class HooksState(Model):
@@ -33,7 +33,7 @@ class HooksState(Model):
     proposals: int = Field(0, description="Proposed memories in the inbox.")
 
 
-def hooks_state(hub: HubCore, clients: Sequence[str]) -> HooksState:
+def hooks_state(hub: Hub, clients: Sequence[str]) -> HooksState:
     """Return what hooks do in the workspace's project.
 
     Args:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kbhub.hooks.events import Event
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.memory.catalog import StoredMemory
     from kbhub.types import Base
 
@@ -44,7 +44,7 @@ class Concerned:
     memory: StoredMemory | None = None
 
 
-def may_be_delivered(hub: HubCore, memory: StoredMemory, *, own_only: bool) -> bool:
+def may_be_delivered(hub: Hub, memory: StoredMemory, *, own_only: bool) -> bool:
     """Return whether a memory may reach an agent without being asked for.
 
     An agent's memory may come from what it read in a clone, so it counts only where the project that it was written in
@@ -64,7 +64,7 @@ def may_be_delivered(hub: HubCore, memory: StoredMemory, *, own_only: bool) -> b
     return memory.facts.project in ("", _project(hub))
 
 
-def concerned(hub: HubCore, event: Event, *, own_only: bool) -> list[Concerned]:
+def concerned(hub: Hub, event: Event, *, own_only: bool) -> list[Concerned]:
     """Return what concerns the files of an event, named symbols first, then memories by strength, then documents."""
     root = project_root(hub.discovery().workspace)
     names = set(_names(hub, event, root))
@@ -95,12 +95,12 @@ def concerned(hub: HubCore, event: Event, *, own_only: bool) -> list[Concerned]:
     )
 
 
-def _project(hub: HubCore) -> str:
+def _project(hub: Hub) -> str:
     found = identify(hub.discovery().workspace)
     return found.text if found else ""
 
 
-def _names(hub: HubCore, event: Event, root: Path | None) -> Iterator[str]:
+def _names(hub: Hub, event: Event, root: Path | None) -> Iterator[str]:
     """Yield how memories may name the files: by path in the project, and by ref of a document."""
     here = Path(event.cwd) if event.cwd else root
     if here is None:
@@ -117,7 +117,7 @@ def _names(hub: HubCore, event: Event, root: Path | None) -> Iterator[str]:
                 yield ref_of(base, path.relative_to(base.path).as_posix(), hub.discovery().bases)
 
 
-def _own_ref(hub: HubCore, name: str) -> str:
+def _own_ref(hub: Hub, name: str) -> str:
     """Return the ref under which a file itself would be listed."""
     base = next((base for base in hub.discovery().bases if base.id == PROJECT_ID), None)
     root = project_root(hub.discovery().workspace)
@@ -126,7 +126,7 @@ def _own_ref(hub: HubCore, name: str) -> str:
     return name
 
 
-def _documents(hub: HubCore, base: Base, names: Iterable[str], text: str) -> list[Concerned]:
+def _documents(hub: Hub, base: Base, names: Iterable[str], text: str) -> list[Concerned]:
     """Return the documents of a base whose `refs` name one of the files, or that are filed under its path."""
     found = []
     index = hub.index(base)

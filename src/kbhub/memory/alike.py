@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.memory.catalog import StoredMemory
 
 MOST_ALIKE = 20
 """Limit of pairs."""
 
 
-def alike(hub: HubCore, memories: Sequence[StoredMemory]) -> list[tuple[StoredMemory, StoredMemory, float]]:
+def alike(hub: Hub, memories: Sequence[StoredMemory]) -> list[tuple[StoredMemory, StoredMemory, float]]:
     """Return pairs of memories that are near in meaning, nearest first; what another one replaces is left out.
 
     Args:

@@ -22,7 +22,7 @@ from kbhub.workspace.memory_folders import NO_TEAM, MemoryFolder, shelf_for_writ
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index.uses import Use
     from kbhub.memory.store import MemoryFile
     from kbhub.reading.reports import ReadResult
@@ -56,13 +56,13 @@ class StoredMemory:
         return strength(self.facts.source, self.use.uses if self.use else 0, self.last_use(), now)
 
 
-def active_shelves(hub: HubCore, scope: Scope | None = None) -> list[MemoryFolder]:
+def active_shelves(hub: Hub, scope: Scope | None = None) -> list[MemoryFolder]:
     """Return the active memory folders of one scope, or of all."""
     active = [*shelves(hub.discovery(), hub.config().settings), *_team_shelves(hub)]
     return [shelf for shelf in active if scope in (None, shelf.scope)]
 
 
-def _team_shelves(hub: HubCore) -> list[MemoryFolder]:
+def _team_shelves(hub: Hub) -> list[MemoryFolder]:
     bases = [base for base in hub.discovery().bases if base.engine and base.kind == "memory"]
     if not bases or not hub.config().settings.memory.enabled:
         return []
@@ -72,7 +72,7 @@ def _team_shelves(hub: HubCore) -> list[MemoryFolder]:
     return [MemoryFolder("team", base, files=TeamFiles(hub, base)) for base in bases]
 
 
-def shelf_to_write(hub: HubCore, scope: Scope) -> MemoryFolder:
+def shelf_to_write(hub: Hub, scope: Scope) -> MemoryFolder:
     """Return the folder for new memories of a scope.
 
     Raises:
@@ -92,7 +92,7 @@ def shelf_to_write(hub: HubCore, scope: Scope) -> MemoryFolder:
     return shelves[0]
 
 
-def known(hub: HubCore, shelf: MemoryFolder) -> list[StoredMemory]:
+def known(hub: Hub, shelf: MemoryFolder) -> list[StoredMemory]:
     """Return the memories of a folder, by path, as their files are now.
 
     Raises:
@@ -117,7 +117,7 @@ def known(hub: HubCore, shelf: MemoryFolder) -> list[StoredMemory]:
     return [memories[path] for path in sorted(memories)]
 
 
-def unindexed(hub: HubCore, shelf: MemoryFolder) -> Iterator[MemoryFile]:
+def unindexed(hub: Hub, shelf: MemoryFolder) -> Iterator[MemoryFile]:
     """Yield the memories of a folder that its index does not describe as they are, by path."""
     try:
         files, indexed = _listed(hub, shelf)
@@ -128,7 +128,7 @@ def unindexed(hub: HubCore, shelf: MemoryFolder) -> Iterator[MemoryFile]:
             yield stored
 
 
-def _listed(hub: HubCore, shelf: MemoryFolder) -> tuple[set[str], set[str]]:
+def _listed(hub: Hub, shelf: MemoryFolder) -> tuple[set[str], set[str]]:
     """Return the paths of a folder's files, and those of them that its index describes as they are."""
     index = hub.index(shelf.base)
     try:
@@ -145,7 +145,7 @@ def _listed(hub: HubCore, shelf: MemoryFolder) -> tuple[set[str], set[str]]:
     return set(files), {path for path, stamp in files.items() if times.get(path) == stamp}
 
 
-def all_known(hub: HubCore, scope: Scope | None = None) -> list[StoredMemory]:
+def all_known(hub: Hub, scope: Scope | None = None) -> list[StoredMemory]:
     """Return the memories of all active folders; folders that cannot be listed are skipped."""
     memories = []
     for shelf in active_shelves(hub, scope):
@@ -157,7 +157,7 @@ def all_known(hub: HubCore, scope: Scope | None = None) -> list[StoredMemory]:
 
 
 def located(
-    hub: HubCore, name: str, scope: Scope | None = None, among: Sequence[StoredMemory] | None = None
+    hub: Hub, name: str, scope: Scope | None = None, among: Sequence[StoredMemory] | None = None
 ) -> StoredMemory:
     """Look up a memory by id, ref or file name.
 
@@ -203,7 +203,7 @@ def matching(
     ]
 
 
-def described(hub: HubCore, one: StoredMemory, *, text: str = "", score: float | None = None) -> Memory:
+def described(hub: Hub, one: StoredMemory, *, text: str = "", score: float | None = None) -> Memory:
     """Build the public description of a memory."""
     facts, use = one.facts, one.use
     return Memory(
@@ -234,7 +234,7 @@ def described(hub: HubCore, one: StoredMemory, *, text: str = "", score: float |
     )
 
 
-def ref(hub: HubCore, one: StoredMemory) -> str:
+def ref(hub: Hub, one: StoredMemory) -> str:
     """Return the ref of a memory."""
     return ref_of(one.shelf.base, one.path, hub.discovery().bases)
 
@@ -244,7 +244,7 @@ def shortened(text: str, characters: int = SHOWN_CHARACTERS) -> str:
     return text if len(text) <= characters else f"{text[:characters].rsplit(maxsplit=1)[0]} …"
 
 
-def count_uses(hub: HubCore, memories: Iterable[StoredMemory]) -> bool:
+def count_uses(hub: Hub, memories: Iterable[StoredMemory]) -> bool:
     """Count one use of each memory; return whether all counts could be written."""
     by_place: dict[str, list[str]] = {}
     for memory in memories:
@@ -254,7 +254,7 @@ def count_uses(hub: HubCore, memories: Iterable[StoredMemory]) -> bool:
     return all(counted)
 
 
-def count_refs(hub: HubCore, refs: Iterable[str]) -> None:
+def count_refs(hub: Hub, refs: Iterable[str]) -> None:
     """Count one use of each memory among refs from `read` or `ask`; other refs are ignored."""
     places = {shelf.base.id: shelf for shelf in active_shelves(hub)}
     memories = {}
@@ -269,12 +269,12 @@ def count_refs(hub: HubCore, refs: Iterable[str]) -> None:
         count_uses(hub, memories.values())
 
 
-def count_read(hub: HubCore, result: ReadResult) -> None:
+def count_read(hub: Hub, result: ReadResult) -> None:
     """Count one use of each memory that was read."""
     count_refs(hub, (reading.ref.partition(":")[0] for reading in result.readings))
 
 
-def known_as_stored(hub: HubCore, stored: MemoryFile, uses: Mapping[str, Use] | None = None) -> StoredMemory:
+def known_as_stored(hub: Hub, stored: MemoryFile, uses: Mapping[str, Use] | None = None) -> StoredMemory:
     """Describe a memory by its file alone.
 
     Args:

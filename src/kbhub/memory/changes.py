@@ -28,7 +28,7 @@ from kbhub.values import DAY_SECONDS, struct
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.search.memory_boost import Facts
     from kbhub.workspace.memory_folders import MemoryFolder, Scope
 
@@ -63,7 +63,7 @@ class MemoryInput:
     """Additional front matter, such as author and origin."""
 
 
-def change(hub: HubCore, old: StoredMemory, wanted: MemoryInput) -> Remembered:
+def change(hub: Hub, old: StoredMemory, wanted: MemoryInput) -> Remembered:
     """Update the memory that was named, or confirm it if nothing changes."""
     if any(_file(older) == _file(old) for older in wanted.supersedes):
         raise UsageError(f"The memory {old.facts.id!r} cannot supersede itself.")
@@ -89,7 +89,7 @@ def change(hub: HubCore, old: StoredMemory, wanted: MemoryInput) -> Remembered:
     return _counted(hub, old, wanted.supersedes, "updated" if changed else "confirmed", changed=changed)
 
 
-def strengthen(hub: HubCore, same: MemoryFile, wanted: MemoryInput) -> Remembered:
+def strengthen(hub: Hub, same: MemoryFile, wanted: MemoryInput) -> Remembered:
     """Count a use of a memory with the same wording, and merge in new tags, subjects and supersessions."""
     memory = known_as_stored(hub, same)
     others = [older for older in wanted.supersedes if _file(older) != _file(memory)]
@@ -115,7 +115,7 @@ def strengthen(hub: HubCore, same: MemoryFile, wanted: MemoryInput) -> Remembere
 
 
 def _counted(
-    hub: HubCore,
+    hub: Hub,
     memory: StoredMemory,
     older: Iterable[StoredMemory],
     did: Did,
@@ -136,7 +136,7 @@ def _counted(
     )
 
 
-def rewrite(hub: HubCore, one: StoredMemory, fields: Callable[[Facts], Mapping[str, Any]], text: str = "") -> None:
+def rewrite(hub: Hub, one: StoredMemory, fields: Callable[[Facts], Mapping[str, Any]], text: str = "") -> None:
     """Edit a memory's file under its lock, leaving the rest of the file as it is.
 
     Args:
@@ -166,7 +166,7 @@ def rewrite(hub: HubCore, one: StoredMemory, fields: Callable[[Facts], Mapping[s
         replace(stored, changed_file(ref(hub, one), stored.content, changes, text or None))
 
 
-def _hashes_of_existing(hub: HubCore, subjects: Sequence[str]) -> dict[str, str]:
+def _hashes_of_existing(hub: Hub, subjects: Sequence[str]) -> dict[str, str]:
     hashes: dict[str, str] = {}
     for subject in subjects:
         try:
@@ -176,7 +176,7 @@ def _hashes_of_existing(hub: HubCore, subjects: Sequence[str]) -> dict[str, str]
     return hashes
 
 
-def supersede(hub: HubCore, older: Iterable[StoredMemory], successor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def supersede(hub: Hub, older: Iterable[StoredMemory], successor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Mark older memories as superseded, each in its own file.
 
     Returns:
@@ -198,7 +198,7 @@ def supersede(hub: HubCore, older: Iterable[StoredMemory], successor: str) -> tu
     return tuple(marked), tuple(notes)
 
 
-def bring_in_step(hub: HubCore, shelf: MemoryFolder, *, max_age: float | None = 0) -> None:
+def bring_in_step(hub: Hub, shelf: MemoryFolder, *, max_age: float | None = 0) -> None:
     """Index what was written, unless the base is busy or has too many other changes."""
     try:
         if shelf.base.id not in {base.id for base in hub.discovery().bases}:
@@ -210,7 +210,7 @@ def bring_in_step(hub: HubCore, shelf: MemoryFolder, *, max_age: float | None = 
         return
 
 
-def as_it_is(hub: HubCore, shelf: MemoryFolder, path: str) -> Memory:
+def as_it_is(hub: Hub, shelf: MemoryFolder, path: str) -> Memory:
     """Return a memory with its full text, as its file is now."""
     stored = read(shelf, path)
     if stored is None:
@@ -227,7 +227,7 @@ def _file(memory: StoredMemory) -> tuple[str, str]:
 
 
 def forget(
-    hub: HubCore,
+    hub: Hub,
     ids: Iterable[str] = (),
     *,
     tags: Iterable[str] = (),
@@ -260,7 +260,7 @@ def forget(
 
 
 def to_forget(
-    hub: HubCore,
+    hub: Hub,
     ids: Iterable[str] = (),
     *,
     tags: Iterable[str] = (),
@@ -284,7 +284,7 @@ def to_forget(
 
 
 def _filtered(
-    hub: HubCore,
+    hub: Hub,
     tags: Sequence[str],
     namespace: str | None,
     scope: Scope | None,
@@ -309,7 +309,7 @@ def _filtered(
     return chosen
 
 
-def _discarded(hub: HubCore, chosen: Sequence[StoredMemory]) -> Forgotten:
+def _discarded(hub: Hub, chosen: Sequence[StoredMemory]) -> Forgotten:
     data, now = hub.data, hub.options.clock()
     days = hub.config().settings.memory.trash_days
     forgotten: list[Memory] = []
@@ -332,7 +332,7 @@ def _discarded(hub: HubCore, chosen: Sequence[StoredMemory]) -> Forgotten:
     return Forgotten(memories=tuple(forgotten), trash=trash if days else None, notes=(*retention, *unreleased))
 
 
-def _release(hub: HubCore, forgotten: Iterable[StoredMemory]) -> list[str]:
+def _release(hub: Hub, forgotten: Iterable[StoredMemory]) -> list[str]:
     """Unmark memories whose successor is gone; return why others could not be."""
     notes: list[str] = []
     lost = {memory.facts.id for memory in forgotten}

@@ -27,7 +27,7 @@ from kbhub.workspace.project_identity import identify, path_identity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index.uses import Use
     from kbhub.types import Hit
     from kbhub.workspace.memory_folders import MemoryFolder, Scope
@@ -43,7 +43,7 @@ MOST_FOUND = 200
 
 
 def memories(
-    hub: HubCore,
+    hub: Hub,
     query: str | None = None,
     *,
     scope: Scope | None = None,
@@ -82,7 +82,7 @@ def memories(
     return MemoryList(memories=tuple(page), total=len(every), notes=former(hub))
 
 
-def former(hub: HubCore) -> tuple[str, ...]:
+def former(hub: Hub) -> tuple[str, ...]:
     """Return a note if this project has memories under its path, from before its first commit or its origin."""
     workspace = hub.discovery().workspace
     identity = identify(workspace)
@@ -98,7 +98,7 @@ def former(hub: HubCore) -> tuple[str, ...]:
 
 
 def _matching_hits(
-    hub: HubCore, query: str, scope: Scope | None, tags: tuple[str, ...], namespace: str | None
+    hub: Hub, query: str, scope: Scope | None, tags: tuple[str, ...], namespace: str | None
 ) -> list[tuple[MemoryFolder, Hit]]:
     """Return the hits in memory folders; filters apply before the page is cut."""
     shelves = active_shelves(hub, scope)
@@ -113,7 +113,7 @@ def _matching_hits(
     ]
 
 
-def _hits(hub: HubCore, query: str, bases: tuple[str, ...]) -> list[Hit]:
+def _hits(hub: Hub, query: str, bases: tuple[str, ...]) -> list[Hit]:
     hits: list[Hit] = []
     while bases:
         result = search(hub, Query(text=query, bases=bases, limit=PAGE, offset=len(hits)))
@@ -131,7 +131,7 @@ def _fits(shelf: MemoryFolder, path: str, tags: tuple[str, ...], namespace: str 
     return bool(matching([memory], tags=tags, namespace=namespace))
 
 
-def _described_hits(hub: HubCore, hits: Iterable[tuple[MemoryFolder, Hit]], *, whole: bool) -> list[Memory]:
+def _described_hits(hub: Hub, hits: Iterable[tuple[MemoryFolder, Hit]], *, whole: bool) -> list[Memory]:
     uses: dict[str, Mapping[str, Use]] = {}
     described_hits = []
     for shelf, hit in hits:

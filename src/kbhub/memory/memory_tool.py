@@ -25,7 +25,7 @@ from kbhub.memory.store import read
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.memory.catalog import StoredMemory
     from kbhub.search.memory_boost import Facts
 
@@ -96,7 +96,7 @@ Command = View | Create | Replace | Insert | Delete | Rename
 _COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="command")])
 
 
-def memory_tool(hub: HubCore, command: Mapping[str, Any], *, client: str = "memory tool") -> str:
+def memory_tool(hub: Hub, command: Mapping[str, Any], *, client: str = "memory tool") -> str:
     """Run a command of Claude's memory tool on the memories of the project.
 
     Give the input of a `tool_use` block, and send back the text as its `tool_result`; that of an error with `is_error`.
@@ -137,7 +137,7 @@ def memory_tool(hub: HubCore, command: Mapping[str, Any], *, client: str = "memo
             return _rename(hub, wanted, files)
 
 
-def _files(hub: HubCore) -> dict[str, StoredMemory]:
+def _files(hub: Hub) -> dict[str, StoredMemory]:
     """Return the files by path; of two with the same path, the first keeps it."""
     files: dict[str, StoredMemory] = {}
     for memory in all_known(hub, "project"):
@@ -235,7 +235,7 @@ def _size(count: int) -> str:
     return f"{count}B" if count < 1024 else f"{count / 1024:.1f}K"
 
 
-def _create(hub: HubCore, command: Create, files: Mapping[str, StoredMemory], client: str) -> str:
+def _create(hub: Hub, command: Create, files: Mapping[str, StoredMemory], client: str) -> str:
     namespace, name = _split(command.path)
     path = _joined(namespace, name)
     if path in files or _below(path, files):
@@ -248,7 +248,7 @@ def _create(hub: HubCore, command: Create, files: Mapping[str, StoredMemory], cl
     return f"File created successfully at: {command.path}"
 
 
-def _replace(hub: HubCore, command: Replace, files: Mapping[str, StoredMemory], client: str) -> str:
+def _replace(hub: Hub, command: Replace, files: Mapping[str, StoredMemory], client: str) -> str:
     memory = _at(command.path, files)
     text = _text(memory)
     count = text.count(command.old_str) if command.old_str else 0
@@ -271,7 +271,7 @@ def _replace(hub: HubCore, command: Replace, files: Mapping[str, StoredMemory], 
     return f"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{snippet}"
 
 
-def _insert(hub: HubCore, command: Insert, files: Mapping[str, StoredMemory], client: str) -> str:
+def _insert(hub: Hub, command: Insert, files: Mapping[str, StoredMemory], client: str) -> str:
     memory = _at(command.path, files)
     lines = _text(memory).split("\n")
     if not 0 <= command.insert_line <= len(lines):
@@ -284,11 +284,11 @@ def _insert(hub: HubCore, command: Insert, files: Mapping[str, StoredMemory], cl
     return f"The file {command.path} has been edited."
 
 
-def _change(hub: HubCore, memory: StoredMemory, text: str, client: str) -> None:
+def _change(hub: Hub, memory: StoredMemory, text: str, client: str) -> None:
     remember(hub, text, id=ref(hub, memory), scope="project", client=client)
 
 
-def _delete(hub: HubCore, command: Delete, files: Mapping[str, StoredMemory]) -> str:
+def _delete(hub: Hub, command: Delete, files: Mapping[str, StoredMemory]) -> str:
     path = command.path.rstrip("/")
     if path == ROOT:
         raise UsageError(f"{ROOT} itself cannot be deleted. Delete the files in it.")
@@ -300,7 +300,7 @@ def _delete(hub: HubCore, command: Delete, files: Mapping[str, StoredMemory]) ->
     return f"Successfully deleted {command.path}"
 
 
-def _rename(hub: HubCore, command: Rename, files: Mapping[str, StoredMemory]) -> str:
+def _rename(hub: Hub, command: Rename, files: Mapping[str, StoredMemory]) -> str:
     if hub.config().settings.read_only:
         raise WriteRefused("memories", "`readOnly` is set; only searching and reading are allowed")
     old, new = _normal(command.old_path.rstrip("/")), _joined(*_split(command.new_path))

@@ -30,12 +30,12 @@ from kbhub.workspace.project_identity import identify_directory, path_identity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.memory.results import Memory
     from kbhub.workspace.memory_folders import Scope
 
 
-def follow(hub: HubCore, files: Iterable[tuple[MemoryFolder, str]], names: Mapping[str, str]) -> None:
+def follow(hub: Hub, files: Iterable[tuple[MemoryFolder, str]], names: Mapping[str, str]) -> None:
     """Update `supersedes` and `superseded_by` of memories to new ids.
 
     Args:
@@ -67,7 +67,7 @@ def follow(hub: HubCore, files: Iterable[tuple[MemoryFolder, str]], names: Mappi
                 continue
 
 
-def refile(hub: HubCore, name: str, scope: Scope) -> Memory:
+def refile(hub: Hub, name: str, scope: Scope) -> Memory:
     """Move a memory to another scope, with its id and its uses.
 
     Args:
@@ -107,7 +107,7 @@ def refile(hub: HubCore, name: str, scope: Scope) -> Memory:
     return as_it_is(hub, shelf, path)
 
 
-def move(hub: HubCore, old: str) -> Moved:
+def move(hub: Hub, old: str) -> Moved:
     """Move the memories of another folder or project to this project.
 
     Args:
@@ -135,7 +135,7 @@ def move(hub: HubCore, old: str) -> Moved:
     return report
 
 
-def _moved(hub: HubCore, source: MemoryFolder, target: MemoryFolder) -> Moved:
+def _moved(hub: Hub, source: MemoryFolder, target: MemoryFolder) -> Moved:
     """Move each memory, dropping those with the same wording and renumbering those with a taken id."""
     data, uses, now = hub.data, uses_of(hub), hub.options.clock()
     counted = uses.all(source.place)
@@ -185,7 +185,7 @@ def _moved(hub: HubCore, source: MemoryFolder, target: MemoryFolder) -> Moved:
     return Moved(moved=len(files), known=duplicates, renamed=renamed, source=source.folder, target=target.folder)
 
 
-def _folder_of(hub: HubCore, old: str) -> Path:
+def _folder_of(hub: Hub, old: str) -> Path:
     """Find the memory folder for a path, a name or an identity."""
     data = hub.data
     for folder in project_folders(data):

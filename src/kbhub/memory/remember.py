@@ -29,13 +29,13 @@ from kbhub.workspace.git import head_commit
 from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.search.memory_boost import Source
     from kbhub.workspace.memory_folders import MemoryFolder, Scope
 
 
 def remember(
-    hub: HubCore,
+    hub: Hub,
     text: str | None = None,
     *,
     tags: Iterable[str] = (),
@@ -108,7 +108,7 @@ def remember(
     return _new(hub, wanted, scope or "project")
 
 
-def _new(hub: HubCore, wanted: MemoryInput, scope: Scope) -> Remembered:
+def _new(hub: Hub, wanted: MemoryInput, scope: Scope) -> Remembered:
     shelf = _writable_shelf(hub, scope)
     # User and shared memories count in every project, but not the other way round.
     others = active_shelves(hub) if scope == "project" else []
@@ -134,9 +134,7 @@ def _new(hub: HubCore, wanted: MemoryInput, scope: Scope) -> Remembered:
     return _stored(hub, stored, wanted, near[:NEAR_SHOWN]) if is_new else strengthen(hub, stored, wanted)
 
 
-def _stored(
-    hub: HubCore, stored: MemoryFile, wanted: MemoryInput, near: Sequence[tuple[MemoryFile, float]]
-) -> Remembered:
+def _stored(hub: Hub, stored: MemoryFile, wanted: MemoryInput, near: Sequence[tuple[MemoryFile, float]]) -> Remembered:
     """Build the result for a new memory, with the near memories that it may replace."""
     name = stored.content.facts.id
     superseded, unmarked = supersede(hub, wanted.supersedes, name)
@@ -163,16 +161,14 @@ def _stored(
     )
 
 
-def _writable_shelf(hub: HubCore, scope: Scope) -> MemoryFolder:
+def _writable_shelf(hub: Hub, scope: Scope) -> MemoryFolder:
     if not hub.config().settings.memory.enabled:
         raise WriteRefused("memories", "`memory.enabled` is false in ~/.kbhub.json")
     with locked(hub.data, "folders"):
         return shelf_to_write(hub, scope)
 
 
-def _store(
-    hub: HubCore, shelves: Sequence[MemoryFolder], text: str, fields: Mapping[str, Any]
-) -> tuple[MemoryFile, bool]:
+def _store(hub: Hub, shelves: Sequence[MemoryFolder], text: str, fields: Mapping[str, Any]) -> tuple[MemoryFile, bool]:
     """Write a new file to the first folder, unless a process has just written the same; return whether it is new."""
     shelf = shelves[0]
     # The lock of all folders, since no two may give the same id.
@@ -193,7 +189,7 @@ def _store(
     raise MemoriesUnavailable(shelf.folder, "no file name is free for it")
 
 
-def _fields(hub: HubCore, wanted: MemoryInput) -> dict[str, Any]:
+def _fields(hub: Hub, wanted: MemoryInput) -> dict[str, Any]:
     """Return the front matter of a new memory, except its id."""
     now = timestamp(hub.options.clock())
     workspace = hub.discovery().workspace
@@ -211,12 +207,12 @@ def _fields(hub: HubCore, wanted: MemoryInput) -> dict[str, Any]:
     }
 
 
-def _project(hub: HubCore) -> str:
+def _project(hub: Hub) -> str:
     identity = identify(hub.discovery().workspace)
     return identity.text if identity else ""
 
 
-def _near(hub: HubCore, stored: MemoryFile, similarity: float) -> Near:
+def _near(hub: Hub, stored: MemoryFile, similarity: float) -> Near:
     memory = known_as_stored(hub, stored)
     return Near(
         id=memory.facts.id, ref=ref(hub, memory), text=shortened(stored.content.body), similarity=round(similarity, 3)

@@ -18,7 +18,7 @@ from kbhub.memory.store import read, with_ids
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.memory.store import MemoryFile
     from kbhub.models.embedding import Embedder
     from kbhub.workspace.memory_folders import MemoryFolder
@@ -82,7 +82,7 @@ def _word(part: str) -> str:
     return " ".join(stems(word)) if word.isalpha() and word.isascii() else word
 
 
-def nearest(hub: HubCore, shelves: Iterable[MemoryFolder], name: str, text: str) -> list[tuple[MemoryFile, float]]:
+def nearest(hub: Hub, shelves: Iterable[MemoryFolder], name: str, text: str) -> list[tuple[MemoryFile, float]]:
     """Return the stored memories near to a new one, with cosine similarity, best first; none that was replaced.
 
     Args:
@@ -110,7 +110,7 @@ def nearest(hub: HubCore, shelves: Iterable[MemoryFolder], name: str, text: str)
     return sorted(matches.values(), key=lambda match: -match[1])
 
 
-def _near_paths(hub: HubCore, shelf: MemoryFolder, embedder: Embedder, texts: list[str]) -> dict[str, float]:
+def _near_paths(hub: Hub, shelf: MemoryFolder, embedder: Embedder, texts: list[str]) -> dict[str, float]:
     index = hub.index(shelf.base)
     best: dict[str, float] = {}
     try:

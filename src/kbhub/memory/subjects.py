@@ -23,7 +23,7 @@ from kbhub.workspace.project_identity import identify
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
 
 HASH_DIGITS = 16
 """Hex digits of a subject's hash; it is only compared with one other."""
@@ -41,7 +41,7 @@ _DEFINES = re.compile(
 _CLOSES = re.compile(r"\s*(?:[\])}]+[;,]?|end\b.*)\s*$")
 
 
-def hashes_of(hub: HubCore, subjects: Iterable[str]) -> dict[str, str]:
+def hashes_of(hub: Hub, subjects: Iterable[str]) -> dict[str, str]:
     """Return the current hash of each subject.
 
     Args:
@@ -66,7 +66,7 @@ def hashes_of(hub: HubCore, subjects: Iterable[str]) -> dict[str, str]:
     return hashes
 
 
-def subjects_changed(hub: HubCore) -> tuple[ChangedSubject, ...]:
+def subjects_changed(hub: Hub) -> tuple[ChangedSubject, ...]:
     """Return the memories whose subject changed since they were last written, by ref.
 
     User memories from another project are about that project and are left out.
@@ -94,7 +94,7 @@ def subjects_changed(hub: HubCore) -> tuple[ChangedSubject, ...]:
     return tuple(sorted(changes, key=lambda change: (change.ref, change.subject)))
 
 
-def subject_text(hub: HubCore, subject: str) -> str | None:
+def subject_text(hub: Hub, subject: str) -> str | None:
     """Return the current text of a subject, or None if it does not exist."""
     if not subject or len(subject) > MAX_SUBJECT_CHARACTERS:
         return None
@@ -150,7 +150,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _document(hub: HubCore, target: str, heading: str) -> str | None:
+def _document(hub: Hub, target: str, heading: str) -> str | None:
     """Return the text of a document of an active base, or of one of its sections."""
     name, mark, path = target.partition("@")
     bases = hub.discovery().bases
@@ -168,7 +168,7 @@ def _document(hub: HubCore, target: str, heading: str) -> str | None:
     return None
 
 
-def _code(hub: HubCore, path: str) -> str | None:
+def _code(hub: Hub, path: str) -> str | None:
     """Return the text of a file of the project, which need not be in a base; never one outside the project."""
     workspace = hub.discovery().workspace
     folder = workspace.git_root or workspace.directory
@@ -178,7 +178,7 @@ def _code(hub: HubCore, path: str) -> str | None:
     return None if data is None else data.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
-def _bytes(hub: HubCore, base: Base, path: str) -> bytes | None:
+def _bytes(hub: Hub, base: Base, path: str) -> bytes | None:
     limit = hub.config().settings.limits.file_bytes
     try:
         with open_contained(base, path) as file:

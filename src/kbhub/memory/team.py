@@ -19,7 +19,7 @@ from kbhub.types import FileEntry
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index.new_documents import NewDocument
     from kbhub.index.postgres import PostgresIndex
     from kbhub.types import Base
@@ -33,7 +33,7 @@ class TeamFiles:
         base: the base.
     """
 
-    def __init__(self, hub: HubCore, base: Base) -> None:
+    def __init__(self, hub: Hub, base: Base) -> None:
         self._hub, self._base = hub, base
 
     def names(self) -> list[str]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Literal
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.workspace.memory_folders import MemoryFolder, Scope
 
 
@@ -183,7 +183,7 @@ def _json(text: str) -> Any:
         return None
 
 
-def export(hub: HubCore, *, scope: Scope | None = None, allow_secret: bool = False) -> Exported:
+def export(hub: Hub, *, scope: Scope | None = None, allow_secret: bool = False) -> Exported:
     """Return the active memories as one document, with all data from their files and uses.
 
     What looks like a credential is replaced by its kind.
@@ -227,7 +227,7 @@ def export(hub: HubCore, *, scope: Scope | None = None, allow_secret: bool = Fal
     return Exported(format="kbhub-memories", version=1, memories=tuple(records))
 
 
-def import_(hub: HubCore, source: Path | str, *, scope: Scope | None = None, allow_secret: bool = False) -> Imported:
+def import_(hub: Hub, source: Path | str, *, scope: Scope | None = None, allow_secret: bool = False) -> Imported:
     """Import memories. Existing ones are left unchanged; a memory that cannot be imported does not stop the others.
 
     Args:
@@ -317,7 +317,7 @@ def _reason(error: ValidationError) -> str:
     return f"{'.'.join(field)}: {message}" if field else message
 
 
-def _take(hub: HubCore, shelf: MemoryFolder, record: Record, taken: set[str]) -> tuple[str, str]:
+def _take(hub: Hub, shelf: MemoryFolder, record: Record, taken: set[str]) -> tuple[str, str]:
     """Write one record; return its id, and its path or "" if it exists already."""
     text = checked_text(record.text)
     fields = _fields(hub, record, text)
@@ -343,7 +343,7 @@ def _take(hub: HubCore, shelf: MemoryFolder, record: Record, taken: set[str]) ->
     raise UsageError("All ids it could have are taken.")
 
 
-def _fields(hub: HubCore, record: Record, text: str) -> dict[str, Any]:
+def _fields(hub: Hub, record: Record, text: str) -> dict[str, Any]:
     now = timestamp(hub.options.clock())
     # Read as leniently as our own files: an invalid time counts as missing, and hand-written tags and namespaces are
     # kept as they are.

@@ -19,7 +19,7 @@ from kbhub.workspace.memory_folders import USER_ID, MemoryFolder, memories_folde
 from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.memory.documents import MemoryText
     from kbhub.workspace.memory_folders import Scope
 
@@ -27,7 +27,7 @@ _NAME = re.compile(r"(?P<stem>.+)\.\d+(?:-\d+)?\.md")
 """Name in the trash: that of the memory, and when it was forgotten."""
 
 
-def trashed(hub: HubCore) -> tuple[Trashed, ...]:
+def trashed(hub: Hub) -> tuple[Trashed, ...]:
     """Return the forgotten memories of this project and its user, the latest first."""
     found = []
     for name, (scope, file) in _files(hub).items():
@@ -45,7 +45,7 @@ def trashed(hub: HubCore) -> tuple[Trashed, ...]:
     return tuple(sorted(found, key=lambda one: (one.forgotten, one.name), reverse=True))
 
 
-def restore(hub: HubCore, name: str) -> Memory:
+def restore(hub: Hub, name: str) -> Memory:
     """Bring a forgotten memory back; how often it was used is not known any more.
 
     Args:
@@ -89,7 +89,7 @@ def _created(shelf: MemoryFolder, file: Path) -> str:
     raise FileExistsError(file.name)
 
 
-def _files(hub: HubCore) -> dict[str, tuple[Scope, Path]]:
+def _files(hub: Hub) -> dict[str, tuple[Scope, Path]]:
     """Return the files of the trash that belong to this project or its user, by their path there."""
     trash = Path(os.path.realpath(hub.data)) / TRASH
     return {
@@ -101,7 +101,7 @@ def _files(hub: HubCore) -> dict[str, tuple[Scope, Path]]:
     }
 
 
-def _labels(hub: HubCore) -> dict[str, Scope]:
+def _labels(hub: Hub) -> dict[str, Scope]:
     data = hub.data
     labels: dict[str, Scope] = {(memories_folder(data) / USER_ID).name: "user"}
     identity = identify(hub.discovery().workspace)

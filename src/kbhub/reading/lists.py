@@ -27,14 +27,14 @@ from kbhub.workspace.places import is_directory
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index import DocumentRow, Index
 
 
 _WILD = frozenset("*?[")
 
 
-def status(hub: HubCore) -> Status:
+def status(hub: Hub) -> Status:
     """Return the status of a workspace: its bases and problems."""
     config, discovery = hub.config(), hub.discovery()
     problems = list(discovery.problems)
@@ -55,7 +55,7 @@ def status(hub: HubCore) -> Status:
     )
 
 
-def _base_status(hub: HubCore, base: Base) -> BaseStatus:
+def _base_status(hub: Hub, base: Base) -> BaseStatus:
     index, state = hub.index(base), hub.state(SyncState)
     progress, failure = state.progress.get(base.id), state.failed.get(base.id)
     indexing = f"{progress[0]} of {progress[1]} files" if progress else None
@@ -134,7 +134,7 @@ class Documents(Model):
     skipped: tuple[Skipped, ...] = Field((), description="Bases that could not be listed, and why.")
 
 
-def list_documents(hub: HubCore, place: str | None = None) -> Documents:
+def list_documents(hub: Hub, place: str | None = None) -> Documents:
     """List the documents of a base, of a folder in one, or of all active bases.
 
     Args:
@@ -184,7 +184,7 @@ def short_docids(docids: Iterable[str]) -> dict[str, str]:
     return short
 
 
-def _meanings(hub: HubCore, place: str | None) -> list[tuple[tuple[Base, ...], str]]:
+def _meanings(hub: Hub, place: str | None) -> list[tuple[tuple[Base, ...], str]]:
     """Return the bases a place may be in, each time with the path in them, likeliest first."""
     typed = [((base,), path) for base, path in typed_into(hub.options.typed_in, place or "", hub.select())]
     try:
@@ -195,7 +195,7 @@ def _meanings(hub: HubCore, place: str | None) -> list[tuple[tuple[Base, ...], s
         return list(typed)
 
 
-def _chosen(hub: HubCore, place: str | None) -> tuple[tuple[Base, ...], str]:
+def _chosen(hub: Hub, place: str | None) -> tuple[tuple[Base, ...], str]:
     """Return the bases that a place is in, and the path in them."""
     bases = hub.select()
     if not place:

@@ -20,7 +20,7 @@ from kbhub.values import counted, struct
 from kbhub.workspace.discovery import matching
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.reading.resolver import ResolvedDocument, Resolver
     from kbhub.types import Document, Query
 
@@ -152,7 +152,7 @@ class ReadOptions:
     """Cursor of the page, from the previous answer."""
 
 
-def read(hub: HubCore, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:
+def read(hub: Hub, refs: str | Sequence[str], options: ReadOptions | None = None) -> ReadResult:
     """Read documents or parts of them, as they are on disk now.
 
     Args:

@@ -36,7 +36,7 @@ from kbhub.workspace.places import is_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index import Index
     from kbhub.sync.document_access import Opened
     from kbhub.types import Base
@@ -126,7 +126,7 @@ class ResolvedDocument:
     docid: str
 
 
-def resolver_of(hub: HubCore) -> Resolver:
+def resolver_of(hub: Hub) -> Resolver:
     """Return the documents of a hub's active bases, findable by name."""
     return Resolver([(base, hub.index(base)) for base in hub.select()], Opener(hub.limits(), hub.index), hub)
 
@@ -140,7 +140,7 @@ class Resolver:
         hub: their hub.
     """
 
-    def __init__(self, indexes: Sequence[tuple[Base, Index]], opener: Opener, hub: HubCore) -> None:
+    def __init__(self, indexes: Sequence[tuple[Base, Index]], opener: Opener, hub: Hub) -> None:
         self.bases = [base for base, _ in indexes]
         self._opener, self._hub = opener, hub
         self._indexes = indexes

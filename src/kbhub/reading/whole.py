@@ -14,7 +14,7 @@ from kbhub.workspace.discovery import matching
 from kbhub.workspace.git import Commit, history
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index.references import ParsedRef
     from kbhub.index.rows import DocumentRow
     from kbhub.types import Base, Document
@@ -44,7 +44,7 @@ class Whole:
     """Why it may no longer hold, by its own word; empty if it says nothing."""
 
 
-def open_whole(hub: HubCore, ref: str) -> Whole:
+def open_whole(hub: Hub, ref: str) -> Whole:
     """Open a document.
 
     Args:
@@ -89,7 +89,7 @@ def commits(whole: Whole) -> list[Commit]:
     return [] if whole.base.engine else history(whole.base, whole.path, COMMITS)
 
 
-def _indexed(hub: HubCore, base: Base, path: str) -> tuple[DocumentRow | None, str]:
+def _indexed(hub: Hub, base: Base, path: str) -> tuple[DocumentRow | None, str]:
     """Return a document as the index has it, and why it may no longer hold."""
     index = hub.index(base)
     try:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.models.embedding import Embedder
     from kbhub.search.retrieval import WeightedTerm
     from kbhub.search.scores import RankedPage
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kbhub.types import Base, Verdict
 
 
-def answer(hub: HubCore, query: Query | str) -> SearchResult:
+def answer(hub: Hub, query: Query | str) -> SearchResult:
     """Search all selected bases as last indexed (see `sync` to index them first).
 
     A base that fails is listed in `skipped`; the others still answer.
@@ -90,7 +90,7 @@ def answer(hub: HubCore, query: Query | str) -> SearchResult:
     )
 
 
-def weighted_terms(hub: HubCore, names: Iterable[str], text: str) -> Sequence[WeightedTerm]:
+def weighted_terms(hub: Hub, names: Iterable[str], text: str) -> Sequence[WeightedTerm]:
     """Return the query's terms weighted over the given bases; with equal weights if an index is damaged."""
     with ExitStack() as stack:
         indexes = []
@@ -106,7 +106,7 @@ def weighted_terms(hub: HubCore, names: Iterable[str], text: str) -> Sequence[We
             return keyword_ranking([], terms).terms
 
 
-def dependencies(hub: HubCore, embedder: Embedder | None, limitations: list[str]) -> Dependencies:
+def dependencies(hub: Hub, embedder: Embedder | None, limitations: list[str]) -> Dependencies:
     """Build what `find` needs besides open indexes.
 
     Args:
@@ -150,7 +150,7 @@ def dependencies(hub: HubCore, embedder: Embedder | None, limitations: list[str]
     )
 
 
-def _embedder(hub: HubCore, limitations: list[str]) -> Embedder | None:
+def _embedder(hub: Hub, limitations: list[str]) -> Embedder | None:
     try:
         embedder = hub.embedder()
         if embedder and embedder.fingerprint:  # a model server may not answer
@@ -162,7 +162,7 @@ def _embedder(hub: HubCore, limitations: list[str]) -> Embedder | None:
 
 
 def _opened(
-    hub: HubCore, bases: Sequence[Base], stack: ExitStack, embedder: Embedder | None, limitations: list[str]
+    hub: Hub, bases: Sequence[Base], stack: ExitStack, embedder: Embedder | None, limitations: list[str]
 ) -> tuple[list[OpenBase], list[Skipped], list[tuple[Base, list[str]]]]:
     """Open the indexes; return the bases to search, those to skip, and those without a first index: what it has."""
     searched, skipped, lacking = [], [], []
@@ -192,7 +192,7 @@ def _opened(
 
 
 def _scanned(
-    hub: HubCore,
+    hub: Hub,
     query: Query,
     searched: list[OpenBase],
     lacking: Sequence[tuple[Base, list[str]]],
@@ -212,7 +212,7 @@ def _scanned(
 
 
 def _find(
-    hub: HubCore,
+    hub: Hub,
     query: Query,
     searched: list[OpenBase],
     skipped: list[Skipped],
@@ -255,7 +255,7 @@ def _failing(
     return failed
 
 
-def _why_skipped(hub: HubCore, base: Base, error: BaseUnavailable | IndexUnavailable) -> str:
+def _why_skipped(hub: Hub, base: Base, error: BaseUnavailable | IndexUnavailable) -> str:
     state = hub.state(SyncState)
     if isinstance(error, BaseUnavailable) or error.reason != NOT_THERE:
         return str(error)
@@ -266,7 +266,7 @@ def _why_skipped(hub: HubCore, base: Base, error: BaseUnavailable | IndexUnavail
     return str(error)
 
 
-def _elsewhere(hub: HubCore, verdict: Verdict | None) -> list[str]:
+def _elsewhere(hub: Hub, verdict: Verdict | None) -> list[str]:
     """Name unusable bases and, without an answer, Markdown files outside all bases."""
     broken = [f"{problem.subject}: {problem.message}" for problem in hub.missing()]
     return [*broken, *(outside(hub) if verdict == "none" else ())]

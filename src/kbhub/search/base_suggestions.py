@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from kbhub.documents.filters import Layer
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Discovery
 
 MOST_ENTRIES = 5_000
@@ -86,7 +86,7 @@ class Suggestion:
     """Where its pointer belongs."""
 
 
-def outside(hub: HubCore) -> tuple[str, ...]:
+def outside(hub: Hub) -> tuple[str, ...]:
     """Return sentences on the project's Markdown outside all bases and how to include it.
 
     Where the project has no base, or an empty one, they name the folders that look like knowledge, if there are any.
@@ -106,7 +106,7 @@ def outside(hub: HubCore) -> tuple[str, ...]:
     return (*ask, _left_out(hub, root, markdown)) if markdown.places else ()
 
 
-def _left_out(hub: HubCore, root: Path, markdown: NotesFolder) -> str:
+def _left_out(hub: Hub, root: Path, markdown: NotesFolder) -> str:
     """Return the sentence on Markdown in no base."""
     count = sum(markdown.places.values())
     least = "" if markdown.complete else "at least "
@@ -116,7 +116,7 @@ def _left_out(hub: HubCore, root: Path, markdown: NotesFolder) -> str:
     return f"{sentence[0].upper()}{sentence[1:]}; {remedy}"
 
 
-def choices(hub: HubCore) -> tuple[Suggestion, ...]:
+def choices(hub: Hub) -> tuple[Suggestion, ...]:
     """Return what may become the project's knowledge, while it has chosen none or an empty one.
 
     These are the folders that look like it, `docs/` if that is searched without having been chosen, the whole project
@@ -209,7 +209,7 @@ def _outermost(path: str, folders: Collection[str]) -> str | None:
     return next((folder for folder in above if folder in folders), None)
 
 
-def _root(hub: HubCore) -> Path | None:
+def _root(hub: Hub) -> Path | None:
     """Return the folder of the project if there may be something to say about its Markdown."""
     discovery, home = hub.discovery(), hub.options.home
     root = discovery.workspace.git_root or discovery.workspace.directory
@@ -224,7 +224,7 @@ def _project(discovery: Discovery) -> Base | None:
     return next((base for base in discovery.bases if base.id == PROJECT_ID), None)
 
 
-def is_empty(hub: HubCore, base: Base) -> bool:
+def is_empty(hub: Hub, base: Base) -> bool:
     """Return whether a base has no document but the one that `kbhub init` creates.
 
     Args:
@@ -249,7 +249,7 @@ def _steps(root: Path, discovery: Discovery) -> frozenset[str]:
     return frozenset("/".join(parts[:end]) for end in range(len(parts) + 1))
 
 
-def _suggestions(hub: HubCore, root: Path, markdown: NotesFolder) -> tuple[Suggestion, ...]:
+def _suggestions(hub: Hub, root: Path, markdown: NotesFolder) -> tuple[Suggestion, ...]:
     """Return at most `SUGGESTIONS` folders, those with the most documents first."""
     found = [(count, root / folder, markdown.complete) for folder, count in markdown.likely.items()]
     wiki = root.with_name(f"{root.name}{WIKI_SUFFIX}") if root.name else root
@@ -267,7 +267,7 @@ def _suggestions(hub: HubCore, root: Path, markdown: NotesFolder) -> tuple[Sugge
     return tuple(proposed[:SUGGESTIONS])
 
 
-def _directory(hub: HubCore, root: Path, folder: Path) -> Path:
+def _directory(hub: Hub, root: Path, folder: Path) -> Path:
     """Return where the pointer to a folder belongs: in the workspace directory if the folder lies below it."""
     directory = hub.discovery().workspace.directory
     return directory if directory and folder != root and folder.is_relative_to(directory) else root
@@ -309,7 +309,7 @@ def _named(places: Mapping[str, int]) -> str:
     return ", ".join(names)
 
 
-def _remedy(hub: HubCore, root: Path, target: Path) -> str:
+def _remedy(hub: Hub, root: Path, target: Path) -> str:
     """Return the command or setting that makes a folder, or the whole project, a base, keeping its other knowledge."""
     discovery, typed = hub.discovery(), hub.options.typed_in
     directory = _directory(hub, root, target)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Query, SearchResult
     from kbhub.workspace.settings import ExpansionSettings
 
@@ -97,7 +97,7 @@ def expand(text: str, settings: ExpansionSettings, env: Mapping[str, str], cache
     return expansion
 
 
-def search_expanding(hub: HubCore, query: Query, settings: ExpansionSettings) -> SearchResult:
+def search_expanding(hub: Hub, query: Query, settings: ExpansionSettings) -> SearchResult:
     """Search; unless the hits are strong, ask a model for other wordings and search for them, too.
 
     Args:

@@ -10,7 +10,7 @@ from kbhub.search.search import search
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Query, SearchResult
 
 MOST_QUERIES, MOST_CHARACTERS = 5, 2000
@@ -35,7 +35,7 @@ class LlmOptions:
 NO_LLM = LlmOptions()
 
 
-def search_assisted(hub: HubCore, query: Query, wanted: LlmOptions = NO_LLM) -> SearchResult:
+def search_assisted(hub: Hub, query: Query, wanted: LlmOptions = NO_LLM) -> SearchResult:
     """Search with the requested help, or what the settings enable.
 
     Args:

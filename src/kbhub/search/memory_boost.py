@@ -15,7 +15,7 @@ from kbhub.workspace.memory_folders import memories_folder, place_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index import Index
     from kbhub.index.uses import Use
     from kbhub.types import Base
@@ -188,7 +188,7 @@ class Standing:
     id: str
 
 
-def uses_of(hub: HubCore) -> UseCounts:
+def uses_of(hub: Hub) -> UseCounts:
     """Return the counts of uses."""
     return UseCounts(memories_folder(hub.data) / USES_NAME)
 

@@ -12,7 +12,7 @@ from kbhub.search.evidence import packaged
 from kbhub.workspace.project_identity import identify
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Discovery
 
 MODEL_DIGITS = 8
@@ -43,12 +43,12 @@ class LogSession:
         return self.name or datetime.fromtimestamp(now, UTC).date().isoformat()
 
 
-def logs_folder(hub: HubCore) -> Path:
+def logs_folder(hub: Hub) -> Path:
     """Return the folder of the logs of all projects."""
     return Path(os.path.realpath(hub.data)) / FOLDER
 
 
-def log_path(hub: HubCore) -> Path:
+def log_path(hub: Hub) -> Path:
     """Return the path of the log of a hub's project; clones and worktrees share one."""
     discovery, log = hub.discovery(), hub.state(_Log)
     if log.found is None or log.found[0] is not discovery:

@@ -18,7 +18,7 @@ from kbhub.types import MOST_HITS, Signal
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Hit, Query, SearchResult
     from kbhub.workspace.settings import RerankSettings
 
@@ -99,7 +99,7 @@ class Grades:
         return f"Reranked by the grades of {len(self.grades)} of {passages} passages: {self.fault}"
 
 
-def rerank(hub: HubCore, query: Query, result: SearchResult, settings: RerankSettings) -> SearchResult:
+def rerank(hub: Hub, query: Query, result: SearchResult, settings: RerankSettings) -> SearchResult:
     """Reorder the best hits of a search by a model's grades.
 
     Hits beyond the candidates keep their places. Scores keep their scale.
@@ -126,7 +126,7 @@ def rerank(hub: HubCore, query: Query, result: SearchResult, settings: RerankSet
 
 
 def search_reranked(
-    hub: HubCore, query: Query, settings: RerankSettings, search: Callable[[Query], SearchResult] | None = None
+    hub: Hub, query: Query, settings: RerankSettings, search: Callable[[Query], SearchResult] | None = None
 ) -> SearchResult:
     """Search and rerank the candidates of the settings, whichever page is requested.
 

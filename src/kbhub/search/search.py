@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.search.retrieval import WeightedTerm
     from kbhub.types import Query, SearchResult
 
 
-def search(hub: HubCore, query: Query | str) -> SearchResult:
+def search(hub: Hub, query: Query | str) -> SearchResult:
     """Search all selected bases as last indexed (see `sync` to index them first).
 
     A base that fails is listed in `skipped`; the others still answer.
@@ -30,7 +30,7 @@ def search(hub: HubCore, query: Query | str) -> SearchResult:
     return answer(hub, query)
 
 
-def term_weights(hub: HubCore, names: Iterable[str], text: str) -> Sequence[WeightedTerm]:
+def term_weights(hub: Hub, names: Iterable[str], text: str) -> Sequence[WeightedTerm]:
     """Return the query's terms weighted over the given bases; with equal weights if an index is damaged.
 
     Args:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index.lessons import Lesson
     from kbhub.index.rows import Selection
     from kbhub.search.hits import OpenBase
@@ -77,7 +77,7 @@ class UsageRecord:
     """The most similar question."""
 
 
-def learned(hub: HubCore, text: str, now: float) -> list[UsageRecord]:
+def learned(hub: Hub, text: str, now: float) -> list[UsageRecord]:
     """Return the documents that were read after questions like this one, those that count most first.
 
     A document counts after two occasions in different sessions, `APART_SECONDS` apart, or after one in which a memory

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
     from mcp.types import CallToolResult, Tool
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.memory.results import MemoryList
     from kbhub.render.html import views
     from kbhub.types import SearchResult
@@ -74,7 +74,7 @@ def with_hits(answer: CallToolResult, result: SearchResult) -> CallToolResult:
     return _filled(answer, _views().hits(result))
 
 
-def with_memories(answer: CallToolResult, hub: HubCore, found: MemoryList) -> CallToolResult:
+def with_memories(answer: CallToolResult, hub: Hub, found: MemoryList) -> CallToolResult:
     """Return the answer of `memories` with what its view shows.
 
     Args:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from mcp.server.mcpserver import Context
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
 
 log = logging.getLogger(__name__)
 
@@ -72,9 +72,7 @@ class TrustQuestion:
     def __init__(self) -> None:
         self._asked: tuple[Path, Path] | None = None
 
-    async def ask(
-        self, context: Context[Any, Any], hub: HubCore, wanted: tuple[Path, Path]
-    ) -> InputRequiredResult | None:
+    async def ask(self, context: Context[Any, Any], hub: Hub, wanted: tuple[Path, Path]) -> InputRequiredResult | None:
         """Ask, unless that was done, and keep the answer.
 
         Args:
@@ -104,7 +102,7 @@ class TrustQuestion:
         return None
 
 
-def _keep(hub: HubCore, wanted: tuple[Path, Path], allowed: bool) -> None:
+def _keep(hub: Hub, wanted: tuple[Path, Path], allowed: bool) -> None:
     # What was shown is allowed, not what the pointer says by now.
     hub.trust.add(*wanted, use="knowledge" if allowed else "refused")
     hub.rediscover()

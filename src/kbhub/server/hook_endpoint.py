@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kbhub.hooks.delivery import deliver
 from kbhub.hooks.events import CLIENTS, EVENTS, answer, event_of
 from kbhub.hooks.inbox import propose
-from kbhub.hub import HubCore, HubOptions
+from kbhub.hub import Hub, HubOptions
 from kbhub.workspace.places import user_home
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Hooking:
 
     def __init__(self, shared: SharedState | None = None) -> None:
         self._shared = shared
-        self._hubs: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], HubCore] = OrderedDict()
+        self._hubs: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], Hub] = OrderedDict()
         self._lock = threading.Lock()
 
     def answered(self, told: HookMessage, env: Mapping[str, str], cwd: str = "") -> str:
@@ -74,12 +74,12 @@ class Hooking:
         with self._lock:
             self._hubs.clear()
 
-    def _hub(self, cwd: str, env: Mapping[str, str]) -> HubCore:
+    def _hub(self, cwd: str, env: Mapping[str, str]) -> Hub:
         key = cwd, tuple(sorted(env.items()))
         with self._lock:
             if key not in self._hubs:
                 options = HubOptions(serve=True, env=dict(env), cwd=Path(cwd), home=user_home(env), shared=self._shared)
-                self._hubs[key] = HubCore(options)
+                self._hubs[key] = Hub(options)
             self._hubs.move_to_end(key)
             while len(self._hubs) > MOST_HUBS:
                 self._hubs.popitem(last=False)

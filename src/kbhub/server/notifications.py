@@ -21,7 +21,7 @@ from kbhub.server.resources.addresses import Changes, DocumentChanges, parse_uri
 from kbhub.server.tools.definitions import offered
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.server.resources.addresses import Address
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Announcer:
         hub: the hub whose bases and settings are tracked.
     """
 
-    def __init__(self, hub: HubCore) -> None:
+    def __init__(self, hub: Hub) -> None:
         self.bus = InMemorySubscriptionBus()
         self.subscribed: set[str] = set()
         """Addresses of documents the client subscribed to, as it wrote them."""

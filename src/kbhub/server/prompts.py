@@ -9,7 +9,7 @@ from mcp.server.mcpserver.prompts.base import Prompt
 from pydantic import Field
 
 from kbhub.documents.safe_text import one_line
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.server.tools.definitions import offered
 
 ARGUMENT_BYTES = 2_000
@@ -19,7 +19,7 @@ Offered = Callable[[], Sequence[str]]
 """Returns the names of the tools currently offered."""
 
 
-def prompts_of(hub: HubCore, tools: Offered | None = None) -> tuple[Prompt, ...]:
+def prompts_of(hub: Hub, tools: Offered | None = None) -> tuple[Prompt, ...]:
     """Return all prompts.
 
     Args:

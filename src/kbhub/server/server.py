@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
     from mcp.server.request_state import RequestStateSecurity
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.server.session import ServerSession
     from kbhub.server.tools.calls import Calls
     from kbhub.types import Base
@@ -84,7 +84,7 @@ class KbhubServer(MCPServer[None]):
     """
 
     def __init__(
-        self, hub: HubCore, *, structured: bool = False, request_state: RequestStateSecurity | None = None
+        self, hub: Hub, *, structured: bool = False, request_state: RequestStateSecurity | None = None
     ) -> None:
         self.hub = hub
         self.structured = structured
@@ -355,7 +355,7 @@ class KbhubServer(MCPServer[None]):
 
 
 def create_server(
-    hub: HubCore, *, structured: bool = False, request_state: RequestStateSecurity | None = None
+    hub: Hub, *, structured: bool = False, request_state: RequestStateSecurity | None = None
 ) -> KbhubServer:
     """Create the MCP server of a hub; loads no index and no model.
 
@@ -367,7 +367,7 @@ def create_server(
     return KbhubServer(hub, structured=structured, request_state=request_state)
 
 
-def instructions(hub: HubCore) -> str:
+def instructions(hub: Hub) -> str:
     """Tell a model which bases there are and when to use which tool; always under 1,000 bytes."""
     rules = [
         "Use `search` before answering from memory, and to explore; add other wordings. Use `read` to open a hit, "
@@ -397,7 +397,7 @@ def _introduced(base: Base) -> str:
     return base.id + (f" {quoted(about, DESCRIPTION_BYTES)}" if about else "")
 
 
-def log_level(hub: HubCore) -> Any:
+def log_level(hub: Hub) -> Any:
     """Return the configured log level, or the default if the configuration cannot be read."""
     try:
         return hub.config().settings.log.level

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver.prompts.base import Prompt
     from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.server.notifications import Announcer
     from kbhub.workspace.tool_names import ToolName
 
@@ -46,7 +46,7 @@ class ServerSession:
         structured: whether results carry structured content beside their text.
     """
 
-    def __init__(self, hub: HubCore, announcer: Announcer, *, structured: bool) -> None:
+    def __init__(self, hub: Hub, announcer: Announcer, *, structured: bool) -> None:
         self.calls = Calls(hub, announcer, structured=structured)
         self.resources = Resources(self.calls)
 

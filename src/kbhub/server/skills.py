@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcp.server.extension import RequestHandler
     from mcp.server.lowlevel.helper_types import ReadResourceContents
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
 
 SCHEME = "skill://"
 
@@ -39,7 +39,7 @@ class Skills(Extension):
 
     identifier = "io.modelcontextprotocol/skills"
 
-    def __init__(self, hub: HubCore) -> None:
+    def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
     def settings(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Skills(Extension):
         return handle
 
 
-async def read_skill(hub: HubCore, uri: str) -> list[ReadResourceContents]:
+async def read_skill(hub: Hub, uri: str) -> list[ReadResourceContents]:
     """Return a file of a skill.
 
     Raises:

@@ -20,7 +20,7 @@ import anyio
 from anyio.to_thread import run_sync
 
 from kbhub.errors import UsageError
-from kbhub.hub import HubCore, HubOptions
+from kbhub.hub import Hub, HubOptions
 from kbhub.server.server import KbhubServer, create_server, log_level
 from kbhub.server.wire import PROTOCOLS, converse
 from kbhub.workspace.process_limits import serve_frugally
@@ -109,7 +109,7 @@ def serve(options: HubOptions, *, structured: bool = False, protocol: str = "aut
     if protocol not in PROTOCOLS:
         raise UsageError(f"KBHUB_PROTOCOL is {protocol!r}; it must be `auto` or `legacy`.")
     client = _claim_wire()
-    hub = HubCore(options)
+    hub = Hub(options)
     logging.basicConfig(level=log_level(hub), format=LOG_FORMAT, stream=sys.stderr)
     server = create_server(hub, structured=structured)
     serve_frugally()

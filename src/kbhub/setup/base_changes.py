@@ -24,7 +24,7 @@ from kbhub.workspace.validation import adapter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.workspace.settings import GlobalConfig
 
 _UNFIT = re.compile(r"[^\w.-]+")
@@ -72,7 +72,7 @@ class NewBase:
         return {key: value for key, value in fields.items() if value}
 
 
-def add_base(hub: HubCore, new: NewBase) -> BaseChange:
+def add_base(hub: Hub, new: NewBase) -> BaseChange:
     """Add a folder or a shared base to the global config and activate it. Does nothing if it is already there.
 
     Whether agents may remember in a shared base is taken over from its database, if that answers.
@@ -124,7 +124,7 @@ def add_base(hub: HubCore, new: NewBase) -> BaseChange:
     )
 
 
-def remove_base(hub: HubCore, name: str) -> BaseChange:
+def remove_base(hub: Hub, name: str) -> BaseChange:
     """Remove a base from the global config. Its documents stay, and its index stays until `kbhub cleanup`.
 
     Raises:
@@ -153,7 +153,7 @@ def remove_base(hub: HubCore, name: str) -> BaseChange:
     return BaseChange(id=name, path=folder, engine=entry.engine, config=path, changed=True, notes=(note,))
 
 
-def rename_base(hub: HubCore, old: str, new: str) -> BaseChange:
+def rename_base(hub: Hub, old: str, new: str) -> BaseChange:
     """Change the id of a base in the global config, keeping its index.
 
     Raises:
@@ -193,7 +193,7 @@ def rename_base(hub: HubCore, old: str, new: str) -> BaseChange:
     )
 
 
-def _entry(hub: HubCore, name: str) -> BaseEntry:
+def _entry(hub: Hub, name: str) -> BaseEntry:
     entries = hub.config().settings.entries()
     if name in entries:
         return entries[name]
@@ -234,7 +234,7 @@ def _named_engine(new: NewBase) -> str:
     return name
 
 
-def _for_memories(hub: HubCore, url: str, name: str) -> tuple[bool, tuple[str, ...]]:
+def _for_memories(hub: Hub, url: str, name: str) -> tuple[bool, tuple[str, ...]]:
     """Return whether agents may remember in a shared base, and notes on that; no if its database does not say so."""
     database, shared_as = split_engine_url(url)
     try:
@@ -275,7 +275,7 @@ def _real_folder(text: str, home: Path, cwd: Path) -> str:
     return str(folder)
 
 
-def _refuse_other(settings: GlobalConfig, name: str, folder: Path, entry: dict[str, Any], hub: HubCore) -> None:
+def _refuse_other(settings: GlobalConfig, name: str, folder: Path, entry: dict[str, Any], hub: Hub) -> None:
     """Raise if the config already uses the id or the folder for another base, or has it with other settings."""
     path = config_file(hub)
     for other, other_entry in settings.entries().items():
@@ -324,7 +324,7 @@ def _activated(text: str, settings: GlobalConfig, key: str, name: str, path: Pat
     return add_item(text, ["repos", key], name, path)
 
 
-def _look_again(hub: HubCore, name: str) -> tuple[GlobalConfig, bool]:
+def _look_again(hub: Hub, name: str) -> tuple[GlobalConfig, bool]:
     bases = hub.rediscover().bases
     return hub.config().settings, any(name in (base.id, *base.names) for base in bases)
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from kbhub.errors import UsageError
 from kbhub.frozen import Model
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.reading.lists import status
 from kbhub.types import Origin
 from kbhub.workspace.config import checked_config, config_path, folder_of
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from kbhub.workspace.settings import GlobalConfig
 
 
-def config_file(hub: HubCore) -> Path:
+def config_file(hub: Hub) -> Path:
     """Return the path of the global config in force, which need not exist yet."""
     return config_path(hub.options.config, hub.options.env, hub.options.home)[0]
 
 
-def edit_config(hub: HubCore, edit: Callable[[str, GlobalConfig], str]) -> bool:
+def edit_config(hub: Hub, edit: Callable[[str, GlobalConfig], str]) -> bool:
     """Edit the global config in force and reload it; invalid content is never written.
 
     Args:
@@ -122,11 +122,11 @@ class KnownBases(Model):
     bases: tuple[KnownBase, ...] = Field((), description="The project base first, then by id.")
 
 
-def list_bases(hub: HubCore) -> KnownBases:
+def list_bases(hub: Hub) -> KnownBases:
     """Return all bases in the global config, active here or not, and any others that are active here."""
     settings, path = hub.config().settings, config_file(hub)
     active = {name for base in hub.discovery().bases for name in (base.id, *base.names)}
-    everywhere = status(HubCore(replace(hub.options, every_base=True)))
+    everywhere = status(Hub(replace(hub.options, every_base=True)))
     bases = [_known(base, settings, active) for base in everywhere.bases]
     listed = {name for base in everywhere.bases for name in (base.base.id, *base.base.names)}
     problems = {problem.subject: problem.message for problem in everywhere.problems}
@@ -148,7 +148,7 @@ def list_bases(hub: HubCore) -> KnownBases:
     return KnownBases(config=path, bases=tuple(sorted(bases, key=lambda base: (base.id != "project", base.id))))
 
 
-def show_base(hub: HubCore, name: str) -> KnownBase:
+def show_base(hub: Hub, name: str) -> KnownBase:
     """Return the base of `list_bases` with an id, or with an alias if the base is active.
 
     Raises:

@@ -23,7 +23,7 @@ from pydantic import Field
 from kbhub.documents.walk import KEPT
 from kbhub.errors import ConfigError, IndexUnavailable
 from kbhub.frozen import Model
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.index.sqlite import SqliteIndex
 from kbhub.models.inference.server import FOLDER as ANSWERS
 from kbhub.setup.doctor.folders import BASES, JOURNALS, LOOKS, index_of, is_leftover
@@ -94,7 +94,7 @@ class Cleanup(Model):
     spared: tuple[Spared, ...] = Field((), description="What belongs to no base and cannot be recreated.")
 
 
-def examine_cache(hub: HubCore) -> Cleanup:
+def examine_cache(hub: Hub) -> Cleanup:
     """Find what can be deleted, without deleting anything.
 
     Args:
@@ -108,7 +108,7 @@ def examine_cache(hub: HubCore) -> Cleanup:
     return Cleanup(cache=hub.cache, found=removables, bytes=total, spared=tuple(_spared(hub)))
 
 
-def delete(hub: HubCore, cleanup: Cleanup) -> Cleanup:
+def delete(hub: Hub, cleanup: Cleanup) -> Cleanup:
     """Delete what `examine_cache` found, unless it came into use since.
 
     Args:
@@ -140,7 +140,7 @@ def delete(hub: HubCore, cleanup: Cleanup) -> Cleanup:
     return cleanup.model_copy(update={"deleted": tuple(deleted), "freed": freed, "kept": tuple(kept)})
 
 
-def _unused_index_files(hub: HubCore) -> Iterator[Removable]:
+def _unused_index_files(hub: Hub) -> Iterator[Removable]:
     indexes = hub.cache / BASES
     in_use = _known_indexes(hub)
     files = _files(indexes)
@@ -164,7 +164,7 @@ def _removable(
     return Removable(path=path, kind=kind, base=base, reason=reason, bytes=_bytes(path), age=_age(_changed((path,))))
 
 
-def _rebuildable_caches(hub: HubCore) -> Iterator[Removable]:
+def _rebuildable_caches(hub: Hub) -> Iterator[Removable]:
     """Yield what is rebuilt on demand: corpora not changed lately, the rerank cache, model answers."""
     for path in _folders(hub.cache / EVALUATIONS):
         age = _age(_corpus_changed(path))
@@ -186,7 +186,7 @@ def _answers(folder: Path) -> list[Path]:
     return [path for path in _files(folder) if _ANSWER.fullmatch(path.name)]
 
 
-def _spared(hub: HubCore) -> Iterator[Spared]:
+def _spared(hub: Hub) -> Iterator[Spared]:
     """Yield the folders of retained texts whose base is gone or no longer configured."""
     bases = _known_bases(hub)
     for folder in _folders(hub.data / KEPT):
@@ -198,7 +198,7 @@ def _spared(hub: HubCore) -> Iterator[Spared]:
         yield Spared(path=folder, base=base, reason=reason, bytes=size, age=age)
 
 
-def _why_abandoned(hub: HubCore, folder: Path | None, bases: Iterable[Base]) -> str | None:
+def _why_abandoned(hub: Hub, folder: Path | None, bases: Iterable[Base]) -> str | None:
     if folder is None:
         return "they belong to an unknown base"
     if is_directory(folder) and any(base.path == folder for base in bases):
@@ -214,13 +214,13 @@ def _base_of_texts(folder: Path) -> Path | None:
     return Path(base) if isinstance(base, str) and base else None
 
 
-def _known_bases(hub: HubCore) -> tuple[Base, ...]:
+def _known_bases(hub: Hub) -> tuple[Base, ...]:
     """Return the bases active here and all bases of the global config, whatever its `repos` say."""
-    everywhere = HubCore(replace(hub.options, every_base=True)).discovery()
+    everywhere = Hub(replace(hub.options, every_base=True)).discovery()
     return (*hub.discovery().bases, *everywhere.bases)
 
 
-def _known_indexes(hub: HubCore) -> set[Path]:
+def _known_indexes(hub: Hub) -> set[Path]:
     return {hub.index(base).path for base in _known_bases(hub)}
 
 
@@ -237,13 +237,13 @@ def _base_of(path: Path) -> Path | None:
     return Path(folder) if isinstance(folder, str) and folder else None
 
 
-def _why_orphaned(hub: HubCore, path: Path, base: Path | None) -> str | None:
+def _why_orphaned(hub: Hub, path: Path, base: Path | None) -> str | None:
     if base is None:
         return "no known base uses it, and it is incomplete, damaged or of another version"
     return _why_unknown(hub, base, lambda candidate: hub.index(candidate).path == path)
 
 
-def _why_unknown(hub: HubCore, folder: Path, matches: Callable[[Base], bool]) -> str | None:
+def _why_unknown(hub: Hub, folder: Path, matches: Callable[[Base], bool]) -> str | None:
     """Return why a folder is not a base of the user, a project or memories, or None if it is one."""
     if not is_directory(folder):
         return f"its folder {folder} is gone"
@@ -253,7 +253,7 @@ def _why_unknown(hub: HubCore, folder: Path, matches: Callable[[Base], bool]) ->
     return f"no known base is {folder}"
 
 
-def _project_bases(hub: HubCore, folder: Path) -> Iterator[Base]:
+def _project_bases(hub: Hub, folder: Path) -> Iterator[Base]:
     """Yield the bases of all projects that might use a folder as their knowledge."""
     grants = [grant.pointer.parent for grant in hub.trust.entries() if grant.target == folder]
     sibling = folder.with_name(folder.name.removesuffix(".knowledge"))
@@ -262,17 +262,17 @@ def _project_bases(hub: HubCore, folder: Path) -> Iterator[Base]:
             yield from _bases_for(hub, directory)
 
 
-def _bases_for(hub: HubCore, directory: Path) -> tuple[Base, ...]:
+def _bases_for(hub: Hub, directory: Path) -> tuple[Base, ...]:
     """Return the bases that would be active in a directory."""
     options = replace(hub.options, root=directory)
-    workspace: Workspace = HubCore(options).discovery().workspace
+    workspace: Workspace = Hub(options).discovery().workspace
     try:
         return discover(workspace, hub.config(), hub.trust, env=options.env, home=options.home).bases
     except ConfigError:  # that project's own
         return ()
 
 
-def _delete_index_files(hub: HubCore, removable: Removable) -> None:
+def _delete_index_files(hub: Hub, removable: Removable) -> None:
     """Delete an index or its remains with their journals, unless somebody holds the lock."""
     path = removable.path
     index = path.with_name(path.name.removesuffix(".lock")) if removable.kind == "lock" else index_of(path)

@@ -26,7 +26,7 @@ from kbhub.workspace.settings import Pointer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Base
     from kbhub.workspace.settings import GlobalConfig
 
@@ -63,7 +63,7 @@ class ContextTarget:
     """Path in the base without leading or trailing `/`; empty for the base itself."""
 
 
-def list_contexts(hub: HubCore, place: ContextTarget | None = None) -> tuple[Context, ...]:
+def list_contexts(hub: Hub, place: ContextTarget | None = None) -> tuple[Context, ...]:
     """Return the contexts of the active bases and of those in the global config.
 
     Args:
@@ -93,7 +93,7 @@ def list_contexts(hub: HubCore, place: ContextTarget | None = None) -> tuple[Con
     )
 
 
-def add_context(hub: HubCore, place: ContextTarget, text: str) -> ContextChange:
+def add_context(hub: Hub, place: ContextTarget, text: str) -> ContextChange:
     """Write a description of a place, replacing any previous one.
 
     Args:
@@ -118,7 +118,7 @@ def add_context(hub: HubCore, place: ContextTarget, text: str) -> ContextChange:
     return ContextChange(context=context, changed=changed, notes=tuple(notes))
 
 
-def remove_context(hub: HubCore, place: ContextTarget) -> ContextChange:
+def remove_context(hub: Hub, place: ContextTarget) -> ContextChange:
     """Remove the description of a place.
 
     Raises:
@@ -141,7 +141,7 @@ def _shown(base: str | None, path: str) -> str:
     return "/".join(part for part in (base, path) if part) or EVERY_BASE
 
 
-def parse_place(hub: HubCore, text: str | None) -> ContextTarget:
+def parse_place(hub: Hub, text: str | None) -> ContextTarget:
     """Parse a place as typed on the command line.
 
     Args:
@@ -176,7 +176,7 @@ def parse_place(hub: HubCore, text: str | None) -> ContextTarget:
     return ContextTarget(base.id, "" if inside == "." else inside)
 
 
-def _in_project(hub: HubCore, text: str) -> ContextTarget | None:
+def _in_project(hub: Hub, text: str) -> ContextTarget | None:
     """Return the place of a path that exists in the project base, written as for `ls`."""
     base = next((base for base in hub.discovery().bases if base.id == PROJECT_ID), None)
     unsafe = "\0" in text or Path(text).is_absolute() or ".." in Path(text).parts
@@ -199,7 +199,7 @@ class _Home:
     pointer: bool = False
 
 
-def _home_of(hub: HubCore, place: ContextTarget) -> _Home:
+def _home_of(hub: Hub, place: ContextTarget) -> _Home:
     settings, file = hub.config().settings, config_file(hub)
     if place.base is None:
         return _Home(file, (_FIELD,), settings.contexts, None)
@@ -221,7 +221,7 @@ def _home_of(hub: HubCore, place: ContextTarget) -> _Home:
     return _Home(pointer, (_FIELD,), contexts, base.path, pointer=True)
 
 
-def _pointer(hub: HubCore, base: Base) -> Path:
+def _pointer(hub: Hub, base: Base) -> Path:
     """Return the project base's pointer, or the path for a new one that changes nothing else."""
     workspace = hub.discovery().workspace
     pointer = find_pointer(workspace, Path(os.path.realpath(hub.options.home)), config=hub.config().path)
@@ -239,7 +239,7 @@ def _pointer(hub: HubCore, base: Base) -> Path:
     )
 
 
-def _write(hub: HubCore, home: _Home, key: str, text: str | None) -> bool:
+def _write(hub: Hub, home: _Home, key: str, text: str | None) -> bool:
     """Set or remove a context; an object that would become empty is removed with it."""
 
     def edit(before: str) -> str:
@@ -267,7 +267,7 @@ def _write(hub: HubCore, home: _Home, key: str, text: str | None) -> bool:
     return changed
 
 
-def _key(hub: HubCore, place: ContextTarget) -> str:
+def _key(hub: Hub, place: ContextTarget) -> str:
     """Return the path as spelled in the file, or with a trailing slash if it is a folder."""
     home = _home_of(hub, place)
     spelling = next((key for key in home.contexts if plain(key) == place.path), None)
@@ -277,7 +277,7 @@ def _key(hub: HubCore, place: ContextTarget) -> str:
     return f"{place.path}/" if folder else place.path
 
 
-def _file_of(hub: HubCore, base: Base, path: str) -> Path | None:
+def _file_of(hub: Hub, base: Base, path: str) -> Path | None:
     """Return the file that defines the context of a path in an active base."""
     config = config_file(hub)
     entries = hub.config().settings.entries()
@@ -299,6 +299,6 @@ def _contained(path: str) -> str:
     return "/".join(parts)
 
 
-def _known_ids(hub: HubCore) -> list[str]:
+def _known_ids(hub: Hub) -> list[str]:
     active = [name for base in hub.discovery().bases for name in (base.id, *base.names)]
     return list(dict.fromkeys([*active, *hub.config().settings.bases]))

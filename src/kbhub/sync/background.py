@@ -16,7 +16,7 @@ from kbhub.types import Problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.sync.bases import StaleBase
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Background:
 
     def __init__(
         self,
-        hub: HubCore,
+        hub: Hub,
         done: Callable[[], None] | None = None,
         tidy: Tidy | None = None,
         embed_ahead: EmbedAhead | None = None,

@@ -16,7 +16,7 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.models.embedding import Embedder
     from kbhub.sync.comparison import Difference
     from kbhub.sync.report import SyncReport
@@ -60,7 +60,7 @@ class SyncState:
 
 
 def sync(
-    hub: HubCore,
+    hub: Hub,
     names: Iterable[str] = (),
     *,
     full: bool = False,
@@ -82,7 +82,7 @@ def sync(
 
 
 def freshen(
-    hub: HubCore,
+    hub: Hub,
     names: Iterable[str] = (),
     progress: Progress | None = None,
     *,
@@ -140,7 +140,7 @@ def freshen(
     return tuple(behind)
 
 
-def is_in_step(hub: HubCore, base: Base) -> bool:
+def is_in_step(hub: Hub, base: Base) -> bool:
     """Return whether a base need not be compared with its files again, given that its events are followed.
 
     Only looks whether its index exists and is sound as far as known, so it may be asked on an event loop.
@@ -150,7 +150,7 @@ def is_in_step(hub: HubCore, base: Base) -> bool:
     return not due and os.path.isfile(path) and noted_damage(path) is None  # noqa: PTH113 - as above
 
 
-def passed_over(hub: HubCore, base: Base) -> dict[str, int]:
+def passed_over(hub: Hub, base: Base) -> dict[str, int]:
     """Return how many text files of a base are of a kind that is not indexed, by suffix; looks at no file.
 
     The counts are those of the last comparison of this process, else of the last sync.
@@ -169,13 +169,13 @@ def passed_over(hub: HubCore, base: Base) -> dict[str, int]:
     return json.loads(counts) if isinstance(counts, str) else {}
 
 
-def comparing_for(hub: HubCore, base: Base) -> float:
+def comparing_for(hub: Hub, base: Base) -> float:
     """Return for how many seconds a comparison of a base with its files has been running; 0 if none is."""
     return hub.state(SyncState).comparisons.comparing_for(hub.index(base).path)
 
 
 def _sync(
-    hub: HubCore, base: Base, *, progress: Progress | None = None, difference: Difference | None = None, **how: bool
+    hub: Hub, base: Base, *, progress: Progress | None = None, difference: Difference | None = None, **how: bool
 ) -> SyncReport:
     # It and the parsers take 60 ms to load, and most searches find their bases unchanged.
     from kbhub.sync.sync import sync_base  # noqa: PLC0415
@@ -207,7 +207,7 @@ def _sync(
     return report.model_copy(update={"notes": notes + report.notes})
 
 
-def _other_embedder(hub: HubCore, base: Base) -> bool:
+def _other_embedder(hub: Hub, base: Base) -> bool:
     try:
         embedder = hub.embedder()
         fingerprint = embedder.fingerprint if embedder else None

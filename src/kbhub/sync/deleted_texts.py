@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.documents.scans import Scan
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Base, Document, FileEntry, Kind
 
 ABOUT = "base.json"
@@ -269,7 +269,7 @@ class DeletedTexts:
         write_atomically(self.folder / ABOUT, json.dumps(about, ensure_ascii=True, indent=2) + "\n")
 
 
-def change_keeping(hub: HubCore, names: Iterable[str], *, keep: Sequence[str], forget: Sequence[str]) -> list[str]:
+def change_keeping(hub: Hub, names: Iterable[str], *, keep: Sequence[str], forget: Sequence[str]) -> list[str]:
     """Keep the texts of more or fewer files of some bases.
 
     Args:

@@ -12,7 +12,7 @@ from kbhub.sync.comparison import PROGRESS, SYNCED
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index import Index
     from kbhub.types import Base
 
@@ -48,7 +48,7 @@ class Patience:
         return min(self._end, self._moved + STALLED_SECONDS) - now
 
 
-def first_indexes(hub: HubCore, names: Iterable[str] = ()) -> dict[str, tuple[int, int]]:
+def first_indexes(hub: Hub, names: Iterable[str] = ()) -> dict[str, tuple[int, int]]:
     """Return base → (files done, files to do) of bases whose first index is being made, here or by another process.
 
     Args:
@@ -81,7 +81,7 @@ def _progress(index: Index) -> tuple[int, int] | None:
     return (int(done), int(todo)) if done.isdecimal() and todo.isdecimal() else (0, 0)
 
 
-def is_in_progress(hub: HubCore, base: Base) -> bool:
+def is_in_progress(hub: Hub, base: Base) -> bool:
     """Return whether a base is being indexed, or soon will be, here or by another process."""
     state = hub.state(SyncState)
     if state.in_hand(base.id) or base.id in state.progress:

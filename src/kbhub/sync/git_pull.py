@@ -21,7 +21,7 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Base
 
 FETCH_SECONDS = 120
@@ -84,7 +84,7 @@ class _Done:
     why: str
 
 
-def pull(hub: HubCore, base: Base) -> Pull:
+def pull(hub: Hub, base: Base) -> Pull:
     """Fetch and fast-forward the checkout of a base, if the user named that base.
 
     Args:
@@ -99,7 +99,7 @@ def pull(hub: HubCore, base: Base) -> Pull:
     return _Checkout(git, base).pull()
 
 
-def _why_not(hub: HubCore, base: Base) -> str:
+def _why_not(hub: Hub, base: Base) -> str:
     """Return why a base is not pulled; empty if it is."""
     is_named = base.origin in ("config", "argument") or bool(base.names)
     if not is_named and not any(grant.target == base.path for grant in hub.trust.entries() if grant.use == "knowledge"):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Base
 
 
@@ -68,7 +68,7 @@ def only_writer(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def writing(hub: HubCore, base: Base, ref: str) -> Iterator[None]:
+def writing(hub: Hub, base: Base, ref: str) -> Iterator[None]:
     """Hold the write lock of a base.
 
     Args:

@@ -17,7 +17,7 @@ from kbhub.models.onnx import MINILM, installed_model, minilm
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index import Index
     from kbhub.models.embedding import Embedder
     from kbhub.sync.sync import Progress
@@ -30,7 +30,7 @@ POWER = Path("/sys/class/power_supply")
 """On Linux, the power supplies (kernel ABI, `sysfs-class-power`)."""
 
 
-def is_used(hub: HubCore) -> bool:
+def is_used(hub: Hub) -> bool:
     """Return whether searches are reranked by the transformer: it is installed, not off, and not the embedder."""
     settings = hub.config().settings
     return settings.search.second_look and settings.embedder.model != MINILM and installed_model() is not None
@@ -55,7 +55,7 @@ def machine_is_free(power: Path = POWER) -> bool:
 
 
 def embed_ahead(
-    hub: HubCore,
+    hub: Hub,
     bases: Sequence[Base],
     go_on: Callable[[], bool],
     progress: Progress | None = None,
@@ -131,6 +131,6 @@ def _vectors(index: Index, batch: Mapping[int, int], embedder: Embedder) -> dict
     return found
 
 
-def embedded(hub: HubCore, base: Base) -> int:
+def embedded(hub: Hub, base: Base) -> int:
     """Return how many of a base's texts have a transformer vector."""
     return TransformerVectors(hub.index(base).path, minilm().fingerprint).count()

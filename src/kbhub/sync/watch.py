@@ -21,7 +21,7 @@ from kbhub.workspace.formats import IGNORE_NAMES, SKIPPED_FOLDERS, may_be_taken
 from kbhub.workspace.pointer import POINTER_NAMES
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Base
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Watcher:
         changed: called on the watcher's thread.
     """
 
-    def __init__(self, hub: HubCore, changed: Changed) -> None:
+    def __init__(self, hub: Hub, changed: Changed) -> None:
         self._hub, self._changed = hub, changed
         self._stop = threading.Event()
         self._plan: _Plan | None = None
@@ -236,7 +236,7 @@ def watched_folders(base: Base) -> list[Path]:
     return [base.path / part for part in base.only] if base.only else [base.path]
 
 
-def _places_of(hub: HubCore) -> tuple[Path, ...]:
+def _places_of(hub: Hub) -> tuple[Path, ...]:
     """Return the files and folders that determine which bases are active."""
     options = hub.options
     config = options.config or options.env.get("KBHUB_CONFIG") or options.home / ".kbhub.json"

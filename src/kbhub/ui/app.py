@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
 
 STATIC_SECONDS = 3600
 """Age to which scripts and styles are kept by the browser; their addresses have the version."""
@@ -83,7 +83,7 @@ class StaticParts(StaticFiles):
         return response
 
 
-def create_app(hub: HubCore) -> Starlette:
+def create_app(hub: Hub) -> Starlette:
     """Create the application.
 
     Args:

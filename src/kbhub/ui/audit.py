@@ -10,7 +10,7 @@ from kbhub.editing.audit import audit, fix
 
 if TYPE_CHECKING:
     from kbhub.editing.audit import AuditReport
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
 
 FINDINGS = 100
 """Findings of the audit that are shown."""
@@ -23,7 +23,7 @@ class SharedAudit:
         hub: the hub.
     """
 
-    def __init__(self, hub: HubCore) -> None:
+    def __init__(self, hub: Hub) -> None:
         self._hub, self._thread, self._lock = hub, ThreadPoolExecutor(1, "audit"), threading.Lock()
         self._ended = False
         self._last: Future[AuditReport] | None = None

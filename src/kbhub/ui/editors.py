@@ -8,7 +8,7 @@ from urllib.parse import quote
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.reading.whole import Whole
     from kbhub.workspace.settings import Editor
 
@@ -25,7 +25,7 @@ EDITORS: Mapping[Editor, str] = {
 """Name of an editor → the address by which its maker says to open a file."""
 
 
-def editor_address(hub: HubCore, whole: Whole, line: int) -> str | None:
+def editor_address(hub: Hub, whole: Whole, line: int) -> str | None:
     """Return the address that opens a document in the user's editor; None if it is no file of this machine.
 
     Args:

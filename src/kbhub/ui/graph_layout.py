@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.reading.graph.builder import Graph, Node
 
 ROUNDS = 50
@@ -34,7 +34,7 @@ SEED = 7
 
 
 def positions(
-    hub: HubCore, graph: Graph, nodes: Sequence[Node], links: Sequence[tuple[int, int]]
+    hub: Hub, graph: Graph, nodes: Sequence[Node], links: Sequence[tuple[int, int]]
 ) -> list[tuple[float, float]]:
     """Return a place for each document, within a circle of radius 1.
 
@@ -66,7 +66,7 @@ def positions(
     return [(round(float(x), 4), round(float(y), 4)) for x, y in places]
 
 
-def near_pairs(hub: HubCore, graph: Graph, nodes: Sequence[Node]) -> list[tuple[int, int]]:
+def near_pairs(hub: Hub, graph: Graph, nodes: Sequence[Node]) -> list[tuple[int, int]]:
     """Return pairs of documents near in meaning: each with its nearest, from `NEAR_FLOOR` on."""
     if not nodes:
         return []
@@ -83,7 +83,7 @@ def near_pairs(hub: HubCore, graph: Graph, nodes: Sequence[Node]) -> list[tuple[
     return sorted(pairs)
 
 
-def _vectors(hub: HubCore, graph: Graph, nodes: Sequence[Node]) -> NDArray[np.float32]:
+def _vectors(hub: Hub, graph: Graph, nodes: Sequence[Node]) -> NDArray[np.float32]:
     """Return the mean vectors of documents, shape (documents, dimensions); zeros for those without one."""
     means: dict[str, Means] = {}
     for name in {base for base, _ in nodes}:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.memory.catalog import StoredMemory
     from kbhub.memory.results import ChangedSubject
     from kbhub.ui.site import Site
@@ -157,17 +157,17 @@ def _changed(site: Site, form: FormData) -> str:
     return f"/memories/one?{urlencode({'id': name})}" if name else "/memories"
 
 
-def _confirm(hub: HubCore, ids: list[str], _fields: Mapping[str, str]) -> str:
+def _confirm(hub: Hub, ids: list[str], _fields: Mapping[str, str]) -> str:
     for name in ids:
         remember(hub, id=name)
     return ids[0] if len(ids) == 1 else ""
 
 
-def _edit(hub: HubCore, ids: list[str], fields: Mapping[str, str]) -> str:
+def _edit(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
     return remember(hub, fields.get("text", ""), id=ids[0], tags=fields.get("tags", "").split()).memory.ref
 
 
-def _merge(hub: HubCore, ids: list[str], fields: Mapping[str, str]) -> str:
+def _merge(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
     """Write one memory in the place of several, as `merge_page` showed it."""
     chosen = _to_merge(hub, ids)
     done = remember(
@@ -181,7 +181,7 @@ def _merge(hub: HubCore, ids: list[str], fields: Mapping[str, str]) -> str:
     return done.memory.ref
 
 
-def _to_merge(hub: HubCore, ids: list[str]) -> list[StoredMemory]:
+def _to_merge(hub: Hub, ids: list[str]) -> list[StoredMemory]:
     every = all_known(hub)
     chosen = list(
         {(one.shelf.place, one.path): one for one in (located(hub, name, None, every) for name in ids)}.values()
@@ -201,25 +201,25 @@ def _joined(lists: Iterable[Iterable[str]]) -> list[str]:
     return list(dict.fromkeys(item for items in lists for item in items))
 
 
-def _changed_subjects(hub: HubCore, every: Iterable[StoredMemory]) -> list[ChangedSubject]:
+def _changed_subjects(hub: Hub, every: Iterable[StoredMemory]) -> list[ChangedSubject]:
     """Return the changed subjects, but for those of memories that were replaced."""
     replaced = {memory.facts.id for memory in every if memory.facts.superseded_by}
     return [one for one in subjects_changed(hub) if one.id not in replaced]
 
 
-def _move(hub: HubCore, ids: list[str], fields: Mapping[str, str]) -> str:
+def _move(hub: Hub, ids: list[str], fields: Mapping[str, str]) -> str:
     scope = _scope(fields.get("scope", ""))
     if scope not in MOVES:
         raise UsageError(f"A memory can be moved to {', '.join(MOVES)}.")
     return refile(hub, ids[0], scope).ref
 
 
-def _forget(hub: HubCore, ids: list[str], _fields: Mapping[str, str]) -> str:
+def _forget(hub: Hub, ids: list[str], _fields: Mapping[str, str]) -> str:
     forget(hub, ids)
     return ""
 
 
-def _restore(hub: HubCore, ids: list[str], _fields: Mapping[str, str]) -> str:
+def _restore(hub: Hub, ids: list[str], _fields: Mapping[str, str]) -> str:
     return restore(hub, ids[0]).ref
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.ui.access import PageAddress
 
 
@@ -37,7 +37,7 @@ class PageServer:
     """
 
     def __init__(
-        self, hub: HubCore, bound: socket.socket, door: PageAddress, changed: Callable[[PageAddress], Awaitable[object]]
+        self, hub: Hub, bound: socket.socket, door: PageAddress, changed: Callable[[PageAddress], Awaitable[object]]
     ) -> None:
         self._app, self._bound = create_app(hub), bound
         self._server = HttpServer(Guard(self._app, door, changed))
@@ -61,7 +61,7 @@ class PageServer:
 
 
 def serve(
-    hub: HubCore,
+    hub: Hub,
     bound: socket.socket,
     door: PageAddress,
     ready: Callable[[], object],

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Base
 
 LOOK_SECONDS = 2.0
@@ -55,7 +55,7 @@ class Site:
         hub: the hub.
     """
 
-    def __init__(self, hub: HubCore) -> None:
+    def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self.background = Background(hub, tidy=self._tidy)
         self.answering = ThreadPoolExecutor(ANSWERS, "answer")

@@ -36,10 +36,10 @@ def checked(declared: type[T], data: Any, where: Path | str, *, more: Mapping[st
     """
     if not isinstance(data, dict):
         raise ConfigError(where, f"expected an object in braces, not {shown(data)}")
+    _refuse_unreadable(data, where)
     try:
         return plainly(declared, data, more)
     except ValueError:
-        _refuse_unreadable(data, where)
         # pydantic takes 0.1 s to load, and a file that is as it should be needs none of it.
         from kbhub.workspace.validation import ValidationError, validated  # noqa: PLC0415
     try:

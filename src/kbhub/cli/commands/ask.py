@@ -16,7 +16,7 @@ from kbhub.cli.console import show, show_json, show_text, terminal_width, wants_
 from kbhub.cli.hubs import bring_in_step, complain_all, complain_broken, complain_nothing, decoded, hub_options
 from kbhub.cli.options import Common
 from kbhub.errors import UsageError
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.index.query import STOP_WORDS, parsed
 from kbhub.memory.querylog.recorder import USER, flush
 from kbhub.render import pages
@@ -80,7 +80,7 @@ def ask(
         "direct_threshold": direct_threshold,
     }
     options = AskOptions.model_validate({name: value for name, value in given.items() if value is not None})
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     if not hub.discovery().bases:
         complain_broken(hub)
         complain_nothing(hub)

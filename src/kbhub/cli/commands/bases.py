@@ -13,7 +13,7 @@ from kbhub.cli.hubs import bring_in_step, complain_all, complain_broken, complai
 from kbhub.cli.options import Common, Formats
 from kbhub.cli.output import present
 from kbhub.errors import UsageError
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.reading.lists import list_documents
 from kbhub.render.lists import (
     base_text,
@@ -48,7 +48,7 @@ def list_(*, formats: Formats = Formats()) -> int:  # noqa: B008 - frozen
     Example: kbhub bases list --csv
     """
     formats.format()
-    listed = list_bases(HubCore(hub_options(formats)))
+    listed = list_bases(Hub(hub_options(formats)))
     present(
         formats,
         lambda: bases_listing(listed.bases),
@@ -99,7 +99,7 @@ def add(
         description=description,
         writable=writable,
     )
-    return _print_change(add_base(HubCore(hub_options(common)), new), "Added", common)
+    return _print_change(add_base(Hub(hub_options(common)), new), "Added", common)
 
 
 def remove(id_: Annotated[str, Parameter(metavar="ID")], /, *, common: Common = Common()) -> int:  # noqa: B008 - frozen
@@ -111,7 +111,7 @@ def remove(id_: Annotated[str, Parameter(metavar="ID")], /, *, common: Common = 
         id_: Its id.
         common: Options of every command.
     """
-    return _print_change(remove_base(HubCore(hub_options(common)), id_), "Removed", common)
+    return _print_change(remove_base(Hub(hub_options(common)), id_), "Removed", common)
 
 
 def rename(
@@ -130,7 +130,7 @@ def rename(
         new: New id.
         common: Options of every command.
     """
-    return _print_change(rename_base(HubCore(hub_options(common)), old, new), "Renamed to", common)
+    return _print_change(rename_base(Hub(hub_options(common)), old, new), "Renamed to", common)
 
 
 def show(id_: Annotated[str, Parameter(metavar="ID")], /, *, common: Common = Common()) -> int:  # noqa: B008 - frozen
@@ -142,7 +142,7 @@ def show(id_: Annotated[str, Parameter(metavar="ID")], /, *, common: Common = Co
         id_: Its id.
         common: Options of every command.
     """
-    base = show_base(HubCore(hub_options(common)), id_)
+    base = show_base(Hub(hub_options(common)), id_)
     if common.json:
         show_json(base.model_dump_json(indent=2))
     else:
@@ -171,7 +171,7 @@ def ls(
         The exit code: 1 if a base could not be listed.
     """
     formats.format()
-    hub = HubCore(hub_options(formats))
+    hub = Hub(hub_options(formats))
     bring_in_step(hub)
     result = list_documents(hub, place)
     present(
@@ -211,7 +211,7 @@ def add_context(
         common: Options of every command.
     """
     where, said = (None, place) if text is None else (place, text)
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     return _print_context(write_context(hub, parse_place(hub, where), said), "is", common)
 
 
@@ -230,7 +230,7 @@ def list_contexts(
         formats: Options of every command.
     """
     formats.format()
-    hub = HubCore(hub_options(formats))
+    hub = Hub(hub_options(formats))
     found = contexts_at(hub, parse_place(hub, place) if place is not None else None)
     present(formats, lambda: contexts_listing(found), lambda: contexts_text(found, width=terminal_width()))
     if not found:
@@ -252,7 +252,7 @@ def remove_context(
         place: The base or path; optional inside a base's folder.
         common: Options of every command.
     """
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     return _print_context(take_back(hub, parse_place(hub, place)), "is no longer", common)
 
 
@@ -280,7 +280,7 @@ def cleanup(
     """
     if yes and dry_run:
         raise UsageError("--yes cannot be used with --dry-run.")
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     found = examine_cache(hub)
     asked = not (yes or dry_run or common.json)
     if not common.json:

@@ -22,7 +22,7 @@ from kbhub.errors import UsageError
 from kbhub.frozen import Model
 from kbhub.hooks.consent import let_speak
 from kbhub.hooks.deliveries import mark_read
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.memory.catalog import count_read
 from kbhub.memory.querylog.recorder import flush, note_read
 from kbhub.reading.read import ReadOptions, by_index
@@ -79,7 +79,7 @@ def read(
     form = formats.format()
     if not refs:
         raise UsageError("Nothing to read. Usage: kbhub read PATH, or, with a docid in quotes: kbhub read '#a1b2c3'")
-    hub = HubCore(hub_options(formats))
+    hub = Hub(hub_options(formats))
     wanted, whole = [decoded(ref) for ref in refs], ReadOptions(answer_bytes=EVERYTHING_READ)
     result = read_refs(hub, wanted, whole)
     if by_index(wanted, result):
@@ -129,7 +129,7 @@ def status(*, formats: Formats = Formats()) -> int:  # noqa: B008 - frozen
     Example: kbhub status --root ~/work/shop
     """
     listed = formats.format() in ("text", "json")
-    state = overview(HubCore(hub_options(formats, warn=not listed)))
+    state = overview(Hub(hub_options(formats, warn=not listed)))
     present(
         formats,
         lambda: status_listing(state.bases),
@@ -163,14 +163,14 @@ def init(
         name: Readable name of the project's knowledge.
         common: Options of every command.
     """
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     found = choices(hub) if knowledge is None else ()
     if found and sys.stdin.isatty() and not common.json:
         chosen = _chosen(found)
         if chosen is None:
             complain("Nothing was changed.")
             return 0
-        hub, knowledge = HubCore(replace(hub.options, root=chosen.directory)), str(chosen.path)
+        hub, knowledge = Hub(replace(hub.options, root=chosen.directory)), str(chosen.path)
     discovery, options = hub.discovery(), hub.options
     if knowledge is None:
         made = make_knowledge(discovery, name=name, found=tuple(one.sentence for one in found))
@@ -236,7 +236,7 @@ def trust(
         raise UsageError(
             "POINTER (with or without --writable), --documents, --list and --revoke cannot be used together."
         )
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     if list_:
         result = TrustResult(grants=hub.trust.entries())
     elif revoke is not None:
@@ -253,7 +253,7 @@ def trust(
     return 0
 
 
-def _untrusted_pointer(hub: HubCore, *, writable: bool) -> Path:
+def _untrusted_pointer(hub: Hub, *, writable: bool) -> Path:
     """Return the pointer of the workspace if it asks for something that is not allowed yet.
 
     Raises:

@@ -19,7 +19,7 @@ from kbhub.editing.distil import distil as save_answer
 from kbhub.editing.trash import TrashEntry
 from kbhub.errors import KbhubError, UsageError
 from kbhub.frozen import Model
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.render.edits import deleted_text, renamed_text, restored_text, trash_text, written_text
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def write(
     """
     if stdin and text is not None:
         raise UsageError("--text cannot be used with `-`.")
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     done = editing.write_document(
         hub,
         argument(ref),
@@ -101,7 +101,7 @@ def delete(
         based_on: Fail unless the document still has this content hash.
         common: Options of every command.
     """
-    done = editing.delete_document(HubCore(hub_options(common)), argument(ref), based_on)
+    done = editing.delete_document(Hub(hub_options(common)), argument(ref), based_on)
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
@@ -130,7 +130,7 @@ def restore(
     """
     if (name is not None) + list_ + (empty_older_than is not None) != 1:
         raise UsageError("Give exactly one of NAME, --list and --empty-older-than DAYS.")
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     if name is not None:
         done = editing.restore(hub, argument(name))
         if common.json:
@@ -168,7 +168,7 @@ def rename(
     Returns:
         The exit code: 1 if some links could not be updated.
     """
-    done = editing.rename(HubCore(hub_options(common)), argument(ref), argument(new), update_links=update_links)
+    done = editing.rename(Hub(hub_options(common)), argument(ref), argument(new), update_links=update_links)
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
@@ -224,7 +224,7 @@ def distil(
         allow_secret: Save it even if it looks like it contains a credential.
         common: Options of every command.
     """
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     given = _text(text, hub.config().settings.limits.file_bytes)
     saved = save_answer(hub, model, given, base=base_id, allow_secret=allow_secret)
     if common.json:

@@ -26,7 +26,7 @@ from kbhub.evaluation import evaluate as measure
 from kbhub.evaluation.corpus import Setup, logged_dataset
 from kbhub.evaluation.history import keep
 from kbhub.frozen import Model
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.index.query import excerpt, parsed
 from kbhub.models.inference import Ollama, StoredAnswers
 from kbhub.render.evaluation import evaluation_text
@@ -143,7 +143,7 @@ def evaluate(
         raise UsageError(
             "No data set given has other wordings. Add a `rewordings.jsonl` with `id` and `queries` to one."
         )
-    judged += [logged_dataset(HubCore(hub_options(common)))] if log else []
+    judged += [logged_dataset(Hub(hub_options(common)))] if log else []
     with progress_bars("") as progress:
         places = common.cache_dir, common.config
         setup = Setup(dict(os.environ), *places, fresh=fresh, transformer=transformer, progress=progress)
@@ -209,7 +209,7 @@ def rerank(
     """
     if not files:
         raise UsageError("Nothing to rerank. Usage: kbhub rerank QUERY FILE…")
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     settings = hub.config().settings
     wanted = replace(settings.rerank, seconds=seconds, model=model or settings.rerank.model)
     passages = [_passage(file, query, settings.limits.file_bytes) for file in files]
@@ -249,7 +249,7 @@ def embed(
         query: Embed them as queries instead of documents, if the model distinguishes the two.
         common: Options of every command.
     """
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     embedder = hub.embedder()
     if embedder is None:
         raise UsageError(

@@ -12,7 +12,7 @@ from kbhub.cli.hubs import bring_in_step, complain_all, complain_broken, complai
 from kbhub.cli.options import Formats
 from kbhub.cli.output import present
 from kbhub.errors import UsageError
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.reading import graph
 from kbhub.reading.graph.neighbours import LIMIT as RELATED_LIMIT
 from kbhub.reading.graph.neighbours import MOST_HOPS
@@ -55,7 +55,7 @@ def related(
         The exit code: 1 if a base could not be read.
     """
     formats.format()
-    hub = HubCore(hub_options(formats))
+    hub = Hub(hub_options(formats))
     bring_in_step(hub)
     result = graph.related(hub, ref, hops=hops, kinds=kinds or graph.EDGE_KINDS, limit=limit or RELATED_LIMIT)
     present(
@@ -96,7 +96,7 @@ def tags(
     formats.format()
     if all_ and limit is not None:
         raise UsageError("--all cannot be used with --limit.")
-    hub = HubCore(hub_options(formats))
+    hub = Hub(hub_options(formats))
     bring_in_step(hub, bases)
     result = graph.tags(hub, names, bases=bases, hops=hops, limit=limit or TAGS_LIMIT, everything=all_)
     present(

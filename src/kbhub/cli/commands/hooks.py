@@ -18,7 +18,7 @@ from kbhub.hooks.events import EventName, HookClient  # noqa: TC001 - cyclopts r
 from kbhub.hooks.inbox import Inbox, settle, waiting
 from kbhub.hooks.replay import replay
 from kbhub.hooks.state import hooks_state
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.render.hooks import inbox_text, replayed_text, settled_text, state_text
 from kbhub.server.daemon.hook_client import run
 from kbhub.setup.hooks import hooked_clients
@@ -66,7 +66,7 @@ def hooks(
         replay_: Session log of Claude Code, Codex or Gemini CLI.
         common: Options of every command.
     """
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     if replay_ is not None:
         replayed = replay(hub, Path(expand(replay_, hub.options.home, hub.options.cwd)))
         if common.json:
@@ -104,7 +104,7 @@ def inbox(
         dismiss: Drop these proposals.
         common: Options of every command.
     """
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     if accept and dismiss:
         raise UsageError("--accept cannot be used with --dismiss.")
     if not accept and not dismiss:

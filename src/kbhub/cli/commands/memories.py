@@ -13,7 +13,7 @@ from kbhub.cli.hubs import decoded, hub_options
 from kbhub.cli.options import AllowSecret, Common, Formats, argument, optional, standard_input
 from kbhub.cli.output import present
 from kbhub.errors import UsageError
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.memory.changes import forget as forget_memories
 from kbhub.memory.documents import MAX_TEXT_BYTES
 from kbhub.memory.lists import LISTED
@@ -98,7 +98,7 @@ def remember(
     if stdin and text:
         raise UsageError("Give the text as an argument, or `-` to read it from standard input, not both.")
     said = " ".join(map(argument, text)) if text else None
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     done = remember_text(
         hub,
         standard_input(MAX_TEXT_BYTES, "a memory") if stdin else said,
@@ -142,7 +142,7 @@ def memories(
     """
     formats.format()
     found = list_memories(
-        HubCore(hub_options(formats)),
+        Hub(hub_options(formats)),
         " ".join(map(decoded, query)) or None,
         scope=scope,
         tags=tags,
@@ -191,7 +191,7 @@ def recall(
     words = " ".join(map(decoded, query))
     if not words.strip():
         raise UsageError("Nothing to search for. Usage: kbhub recall WORDS; or list all memories: kbhub memories")
-    hub = HubCore(hub_options(formats))
+    hub = Hub(hub_options(formats))
     found = list_memories(hub, words, scope=scope, tags=tags, namespace=namespace, limit=limit or RECALLED, whole=True)
     present(
         formats,
@@ -227,7 +227,7 @@ def forget(
         common: Options of every command.
     """
     done = forget_memories(
-        HubCore(hub_options(common)),
+        Hub(hub_options(common)),
         ids,
         tags=tags,
         namespace=namespace,
@@ -257,7 +257,7 @@ def export(
         allow_secret: Keep text that looks like a credential.
         common: Options of every command.
     """
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     show_json(export_memories(hub, scope=scope, allow_secret=allow_secret).model_dump_json(indent=2))
     return 0
 
@@ -289,7 +289,7 @@ def import_(
     """
     if stdin == (path is not None):
         raise UsageError("Nothing to import. Name a file or folder, or `-` to read standard input.")
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     try:
         source = (
             expand(path, hub.options.home, hub.options.cwd) if path else standard_input(MAX_IMPORT_BYTES, "an import")
@@ -317,7 +317,7 @@ def move(old: Annotated[str, Parameter(metavar="OLD")], /, *, common: Common = C
         old: Former path of the folder, which need not exist anymore, or the key its memories are stored under.
         common: Options of every command.
     """
-    done = move_memories(HubCore(hub_options(common)), old)
+    done = move_memories(Hub(hub_options(common)), old)
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
@@ -339,7 +339,7 @@ def restore(
         name: Its id, or its path in the trash; without it, list the forgotten memories.
         common: Options of every command.
     """
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     if name is None:
         found = trashed(hub)
         if common.json:
@@ -374,7 +374,7 @@ def tool(*, client: str = "memory tool", common: Common = Common()) -> int:  # n
         command = None
     if not isinstance(command, dict):
         raise UsageError('Standard input is not a JSON object such as {"command": "view", "path": "/memories"}.')
-    answer = memory_tool(HubCore(hub_options(common)), command, client=client)
+    answer = memory_tool(Hub(hub_options(common)), command, client=client)
     if common.json:
         show_json(json.dumps({"text": answer}, ensure_ascii=False))
     else:

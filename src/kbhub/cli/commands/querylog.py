@@ -11,7 +11,7 @@ from kbhub.cli.console import complain, show_json, show_text
 from kbhub.cli.hubs import bring_in_step, complain_all, hub_options
 from kbhub.cli.options import Common, Tables
 from kbhub.cli.output import present
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.memory.querylog.gaps import close_gap, list_gaps
 from kbhub.memory.querylog.log import SHOWN, Gaps, clear_log, show_log
 from kbhub.memory.querylog.maintenance import MOST_QUERIES, gaps_and_unanswered, maintain
@@ -43,7 +43,7 @@ def show(
         formats: Options of every command.
     """
     formats.format()
-    log = show_log(HubCore(hub_options(formats)), limit or SHOWN)
+    log = show_log(Hub(hub_options(formats)), limit or SHOWN)
     present(formats, lambda: queries_listing(log), lambda: queries_text(log), document=log.model_dump_json(indent=2))
     if not log.logged:
         complain(OFF)
@@ -67,7 +67,7 @@ def clear(
         all_: Delete those of every project.
         common: Options of every command.
     """
-    done = clear_log(HubCore(hub_options(common)), every_project=all_)
+    done = clear_log(Hub(hub_options(common)), every_project=all_)
     if common.json:
         show_json(done.model_dump_json(indent=2))
     else:
@@ -93,7 +93,7 @@ def gaps(
         formats: Options of every command.
     """
     formats.format()
-    hub = HubCore(hub_options(formats))
+    hub = Hub(hub_options(formats))
     if close is not None:
         gap = close_gap(hub, close)
         found = Gaps(gaps=(gap,), open=list_gaps(hub).open, logged=hub.config().settings.log.queries)

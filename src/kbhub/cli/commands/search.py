@@ -16,7 +16,7 @@ from kbhub.cli.hubs import bring_in_step, broken_bases, complain_all, complain_n
 from kbhub.cli.options import Formats, Hits
 from kbhub.cli.output import present
 from kbhub.errors import UsageError
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.index.sqlite import noted_damage
 from kbhub.memory.querylog.recorder import flush, record
 from kbhub.render.terminal import Painter, search_notes, search_text
@@ -76,7 +76,7 @@ def search(
         raise UsageError("No query given. Usage: kbhub search QUERY, or `-` to read it from standard input")
     if hits.all_ and (limit is not None or page > 1):
         raise UsageError("--all cannot be used with --limit or --page.")
-    hub = HubCore(hub_options(formats))
+    hub = Hub(hub_options(formats))
     config = hub.config()
     defaults = config.settings.search
     chosen = form == "text" or ("search", "limit") in config.said
@@ -106,7 +106,7 @@ def search(
     return 0 if result.searched else 1
 
 
-def _found(hub: HubCore, query: Query, hits: Hits) -> tuple[SearchResult, float]:
+def _found(hub: Hub, query: Query, hits: Hits) -> tuple[SearchResult, float]:
     """Bring small bases in step and search, once more if the search met a damaged index; with the seconds it took."""
     bring_in_step(hub, query.bases)
     began = time.perf_counter()
@@ -118,7 +118,7 @@ def _found(hub: HubCore, query: Query, hits: Hits) -> tuple[SearchResult, float]
     return result, time.perf_counter() - began
 
 
-def _print(hub: HubCore, result: SearchResult, hits: Hits, formats: Formats) -> None:
+def _print(hub: Hub, result: SearchResult, hits: Hits, formats: Formats) -> None:
     """Print the hits in the format that was asked for."""
     whole = hits.full or hits.around is not None
     present(

@@ -19,7 +19,7 @@ from kbhub.cli.options import AllowSecret, Common
 from kbhub.editing.pull import pull as pull_files
 from kbhub.errors import EmbedderError, EngineUnavailable, UsageError
 from kbhub.frozen import Model
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.render.layout import table
 from kbhub.render.terminal import report_text
 from kbhub.setup.bases import team_engine
@@ -131,7 +131,7 @@ def publish(
         removed = engine.remove(server, name)
         text = f"{name}: removed from {server.name}, {counted(removed, 'document')}; your files are not touched"
         return _present(common, Published(database=server.name, removed=removed), lambda: text)
-    hub = HubCore(hub_options(common))
+    hub = Hub(hub_options(common))
     (chosen,) = hub.select([base])
     name = shared_as or _own_name(hub, chosen)
     try:
@@ -348,7 +348,7 @@ for _name, _usage in {
 def _publish_once(
     engine: Any,
     server: Any,
-    hub: HubCore,
+    hub: Hub,
     base: Base,
     name: str,
     common: Common,
@@ -397,7 +397,7 @@ def _describe(engine: Any, server: Any, name: str | None, description: str | Non
     return 0
 
 
-def _own_name(hub: HubCore, base: Base) -> str:
+def _own_name(hub: Hub, base: Base) -> str:
     if base.engine:
         raise UsageError(f"The base {base.id!r} is itself a shared base. Publish the folder that its publisher has.")
     directory = hub.discovery().workspace.directory

@@ -16,7 +16,7 @@ from kbhub.cli.console import complain, show_text
 from kbhub.cli.hubs import hub_options
 from kbhub.cli.options import Places
 from kbhub.errors import UsageError
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.server.daemon.page import serve_by_daemon
 from kbhub.server.daemon.protocol import ConnectOptions
 from kbhub.ui.access import door_at
@@ -91,7 +91,7 @@ def ui(
             complain(
                 "The daemon has stopped; this process serves the page now. Open tabs keep working, or use this address:"
             )
-        serve(HubCore(options), _bound_again(door.port), door, ready, changed)
+        serve(Hub(options), _bound_again(door.port), door, ready, changed)
     except KeyboardInterrupt:
         pass
     finally:

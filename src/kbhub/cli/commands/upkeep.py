@@ -26,7 +26,7 @@ from kbhub.editing.audit import audit as audit_documents
 from kbhub.editing.audit import fix as fix_documents
 from kbhub.errors import BaseNotFound, KbhubError, UsageError
 from kbhub.frozen import Model
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.memory.querylog.maintenance import maintain
 from kbhub.render.audit import audit_listing, audit_text
 from kbhub.render.memories import maintained_lines
@@ -93,7 +93,7 @@ def index(
     """
     if bases and all_bases:
         raise UsageError("--all-bases cannot be used with BASE.")
-    hub = HubCore(hub_options(common, every_base=all_bases))
+    hub = Hub(hub_options(common, every_base=all_bases))
     if bases:
         names = [base.id for base in hub.select(bases)]
     else:
@@ -130,7 +130,7 @@ def index(
     return 1 if failed or not names or any(pull.state == "failed" for pull in pulled) else 0
 
 
-def _maintain_if_due(hub: HubCore) -> None:
+def _maintain_if_due(hub: Hub) -> None:
     """Maintain the query log if it was not maintained for a while, and print what changed."""
     try:
         complain_all(maintained_lines(maintain(hub, at_most_every=TIDY_EVERY_SECONDS)))
@@ -139,7 +139,7 @@ def _maintain_if_due(hub: HubCore) -> None:
 
 
 def _index_one(
-    hub: HubCore,
+    hub: Hub,
     name: str,
     reports: list[SyncReport],
     failed: list[Problem],
@@ -155,12 +155,12 @@ def _index_one(
         failed.append(Problem(subject=name, message=_why(hub, name, error)))
 
 
-def _every_name(hub: HubCore) -> list[str]:
+def _every_name(hub: Hub) -> list[str]:
     """Return the ids of the global config's bases and of those named for this call, active or not."""
     return sorted({*hub.config().settings.bases, *hub.options.bases})
 
 
-def _why(hub: HubCore, name: str, error: KbhubError) -> str:
+def _why(hub: Hub, name: str, error: KbhubError) -> str:
     """Return why a base failed; for one that is not active, discovery knows."""
     if isinstance(error, BaseNotFound):
         return next((problem.message for problem in hub.discovery().problems if problem.subject == name), str(error))
@@ -200,7 +200,7 @@ def audit(
     form = formats.format()
     if dry_run and not fix:
         raise UsageError("--dry-run requires --fix.")
-    hub = HubCore(hub_options(formats))
+    hub = Hub(hub_options(formats))
     bring_in_step(hub)  # all of them, for links lead from one to another
     with progress_bars("checking ") as bars:
 
@@ -254,7 +254,7 @@ def doctor(
     Returns:
         The exit code: 1 if an error is left.
     """
-    hub = HubCore(hub_options(common, warn=False))
+    hub = Hub(hub_options(common, warn=False))
     diagnosis = examine(hub)
     if fix:
         diagnosis = repair(hub, diagnosis)
@@ -265,7 +265,7 @@ def doctor(
     return 1 if any(finding.level == "error" for finding in diagnosis.findings) else 0
 
 
-def _pull_bases(hub: HubCore, names: tuple[str, ...]) -> tuple[Pull, ...]:
+def _pull_bases(hub: Hub, names: tuple[str, ...]) -> tuple[Pull, ...]:
     """Fetch and fast-forward bases that are git checkouts of the user's, and report the outcome.
 
     Args:
@@ -286,7 +286,7 @@ def _pull_bases(hub: HubCore, names: tuple[str, ...]) -> tuple[Pull, ...]:
     return tuple(pulled)
 
 
-def _embed_ahead(hub: HubCore, names: list[str]) -> None:
+def _embed_ahead(hub: Hub, names: list[str]) -> None:
     """Compute the transformer vectors of bases, or say why searches do not use any."""
     if not is_used(hub):
         complain("No vectors to compute: `search.secondLook` is off, or the extra kbhub[onnx] is not installed.")

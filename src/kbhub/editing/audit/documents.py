@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kbhub.editing.audit.material import AuditFinding, Material, Severity
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index import Index
 
 
@@ -206,7 +206,7 @@ def _line(lines: list[str], keys: tuple[str, ...]) -> int | None:
     )
 
 
-def memory_findings(hub: HubCore, bases: Mapping[str, Material]) -> Iterator[AuditFinding]:
+def memory_findings(hub: Hub, bases: Mapping[str, Material]) -> Iterator[AuditFinding]:
     """Yield findings about memories whose document or code changed or vanished since.
 
     Args:

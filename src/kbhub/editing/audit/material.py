@@ -18,7 +18,7 @@ from kbhub.values import struct
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index import DocumentRow
     from kbhub.index.texts import ContentRow
     from kbhub.reading.graph import ResolvedLink
@@ -142,7 +142,7 @@ class AuditReport(Model):
 class Material:
     """A base, as of one read of its index."""
 
-    hub: HubCore
+    hub: Hub
     base: Base
     documents: Mapping[str, DocumentRow]
     """By path, in order."""
@@ -189,7 +189,7 @@ class Material:
         )
 
 
-def material_of(hub: HubCore, base: Base) -> Material:
+def material_of(hub: Hub, base: Base) -> Material:
     """Load the data of a base.
 
     Raises:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from kbhub.documents.text_edits import Text
     from kbhub.editing.link_rewrites import Rewritten
     from kbhub.editing.paths import Location
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.sync.sync import Progress
     from kbhub.types import Base
 
@@ -82,7 +82,7 @@ class _AuditProgress:
 
 
 def audit(
-    hub: HubCore,
+    hub: Hub,
     names: Iterable[str] = (),
     *,
     checks: Iterable[str] = (),
@@ -157,7 +157,7 @@ def audit(
 
 
 def _findings(
-    hub: HubCore,
+    hub: Hub,
     audited: Sequence[Material],
     bases: Mapping[str, Material],
     selected: frozenset[str],
@@ -209,7 +209,7 @@ def _checks_of_base(
 
 
 def _checks_of_all(
-    hub: HubCore, audited: Sequence[Material], notes: list[str]
+    hub: Hub, audited: Sequence[Material], notes: list[str]
 ) -> Iterator[tuple[frozenset[str], Callable[[], Iterable[AuditFinding]]]]:
     """Yield the checks across bases, by the names of what they find."""
 
@@ -223,7 +223,7 @@ def _checks_of_all(
     yield frozenset(("memories",)), lambda: memory_findings(hub, {material.base.id: material for material in audited})
 
 
-def _passed_over(hub: HubCore, audited: Sequence[Material]) -> dict[str, dict[str, int]]:
+def _passed_over(hub: Hub, audited: Sequence[Material]) -> dict[str, dict[str, int]]:
     return {material.base.id: counts for material in audited if (counts := passed_over(hub, material.base))}
 
 
@@ -238,7 +238,7 @@ def _counts(findings: Sequence[AuditFinding]) -> tuple[CheckCount, ...]:
     return tuple(count for count in counts if count.total)
 
 
-def fix(hub: HubCore, report: AuditReport, *, dry_run: bool = False) -> Fixed:
+def fix(hub: Hub, report: AuditReport, *, dry_run: bool = False) -> Fixed:
     """Apply the safe fixes of an audit in writable bases, and index the changes.
 
     Args:
@@ -276,7 +276,7 @@ def fix(hub: HubCore, report: AuditReport, *, dry_run: bool = False) -> Fixed:
 
 
 def _fix(
-    hub: HubCore, base: Base, path: str, findings: Sequence[AuditFinding], *, dry_run: bool
+    hub: Hub, base: Base, path: str, findings: Sequence[AuditFinding], *, dry_run: bool
 ) -> tuple[list[Change], list[int | None]]:
     place = find_document(hub, f"{base.id}@{path}")
     with writing(hub, base, place.ref), refusing(place.ref), open_folder(base, place.folders) as folder:

@@ -20,7 +20,7 @@ from kbhub.workspace.memory_folders import MEMORY_ID, PROJECT_ID
 from kbhub.workspace.places import is_directory
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Base, Hit
 
 PROMOTED_KINDS = ("document", *(kind for kind in CONVERTED_KINDS if kind != "session"))
@@ -52,13 +52,13 @@ class LoggedAnswer:
         return self.verdict == "strong" and self.hit is not None
 
 
-def answer_in_documents(hub: HubCore, question: str) -> LoggedAnswer:
+def answer_in_documents(hub: Hub, question: str) -> LoggedAnswer:
     """Search everything but this project's memories, where promoted ones are stored."""
     bases = tuple(base.id for base in hub.discovery().bases if base.id != MEMORY_ID)
     return _answer(hub, question, bases) if bases else LoggedAnswer(None, None, complete=False)
 
 
-def answer_anywhere(hub: HubCore, question: str) -> LoggedAnswer:
+def answer_anywhere(hub: Hub, question: str) -> LoggedAnswer:
     """Search everything, not counting promoted memories as answers: they only refer to one."""
     answer = answer_in_documents(hub, question)
     if answer.strong or all(base.id != MEMORY_ID for base in hub.discovery().bases):
@@ -67,7 +67,7 @@ def answer_anywhere(hub: HubCore, question: str) -> LoggedAnswer:
     return overall if overall.strong and overall.hit and not _is_promoted(hub, overall.hit) else answer
 
 
-def target_of(hub: HubCore, hit: Hit) -> str | None:
+def target_of(hub: Hub, hit: Hit) -> str | None:
     """Return the ref of a hit: its document, and its section as an anchor.
 
     The only text taken from the document is the letters and digits of a heading.
@@ -91,7 +91,7 @@ def target_of(hub: HubCore, hit: Hit) -> str | None:
     return f"{ref}#{heading}" if part and line in part else ref
 
 
-def text_at(hub: HubCore, target: str) -> str | None:
+def text_at(hub: Hub, target: str) -> str | None:
     """Return the current text of a target, or None if its document or section is gone."""
     base, path, heading = _parts(hub, target)
     if base is None:
@@ -108,7 +108,7 @@ def text_at(hub: HubCore, target: str) -> str | None:
     return "\n".join(document.lines[lines[0] - 1 : lines[1]]) if lines else None
 
 
-def is_known(hub: HubCore, target: str) -> bool:
+def is_known(hub: Hub, target: str) -> bool:
     """Return whether a target's base is active and its folder exists; otherwise its absence proves nothing."""
     base = _parts(hub, target)[0]
     return base is not None and is_directory(base.path)
@@ -119,7 +119,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:DIGEST_DIGITS]
 
 
-def _parts(hub: HubCore, target: str) -> tuple[Base | None, str, str]:
+def _parts(hub: Hub, target: str) -> tuple[Base | None, str, str]:
     """Split a target into base, path and heading."""
     whole, _, heading = target.partition("#")
     name, mark, path = whole.rpartition("@")
@@ -128,12 +128,12 @@ def _parts(hub: HubCore, target: str) -> tuple[Base | None, str, str]:
     return next(bases, None), path, heading
 
 
-def _answer(hub: HubCore, question: str, bases: tuple[str, ...]) -> LoggedAnswer:
+def _answer(hub: Hub, question: str, bases: tuple[str, ...]) -> LoggedAnswer:
     result = search(hub, Query(text=question, bases=bases, limit=1))
     return LoggedAnswer(result.verdict, result.hits[0] if result.hits else None, complete=not result.skipped)
 
 
-def _is_promoted(hub: HubCore, hit: Hit) -> bool:
+def _is_promoted(hub: Hub, hit: Hit) -> bool:
     for shelf in active_shelves(hub):
         if shelf.base.id == hit.base and (stored := read(shelf, hit.path)):
             return stored.content.facts.source == "promoted"

@@ -17,7 +17,7 @@ from kbhub.search.memory_boost import timestamp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index.querylog import QueryLog
     from kbhub.memory.querylog.clusters import Cluster
     from kbhub.memory.querylog.topics import TimeLimit, Topics
@@ -40,7 +40,7 @@ TOP = 3
 
 
 def find_gaps(
-    hub: HubCore, log: QueryLog, recurring: Sequence[Cluster], known: Topics, deadline: TimeLimit
+    hub: Hub, log: QueryLog, recurring: Sequence[Cluster], known: Topics, deadline: TimeLimit
 ) -> tuple[list[str], list[str]]:
     """Record recurring questions that mostly had no answer and still have none.
 
@@ -79,7 +79,7 @@ def find_gaps(
     return opened, reopened
 
 
-def close_answered(hub: HubCore, log: QueryLog, deadline: TimeLimit) -> list[str]:
+def close_answered(hub: Hub, log: QueryLog, deadline: TimeLimit) -> list[str]:
     """Search for open gaps again and close those with an answer; return their questions."""
     answered = []
     for gap in log.topics("gap"):
@@ -95,7 +95,7 @@ def close_answered(hub: HubCore, log: QueryLog, deadline: TimeLimit) -> list[str
     return answered
 
 
-def list_gaps(hub: HubCore, *, every: bool = False) -> Gaps:
+def list_gaps(hub: Hub, *, every: bool = False) -> Gaps:
     """Return the open gaps, as of the last maintenance.
 
     Args:
@@ -115,7 +115,7 @@ def list_gaps(hub: HubCore, *, every: bool = False) -> Gaps:
     )
 
 
-def close_gap(hub: HubCore, name: str) -> Gap:
+def close_gap(hub: Hub, name: str) -> Gap:
     """Close a gap for good.
 
     Args:
@@ -156,14 +156,14 @@ def _counted(gap: Topic, cluster: Cluster) -> Topic:
     return replace(gap, question=question, count=cluster.count, last=cluster.last, clients=cluster.clients)
 
 
-def _asked_in_vain(hub: HubCore, log: QueryLog, gap: Topic, cluster: Cluster) -> bool:
+def _asked_in_vain(hub: Hub, log: QueryLog, gap: Topic, cluster: Cluster) -> bool:
     if log.unanswered(cluster.keys, gap.since) < AGAIN:
         return False
     answer = answer_anywhere(hub, gap.question)
     return answer.complete and not answer.strong
 
 
-def summary(hub: HubCore) -> QuerySummary:
+def summary(hub: Hub) -> QuerySummary:
     """Summarise the queries of the last hour and the known open gaps."""
     logged = hub.config().settings.log.queries
     try:

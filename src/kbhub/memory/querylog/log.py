@@ -17,7 +17,7 @@ from kbhub.search.querylog import logs_folder
 from kbhub.types import Mode, Verdict
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index.logged import Asked
 
 
@@ -96,7 +96,7 @@ class Maintained(Model):
     complete: bool = Field(True, description="Whether there was time for everything.")
 
 
-def show_log(hub: HubCore, limit: int = SHOWN) -> LoggedQueries:
+def show_log(hub: Hub, limit: int = SHOWN) -> LoggedQueries:
     """Return the latest queries of this project, newest first.
 
     Args:
@@ -116,7 +116,7 @@ def show_log(hub: HubCore, limit: int = SHOWN) -> LoggedQueries:
     )
 
 
-def clear_log(hub: HubCore, *, every_project: bool = False) -> Cleared:
+def clear_log(hub: Hub, *, every_project: bool = False) -> Cleared:
     """Delete the queries and gaps of this project, or of all.
 
     Hashes of forgotten promotions and closed gaps are kept, without their text, so that they do not come back.
@@ -129,7 +129,7 @@ def clear_log(hub: HubCore, *, every_project: bool = False) -> Cleared:
     return Cleared(queries=sum(log.clear() for log in logs), paths=tuple(log.path for log in logs))
 
 
-def _all_logs(hub: HubCore) -> list[QueryLog]:
+def _all_logs(hub: Hub) -> list[QueryLog]:
     folder = logs_folder(hub)
     try:
         return [QueryLog(path) for path in sorted(folder.iterdir()) if path.suffix == ".db"]

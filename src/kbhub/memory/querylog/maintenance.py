@@ -19,7 +19,7 @@ from kbhub.search.memory_boost import timestamp
 from kbhub.values import DAY_SECONDS
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index.querylog import QueryLog
     from kbhub.memory.querylog.log import Gaps
     from kbhub.models.embedding import Embedder
@@ -41,7 +41,7 @@ MOST_UNANSWERED = 20
 _DONE = "maintained"
 
 
-def maintain(hub: HubCore, *, at_most_every: float = 0.0, seconds: float = MOST_SECONDS) -> Maintained:
+def maintain(hub: Hub, *, at_most_every: float = 0.0, seconds: float = MOST_SECONDS) -> Maintained:
     """Expire old queries, find recurring ones, and update gaps and promoted memories.
 
     Indexes are used as they are. If query logging is off, only old queries are expired.
@@ -70,7 +70,7 @@ def maintain(hub: HubCore, *, at_most_every: float = 0.0, seconds: float = MOST_
         return _maintained(hub, queries, TimeLimit(seconds)).model_copy(update={"expired": expired})
 
 
-def _maintained(hub: HubCore, queries: QueryLog, deadline: TimeLimit) -> Maintained:
+def _maintained(hub: Hub, queries: QueryLog, deadline: TimeLimit) -> Maintained:
     # numpy takes 0.1 s to load, and logging queries does not need it.
     from kbhub.memory.querylog.clusters import SIMILARITY, clusters  # noqa: PLC0415
 
@@ -103,7 +103,7 @@ def _maintained(hub: HubCore, queries: QueryLog, deadline: TimeLimit) -> Maintai
     )
 
 
-def gaps_and_unanswered(hub: HubCore, *, every: bool = False) -> Gaps:
+def gaps_and_unanswered(hub: Hub, *, every: bool = False) -> Gaps:
     """Return the gaps, and the questions that may become gaps.
 
     Args:
@@ -147,7 +147,7 @@ def gaps_and_unanswered(hub: HubCore, *, every: bool = False) -> Gaps:
     return gaps.model_copy(update={"unanswered": unanswered, "rule": rule})
 
 
-def _packaged(hub: HubCore) -> Embedder:
+def _packaged(hub: Hub) -> Embedder:
     """Return the embedder that `SIMILARITY` was chosen for; the hub's, which may be loaded, if it is the same."""
     try:
         embedder = hub.embedder()

@@ -22,7 +22,7 @@ from kbhub.memory.store import read
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index.logged import State
     from kbhub.index.querylog import QueryLog
     from kbhub.memory.catalog import StoredMemory
@@ -42,7 +42,7 @@ _COVERED = ("promoted", "forgotten", "own")
 """States of a promotion in which its question is not promoted again."""
 
 
-def may_promote(hub: HubCore) -> bool:
+def may_promote(hub: Hub) -> bool:
     """Return whether the settings allow promotion, and there is a project to promote for."""
     settings = hub.config().settings
     return settings.memory.enabled and not settings.read_only and hub.discovery().workspace.directory is not None
@@ -53,9 +53,7 @@ def promoted_text(question: str, target: str) -> str:
     return f"{question}\n\nThe answer is in `{target}`."
 
 
-def promote(
-    hub: HubCore, log: QueryLog, recurring: Sequence[Cluster], topics: Topics, deadline: TimeLimit
-) -> list[str]:
+def promote(hub: Hub, log: QueryLog, recurring: Sequence[Cluster], topics: Topics, deadline: TimeLimit) -> list[str]:
     """Remember where recurring questions are answered, if most of their answers were strong and they still are.
 
     Args:
@@ -97,7 +95,7 @@ def promote(
     return promoted
 
 
-def follow(hub: HubCore, log: QueryLog, deadline: TimeLimit) -> tuple[list[str], list[str]]:
+def follow(hub: Hub, log: QueryLog, deadline: TimeLimit) -> tuple[list[str], list[str]]:
     """Update the refs of promoted memories, and withdraw those without an answer.
 
     Memories that the user forgot are recorded as such; those that the user changed are left alone.
@@ -144,7 +142,7 @@ def follow(hub: HubCore, log: QueryLog, deadline: TimeLimit) -> tuple[list[str],
     return followed, withdrawn
 
 
-def _adopt(hub: HubCore, log: QueryLog, memories: Mapping[str, StoredMemory]) -> None:
+def _adopt(hub: Hub, log: QueryLog, memories: Mapping[str, StoredMemory]) -> None:
     """Track promoted memories that were imported, moved here, or restored from the trash."""
     topics = {topic.memory: topic for topic in log.topics("promotion")}
     for name, memory in memories.items():
@@ -165,7 +163,7 @@ def _is_changed(memory: StoredMemory, topic: Topic) -> bool:
     return stored is None or stored.content.body != promoted_text(topic.question, memory.facts.refers)
 
 
-def _target_now(hub: HubCore, topic: Topic, target: str) -> str | None:
+def _target_now(hub: Hub, topic: Topic, target: str) -> str | None:
     """Return the current target of the answer, or None if there is none any more."""
     text = text_at(hub, target)
     if text is not None and digest(text) == topic.digest:
@@ -179,7 +177,7 @@ def _target_now(hub: HubCore, topic: Topic, target: str) -> str | None:
     return None if answer.verdict == "none" else target
 
 
-def _withdraw(hub: HubCore, log: QueryLog, topic: Topic) -> None:
+def _withdraw(hub: Hub, log: QueryLog, topic: Topic) -> None:
     # Recorded first: after a crash in between, the memory would look as if the user had forgotten it.
     log.put(replace(topic, state="withdrawn", since=hub.options.clock()), before="promoted")
     try:
@@ -188,7 +186,7 @@ def _withdraw(hub: HubCore, log: QueryLog, topic: Topic) -> None:
         return
 
 
-def _point_to(hub: HubCore, memory: StoredMemory, question: str, target: str) -> None:
+def _point_to(hub: Hub, memory: StoredMemory, question: str, target: str) -> None:
     rewrite(hub, memory, lambda _: {"refers": target}, promoted_text(question, target))
     bring_in_step(hub, memory.shelf)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Query, SearchResult
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ _ENDS = "?!.,;: "
 class _Note:
     """A queued entry and its hub."""
 
-    hub: HubCore
+    hub: Hub
     entry: Asked | Opening
 
 
@@ -60,7 +60,7 @@ _writer: list[threading.Thread] = []
 
 
 def record(
-    hub: HubCore, result: SearchResult, query: Query, client: str | None = None, *, took: float | None = None
+    hub: Hub, result: SearchResult, query: Query, client: str | None = None, *, took: float | None = None
 ) -> None:
     """Queue a query of the user or an agent for the log. Returns at once and never fails.
 
@@ -93,10 +93,10 @@ def record(
     _put(_Note(hub, entry))
 
 
-def note_read(hub: HubCore, refs: str | Iterable[str], client: str | None = None, *, remembered: bool = False) -> None:
+def note_read(hub: Hub, refs: str | Iterable[str], client: str | None = None, *, remembered: bool = False) -> None:
     """Log that documents were read, which marks them as answers to the query that listed them. Returns at once.
 
-    They are also learned as answers to what the session asked in vain before, see `search.learned`.
+    They are also learned as answers to what the session asked in vain before, see `search.usage`.
 
     Args:
         hub: hub that read them.
@@ -126,7 +126,7 @@ def flush() -> None:
                 _waiting.extendleft(reversed(batch))
 
 
-def log_of(hub: HubCore) -> QueryLog:
+def log_of(hub: Hub) -> QueryLog:
     """Return the log of a hub's project, after writing this process's queued entries."""
     flush()
     return QueryLog(log_path(hub))
@@ -154,7 +154,7 @@ def _write_later() -> None:
     flush()
 
 
-def _path_if_wanted(hub: HubCore) -> Path | None:
+def _path_if_wanted(hub: Hub) -> Path | None:
     try:
         return log_path(hub) if hub.config().settings.log.queries else None
     except KbhubError:  # unknown whether the user wants a log

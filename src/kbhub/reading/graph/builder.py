@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index import Index
     from kbhub.index.texts import LinkedDocument
     from kbhub.reading.graph.nearness import Means
@@ -156,10 +156,10 @@ class _Held:
     graph: Graph | None = None
 
 
-_HELD: WeakKeyDictionary[HubCore, _Held] = WeakKeyDictionary()
+_HELD: WeakKeyDictionary[Hub, _Held] = WeakKeyDictionary()
 
 
-def unread(hub: HubCore, graph: Graph) -> tuple[Skipped, ...]:
+def unread(hub: Hub, graph: Graph) -> tuple[Skipped, ...]:
     """Return the bases that a graph lacks, or of which it may lack documents."""
     unfinished = {
         base: Skipped(base=base, reason=f"It is still being indexed ({done} of {todo} files).")
@@ -168,7 +168,7 @@ def unread(hub: HubCore, graph: Graph) -> tuple[Skipped, ...]:
     return (*(skipped for skipped in graph.skipped if skipped.base not in unfinished), *unfinished.values())
 
 
-def graph_of(hub: HubCore) -> Graph:
+def graph_of(hub: Hub) -> Graph:
     """Return the link graph of a hub's active bases, rebuilt only for changed indexes or bases.
 
     Args:
@@ -339,7 +339,7 @@ def inside_of(base: Base, place: str) -> str | None:
     return place[len(prefix) :] if place.startswith(prefix) else None
 
 
-def found_document(hub: HubCore, graph: Graph, ref: str) -> Node:
+def found_document(hub: Hub, graph: Graph, ref: str) -> Node:
     """Return the document that a ref names, ignoring lines and heading.
 
     Args:

@@ -18,7 +18,7 @@ from kbhub.workspace.formats import SKIPPED_FOLDERS, is_markdown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.reading.graph.builder import Edge, Graph, Node
     from kbhub.reading.graph.targets import LinkKind
     from kbhub.types import Base
@@ -61,7 +61,7 @@ class ResolvedLink:
     """Why it is broken or outside, in words; for a file, its path in its base."""
 
 
-def resolved_links(hub: HubCore, base: Base) -> tuple[ResolvedLink, ...]:
+def resolved_links(hub: Hub, base: Base) -> tuple[ResolvedLink, ...]:
     """Return all links of a base and entries of `related`, resolved or with a reason.
 
     Args:
@@ -88,7 +88,7 @@ def resolved_links(hub: HubCore, base: Base) -> tuple[ResolvedLink, ...]:
     )
 
 
-def backlinks(hub: HubCore, ref: str) -> tuple[ResolvedLink, ...]:
+def backlinks(hub: Hub, ref: str) -> tuple[ResolvedLink, ...]:
     """Return the links and entries of `related` of all active bases that lead to a document from others.
 
     Args:

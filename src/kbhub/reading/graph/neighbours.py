@@ -14,7 +14,7 @@ from kbhub.reading.reports import EDGE_KINDS, LeftLink, Neighbour, Related
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.reading.graph.builder import Edge, Graph, Node
     from kbhub.reading.reports import EdgeKind
 
@@ -92,7 +92,7 @@ def _from(graph: Graph, node: Node, hop: int, kinds: Collection[EdgeKind]) -> It
 
 
 def related(
-    hub: HubCore, ref: str, *, hops: int = 1, kinds: Collection[EdgeKind] = EDGE_KINDS, limit: int = LIMIT
+    hub: Hub, ref: str, *, hops: int = 1, kinds: Collection[EdgeKind] = EDGE_KINDS, limit: int = LIMIT
 ) -> Related:
     """Return the documents related to one, over all active bases.
 
@@ -195,7 +195,7 @@ def _innermost(keys: Collection[str]) -> Iterator[str]:
     return (key for key in keys if not any(other.startswith(f"{key}/") for other in keys))
 
 
-def _near(hub: HubCore, graph: Graph, node: Node, limit: int) -> tuple[int, list[Neighbour]]:
+def _near(hub: Hub, graph: Graph, node: Node, limit: int) -> tuple[int, list[Neighbour]]:
     """Return the number of documents near in meaning, and the nearest, from bases with the same embedder."""
     # numpy takes 0.1 s to import, which links and tags do not need.
     from kbhub.reading.graph.nearness import means_of, nearest_documents, vector_of  # noqa: PLC0415

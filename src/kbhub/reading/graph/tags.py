@@ -14,7 +14,7 @@ from kbhub.reading.reports import TagCount, TaggedDocument, Tags
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.reading.graph.builder import Graph, Node
     from kbhub.reading.graph.neighbours import Hop
     from kbhub.reading.graph.tag_tree import TagTable
@@ -36,7 +36,7 @@ _FOLLOWED: tuple[EdgeKind, ...] = ("link", "backlink", "related")
 
 
 def tags(
-    hub: HubCore,
+    hub: Hub,
     names: Sequence[str] = (),
     *,
     bases: Iterable[str] = (),

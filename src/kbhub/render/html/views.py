@@ -13,7 +13,7 @@ from kbhub.render.html.traces import traced
 from kbhub.search.notes import LEADING_NOTES
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.memory.results import MemoryList
     from kbhub.types import SearchResult
 
@@ -45,7 +45,7 @@ def hits(result: SearchResult) -> str:
     )
 
 
-def memories(hub: HubCore, found: MemoryList, *, writable: bool) -> str:
+def memories(hub: Hub, found: MemoryList, *, writable: bool) -> str:
     """Return memories, to be reviewed.
 
     Args:

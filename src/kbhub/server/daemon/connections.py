@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kbhub import __version__
 from kbhub.errors import ConfigError, KbhubError, UsageError
-from kbhub.hub import HubCore, HubOptions
+from kbhub.hub import Hub, HubOptions
 from kbhub.server.daemon.protocol import GREETING_BYTES, GREETING_SECONDS, LINK, OURS, PASSED_ON
 from kbhub.server.hook_endpoint import Hooking, HookMessage
 from kbhub.server.server import KbhubServer, create_server
@@ -72,7 +72,7 @@ class PageModel(BaseModel):
 
 
 class HookModel(BaseModel):
-    """What a client's hook sent; see `server.hooking.Told`."""
+    """What a client's hook sent; see `server.hook_endpoint.HookMessage`."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -247,7 +247,7 @@ class Connections:
         identity = greeting.model_dump_json(exclude={"token"}).encode()
         key = hmac.digest(self._token.encode(), b"request state\0" + identity, "sha256")
         return create_server(
-            HubCore(options), structured=greeting.wanted.structured, request_state=RequestStateSecurity(keys=[key])
+            Hub(options), structured=greeting.wanted.structured, request_state=RequestStateSecurity(keys=[key])
         )
 
     def _hooked(self, greeting: Greeting, hook: HookModel) -> dict[str, Any]:
@@ -276,7 +276,7 @@ class Connections:
         door = access.PageAddress(**wanted.model_dump())
         try:
             options = replace(self._options(greeting), serve=False, ask_roots=False)
-            page = await run_sync(lambda: serve.PageServer(HubCore(options), bind_port(door.port), door, changed))
+            page = await run_sync(lambda: serve.PageServer(Hub(options), bind_port(door.port), door, changed))
         except KbhubError as error:
             await stream.send(_line(_refusal("failed", str(error))))
             return

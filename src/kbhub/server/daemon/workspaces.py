@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.to_thread import run_sync
 
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.server.server import KbhubServer, create_server
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Workspaces:
         return len(self._open)
 
     def _made(self, options: HubOptions) -> KbhubServer:
-        return create_server(HubCore(options), structured=self._structured)
+        return create_server(Hub(options), structured=self._structured)
 
     def _make_room(self) -> bool:
         idle = [(workspace.used, str(root), root) for root, workspace in self._open.items() if not workspace.busy]

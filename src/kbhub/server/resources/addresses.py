@@ -12,7 +12,7 @@ from kbhub.index import catalogue
 from kbhub.values import struct
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Base
 
 
@@ -86,7 +86,7 @@ class DocumentChanges:
         hub: the hub whose bases are compared.
     """
 
-    def __init__(self, hub: HubCore) -> None:
+    def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._lock = threading.Lock()
         self._known: dict[str, State] | None = None

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         UnsubscribeRequestParams,
     )
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index.catalogue import CatalogueEntry
     from kbhub.server.tools.calls import Calls
     from kbhub.types import Base
@@ -77,7 +77,7 @@ class ResourcePage:
     """Cursor of the next page; None on the last."""
 
 
-def page_of_documents(hub: HubCore, cursor: str | None = None) -> ResourcePage:
+def page_of_documents(hub: Hub, cursor: str | None = None) -> ResourcePage:
     """List indexed documents; a base without a usable index has none.
 
     Args:
@@ -106,7 +106,7 @@ def page_of_documents(hub: HubCore, cursor: str | None = None) -> ResourcePage:
     return ResourcePage(entries, None)
 
 
-def read_document(hub: HubCore, uri: str) -> tuple[str, str]:
+def read_document(hub: Hub, uri: str) -> tuple[str, str]:
     """Return the current text of a document on disk and its media type; counts as a use of a memory.
 
     Text extracted from another kind of file (a session log, a Word document) is returned as Markdown.
@@ -139,13 +139,13 @@ def media_type(base: Base, path: str) -> str:
     return PLAIN if plain else MARKDOWN
 
 
-def complete_base(hub: HubCore, start: str) -> list[str]:
+def complete_base(hub: Hub, start: str) -> list[str]:
     """Return the ids of active bases that start with a text, case-insensitively."""
     names = (name for base in hub.select() for name in (base.id, *base.names))
     return [name for name in names if name.casefold().startswith(start.casefold())]
 
 
-def complete_path(hub: HubCore, start: str, base: str | None = None) -> list[str]:
+def complete_path(hub: Hub, start: str, base: str | None = None) -> list[str]:
     """Return paths that start with a text, else contain it, as values of `{+path}`; one over the limit if there are
     more.
 
@@ -166,7 +166,7 @@ def complete_path(hub: HubCore, start: str, base: str | None = None) -> list[str
     return list(values)
 
 
-def complete_tag(hub: HubCore, start: str) -> list[str]:
+def complete_tag(hub: Hub, start: str) -> list[str]:
     """Return the tags that start with a text, case-insensitively, the most frequent first."""
     counts: Counter[str] = Counter()
     for base in hub.select():
@@ -184,14 +184,14 @@ def _begins(tag: str, wanted: str) -> bool:
     return tag.casefold().startswith(wanted)
 
 
-def _bases(hub: HubCore, name: str | None) -> Iterable[Base]:
+def _bases(hub: Hub, name: str | None) -> Iterable[Base]:
     try:
         return hub.select((name,) if name else ())
     except BaseNotFound:
         return ()
 
 
-def _text(hub: HubCore, opener: Opener, base: Base, path: str, uri: str) -> str:
+def _text(hub: Hub, opener: Opener, base: Base, path: str, uri: str) -> str:
     try:
         if not is_converted(kind_of(base, path)):
             try:

@@ -18,7 +18,7 @@ from kbhub.reading.skills import children_of, read_skill_file, skill_at, skills_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.reading.skills import Skill
     from kbhub.types import Base
 
@@ -33,14 +33,14 @@ CACHED: dict[str, Any] = {"ttlMs": 0, "cacheScope": "private"}
 DIRECTORY = "inode/directory"
 
 
-async def list_skills(hub: HubCore, cursor: str | None) -> dict[str, Any]:
+async def list_skills(hub: Hub, cursor: str | None) -> dict[str, Any]:
     """Return a page of the skills."""
     found = await run_sync(lambda: skills_of(speaking_bases(hub), hub.limits()))
     page, more = _page(found, cursor, lambda skill: skill.uri)
     return {"resultType": "complete", "skills": [_entry(skill) for skill in page], **more, **CACHED}
 
 
-async def get_skill(hub: HubCore, uri: str) -> dict[str, Any]:
+async def get_skill(hub: Hub, uri: str) -> dict[str, Any]:
     """Return the entry of one skill.
 
     Raises:
@@ -49,7 +49,7 @@ async def get_skill(hub: HubCore, uri: str) -> dict[str, Any]:
     return {"resultType": "complete", "skill": _entry(await _or_refuse(skill_at, hub, uri)), **CACHED}
 
 
-async def read_folder(hub: HubCore, uri: str, cursor: str | None) -> dict[str, Any]:
+async def read_folder(hub: Hub, uri: str, cursor: str | None) -> dict[str, Any]:
     """Return a page of what a folder of a skill holds.
 
     Raises:
@@ -63,7 +63,7 @@ async def read_folder(hub: HubCore, uri: str, cursor: str | None) -> dict[str, A
     return {"resultType": "complete", "resources": listed, **more}
 
 
-async def read_skill(hub: HubCore, uri: str) -> list[ReadResourceContents]:
+async def read_skill(hub: Hub, uri: str) -> list[ReadResourceContents]:
     """Return a file of a skill, as text if it is text.
 
     Raises:
@@ -76,7 +76,7 @@ async def read_skill(hub: HubCore, uri: str) -> list[ReadResourceContents]:
         return [ReadResourceContents(content, _media_type(uri))]
 
 
-async def _or_refuse(look: Callable[[str, Iterable[Base]], T], hub: HubCore, uri: str) -> T:
+async def _or_refuse(look: Callable[[str, Iterable[Base]], T], hub: Hub, uri: str) -> T:
     try:
         return await run_sync(lambda: look(uri, speaking_bases(hub)))
     except KbhubError as error:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
 
     from kbhub.frozen import Model
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.server.notifications import Announcer
     from kbhub.sync.sync import Progress
     from kbhub.sync.watch import Changes
@@ -67,7 +67,7 @@ class Calls:
         structured: whether results carry structured content beside their text.
     """
 
-    def __init__(self, hub: HubCore, announcer: Announcer, *, structured: bool = False) -> None:
+    def __init__(self, hub: Hub, announcer: Announcer, *, structured: bool = False) -> None:
         self.hub, self.announcer, self.structured = hub, announcer, structured
         self.start_over()
 

@@ -12,7 +12,7 @@ from mcp.types import Tool
 from kbhub.workspace.tool_names import ALL, BY_MODEL, CORE, DOCUMENT_WRITERS, MEMORY_TOOLS, WRITERS
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.workspace.tool_names import ToolName
 
 
@@ -42,7 +42,7 @@ def kept(*, structured: bool = False) -> dict[str, Tool]:
     }
 
 
-def offered(hub: HubCore, *, samples: bool = False) -> tuple[ToolName, ...]:
+def offered(hub: Hub, *, samples: bool = False) -> tuple[ToolName, ...]:
     """Return the tools currently offered, in list order.
 
     Args:
@@ -55,7 +55,7 @@ def offered(hub: HubCore, *, samples: bool = False) -> tuple[ToolName, ...]:
     return tuple(name for name in ALL if why_not(hub, name, samples=samples) is None)
 
 
-def why_not(hub: HubCore, name: ToolName, *, samples: bool = False) -> str | None:
+def why_not(hub: Hub, name: ToolName, *, samples: bool = False) -> str | None:
     """Return why a tool is not offered now and what would change that, or None if it is.
 
     Args:
@@ -79,7 +79,7 @@ def why_not(hub: HubCore, name: ToolName, *, samples: bool = False) -> str | Non
     return _why_no_writing(hub) if name in DOCUMENT_WRITERS else None
 
 
-def _why_no_writing(hub: HubCore) -> str | None:
+def _why_no_writing(hub: Hub) -> str | None:
     # Lazy: only servers with writing tools need this during the handshake.
     from kbhub.editing.paths import why_not_writable  # noqa: PLC0415
 

@@ -10,7 +10,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from kbhub.frozen import Model
-from kbhub.hub import HubCore
+from kbhub.hub import Hub
 from kbhub.memory.querylog.recorder import record
 from kbhub.reading.read import ReadOptions, make_cursor, offset_of, read
 from kbhub.render import model
@@ -131,7 +131,7 @@ def without_traces(result: SearchResult) -> SearchResult:
     return result.model_copy(update={"hits": tuple(hit.model_copy(update={"trace": None}) for hit in result.hits)})
 
 
-def with_whole_chunks(hub: HubCore, result: SearchResult) -> SearchResult:
+def with_whole_chunks(hub: Hub, result: SearchResult) -> SearchResult:
     """Replace excerpts by the whole text of their chunks as on disk now, as far as there is room."""
     refs = [f"{hit.docid}:{hit.start_line}-{hit.end_line}" for hit in result.hits]
     if not refs:

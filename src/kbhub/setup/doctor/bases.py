@@ -20,7 +20,7 @@ from kbhub.workspace.project import PROJECT_ID
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index import Index
     from kbhub.types import Base, Discovery, Problem
     from kbhub.workspace.trust import Grant, TrustStore
@@ -34,7 +34,7 @@ LISTED_FILES = 5
 """Files with problems that are listed per base; `status` lists more, `status --json` all."""
 
 
-def config_findings(hub: HubCore, error: ConfigError | None = None) -> list[Finding]:
+def config_findings(hub: Hub, error: ConfigError | None = None) -> list[Finding]:
     """Report which global config is in use, or what is wrong with it.
 
     Args:
@@ -67,7 +67,7 @@ def trust_findings(store: TrustStore) -> list[Finding]:
     return dangling or [Finding(check="trust", level="ok", message=message)]
 
 
-def discovery_findings(hub: HubCore, discovery: Discovery) -> list[Finding]:
+def discovery_findings(hub: Hub, discovery: Discovery) -> list[Finding]:
     """Report bases that cannot be used, and other problems with pointers and folders."""
     warnings = hub.config().warnings
     active = {name for base in discovery.bases for name in (base.id, *base.names)}
@@ -89,7 +89,7 @@ def discovery_findings(hub: HubCore, discovery: Discovery) -> list[Finding]:
     return [*findings, *_empty(hub, discovery)]
 
 
-def _empty(hub: HubCore, discovery: Discovery) -> list[Finding]:
+def _empty(hub: Hub, discovery: Discovery) -> list[Finding]:
     """Report a project base without documents, such as `kbhub init` once created, if the project has Markdown."""
     project = next((base for base in discovery.bases if base.id == PROJECT_ID and base.origin != "docs"), None)
     if project is None or not is_empty(hub, project):
@@ -133,7 +133,7 @@ def _split(text: str, otherwise: str) -> tuple[str, str]:
     return f"{text.rstrip('.')}.", otherwise
 
 
-def base_findings(hub: HubCore, base: Base) -> list[Finding]:
+def base_findings(hub: Hub, base: Base) -> list[Finding]:
     """Check a base; a sound one gives a single finding that says so.
 
     Args:
@@ -168,7 +168,7 @@ def _lock(base: Base, path: Path) -> list[Finding]:
     return [Finding(check="lock", level="warning", subject=base.id, message=message, remedy=remedy)]
 
 
-def _index_findings(hub: HubCore, base: Base, index: Index) -> list[Finding]:
+def _index_findings(hub: Hub, base: Base, index: Index) -> list[Finding]:
     try:
         with index.snapshot():
             faults, problems = index.faults(), index.problems()
@@ -184,7 +184,7 @@ def _index_findings(hub: HubCore, base: Base, index: Index) -> list[Finding]:
     ]
 
 
-def _freshness(hub: HubCore, base: Base, index: Index) -> list[Finding]:
+def _freshness(hub: Hub, base: Base, index: Index) -> list[Finding]:
     try:
         files = behind_of(compare(base, index.path, hub.limits()), index)
     except BaseUnavailable as error:
@@ -198,7 +198,7 @@ def _freshness(hub: HubCore, base: Base, index: Index) -> list[Finding]:
     return [_behind(base, message)]
 
 
-def _vectors(hub: HubCore, base: Base, embedder: str | None, unembedded: int) -> list[Finding]:
+def _vectors(hub: Hub, base: Base, embedder: str | None, unembedded: int) -> list[Finding]:
     try:
         configured = hub.embedder()
         fingerprint = configured.fingerprint if configured else None

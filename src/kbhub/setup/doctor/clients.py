@@ -11,7 +11,7 @@ from kbhub.setup.targets import registrations, unregistered
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.setup.plan import Registration
 
 CHECK = "client"
@@ -19,7 +19,7 @@ AT_ONCE = 2
 """Servers started in parallel; each keeps a CPU busy for half a second."""
 
 
-def client_findings(hub: HubCore) -> list[Finding]:
+def client_findings(hub: Hub) -> list[Finding]:
     """Check every registration in the user's own files; project files are not trusted, so nothing in them is started.
 
     Args:

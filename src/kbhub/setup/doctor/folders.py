@@ -18,7 +18,7 @@ from kbhub.workspace.trust import TRUST_NAME
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Base
 
 LOW_DISK_BYTES = 350_000_000
@@ -43,7 +43,7 @@ _ASIDE = re.compile(r"\.aside(-\d+)?(?=\.db$)")
 """The part that `index.set_aside` inserts into a file name."""
 
 
-def folder_findings(hub: HubCore, bases: Sequence[Base]) -> list[Finding]:
+def folder_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
     """Check kbhub's cache and data directories and its own files in them."""
     findings = _directory("cache", hub.cache) + _directory("data", hub.trust.path.parent)
     low = _low_disk(hub.cache)
@@ -61,7 +61,7 @@ def folder_findings(hub: HubCore, bases: Sequence[Base]) -> list[Finding]:
     return findings + [_leftover(path) for path in leftovers(hub, bases)]
 
 
-def own_places(hub: HubCore, bases: Sequence[Base]) -> list[Path]:
+def own_places(hub: Hub, bases: Sequence[Base]) -> list[Path]:
     """Return the folders and files that kbhub created, without following symlinks.
 
     A folder is included only while it holds nothing else, since the user may have chosen one with other contents.
@@ -92,7 +92,7 @@ def too_open(places: Iterable[Path]) -> list[Path]:
     return [path for path in places if (state := _state(path)) and state.st_mode & 0o077]
 
 
-def leftovers(hub: HubCore, bases: Sequence[Base]) -> list[Path]:
+def leftovers(hub: Hub, bases: Sequence[Base]) -> list[Path]:
     """Return files that are no longer needed: indexes set aside, and journals without an index."""
     paths = _indexes_in(hub.cache / BASES)
     for base in bases:

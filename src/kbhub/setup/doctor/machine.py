@@ -21,7 +21,7 @@ from kbhub.values import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Base
 
 
@@ -80,7 +80,7 @@ def packaged_model() -> Finding:
     return Finding(check="model", level="ok", message=f"{PACKAGED_NAME}, intact")
 
 
-def embedder_findings(hub: HubCore) -> list[Finding]:
+def embedder_findings(hub: Hub) -> list[Finding]:
     """Check that the configured embedder loads and returns vectors.
 
     Raises:
@@ -100,7 +100,7 @@ def embedder_findings(hub: HubCore) -> list[Finding]:
     return [Finding(check="embedder", level="ok", message=f"{embedder.name}, {embedder.dimensions} dimensions")]
 
 
-def reranking_findings(hub: HubCore, bases: Sequence[Base]) -> list[Finding]:
+def reranking_findings(hub: Hub, bases: Sequence[Base]) -> list[Finding]:
     """Report whether a transformer reranks searches, and how many of its vectors are ready.
 
     Raises:
@@ -127,7 +127,7 @@ def _no_embedder(message: str, model: str | None) -> Finding:
     return Finding(check="embedder", level="error", message=message, remedy=remedy)
 
 
-def ollama_findings(hub: HubCore) -> list[Finding]:
+def ollama_findings(hub: Hub) -> list[Finding]:
     """Check each Ollama model that is switched on, except the embedder, which has its own check.
 
     Raises:

@@ -39,14 +39,14 @@ from kbhub.sync.bases import sync
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.types import Base
 
 
 BUSY = "another kbhub process is indexing it; try again when it has finished"
 
 
-def examine(hub: HubCore) -> Diagnosis:
+def examine(hub: Hub) -> Diagnosis:
     """Check everything that search needs, from the interpreter to each file of a base.
 
     Args:
@@ -73,7 +73,7 @@ def examine(hub: HubCore) -> Diagnosis:
     return Diagnosis(findings=(*findings, *watch_findings(bases), *client_findings(hub)))
 
 
-def repair(hub: HubCore, diagnosis: Diagnosis) -> Diagnosis:
+def repair(hub: Hub, diagnosis: Diagnosis) -> Diagnosis:
     """Repair what is fixable, then examine again.
 
     Args:
@@ -102,7 +102,7 @@ def repair(hub: HubCore, diagnosis: Diagnosis) -> Diagnosis:
     return examine(hub).model_copy(update={"fixed": tuple(done), "failed": tuple(failed)})
 
 
-def _bases(hub: HubCore) -> tuple[Base, ...]:
+def _bases(hub: Hub) -> tuple[Base, ...]:
     try:
         return hub.discovery().bases
     except ConfigError:
@@ -129,7 +129,7 @@ def _delete(path: Path) -> Iterator[str]:
             yield f"deleted {path}"
 
 
-def _set_aside(hub: HubCore, base: Base) -> Iterator[str]:
+def _set_aside(hub: Hub, base: Base) -> Iterator[str]:
     path = hub.index(base).path
     hub.index(base).close()
     with _alone(path):
@@ -137,7 +137,7 @@ def _set_aside(hub: HubCore, base: Base) -> Iterator[str]:
     yield f"{base.id}: its index was moved aside as {aside.name}"
 
 
-def _sync(hub: HubCore, name: str) -> Iterator[str]:
+def _sync(hub: Hub, name: str) -> Iterator[str]:
     for report in sync(hub, (name,)):
         if report.busy:
             raise Timeout(name)

@@ -10,7 +10,7 @@ from kbhub.reading.reports import Finding
 from kbhub.values import counted
 
 if TYPE_CHECKING:
-    from kbhub.hub import HubCore
+    from kbhub.hub import Hub
     from kbhub.index.postgres import PostgresIndex
     from kbhub.types import Base
 
@@ -18,7 +18,7 @@ MOST_SKEW_SECONDS = 60
 """Difference of the clocks from which ages and dates are misleading."""
 
 
-def shared_findings(hub: HubCore, base: Base) -> list[Finding]:
+def shared_findings(hub: Hub, base: Base) -> list[Finding]:
     """Check a shared base; a sound one gives a finding that says who one is there, and one of its content.
 
     Args:
